@@ -1,0 +1,49 @@
+# Two commands are all a newcomer needs: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
+
+.PHONY: demo test lint types contract unit bench-speed clean
+
+demo: $(VENV)/.runtime
+	$(BIN)/mercer demo --out mercer-demo
+
+test: lint types contract unit
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# torch comes first and pinned: a looser request would fetch gigabytes of CUDA libraries.
+$(VENV)/.runtime: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) "$$(grep '^torch==' constraints.txt)"
+	$(PIP) -e .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime
+	$(PIP) -e ".[dev]"
+	touch $@
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check src tests benchmarks examples
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+contract: $(VENV)/.dev
+	$(BIN)/lint-imports
+
+# One BLAS thread per test worker: two workers on two cores.
+unit: $(VENV)/.dev
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2
+
+# Figures go to benchmarks/results/; peers are installed beside Mercer for the comparison only.
+$(VENV)/.bench: $(VENV)/.dev
+	$(PIP) -r benchmarks/requirements.txt
+	touch $@
+
+bench-speed: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.speed
+
+clean:
+	rm -rf $(VENV) build dist mercer-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Mercer learns the kernel of a Gaussian process from data, and explains what it learned."""

@@ -1,0 +1,51 @@
+"""Errors and warnings. A message says what went wrong, what was given, and what to try.
+
+`InputError` and its children are the user's to mend (the command line answers them with exit code 2);
+anything else that escapes is a bug in Mercer (exit code 1).
+"""
+
+from __future__ import annotations
+
+
+class MercerError(Exception):
+    """Root of every error that Mercer raises on purpose."""
+
+
+class InputError(MercerError, ValueError):
+    """The data, the options or a file given by the user cannot be used as they are."""
+
+
+class KernelError(InputError):
+    """A kernel expression that cannot be built or does not fit the data."""
+
+
+class KernelSyntaxError(KernelError):
+    """A kernel text that does not parse; the message points at the character."""
+
+    def __init__(self, problem: str, text: str, position: int) -> None:
+        self.problem, self.text, self.position = problem, text, position
+        super().__init__(f"{problem}\n  {text}\n  {' ' * position}^")
+
+
+class ModelFileError(InputError):
+    """A model file that is unreadable, damaged, or written by a newer version."""
+
+
+class TooLargeError(InputError):
+    """More rows than the chosen engine can hold in memory."""
+
+
+class NumericalError(MercerError, ArithmeticError):
+    """A computation broke down for numerical reasons after every remedy was tried."""
+
+
+class MercerWarning(UserWarning):
+    """Root of Mercer's warnings."""
+
+
+class DataWarning(MercerWarning):
+    """Something about the data was changed or ignored; the message says what and how much."""
+
+
+class FitWarning(MercerWarning):
+    """The fit ended in a state the user should know about (at a bound, not converged)."""

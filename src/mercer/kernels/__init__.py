@@ -1,0 +1,120 @@
+"""What a kernel is: immutable expressions over base kernels, as objects, text or JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mercer.kernels.algebra import canonical, components, structure
+from mercer.kernels.base import REGISTRY
+from mercer.kernels.expression import Base, Expression, Fixed, Product, Sum, build_base, fixed
+from mercer.kernels.parameters import bind, layout
+from mercer.kernels.text import from_json, parse, to_json, to_text
+
+Value = float | Sequence[float] | Fixed | None
+
+
+def SE(*dims: int | str, variance: Value = None, lengthscale: Value = None) -> Base:
+    """Squared exponential: v exp(-sum_d (x_d - x'_d)^2 / 2 l_d^2). Smooth."""
+    return build_base("SE", *dims, variance=variance, lengthscale=lengthscale)
+
+
+def PER(*dims: int | str, variance: Value = None, period: Value = None, lengthscale: Value = None) -> Base:
+    """Periodic: v exp(-2 sum_d sin^2(pi (x_d - x'_d) / p_d) / l_d^2). Repeats with period p."""
+    return build_base("PER", *dims, variance=variance, period=period, lengthscale=lengthscale)
+
+
+def CPER(*dims: int | str, variance: Value = None, period: Value = None, lengthscale: Value = None) -> Base:
+    """Centred periodic: PER less its mean over a period, so that it leaves the level to others (METHODS 1)."""
+    return build_base("CPER", *dims, variance=variance, period=period, lengthscale=lengthscale)
+
+
+def LIN(*dims: int | str, variance: Value = None, offset: Value = None, weights: Value = None) -> Base:
+    """Linear: v sum_d w_d (x_d - c_d)(x'_d - c_d), the weights w adding up to one. A linear trend."""
+    return build_base("LIN", *dims, variance=variance, offset=offset, weights=weights)
+
+
+def RQ(*dims: int | str, variance: Value = None, lengthscale: Value = None, alpha: Value = None) -> Base:
+    """Rational quadratic: v (1 + sum_d (x_d - x'_d)^2 / 2 a l_d^2)^(-a). Smooth on many scales."""
+    return build_base("RQ", *dims, variance=variance, lengthscale=lengthscale, alpha=alpha)
+
+
+def C(variance: Value = None) -> Base:
+    """Constant: v."""
+    return build_base("C", variance=variance)
+
+
+def WN(*dims: int | str, variance: Value = None) -> Base:
+    """White noise: v where x = x' on the dimensions, else 0."""
+    return build_base("WN", *dims, variance=variance)
+
+
+def M12(*dims: int | str, variance: Value = None, lengthscale: Value = None) -> Base:
+    """Matern 1/2: v exp(-r), r^2 = sum_d (x_d - x'_d)^2 / l_d^2. Continuous, rough."""
+    return build_base("M12", *dims, variance=variance, lengthscale=lengthscale)
+
+
+def M32(*dims: int | str, variance: Value = None, lengthscale: Value = None) -> Base:
+    """Matern 3/2: v (1 + sqrt3 r) exp(-sqrt3 r)."""
+    return build_base("M32", *dims, variance=variance, lengthscale=lengthscale)
+
+
+def M52(*dims: int | str, variance: Value = None, lengthscale: Value = None) -> Base:
+    """Matern 5/2: v (1 + sqrt5 r + 5 r^2 / 3) exp(-sqrt5 r)."""
+    return build_base("M52", *dims, variance=variance, lengthscale=lengthscale)
+
+
+def COS(*dims: int | str, variance: Value = None, frequency: Value = None) -> Base:
+    """Cosine: v cos(2 pi sum_d f_d (x_d - x'_d)). A pure wave."""
+    return build_base("COS", *dims, variance=variance, frequency=frequency)
+
+
+def SM(
+    *dims: int | str,
+    components: int = 4,
+    variance: Value = None,
+    weights: Value = None,
+    frequency: Value = None,
+    bandwidth: Value = None,
+) -> Base:
+    """Spectral mixture: v sum_q w_q exp(-2 pi^2 sum_d b_qd^2 (x_d - x'_d)^2) cos(2 pi sum_d f_qd (x_d - x'_d))."""
+    return build_base(
+        "SM",
+        *dims,
+        components=components,
+        variance=variance,
+        weights=weights,
+        frequency=frequency,
+        bandwidth=bandwidth,
+    )
+
+
+__all__ = [
+    "COS",
+    "CPER",
+    "LIN",
+    "M12",
+    "M32",
+    "M52",
+    "PER",
+    "REGISTRY",
+    "RQ",
+    "SE",
+    "SM",
+    "WN",
+    "Base",
+    "C",
+    "Expression",
+    "Fixed",
+    "Product",
+    "Sum",
+    "bind",
+    "canonical",
+    "components",
+    "fixed",
+    "from_json",
+    "layout",
+    "parse",
+    "structure",
+    "to_json",
+    "to_text",
+]

@@ -1,0 +1,134 @@
+"""Where a parameter may live, and how it maps to an unconstrained ("free") number and back.
+
+Each domain works on a whole block of values at once; `pullback` is the chain rule of `from_free`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class Domain(Protocol):
+    """A set of allowed values with a smooth one-to-one map from all of R^n."""
+
+    def free_size(self, size: int) -> int:
+        """Return how many free numbers describe `size` values."""
+
+    def contains(self, values: Array) -> bool:
+        """Tell whether the values lie in the domain."""
+
+    def to_free(self, values: Array) -> Array:
+        """Map values to free numbers."""
+
+    def from_free(self, free: Array) -> Array:
+        """Map free numbers to values."""
+
+    def pullback(self, values: Array, gradient: Array) -> Array:
+        """Turn a gradient by values into a gradient by free numbers."""
+
+    def describe(self) -> str:
+        """Say in words what is allowed."""
+
+
+@dataclass(frozen=True)
+class Real:
+    """Any finite number."""
+
+    def free_size(self, size: int) -> int:
+        return size
+
+    def contains(self, values: Array) -> bool:
+        return bool(np.all(np.isfinite(values)))
+
+    def to_free(self, values: Array) -> Array:
+        return values
+
+    def from_free(self, free: Array) -> Array:
+        return free
+
+    def pullback(self, values: Array, gradient: Array) -> Array:
+        return gradient
+
+    def describe(self) -> str:
+        return "a finite number"
+
+
+@dataclass(frozen=True)
+class Positive:
+    """Greater than zero; free = log(value)."""
+
+    def free_size(self, size: int) -> int:
+        return size
+
+    def contains(self, values: Array) -> bool:
+        return bool(np.all(np.isfinite(values)) and np.all(values > 0))
+
+    def to_free(self, values: Array) -> Array:
+        return np.log(values)
+
+    def from_free(self, free: Array) -> Array:
+        return np.exp(free)
+
+    def pullback(self, values: Array, gradient: Array) -> Array:
+        return gradient * values
+
+    def describe(self) -> str:
+        return "a number greater than zero"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Strictly between two numbers; free = logit of the relative position."""
+
+    low: float
+    high: float
+
+    def free_size(self, size: int) -> int:
+        return size
+
+    def contains(self, values: Array) -> bool:
+        return bool(np.all((values > self.low) & (values < self.high)))
+
+    def to_free(self, values: Array) -> Array:
+        share = (values - self.low) / (self.high - self.low)
+        return np.log(share) - np.log1p(-share)
+
+    def from_free(self, free: Array) -> Array:
+        return self.low + (self.high - self.low) / (1.0 + np.exp(-free))
+
+    def pullback(self, values: Array, gradient: Array) -> Array:
+        return gradient * (values - self.low) * (self.high - values) / (self.high - self.low)
+
+    def describe(self) -> str:
+        return f"a number between {self.low:g} and {self.high:g}"
+
+
+@dataclass(frozen=True)
+class Simplex:
+    """Positive and adding up to one; free = log-ratios to the last value, one number fewer."""
+
+    def free_size(self, size: int) -> int:
+        return size - 1
+
+    def contains(self, values: Array) -> bool:
+        return bool(np.all(np.isfinite(values)) and np.all(values > 0) and abs(values.sum() - 1.0) < 1e-9)
+
+    def to_free(self, values: Array) -> Array:
+        return np.log(values[:-1] / values[-1])
+
+    def from_free(self, free: Array) -> Array:
+        logits = np.append(free, 0.0)
+        weights = np.exp(logits - logits.max())
+        return weights / weights.sum()
+
+    def pullback(self, values: Array, gradient: Array) -> Array:
+        return (values * (gradient - values @ gradient))[:-1]
+
+    def describe(self) -> str:
+        return "numbers greater than zero that add up to one"

@@ -1,0 +1,261 @@
+"""Kernels as immutable data: base kernels, sums and products, to any depth.
+
+An expression holds structure and, where known, parameter values. A parameter without a value is drawn from the data
+when the kernel is fitted; one with a value starts there; a `fixed` one stays there.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from numbers import Real as RealNumber
+
+import numpy as np
+
+from mercer.errors import KernelError
+from mercer.kernels.base import REGISTRY, BaseSpec, ParameterSpec
+from mercer.kernels.domains import Simplex
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One named parameter: its values (None: to be found from the data) and whether they are fixed."""
+
+    name: str
+    values: tuple[float, ...] | None = None
+    fixed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A value that fitting leaves alone, as in `PER(0, period=fixed(12))`."""
+
+    values: tuple[float, ...]
+
+
+def fixed(value: float | Sequence[float]) -> Fixed:
+    """Mark a parameter value as not to be fitted."""
+    return Fixed(_as_tuple(value))
+
+
+class Expression(ABC):
+    """A kernel. `+` and `*` combine kernels; a plain number stands for a constant kernel of that variance."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def children(self) -> tuple[Expression, ...]:
+        """The direct parts; empty for a base kernel."""
+
+    @abstractmethod
+    def with_children(self, children: Sequence[Expression]) -> Expression:
+        """Return the same kind of node over other parts."""
+
+    def leaves(self) -> Iterator[Base]:
+        """Yield the base kernels from left to right."""
+        for child in self.children:
+            yield from child.leaves()
+
+    def map_leaves(self, change: Callable[[Base], Expression]) -> Expression:
+        """Return the expression with every base kernel replaced by `change(base)`."""
+        return self.with_children([child.map_leaves(change) for child in self.children])
+
+    def __add__(self, other: Expression | float) -> Expression:
+        return sum_of([self, as_expression(other)])
+
+    def __radd__(self, other: float) -> Expression:
+        return sum_of([as_expression(other), self])
+
+    def __mul__(self, other: Expression | float) -> Expression:
+        return product_of([self, as_expression(other)])
+
+    def __rmul__(self, other: float) -> Expression:
+        return product_of([as_expression(other), self])
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def text(self, digits: int | None = None, names: Sequence[str] | None = None) -> str:
+        """Return the kernel as text: exact by default, or rounded to `digits`; `names` stand in for dimensions."""
+        from mercer.kernels.text import to_text  # text.py imports this file: the printer is needed only here
+
+        return to_text(self, digits=digits, names=names)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Base(Expression):
+    """A base kernel on some dimensions (None: all of them), with its parameters in registry order."""
+
+    symbol: str
+    dims: tuple[int | str, ...] | None
+    parameters: tuple[Parameter, ...]
+    components: int = 1
+
+    @property
+    def spec(self) -> BaseSpec:
+        """The registry entry of this kernel."""
+        return REGISTRY[self.symbol]
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return ()
+
+    def with_children(self, children: Sequence[Expression]) -> Expression:
+        return self
+
+    def leaves(self) -> Iterator[Base]:
+        yield self
+
+    def map_leaves(self, change: Callable[[Base], Expression]) -> Expression:
+        return change(self)
+
+    def parameter(self, name: str) -> Parameter:
+        """Return the parameter of that name."""
+        for parameter in self.parameters:
+            if parameter.name == name:
+                return parameter
+        raise KernelError(f"{self.symbol} has no parameter '{name}'; it has {_listed(p.name for p in self.parameters)}")
+
+    def value(self, name: str) -> float | tuple[float, ...] | None:
+        """Return a parameter's value: a number, a tuple if it has several, None if unset."""
+        values = self.parameter(name).values
+        return values[0] if values is not None and len(values) == 1 else values
+
+    def with_parameter(self, parameter: Parameter) -> Base:
+        """Return the kernel with the parameter of that name replaced."""
+        return replace(self, parameters=tuple(parameter if p.name == parameter.name else p for p in self.parameters))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Sum(Expression):
+    """A sum of at least two kernels, none of them itself a sum."""
+
+    terms: tuple[Expression, ...]
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return self.terms
+
+    def with_children(self, children: Sequence[Expression]) -> Expression:
+        return sum_of(children)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Product(Expression):
+    """A product of at least two kernels, none of them itself a product."""
+
+    factors: tuple[Expression, ...]
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return self.factors
+
+    def with_children(self, children: Sequence[Expression]) -> Expression:
+        return product_of(children)
+
+
+def sum_of(parts: Sequence[Expression]) -> Expression:
+    """Add kernels; sums inside are spliced in (addition is associative), a single part is returned as it is."""
+    terms = tuple(t for part in parts for t in (part.terms if isinstance(part, Sum) else (part,)))
+    return terms[0] if len(terms) == 1 else Sum(terms)
+
+
+def product_of(parts: Sequence[Expression]) -> Expression:
+    """Multiply kernels; products inside are spliced in, a single part is returned as it is."""
+    factors = tuple(f for part in parts for f in (part.factors if isinstance(part, Product) else (part,)))
+    return factors[0] if len(factors) == 1 else Product(factors)
+
+
+def as_expression(value: Expression | float) -> Expression:
+    """Return a kernel for a kernel or a number (a constant kernel of that variance)."""
+    if isinstance(value, Expression):
+        return value
+    if isinstance(value, RealNumber) and not isinstance(value, bool):
+        return build_base("C", variance=float(value))
+    raise KernelError(f"cannot combine a kernel with {value!r}: give a kernel or a number greater than zero")
+
+
+def build_base(
+    symbol: str, *dims: int | str, components: int | None = None, **values: float | Sequence[float] | Fixed | None
+) -> Base:
+    """Build a base kernel, checking names, sizes and domains; every constructor and the parser come through here."""
+    if symbol not in REGISTRY:
+        raise KernelError(f"there is no base kernel '{symbol}'; there are {_listed(REGISTRY)}")
+    spec = REGISTRY[symbol]
+    known = [p.name for p in spec.parameters]
+    for name in values:
+        if name not in known:
+            raise KernelError(f"{symbol} has no parameter '{name}'; it has {_listed(known)}")
+    if components is None:
+        components = 4 if spec.mixture else 1
+    if components < 1 or (components > 1 and not spec.mixture):
+        raise KernelError(f"{symbol} cannot have {components} components")
+    checked = _checked_dims(symbol, spec, dims)
+    parameters = tuple(_parameter(symbol, p, values.get(p.name), checked, components) for p in spec.parameters)
+    return Base(symbol, checked, parameters, components)
+
+
+def _checked_dims(symbol: str, spec: BaseSpec, dims: tuple[int | str, ...]) -> tuple[int | str, ...] | None:
+    if not spec.uses_inputs:
+        if dims:
+            raise KernelError(f"{symbol} does not look at the inputs, so it takes no dimension; {dims} was given")
+        return None
+    for dim in dims:
+        is_index = isinstance(dim, int | np.integer) and not isinstance(dim, bool)
+        if not (is_index or isinstance(dim, str)) or (is_index and int(dim) < 0):
+            raise KernelError(f"{symbol}: a dimension is a column number from 0 or a column name, not {dim!r}")
+    if len(set(dims)) != len(dims):
+        raise KernelError(f"{symbol}: the same dimension is given twice in {dims}")
+    return tuple(d if isinstance(d, str) else int(d) for d in dims) or None
+
+
+def _parameter(
+    symbol: str,
+    spec: ParameterSpec,
+    given: float | Sequence[float] | Fixed | None,
+    dims: tuple[int | str, ...] | None,
+    components: int,
+) -> Parameter:
+    size = None if dims is None and "dimension" in spec.shape else spec.size(len(dims or ()), components)
+    if given is None:
+        return Parameter(spec.name, only_value(spec, size))
+    values = given.values if isinstance(given, Fixed) else _as_tuple(given)
+    if size is not None:
+        values = broadcast(symbol, spec, values, size)
+    if not spec.domain.contains(np.asarray(values)):
+        raise KernelError(f"{symbol}: '{spec.name}' must be {spec.domain.describe()}, not {_shown(values)}")
+    return Parameter(spec.name, values, isinstance(given, Fixed))
+
+
+def only_value(spec: ParameterSpec, size: int | None) -> tuple[float, ...] | None:
+    """Return the value of a parameter that has no choice (a single weight is one), or None."""
+    return (1.0,) if size == 1 and isinstance(spec.domain, Simplex) else None
+
+
+def broadcast(symbol: str, spec: ParameterSpec, values: tuple[float, ...], size: int) -> tuple[float, ...]:
+    """Return `size` values; one value stands for all of them, except where they must add up to one."""
+    if len(values) == 1 and not isinstance(spec.domain, Simplex):
+        return values * size
+    if len(values) != size:
+        raise KernelError(f"{symbol}: '{spec.name}' takes {size} value(s), {len(values)} given")
+    return values
+
+
+def _as_tuple(value: float | Sequence[float]) -> tuple[float, ...]:
+    try:
+        return tuple(float(v) for v in np.atleast_1d(np.asarray(value, dtype=float)).ravel())
+    except (TypeError, ValueError):
+        raise KernelError(f"a parameter value is a number or a list of numbers, not {value!r}") from None
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)
+
+
+def _shown(values: tuple[float, ...]) -> str:
+    return f"{values[0]:g}" if len(values) == 1 else "[" + ", ".join(f"{v:g}" for v in values) + "]"

@@ -1,0 +1,229 @@
+"""From an expression to one flat vector and back.
+
+Three views of the same numbers:
+  expression   values inside the tree (what users see)
+  values       one flat vector of every parameter value, leaf by leaf, in registry order (what back ends take)
+  free         unconstrained numbers for the parameters that are fitted (what optimisers take)
+
+Products carry one variance only: the variances of the factors of a product are not separately identifiable (METHODS 1),
+so all but one of them are *held* at their value (1 where none was given) and do not count as parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.errors import KernelError
+from mercer.kernels.base import ParameterSpec
+from mercer.kernels.domains import Array, Domain, Simplex
+from mercer.kernels.expression import Base, Expression, Parameter, Product, Sum, broadcast, only_value
+
+
+def bind(expression: Expression, dimensions: int, names: Sequence[str] | None = None) -> Expression:
+    """Return the expression with every base kernel on explicit column numbers of a table with `dimensions` columns."""
+
+    def bound(leaf: Base) -> Expression:
+        if not leaf.spec.uses_inputs:
+            return leaf
+        dims = tuple(range(dimensions)) if leaf.dims is None else tuple(_column(leaf, d) for d in leaf.dims)
+        if len(set(dims)) != len(dims):
+            raise KernelError(f"{leaf.text()} names the same column twice")
+        parameters = []
+        for parameter, spec in zip(leaf.parameters, leaf.spec.parameters, strict=True):
+            size = _size(leaf, spec, dims)
+            given = parameter.values
+            values = only_value(spec, size) if given is None else broadcast(leaf.symbol, spec, given, size)
+            parameters.append(replace(parameter, values=values))
+        return replace(leaf, dims=dims, parameters=tuple(parameters))
+
+    def _column(leaf: Base, dim: int | str) -> int:
+        if isinstance(dim, int):
+            if dim >= dimensions:
+                last = f"0 to {dimensions - 1}" if dimensions > 1 else "only 0"
+                raise KernelError(f"{leaf.text(digits=4)} acts on dimension {dim}, but the data has {last}")
+            return dim
+        if names is None or dim not in names:
+            known = ", ".join(names) if names is not None else "no column names (give the data as a table)"
+            raise KernelError(f"{leaf.text(digits=4)} acts on column '{dim}', but the data has {known}")
+        return list(names).index(dim)
+
+    return expression.map_leaves(bound)
+
+
+def _size(leaf: Base, spec: ParameterSpec, dims: Sequence[object] | None) -> int:
+    return spec.size(len(dims) if dims is not None else 0, leaf.components)
+
+
+def held_variances(expression: Expression) -> frozenset[int]:
+    """Return the leaves (by number) whose variance is redundant inside a product and therefore held."""
+    held: set[int] = set()
+    _find_carrier(expression, 0, held)
+    return frozenset(held)
+
+
+def _find_carrier(expression: Expression, start: int, held: set[int]) -> tuple[int, int | None]:
+    """Return the number of the next leaf, and the leaf that carries the overall scale (None: the scale is pinned)."""
+    if isinstance(expression, Base):
+        return start + 1, None if expression.parameter("variance").fixed else start
+    carriers: list[int | None] = []
+    for child in expression.children:
+        start, carrier = _find_carrier(child, start, held)
+        carriers.append(carrier)
+    if isinstance(expression, Sum):  # a sum scales only if every term does; holding one term then pins the whole
+        return start, None if None in carriers else carriers[0]
+    if isinstance(expression, Product):
+        free = [c for c in carriers if c is not None]
+        held.update(free[1:])
+        return start, free[0] if free else None
+    raise TypeError(f"unknown kind of kernel {type(expression).__name__}")
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where one parameter of one leaf sits in the flat vector of values."""
+
+    leaf: int
+    symbol: str
+    spec: ParameterSpec
+    offset: int
+    size: int
+    fitted: bool
+
+    @property
+    def path(self) -> str:
+        """The parameter's public name, such as `0:SE.lengthscale`."""
+        return f"{self.leaf}:{self.symbol}.{self.spec.name}"
+
+    @property
+    def where(self) -> slice:
+        """The slice of the values vector."""
+        return slice(self.offset, self.offset + self.size)
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Fitted values that share a domain, transformed together."""
+
+    domain: Domain
+    values: NDArray[np.intp]
+    free: NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The map between the values of a bound expression and its free vector."""
+
+    slots: tuple[Slot, ...]
+
+    @cached_property
+    def n_values(self) -> int:
+        """Length of the values vector."""
+        return sum(slot.size for slot in self.slots)
+
+    @cached_property
+    def n_free(self) -> int:
+        """Number of fitted parameters (p in BIC, the noise not counted)."""
+        return sum(slot.spec.domain.free_size(slot.size) for slot in self.slots if slot.fitted)
+
+    @cached_property
+    def _blocks(self) -> tuple[_Block, ...]:
+        grouped: dict[Domain, tuple[list[int], list[int]]] = {}
+        blocks, position = [], 0
+        for slot in self.slots:
+            if not slot.fitted:
+                continue
+            count = slot.spec.domain.free_size(slot.size)
+            values, free = range(slot.offset, slot.offset + slot.size), range(position, position + count)
+            if isinstance(slot.spec.domain, Simplex):  # its values depend on each other: a block of its own
+                blocks.append(_Block(slot.spec.domain, np.array(values, dtype=np.intp), np.array(free, dtype=np.intp)))
+            else:
+                indices = grouped.setdefault(slot.spec.domain, ([], []))
+                indices[0].extend(values)
+                indices[1].extend(free)
+            position += count
+        blocks += [
+            _Block(domain, np.array(values, dtype=np.intp), np.array(free, dtype=np.intp))
+            for domain, (values, free) in grouped.items()
+        ]
+        return tuple(blocks)
+
+    def free_paths(self) -> tuple[str, ...]:
+        """Name each entry of the free vector."""
+        names: list[str] = []
+        for slot in self.slots:
+            if slot.fitted:
+                count = slot.spec.domain.free_size(slot.size)
+                names += [slot.path if slot.size == 1 else f"{slot.path}[{i}]" for i in range(count)]
+        return tuple(names)
+
+    def to_free(self, values: Array) -> Array:
+        """Map values to the free vector."""
+        free = np.empty(self.n_free)
+        for block in self._blocks:
+            free[block.free] = block.domain.to_free(values[block.values])
+        return free
+
+    def from_free(self, free: Array, values: Array) -> Array:
+        """Map a free vector to values; what is not fitted is taken from `values`."""
+        result = values.copy()
+        for block in self._blocks:
+            result[block.values] = block.domain.from_free(free[block.free])
+        return result
+
+    def pullback(self, values: Array, gradient: Array) -> Array:
+        """Turn a gradient by values into a gradient by the free vector."""
+        result = np.empty(self.n_free)
+        for block in self._blocks:
+            result[block.free] = block.domain.pullback(values[block.values], gradient[block.values])
+        return result
+
+
+def layout(expression: Expression) -> Layout:
+    """Lay out the parameters of a bound expression."""
+    held = held_variances(expression)
+    slots: list[Slot] = []
+    offset = 0
+    for number, leaf in enumerate(expression.leaves()):
+        for parameter, spec in zip(leaf.parameters, leaf.spec.parameters, strict=True):
+            size = _size(leaf, spec, leaf.dims)
+            redundant = spec.name == "variance" and number in held
+            fitted = not (parameter.fixed or redundant)
+            slots.append(Slot(number, leaf.symbol, spec, offset, size, fitted))
+            offset += size
+    return Layout(tuple(slots))
+
+
+def values_of(expression: Expression) -> Array:
+    """Return the flat vector of a bound expression's values; NaN where unset (1 for a held variance)."""
+    held = held_variances(expression)
+    parts: list[Array] = []
+    for number, leaf in enumerate(expression.leaves()):
+        for parameter, spec in zip(leaf.parameters, leaf.spec.parameters, strict=True):
+            if parameter.values is not None:
+                parts.append(np.array(parameter.values))
+            else:
+                redundant = spec.name == "variance" and number in held
+                parts.append(np.full(_size(leaf, spec, leaf.dims), 1.0 if redundant else np.nan))
+    return np.concatenate(parts) if parts else np.empty(0)
+
+
+def with_values(expression: Expression, values: Array) -> Expression:
+    """Return the bound expression holding these values (the inverse of `values_of`)."""
+    position = 0
+
+    def filled(leaf: Base) -> Expression:
+        nonlocal position
+        parameters = []
+        for parameter, spec in zip(leaf.parameters, leaf.spec.parameters, strict=True):
+            size = _size(leaf, spec, leaf.dims)
+            given = tuple(float(v) for v in values[position : position + size])
+            parameters.append(Parameter(parameter.name, given, parameter.fixed))
+            position += size
+        return replace(leaf, parameters=tuple(parameters))
+
+    return expression.map_leaves(filled)

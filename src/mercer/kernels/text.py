@@ -1,0 +1,285 @@
+"""Kernels as text and as JSON.
+
+    SE(0) * PER(0, period=fixed(12)) + 2.5 * LIN(year) + SM3
+
+A symbol may be followed by dimensions (column numbers or names; odd names in double quotes) and by parameter values,
+in parentheses. SM takes the number of its components as a digit. A number is a constant kernel of that variance.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mercer.errors import KernelError, KernelSyntaxError
+from mercer.kernels.base import REGISTRY
+from mercer.kernels.domains import Simplex
+from mercer.kernels.expression import (
+    Base,
+    Expression,
+    Fixed,
+    Parameter,
+    Product,
+    Sum,
+    as_expression,
+    build_base,
+    fixed,
+    product_of,
+    sum_of,
+)
+
+JSON_VERSION = 1
+
+# ---------------------------------------------------------------------------------------------------------- printing
+
+
+def to_text(expression: Expression, digits: int | None = None, names: Sequence[str] | None = None) -> str:
+    """Return the kernel as text that `parse` reads back; exact unless `digits` asks for rounding."""
+    if isinstance(expression, Sum):
+        return " + ".join(to_text(term, digits, names) for term in expression.terms)
+    if isinstance(expression, Product):
+        parts = [to_text(f, digits, names) for f in expression.factors]
+        return " * ".join(
+            f"({p})" if isinstance(f, Sum) else p for p, f in zip(parts, expression.factors, strict=True)
+        )
+    assert isinstance(expression, Base)
+    symbol = expression.symbol + (str(expression.components) if expression.spec.mixture else "")
+    arguments = [_dim_text(d, names) for d in expression.dims or ()]
+    for parameter, spec in zip(expression.parameters, expression.spec.parameters, strict=True):
+        if parameter.values is None or _has_no_choice(expression, parameter, spec.domain):
+            continue
+        value = _values_text(parameter.values, digits)
+        arguments.append(f"{parameter.name}={f'fixed({value})' if parameter.fixed else value}")
+    return f"{symbol}({', '.join(arguments)})" if arguments else symbol
+
+
+def _has_no_choice(leaf: Base, parameter: Parameter, domain: object) -> bool:
+    """A single weight is one by definition and is not printed (unless the number of dimensions is still open)."""
+    known = leaf.dims is not None or leaf.spec.mixture
+    return isinstance(domain, Simplex) and parameter.values == (1.0,) and known and not parameter.fixed
+
+
+def _dim_text(dim: int | str, names: Sequence[str] | None) -> str:
+    if isinstance(dim, int):
+        if names is None:
+            return str(dim)
+        dim = names[dim]
+    return dim if re.fullmatch(r"[A-Za-z_]\w*", dim) and dim != "fixed" else json.dumps(dim)
+
+
+def _values_text(values: Sequence[float], digits: int | None) -> str:
+    shown = [repr(v) if digits is None else f"{v:.{digits}g}" for v in values]
+    return shown[0] if len(shown) == 1 else f"[{', '.join(shown)}]"
+
+
+# ----------------------------------------------------------------------------------------------------------- parsing
+
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
+        |(?P<name>[A-Za-z_]\w*)|(?P<quoted>"(?:[^"\\]|\\.)*")|(?P<mark>[-+*(),=\[\]]))""",
+    re.VERBOSE,
+)
+
+
+def parse(text: str) -> Expression:
+    """Read a kernel from text; a `KernelSyntaxError` points at the character that does not fit."""
+    if not isinstance(text, str):
+        raise KernelError(f"a kernel text is a string, not {type(text).__name__}")
+    return _Parser(text).whole()
+
+
+class _Parser:
+    """Recursive descent over sum, product, atom; each method consumes what it recognises."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.position = 0
+
+    def fail(self, problem: str, position: int | None = None) -> KernelSyntaxError:
+        at = self.position if position is None else position
+        while at < len(self.text) and self.text[at].isspace():
+            at += 1
+        return KernelSyntaxError(problem, self.text, at)
+
+    def peek(self, *, signed: bool = False) -> tuple[str, str, int]:
+        """Return (kind, text, end) of the next token; a sign belongs to a number only where `signed`."""
+        match = _TOKEN.match(self.text, self.position)
+        if match is None:
+            rest = self.text[self.position :].strip()
+            if rest:
+                raise self.fail(f"'{rest[0]}' does not belong in a kernel")
+            return "end", "", len(self.text)
+        kind = str(match.lastgroup)
+        if kind == "number" and match["number"][0] in "+-" and not signed:
+            return "mark", match["number"][0], match.start("number") + 1
+        return kind, match[kind], match.end()
+
+    def accept(self, mark: str) -> bool:
+        kind, found, end = self.peek()
+        if kind == "mark" and found == mark:
+            self.position = end
+            return True
+        return False
+
+    def expect(self, mark: str, after: str) -> None:
+        if not self.accept(mark):
+            raise self.fail(f"expected '{mark}' {after}")
+
+    def whole(self) -> Expression:
+        expression = self.sum()
+        kind, found, _ = self.peek()
+        if kind != "end":
+            raise self.fail(f"expected '+', '*' or the end, found '{found}'")
+        return expression
+
+    def sum(self) -> Expression:
+        terms = [self.product()]
+        while self.accept("+"):
+            terms.append(self.product())
+        return sum_of(terms)
+
+    def product(self) -> Expression:
+        factors = [self.atom()]
+        while self.accept("*"):
+            factors.append(self.atom())
+        return product_of(factors)
+
+    def atom(self) -> Expression:
+        if self.accept("("):
+            inside = self.sum()
+            self.expect(")", "to close the parenthesis")
+            return inside
+        start = self.position
+        kind, found, end = self.peek()
+        if kind == "number":
+            self.position = end
+            return self.checked(lambda: as_expression(float(found)), start)
+        if kind == "name":
+            self.position = end
+            return self.base(found, start)
+        raise self.fail("expected a kernel such as SE, PER(0) or (SE + LIN)" + (f", found '{found}'" if found else ""))
+
+    def base(self, word: str, start: int) -> Expression:
+        symbol, components = word, None
+        mixture = re.fullmatch(r"(SM)(\d+)", word)
+        if mixture:
+            symbol, components = "SM", int(mixture[2])
+        if symbol not in REGISTRY:
+            raise self.fail(f"there is no base kernel '{word}'; there are {', '.join(REGISTRY)}", start)
+        dims: list[int | str] = []
+        values: dict[str, Fixed | tuple[float, ...]] = {}
+        if self.accept("(") and not self.accept(")"):
+            self.arguments(symbol, dims, values)
+            self.expect(")", f"to close {symbol}(")
+        return self.checked(lambda: build_base(symbol, *dims, components=components, **values), start)
+
+    def arguments(self, symbol: str, dims: list[int | str], values: dict[str, Fixed | tuple[float, ...]]) -> None:
+        while True:
+            kind, found, end = self.peek()
+            before = self.position
+            self.position = end
+            if kind == "number" and found.isdigit():
+                dims.append(int(found))
+            elif kind == "quoted":
+                dims.append(json.loads(found))
+            elif kind == "name" and self.accept("="):
+                known = [p.name for p in REGISTRY[symbol].parameters]
+                if found in values or found not in known:
+                    problem = "is given twice" if found in values else f"is not a parameter of {symbol}"
+                    raise self.fail(f"'{found}' {problem}; it has {', '.join(known)}", before)
+                values[found] = self.value()
+            elif kind == "name":
+                dims.append(found)
+            else:
+                raise self.fail(f"expected a dimension or a parameter of {symbol}", before)
+            if dims and values and kind != "name":
+                raise self.fail("dimensions come before parameters", before)
+            if not self.accept(","):
+                return
+
+    def value(self) -> Fixed | tuple[float, ...]:
+        kind, found, end = self.peek(signed=True)
+        if kind == "name" and found == "fixed":
+            self.position = end
+            self.expect("(", "after 'fixed'")
+            inside = self.value()
+            self.expect(")", "to close fixed(")
+            return inside if isinstance(inside, Fixed) else fixed(inside)
+        if self.accept("["):
+            numbers = [self.number()]
+            while self.accept(","):
+                numbers.append(self.number())
+            self.expect("]", "to close the list")
+            return tuple(numbers)
+        return (self.number(),)
+
+    def number(self) -> float:
+        kind, found, end = self.peek(signed=True)
+        if kind != "number":
+            raise self.fail("expected a number")
+        self.position = end
+        return float(found)
+
+    def checked(self, build: Callable[[], Expression], start: int) -> Expression:
+        """Build a node; what the builder rejects is reported at the place in the text."""
+        try:
+            return build()
+        except KernelSyntaxError:
+            raise
+        except KernelError as error:
+            raise self.fail(str(error), start) from None
+
+
+# -------------------------------------------------------------------------------------------------------------- JSON
+
+
+def to_json(expression: Expression) -> dict[str, Any]:
+    """Return the kernel as plain JSON data with a version."""
+    return {"format": "mercer-kernel", "version": JSON_VERSION, "kernel": _node(expression)}
+
+
+def _node(expression: Expression) -> dict[str, Any]:
+    if isinstance(expression, Sum):
+        return {"sum": [_node(t) for t in expression.terms]}
+    if isinstance(expression, Product):
+        return {"product": [_node(f) for f in expression.factors]}
+    assert isinstance(expression, Base)
+    parameters = {
+        p.name: {"values": list(p.values), "fixed": p.fixed} for p in expression.parameters if p.values is not None
+    }
+    node: dict[str, Any] = {"base": expression.symbol, "parameters": parameters}
+    if expression.dims is not None:
+        node["dims"] = list(expression.dims)
+    if expression.spec.mixture:
+        node["components"] = expression.components
+    return node
+
+
+def from_json(data: Any) -> Expression:
+    """Read a kernel from JSON data, checking everything; a newer version gives a clear error."""
+    if not isinstance(data, dict) or data.get("format") != "mercer-kernel":
+        raise KernelError("this is not a Mercer kernel: the 'format' entry is missing")
+    if not isinstance(data.get("version"), int) or data["version"] > JSON_VERSION:
+        raise KernelError(
+            f"this kernel has version {data.get('version')}, but this Mercer reads up to {JSON_VERSION}: update Mercer"
+        )
+    return _from_node(data.get("kernel"))
+
+
+def _from_node(node: Any) -> Expression:
+    try:
+        if "sum" in node:
+            return sum_of([_from_node(n) for n in node["sum"]])
+        if "product" in node:
+            return product_of([_from_node(n) for n in node["product"]])
+        values = {
+            name: Fixed(tuple(map(float, entry["values"]))) if entry["fixed"] else tuple(map(float, entry["values"]))
+            for name, entry in node["parameters"].items()
+        }
+        return build_base(node["base"], *node.get("dims", ()), components=node.get("components"), **values)
+    except KernelError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
+        raise KernelError(f"this kernel is damaged: {type(error).__name__}: {error}") from None

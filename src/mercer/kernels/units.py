@@ -1,0 +1,121 @@
+"""Carry a kernel through a change of units of the inputs and the target, and back.
+
+With z = (x - shift) / scale and t = y / y_scale, the kernel of y over x is  k(x, x') = y_scale^2 k_scaled(z, z').
+Every parameter follows from its unit in the registry; only LIN mixes units (its variance is y^2 / x^2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mercer.kernels.base import ParameterSpec
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Base, Expression, Parameter, Product, Sum
+
+
+@dataclass(frozen=True)
+class Units:
+    """Shift and scale of each input column, and the scale of the target."""
+
+    shift: tuple[float, ...]
+    scale: tuple[float, ...]
+    y_scale: float = 1.0
+
+    def inverse(self) -> Units:
+        """Return the units that undo these."""
+        shift = tuple(-m / s for m, s in zip(self.shift, self.scale, strict=True))
+        return Units(shift, tuple(1.0 / s for s in self.scale), 1.0 / self.y_scale)
+
+
+def to_data_units(expression: Expression, units: Units) -> Expression:
+    """Return the kernel over the data for a bound kernel over scaled inputs and target."""
+    return multiplied(_convert(expression, units), units.y_scale**2)
+
+
+def to_scaled_units(expression: Expression, units: Units) -> Expression:
+    """Return the kernel over scaled inputs and target for a bound kernel over the data."""
+    return to_data_units(expression, units.inverse())
+
+
+def multiplied(expression: Expression, factor: float) -> Expression:
+    """Return factor * expression without a new node: the factor goes into the variances that carry the scale."""
+    if isinstance(expression, Base):
+        variance = expression.parameter("variance")
+        if variance.values is None:
+            return expression
+        return expression.with_parameter(replace(variance, values=(variance.values[0] * factor,)))
+    if isinstance(expression, Sum):
+        return expression.with_children([multiplied(term, factor) for term in expression.terms])
+    factors = list(expression.children)
+    carrier = next((i for i, f in enumerate(factors) if not _pinned(f)), 0)
+    factors[carrier] = multiplied(factors[carrier], factor)
+    return expression.with_children(factors)
+
+
+def _pinned(expression: Expression) -> bool:
+    """Tell whether fixed variances leave the expression no scale to fit."""
+    if isinstance(expression, Base):
+        return expression.parameter("variance").fixed
+    pinned = [_pinned(child) for child in expression.children]
+    return any(pinned) if isinstance(expression, Sum) else all(pinned)
+
+
+def _convert(expression: Expression, units: Units) -> Expression:
+    if isinstance(expression, Base):
+        converted, factor = _convert_base(expression, units)
+        return multiplied(converted, factor)
+    result = expression.with_children([_convert(child, units) for child in expression.children])
+    return _gather(result) if isinstance(expression, Product) else result
+
+
+def _gather(product: Expression) -> Expression:
+    """Keep the variances of a product's other factors at one: only its first free base kernel carries a variance."""
+    bases = [
+        i
+        for i, f in enumerate(product.children)
+        if isinstance(f, Base) and not f.parameter("variance").fixed and f.parameter("variance").values is not None
+    ]
+    factors, total = list(product.children), 1.0
+    for i in bases[1:]:
+        base = factors[i]
+        assert isinstance(base, Base)
+        values = base.parameter("variance").values
+        assert values is not None
+        total *= values[0]
+        factors[i] = base.with_parameter(Parameter("variance", (1.0,)))
+    if total != 1.0:
+        factors[bases[0]] = multiplied(factors[bases[0]], total)
+    return product.with_children(factors)
+
+
+def _convert_base(leaf: Base, units: Units) -> tuple[Base, float]:
+    """Return the base kernel in the other units and the factor its variance takes."""
+    if leaf.dims is None:
+        return leaf, 1.0
+    columns = [d for d in leaf.dims if isinstance(d, int)]
+    shift, scale = np.array(units.shift)[columns], np.array(units.scale)[columns]
+    changed = leaf
+    for parameter, spec in zip(leaf.parameters, leaf.spec.parameters, strict=True):
+        if parameter.values is not None and spec.unit not in ("none", "variance"):
+            values = _convert_values(np.array(parameter.values), spec, shift, scale)
+            changed = changed.with_parameter(replace(parameter, values=tuple(float(v) for v in values)))
+    if leaf.symbol != "LIN":
+        return changed, 1.0
+    # v sum_d w_d (z_d - c_d)(z'_d - c_d) with z = (x - shift) / scale: the weights become w_d / scale_d^2.
+    weights = leaf.parameter("weights")
+    relative = np.array(weights.values or [1 / len(scale)] * len(scale)) / scale**2
+    total = float(relative.sum())
+    if weights.values is not None:
+        changed = changed.with_parameter(replace(weights, values=tuple(float(v) for v in relative / total)))
+    return changed, total
+
+
+def _convert_values(values: Array, spec: ParameterSpec, shift: Array, scale: Array) -> Array:
+    per_dimension = values.reshape(-1, len(scale))
+    if spec.unit == "length":
+        return (per_dimension * scale).ravel()
+    if spec.unit == "frequency":
+        return (per_dimension / scale).ravel()
+    return (per_dimension * scale + shift).ravel()

@@ -1,0 +1,11 @@
+"""Tables: reading a user's file, and turning its named columns into numbers and back.
+
+This room imports pandas; callers that want a quick `import mercer` import it inside functions.
+"""
+
+from mercer.tables.encoding import Encoding
+from mercer.tables.gaps import describe_gaps
+from mercer.tables.reading import read_table
+from mercer.tables.target import Split, split_target
+
+__all__ = ["Encoding", "Split", "describe_gaps", "read_table", "split_target"]

@@ -1,0 +1,217 @@
+"""Delimited text (CSV and its relatives) -> a pandas table.
+
+Python's `csv` module checks the shape of the file, because it can name the line that is wrong;
+pandas then reads the values, because it is fast.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from mercer.errors import InputError
+from mercer.tables.wording import counted, quoted
+
+# On a tie the rarer mark wins: a comma may sit inside a name or a number, a tab hardly ever does.
+DELIMITERS = {"\t": "tab", ";": "semicolon", ",": "comma"}
+SAMPLED_RECORDS = 50
+
+# How files of other kinds begin, for a better message than "binary content".
+SIGNATURES = {
+    b"PK\x03\x04": "an Excel workbook or zip archive; open it and save the table as CSV",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook; open it and save the table as CSV",
+    b"PAR1": "a Parquet file; give its name the ending .parquet",
+    b"\x1f\x8b": "a gzip archive; unpack it first",
+    b"%PDF": "a PDF document; export the table as CSV instead",
+}
+DECIMAL_COMMA = r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?(?:[eE][+-]?\d+)?"
+
+
+class Record(NamedTuple):
+    """One row of text fields, and the line of the file on which it starts."""
+
+    line: int
+    fields: list[str]
+
+
+def read_delimited(content: bytes, name: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return the table and a sentence for each repair; `name` is the file's name, for messages."""
+    text = decode(content, name)
+    delimiter = detect_delimiter(text)
+    header = check_shape(text, delimiter, name)
+    names = _header_names(header, name)
+    frame = pd.read_csv(
+        io.StringIO(text),
+        sep=delimiter,
+        header=0,
+        names=names,
+        index_col=False,
+        skipinitialspace=True,
+        low_memory=False,
+        float_precision="round_trip",
+    )
+    frame = _without_empty_tail(frame)
+    frame, repairs = _without_unnamed_columns(frame, header, name)
+    if delimiter == ";":
+        frame, more = _with_decimal_commas(frame)
+        repairs += more
+    if header.fields and all(_is_number(field) for field in header.fields) and not _counts_up(header.fields):
+        repairs += (
+            f"The first line of '{name}' holds only numbers ({quoted(header.fields)}) and was read as column names. "
+            "If it is data, add a line of column names above it.",
+        )
+    return frame, repairs
+
+
+def decode(content: bytes, name: str) -> str:
+    """Bytes to text: a byte order mark decides, then UTF-8, then Latin-1, which accepts any byte."""
+    for signature, description in SIGNATURES.items():
+        if content.startswith(signature):
+            raise InputError(f"'{name}' is not a text file: it looks like {description}.")
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        text = content.decode("utf-16", errors="replace")
+    elif b"\0" in content:
+        raise InputError(
+            f"'{name}' is not a text file: it has a zero byte at position {content.index(0)}. "
+            "It may be damaged or of another type; save the table as CSV again."
+        )
+    else:
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            text = content.decode("latin-1")
+    if not text.strip():
+        raise InputError(f"'{name}' is empty: it holds only blank lines. Check that it was saved completely.")
+    return text
+
+
+def detect_delimiter(text: str) -> str:
+    """The mark that cuts the first records into equal numbers of fields; the most fields win."""
+
+    def merit(delimiter: str) -> tuple[bool, int]:
+        counts = [len(record.fields) for record in itertools.islice(_records(text, delimiter), SAMPLED_RECORDS)]
+        return counts[0] > 1 and len(set(counts)) == 1, counts[0]
+
+    best = max(DELIMITERS, key=merit)
+    return best if merit(best)[1] > 1 else ","
+
+
+def check_shape(text: str, delimiter: str, name: str) -> Record:
+    """Every record must have as many fields as the header, which is returned."""
+    records = _records(text, delimiter, strict=True)
+    header: Record | None = None
+    line = 1
+    try:
+        for record in records:
+            line = record.line
+            header = header or record
+            if len(record.fields) != len(header.fields):
+                raise InputError(
+                    f"'{name}', line {record.line}: {counted(len(record.fields), 'field')} where the line of column "
+                    f"names has {len(header.fields)} (fields are separated by a {DELIMITERS[delimiter]}). "
+                    "Add or remove fields on that line; put quotation marks around a text that contains the separator."
+                )
+    except csv.Error as problem:
+        raise InputError(
+            f"'{name}', after line {line}: the text cannot be cut into fields ({problem}). "
+            "A quotation mark is probably not closed, or is followed by more text."
+        ) from None
+    assert header is not None  # decode() refuses a text of blank lines
+    return header
+
+
+def _records(text: str, delimiter: str, *, strict: bool = False) -> Iterator[Record]:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True, strict=strict)
+    start = 1
+    fields = _next_fields(reader, strict)
+    while fields is not None:
+        # A blank line is no record, to pandas as well.
+        if len(fields) > 1 or (fields and fields[0].strip()):
+            yield Record(start, fields)
+        start = reader.line_num + 1
+        fields = _next_fields(reader, strict)
+
+
+def _next_fields(reader: Iterator[list[str]], strict: bool) -> list[str] | None:
+    try:
+        return next(reader, None)
+    except csv.Error:
+        if strict:
+            raise
+        return None  # only sampling: the strict pass will report it
+
+
+def _header_names(header: Record, name: str) -> list[str]:
+    from mercer.tables.reading import clean_names
+
+    placeholders = [field.strip() or f"column {position}" for position, field in enumerate(header.fields, start=1)]
+    return clean_names(placeholders, f"'{name}', line {header.line},")
+
+
+def _without_empty_tail(frame: pd.DataFrame) -> pd.DataFrame:
+    """Spreadsheets leave rows of bare separators below the table."""
+    filled = np.flatnonzero(frame.notna().any(axis=1).to_numpy())
+    return frame.iloc[: filled[-1] + 1 if filled.size else 0]
+
+
+def _without_unnamed_columns(
+    frame: pd.DataFrame, header: Record, name: str
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Columns without a name: drop empty ones (a separator ends each line) and saved row numbers, keep the rest."""
+    repairs: tuple[str, ...] = ()
+    for position, field in enumerate(header.fields):
+        if field.strip():
+            continue
+        label = f"column {position + 1}"
+        if frame[label].isna().all():
+            frame = frame.drop(columns=label)
+        elif position == 0 and len(header.fields) > 1 and _are_row_numbers(frame[label]):
+            frame = frame.drop(columns=label)
+            repairs += (f"The first column of '{name}' has no name and holds row numbers; it was left out.",)
+        else:
+            repairs += (f"Column {position + 1} of '{name}' has no name and is called '{label}'.",)
+    return frame, repairs
+
+
+def _are_row_numbers(column: pd.Series) -> bool:
+    if not pd.api.types.is_integer_dtype(column.dtype):
+        return False
+    values = column.to_numpy()
+    return bool(values[0] in (0, 1) and np.all(np.diff(values) == 1))
+
+
+def _with_decimal_commas(frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Where semicolons separate the fields, '1.234,5' is how much of Europe writes 1234.5."""
+    repaired: dict[str, pd.Series] = {}
+    for label in frame.columns:
+        present = frame[label].dropna()
+        if present.empty or not all(isinstance(value, str) for value in present):
+            continue
+        texts = present.str.strip()
+        if texts.str.fullmatch(DECIMAL_COMMA).all() and texts.str.contains(",").any():
+            plain = texts.str.replace(".", "", regex=False).str.replace(",", ".", regex=False)
+            repaired[label] = pd.to_numeric(plain).reindex(frame.index)
+    if not repaired:
+        return frame, ()
+    sentence = f"Decimal commas were read as decimal points (1,5 is 1.5) in {quoted(repaired)}."
+    return frame.assign(**repaired), (sentence,)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _counts_up(fields: list[str]) -> bool:
+    """Names 0, 1, 2 ... are what pandas writes for columns that never had names."""
+    numbers = [field.strip() for field in fields]
+    return any(numbers == [str(start + step) for step in range(len(numbers))] for start in (0, 1))
