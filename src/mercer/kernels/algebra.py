@@ -2,15 +2,29 @@
 
 All of it keeps the Gram matrix: products distribute over sums, constants are absorbed into variances, SE factors on the
 same dimensions merge (exponents add), white noise swallows stationary factors on its dimensions, and order is fixed.
+Numbers are combined in a way that does not depend on their order (sorted, or by `fsum`), so that kernels that differ
+only in the order of their parts have the same canonical form to the last digit.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product as cartesian
 
-from mercer.kernels.expression import Base, Expression, Parameter, Product, Sum, product_of, sum_of
+from mercer.kernels.expression import (
+    Base,
+    Expression,
+    Parameter,
+    Product,
+    Sum,
+    broadcast,
+    build_base,
+    product_of,
+    sum_of,
+)
+from mercer.kernels.parameters import fill_held
 from mercer.kernels.text import to_text
 
 Term = tuple[Base, ...]
@@ -24,15 +38,13 @@ def canonical(expression: Expression) -> Expression:
 
 def components(expression: Expression) -> tuple[Expression, ...]:
     """Return the summands of the canonical form: what a report shows one by one."""
-    terms = _merge_sum([_simplified(term) for term in _expanded(expression)])
+    terms = _merge_sum([_simplified(term) for term in _expanded(fill_held(expression))])
     return tuple(product_of(term) for term in sorted(terms, key=_order))
 
 
 def structure(expression: Expression) -> Expression:
     """Return the expression without its values, for comparing what two kernels are rather than where they stand."""
-    return expression.map_leaves(
-        lambda leaf: replace(leaf, parameters=tuple(Parameter(p.name) for p in leaf.parameters))
-    )
+    return expression.map_leaves(lambda leaf: build_base(leaf.symbol, *(leaf.dims or ()), components=leaf.components))
 
 
 def canonical_structure(expression: Expression) -> Expression:
@@ -78,22 +90,38 @@ def _order(term: Term) -> tuple[str, str]:
 def _simplified(term: Term) -> Term:
     """Absorb constants, merge SE factors, let white noise swallow, sort, and put the whole variance on the first."""
     variance = _product_of_variances(term)
-    factors = [leaf for leaf in term if leaf.symbol != "C"]
+    factors = [_dims_in_order(leaf) for leaf in term if leaf.symbol != "C"]
     factors = _merge_se(_swallow(factors)) or [term[0]]
     factors.sort(key=lambda leaf: _order((_with_variance(leaf, Parameter("variance")),)))
     rest = Parameter("variance", None if variance.values is None else (1.0,), variance.fixed)
     return (_with_variance(factors[0], variance), *(_with_variance(leaf, rest) for leaf in factors[1:]))
 
 
+def _dims_in_order(leaf: Base) -> Base:
+    """SE(1, 0) is SE(0, 1) with its lengthscales exchanged."""
+    dims = leaf.dims or ()
+    order = sorted(range(len(dims)), key=lambda i: _dim_order(dims[i]))
+    if order == list(range(len(dims))):
+        return leaf
+    parameters = []
+    for parameter, spec in zip(leaf.parameters, leaf.spec.parameters, strict=True):
+        values = parameter.values
+        if values is not None and "dimension" in spec.shape:
+            values = tuple(values[row + i] for row in range(0, len(values), len(dims)) for i in order)
+        parameters.append(replace(parameter, values=values))
+    return replace(leaf, dims=tuple(dims[i] for i in order), parameters=tuple(parameters))
+
+
+def _dim_order(dim: int | str) -> tuple[int, str]:
+    return (-1, dim) if isinstance(dim, str) else (dim, "")
+
+
 def _product_of_variances(term: Term) -> Parameter:
-    total, is_fixed = 1.0, True
-    for leaf in term:
-        parameter = leaf.parameter("variance")
-        if parameter.values is None:
-            return Parameter("variance")
-        total *= parameter.values[0]
-        is_fixed = is_fixed and parameter.fixed
-    return Parameter("variance", (total,), is_fixed)
+    parameters = [leaf.parameter("variance") for leaf in term]
+    values = [p.values[0] for p in parameters if p.values is not None]
+    if len(values) < len(parameters):
+        return Parameter("variance")
+    return Parameter("variance", (math.prod(sorted(values)),), all(p.fixed for p in parameters))
 
 
 def _with_variance(leaf: Base, variance: Parameter) -> Base:
@@ -102,25 +130,27 @@ def _with_variance(leaf: Base, variance: Parameter) -> Base:
 
 def _merge_se(factors: list[Base]) -> list[Base]:
     """SE(l1) SE(l2) = SE(l) with 1/l^2 = 1/l1^2 + 1/l2^2 in each dimension."""
-    merged: dict[object, Base] = {}
-    others: list[Base] = []
+    groups: dict[object, list[Base]] = {}
     for leaf in factors:
-        if leaf.symbol != "SE":
-            others.append(leaf)
-            continue
-        key = None if leaf.dims is None else frozenset(leaf.dims)
-        merged[key] = _combined_se(merged[key], leaf) if key in merged else leaf
-    return others + list(merged.values())
+        if leaf.symbol == "SE":
+            groups.setdefault(leaf.dims, []).append(leaf)
+    return [leaf for leaf in factors if leaf.symbol != "SE"] + [_combined_se(group) for group in groups.values()]
 
 
-def _combined_se(a: Base, b: Base) -> Base:
-    first, second = a.parameter("lengthscale"), b.parameter("lengthscale")
-    if first.values is None or second.values is None or len(first.values) != len(second.values):
-        return a.with_parameter(Parameter("lengthscale"))
-    by_dim = dict(zip(b.dims, second.values, strict=True)) if b.dims is not None else None
-    other = second.values if by_dim is None or a.dims is None else tuple(by_dim[d] for d in a.dims)
-    values = tuple((u**-2 + v**-2) ** -0.5 for u, v in zip(first.values, other, strict=True))
-    return a.with_parameter(Parameter("lengthscale", values, first.fixed and second.fixed))
+def _combined_se(group: list[Base]) -> Base:
+    parameters = [leaf.parameter("lengthscale") for leaf in group]
+    given = [p.values for p in parameters if p.values is not None]
+    if len(given) < len(parameters):
+        return group[0].with_parameter(Parameter("lengthscale"))
+    size = max(map(len, given))
+    spec = next(s for s in group[0].spec.parameters if s.name == "lengthscale")
+    values = tuple(map(_joint_length, zip(*(broadcast("SE", spec, v, size) for v in given), strict=True)))
+    return group[0].with_parameter(Parameter("lengthscale", values, all(p.fixed for p in parameters)))
+
+
+def _joint_length(lengths: tuple[float, ...]) -> float:
+    shortest = min(lengths)  # taken out of the root, so that no square overflows
+    return shortest / math.sqrt(math.fsum((shortest / length) ** 2 for length in lengths))
 
 
 def _swallow(factors: list[Base]) -> list[Base]:
@@ -128,15 +158,12 @@ def _swallow(factors: list[Base]) -> list[Base]:
     noises = [leaf for leaf in factors if leaf.symbol == "WN"]
     if not noises:
         return factors
-    if any(noise.dims is None for noise in noises):
-        noise = next(noise for noise in noises if noise.dims is None)
-        covered = None
-    else:
-        dims = tuple(sorted({d for noise in noises for d in noise.dims or ()}, key=str))
-        noise, covered = replace(noises[0], dims=dims), set(dims)
+    covered = {d for noise in noises for d in noise.dims or ()}
+    everywhere = any(noise.dims is None for noise in noises)
+    noise = replace(noises[0], dims=None if everywhere else tuple(sorted(covered, key=_dim_order)))
 
     def swallowed(leaf: Base) -> bool:
-        inside = covered is None or (leaf.dims is not None and set(leaf.dims) <= covered)
+        inside = everywhere or (leaf.dims is not None and covered.issuperset(leaf.dims))
         return leaf.symbol == "WN" or (leaf.spec.stationary and inside)
 
     return [noise, *(leaf for leaf in factors if not swallowed(leaf))]
@@ -144,21 +171,19 @@ def _swallow(factors: list[Base]) -> list[Base]:
 
 def _merge_sum(terms: list[Term]) -> list[Term]:
     """Add up constants, and white noises on the same dimensions: they are one component each."""
-    merged: dict[object, Term] = {}
+    groups: dict[object, list[Base]] = {}
     others: list[Term] = []
     for term in terms:
-        leaf = term[0]
-        if len(term) > 1 or leaf.symbol not in ("C", "WN"):
+        if len(term) == 1 and term[0].symbol in ("C", "WN"):
+            groups.setdefault((term[0].symbol, term[0].dims), []).append(term[0])
+        else:
             others.append(term)
-            continue
-        key = (leaf.symbol, None if leaf.dims is None else frozenset(leaf.dims))
-        merged[key] = (_added(merged[key][0], leaf),) if key in merged else term
-    return others + list(merged.values())
+    return others + [(_added(group),) for group in groups.values()]
 
 
-def _added(a: Base, b: Base) -> Base:
-    first, second = a.parameter("variance"), b.parameter("variance")
-    if first.values is None or second.values is None:
-        return a.with_parameter(Parameter("variance"))
-    total = (first.values[0] + second.values[0],)
-    return a.with_parameter(Parameter("variance", total, first.fixed and second.fixed))
+def _added(group: list[Base]) -> Base:
+    parameters = [leaf.parameter("variance") for leaf in group]
+    values = [p.values[0] for p in parameters if p.values is not None]
+    if len(values) < len(parameters):
+        return group[0].with_parameter(Parameter("variance"))
+    return group[0].with_parameter(Parameter("variance", (math.fsum(values),), all(p.fixed for p in parameters)))

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 Array = NDArray[np.float64]
 
@@ -100,7 +101,7 @@ class Interval:
         return np.log(share) - np.log1p(-share)
 
     def from_free(self, free: Array) -> Array:
-        return self.low + (self.high - self.low) / (1.0 + np.exp(-free))
+        return self.low + (self.high - self.low) * expit(free)
 
     def pullback(self, values: Array, gradient: Array) -> Array:
         return gradient * (values - self.low) * (self.high - values) / (self.high - self.low)
@@ -120,7 +121,7 @@ class Simplex:
         return bool(np.all(np.isfinite(values)) and np.all(values > 0) and abs(values.sum() - 1.0) < 1e-9)
 
     def to_free(self, values: Array) -> Array:
-        return np.log(values[:-1] / values[-1])
+        return np.log(values[:-1]) - np.log(values[-1])
 
     def from_free(self, free: Array) -> Array:
         logits = np.append(free, 0.0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from numbers import Real as RealNumber
 
 import numpy as np
@@ -16,6 +17,8 @@ import numpy as np
 from mercer.errors import KernelError
 from mercer.kernels.base import REGISTRY, BaseSpec, ParameterSpec
 from mercer.kernels.domains import Simplex
+
+MOST_COMPONENTS = 1000  # of a mixture; a slip such as SM40000000 is an error and not a memory of gigabytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,7 @@ class Expression(ABC):
     """A kernel. `+` and `*` combine kernels; a plain number stands for a constant kernel of that variance."""
 
     __slots__ = ()
+    __array_ufunc__ = None  # numpy's numbers leave + and * to the kernel, and arrays are rejected as a whole
 
     @property
     @abstractmethod
@@ -102,6 +106,16 @@ class Base(Expression):
         return REGISTRY[self.symbol]
 
     @property
+    def columns(self) -> tuple[int, ...]:
+        """The column numbers of a bound kernel; none for one that does not look at the inputs."""
+        if not self.spec.uses_inputs:
+            return ()
+        columns = tuple(d for d in self.dims or () if isinstance(d, int))
+        if not columns or self.dims != columns:
+            raise KernelError(f"the columns of {self.text(digits=4)} are not known yet: bind it to the data first")
+        return columns
+
+    @property
     def children(self) -> tuple[Expression, ...]:
         return ()
 
@@ -137,6 +151,9 @@ class Sum(Expression):
 
     terms: tuple[Expression, ...]
 
+    def __post_init__(self) -> None:
+        _check_parts(self.terms, Sum, "+")
+
     @property
     def children(self) -> tuple[Expression, ...]:
         return self.terms
@@ -151,12 +168,24 @@ class Product(Expression):
 
     factors: tuple[Expression, ...]
 
+    def __post_init__(self) -> None:
+        _check_parts(self.factors, Product, "*")
+
     @property
     def children(self) -> tuple[Expression, ...]:
         return self.factors
 
     def with_children(self, children: Sequence[Expression]) -> Expression:
         return product_of(children)
+
+
+def _check_parts(parts: tuple[Expression, ...], kind: type[Expression], sign: str) -> None:
+    fits = all(isinstance(part, Expression) and not isinstance(part, kind) for part in parts)
+    if len(parts) < 2 or not fits or not isinstance(parts, tuple):
+        raise KernelError(
+            f"a {kind.__name__} holds a tuple of at least two kernels, none itself a {kind.__name__}, not {parts!r}: "
+            f"combine kernels with '{sign}'"
+        )
 
 
 def sum_of(parts: Sequence[Expression]) -> Expression:
@@ -176,7 +205,7 @@ def as_expression(value: Expression | float) -> Expression:
     if isinstance(value, Expression):
         return value
     if isinstance(value, RealNumber) and not isinstance(value, bool):
-        return build_base("C", variance=float(value))
+        return build_base("C", variance=value)
     raise KernelError(f"cannot combine a kernel with {value!r}: give a kernel or a number greater than zero")
 
 
@@ -193,11 +222,13 @@ def build_base(
             raise KernelError(f"{symbol} has no parameter '{name}'; it has {_listed(known)}")
     if components is None:
         components = 4 if spec.mixture else 1
-    if components < 1 or (components > 1 and not spec.mixture):
-        raise KernelError(f"{symbol} cannot have {components} components")
+    most = MOST_COMPONENTS if spec.mixture else 1
+    if not isinstance(components, Integral) or isinstance(components, bool) or not 1 <= components <= most:
+        advice = f"give a whole number from 1 to {most}" if spec.mixture else "only a mixture such as SM has several"
+        raise KernelError(f"{symbol} cannot have {components!r} components: {advice}")
     checked = _checked_dims(symbol, spec, dims)
     parameters = tuple(_parameter(symbol, p, values.get(p.name), checked, components) for p in spec.parameters)
-    return Base(symbol, checked, parameters, components)
+    return Base(symbol, checked, parameters, int(components))
 
 
 def _checked_dims(symbol: str, spec: BaseSpec, dims: tuple[int | str, ...]) -> tuple[int | str, ...] | None:
@@ -211,7 +242,7 @@ def _checked_dims(symbol: str, spec: BaseSpec, dims: tuple[int | str, ...]) -> t
             raise KernelError(f"{symbol}: a dimension is a column number from 0 or a column name, not {dim!r}")
     if len(set(dims)) != len(dims):
         raise KernelError(f"{symbol}: the same dimension is given twice in {dims}")
-    return tuple(d if isinstance(d, str) else int(d) for d in dims) or None
+    return tuple(str(d) if isinstance(d, str) else int(d) for d in dims) or None
 
 
 def _parameter(
@@ -224,7 +255,7 @@ def _parameter(
     size = None if dims is None and "dimension" in spec.shape else spec.size(len(dims or ()), components)
     if given is None:
         return Parameter(spec.name, only_value(spec, size))
-    values = given.values if isinstance(given, Fixed) else _as_tuple(given)
+    values = _as_tuple(given.values if isinstance(given, Fixed) else given)
     if size is not None:
         values = broadcast(symbol, spec, values, size)
     if not spec.domain.contains(np.asarray(values)):
@@ -248,9 +279,12 @@ def broadcast(symbol: str, spec: ParameterSpec, values: tuple[float, ...], size:
 
 def _as_tuple(value: float | Sequence[float]) -> tuple[float, ...]:
     try:
-        return tuple(float(v) for v in np.atleast_1d(np.asarray(value, dtype=float)).ravel())
-    except (TypeError, ValueError):
-        raise KernelError(f"a parameter value is a number or a list of numbers, not {value!r}") from None
+        array = np.asarray(value)
+        if array.size and array.dtype.kind in "iufO":  # not "3", not True; O: whole numbers beyond 64 bits, fractions
+            return tuple(float(v) for v in array.ravel())
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise KernelError(f"a parameter value is a number or a list of numbers, not {value!r:.80}")
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,8 @@ from mercer.kernels.expression import Base, Expression, Parameter, Product, Sum,
 
 def bind(expression: Expression, dimensions: int, names: Sequence[str] | None = None) -> Expression:
     """Return the expression with every base kernel on explicit column numbers of a table with `dimensions` columns."""
+    if dimensions < 1:
+        raise KernelError(f"a kernel needs data with at least one column, not {dimensions}")
 
     def bound(leaf: Base) -> Expression:
         if not leaf.spec.uses_inputs:
@@ -50,13 +53,18 @@ def bind(expression: Expression, dimensions: int, names: Sequence[str] | None = 
         if names is None or dim not in names:
             known = ", ".join(names) if names is not None else "no column names (give the data as a table)"
             raise KernelError(f"{leaf.text(digits=4)} acts on column '{dim}', but the data has {known}")
-        return list(names).index(dim)
+        places = [place for place, name in enumerate(names) if name == dim]
+        if len(places) > 1:
+            raise KernelError(f"{leaf.text(digits=4)}: columns {places} are all called '{dim}': give a column number")
+        return places[0]
 
     return expression.map_leaves(bound)
 
 
 def _size(leaf: Base, spec: ParameterSpec, dims: Sequence[object] | None) -> int:
-    return spec.size(len(dims) if dims is not None else 0, leaf.components)
+    if dims is None and leaf.spec.uses_inputs:
+        raise KernelError(f"{leaf.text(digits=4)} acts on columns not known yet: bind it to the data first")
+    return spec.size(len(dims or ()), leaf.components)
 
 
 def held_variances(expression: Expression) -> frozenset[int]:
@@ -64,6 +72,22 @@ def held_variances(expression: Expression) -> frozenset[int]:
     held: set[int] = set()
     _find_carrier(expression, 0, held)
     return frozenset(held)
+
+
+def fill_held(expression: Expression) -> Expression:
+    """Return the expression with its unset held variances written out as one.
+
+    A summand with an unset variance that does count keeps them unset: its scale is still to be found.
+    """
+    if isinstance(expression, Sum):
+        return expression.with_children([fill_held(term) for term in expression.terms])
+    held = held_variances(expression)
+    unset = {i for i, leaf in enumerate(expression.leaves()) if leaf.parameter("variance").values is None}
+    if not unset or not unset <= held:
+        return expression
+    numbers = count()
+    one = Parameter("variance", (1.0,))
+    return expression.map_leaves(lambda leaf: leaf.with_parameter(one) if next(numbers) in unset else leaf)
 
 
 def _find_carrier(expression: Expression, start: int, held: set[int]) -> tuple[int, int | None]:
@@ -213,7 +237,7 @@ def values_of(expression: Expression) -> Array:
 
 
 def with_values(expression: Expression, values: Array) -> Expression:
-    """Return the bound expression holding these values (the inverse of `values_of`)."""
+    """Return the bound expression holding these values (the inverse of `values_of`: NaN unsets a parameter)."""
     position = 0
 
     def filled(leaf: Base) -> Expression:
@@ -222,8 +246,12 @@ def with_values(expression: Expression, values: Array) -> Expression:
         for parameter, spec in zip(leaf.parameters, leaf.spec.parameters, strict=True):
             size = _size(leaf, spec, leaf.dims)
             given = tuple(float(v) for v in values[position : position + size])
-            parameters.append(Parameter(parameter.name, given, parameter.fixed))
+            known = not any(v != v for v in given)
+            parameters.append(Parameter(parameter.name, given if known else None, known and parameter.fixed))
             position += size
         return replace(leaf, parameters=tuple(parameters))
 
-    return expression.map_leaves(filled)
+    result = expression.map_leaves(filled)
+    if position != len(values):
+        raise KernelError(f"{expression.text(digits=4)} has {position} values, {len(values)} given")
+    return result

@@ -31,6 +31,7 @@ from mercer.kernels.expression import (
 )
 
 JSON_VERSION = 1
+DEEPEST = 100  # nested parentheses: enough for any kernel, and far from Python's limit on recursion
 
 # ---------------------------------------------------------------------------------------------------------- printing
 
@@ -96,6 +97,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
         self.position = 0
+        self.depth = 0
 
     def fail(self, problem: str, position: int | None = None) -> KernelSyntaxError:
         at = self.position if position is None else position
@@ -109,7 +111,9 @@ class _Parser:
         if match is None:
             rest = self.text[self.position :].strip()
             if rest:
-                raise self.fail(f"'{rest[0]}' does not belong in a kernel")
+                raise self.fail(
+                    "the quotation mark is not closed" if rest[0] == '"' else f"'{rest[0]}' does not belong in a kernel"
+                )
             return "end", "", len(self.text)
         kind = str(match.lastgroup)
         if kind == "number" and match["number"][0] in "+-" and not signed:
@@ -148,7 +152,11 @@ class _Parser:
 
     def atom(self) -> Expression:
         if self.accept("("):
+            self.depth += 1
+            if self.depth > DEEPEST:
+                raise self.fail(f"parentheses nest more than {DEEPEST} deep")
             inside = self.sum()
+            self.depth -= 1
             self.expect(")", "to close the parenthesis")
             return inside
         start = self.position
@@ -163,7 +171,7 @@ class _Parser:
 
     def base(self, word: str, start: int) -> Expression:
         symbol, components = word, None
-        mixture = re.fullmatch(r"(SM)(\d+)", word)
+        mixture = re.fullmatch(r"(SM)(\d{1,9})", word)
         if mixture:
             symbol, components = "SM", int(mixture[2])
         if symbol not in REGISTRY:
@@ -180,33 +188,44 @@ class _Parser:
             kind, found, end = self.peek()
             before = self.position
             self.position = end
-            if kind == "number" and found.isdigit():
-                dims.append(int(found))
-            elif kind == "quoted":
-                dims.append(json.loads(found))
-            elif kind == "name" and self.accept("="):
+            if kind == "name" and self.accept("="):
                 known = [p.name for p in REGISTRY[symbol].parameters]
                 if found in values or found not in known:
                     problem = "is given twice" if found in values else f"is not a parameter of {symbol}"
                     raise self.fail(f"'{found}' {problem}; it has {', '.join(known)}", before)
                 values[found] = self.value()
-            elif kind == "name":
-                dims.append(found)
             else:
-                raise self.fail(f"expected a dimension or a parameter of {symbol}", before)
-            if dims and values and kind != "name":
-                raise self.fail("dimensions come before parameters", before)
+                dim = self.dimension(symbol, kind, found, before)
+                if values:
+                    raise self.fail("dimensions come before parameters", before)
+                dims.append(dim)
             if not self.accept(","):
                 return
+
+    def dimension(self, symbol: str, kind: str, found: str, start: int) -> int | str:
+        if kind == "name":
+            return found
+        if kind == "number" and found.isdigit() and len(found) < 10:
+            return int(found)
+        if kind == "quoted":
+            try:
+                return str(json.loads(found))
+            except ValueError:
+                raise self.fail(f"{found} is not a column name: write it as in JSON", start) from None
+        shown = f", found '{found}'" if found else ""
+        raise self.fail(f"expected a dimension or a parameter of {symbol}{shown}", start)
 
     def value(self) -> Fixed | tuple[float, ...]:
         kind, found, end = self.peek(signed=True)
         if kind == "name" and found == "fixed":
             self.position = end
             self.expect("(", "after 'fixed'")
-            inside = self.value()
+            inside = self.numbers()
             self.expect(")", "to close fixed(")
-            return inside if isinstance(inside, Fixed) else fixed(inside)
+            return fixed(inside)
+        return self.numbers()
+
+    def numbers(self) -> tuple[float, ...]:
         if self.accept("["):
             numbers = [self.number()]
             while self.accept(","):
@@ -226,8 +245,6 @@ class _Parser:
         """Build a node; what the builder rejects is reported at the place in the text."""
         try:
             return build()
-        except KernelSyntaxError:
-            raise
         except KernelError as error:
             raise self.fail(str(error), start) from None
 
@@ -261,25 +278,38 @@ def from_json(data: Any) -> Expression:
     """Read a kernel from JSON data, checking everything; a newer version gives a clear error."""
     if not isinstance(data, dict) or data.get("format") != "mercer-kernel":
         raise KernelError("this is not a Mercer kernel: the 'format' entry is missing")
-    if not isinstance(data.get("version"), int) or data["version"] > JSON_VERSION:
-        raise KernelError(
-            f"this kernel has version {data.get('version')}, but this Mercer reads up to {JSON_VERSION}: update Mercer"
-        )
+    version = data.get("version")
+    if type(version) is not int or version < 1:
+        raise KernelError(f"this kernel is damaged: its version is {version!r}, not a whole number")
+    if version > JSON_VERSION:
+        raise KernelError(f"this kernel has version {version}, this Mercer reads up to {JSON_VERSION}: update Mercer")
     return _from_node(data.get("kernel"))
 
 
-def _from_node(node: Any) -> Expression:
+def _from_node(node: Any, depth: int = 0) -> Expression:
     try:
+        if depth > 2 * DEEPEST:  # a sum within a product within a sum: two nodes for each pair of parentheses
+            raise KernelError(f"this kernel is damaged: it nests more than {2 * DEEPEST} deep")
         if "sum" in node:
-            return sum_of([_from_node(n) for n in node["sum"]])
+            return sum_of([_from_node(part, depth + 1) for part in _list(node["sum"])])
         if "product" in node:
-            return product_of([_from_node(n) for n in node["product"]])
-        values = {
-            name: Fixed(tuple(map(float, entry["values"]))) if entry["fixed"] else tuple(map(float, entry["values"]))
-            for name, entry in node["parameters"].items()
-        }
-        return build_base(node["base"], *node.get("dims", ()), components=node.get("components"), **values)
+            return product_of([_from_node(part, depth + 1) for part in _list(node["product"])])
+        values = {name: _read_values(entry) for name, entry in node["parameters"].items()}
+        return build_base(node["base"], *_list(node.get("dims", [])), components=node.get("components"), **values)
     except KernelError:
         raise
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise KernelError(f"this kernel is damaged: {type(error).__name__}: {error}") from None
+
+
+def _read_values(entry: Any) -> Fixed | tuple[float, ...]:
+    values = tuple(_list(entry["values"]))
+    if not isinstance(entry["fixed"], bool):
+        raise TypeError(f"'fixed' is true or false, not {entry['fixed']!r}")
+    return fixed(values) if entry["fixed"] else values
+
+
+def _list(data: Any) -> list[Any]:
+    if not isinstance(data, list):
+        raise TypeError(f"expected a list, found {data!r:.80}")
+    return data

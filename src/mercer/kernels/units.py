@@ -13,6 +13,7 @@ import numpy as np
 from mercer.kernels.base import ParameterSpec
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression, Parameter, Product, Sum
+from mercer.kernels.parameters import fill_held
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Units:
 
 def to_data_units(expression: Expression, units: Units) -> Expression:
     """Return the kernel over the data for a bound kernel over scaled inputs and target."""
-    return multiplied(_convert(expression, units), units.y_scale**2)
+    return multiplied(_convert(fill_held(expression), units), units.y_scale**2)
 
 
 def to_scaled_units(expression: Expression, units: Units) -> Expression:
@@ -45,7 +46,7 @@ def multiplied(expression: Expression, factor: float) -> Expression:
         variance = expression.parameter("variance")
         if variance.values is None:
             return expression
-        return expression.with_parameter(replace(variance, values=(variance.values[0] * factor,)))
+        return expression.with_parameter(replace(variance, values=(float(variance.values[0] * factor),)))
     if isinstance(expression, Sum):
         return expression.with_children([multiplied(term, factor) for term in expression.terms])
     factors = list(expression.children)
@@ -92,9 +93,9 @@ def _gather(product: Expression) -> Expression:
 
 def _convert_base(leaf: Base, units: Units) -> tuple[Base, float]:
     """Return the base kernel in the other units and the factor its variance takes."""
-    if leaf.dims is None:
+    if not leaf.spec.uses_inputs:
         return leaf, 1.0
-    columns = [d for d in leaf.dims if isinstance(d, int)]
+    columns = list(leaf.columns)
     shift, scale = np.array(units.shift)[columns], np.array(units.scale)[columns]
     changed = leaf
     for parameter, spec in zip(leaf.parameters, leaf.spec.parameters, strict=True):

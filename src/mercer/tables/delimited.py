@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from mercer.errors import InputError
+from mercer.tables.names import clean_names
 from mercer.tables.wording import counted, quoted
 
 # On a tie the rarer mark wins: a comma may sit inside a name or a number, a tab hardly ever does.
@@ -30,6 +31,7 @@ SIGNATURES = {
     b"\x1f\x8b": "a gzip archive; unpack it first",
     b"%PDF": "a PDF document; export the table as CSV instead",
 }
+UNCLOSED = "A quotation mark is probably not closed."
 DECIMAL_COMMA = r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?(?:[eE][+-]?\d+)?"
 
 
@@ -46,17 +48,7 @@ def read_delimited(content: bytes, name: str) -> tuple[pd.DataFrame, tuple[str, 
     delimiter = detect_delimiter(text)
     header = check_shape(text, delimiter, name)
     names = _header_names(header, name)
-    frame = pd.read_csv(
-        io.StringIO(text),
-        sep=delimiter,
-        header=0,
-        names=names,
-        index_col=False,
-        skipinitialspace=True,
-        low_memory=False,
-        float_precision="round_trip",
-    )
-    frame = _without_empty_tail(frame)
+    frame = _without_empty_tail(_values(text, delimiter, names, name))
     frame, repairs = _without_unnamed_columns(frame, header, name)
     if delimiter == ";":
         frame, more = _with_decimal_commas(frame)
@@ -95,7 +87,11 @@ def detect_delimiter(text: str) -> str:
     """The mark that cuts the first records into equal numbers of fields; the most fields win."""
 
     def merit(delimiter: str) -> tuple[bool, int]:
-        counts = [len(record.fields) for record in itertools.islice(_records(text, delimiter), SAMPLED_RECORDS)]
+        sample = itertools.islice(_records(text, delimiter), SAMPLED_RECORDS)
+        try:
+            counts = [len(record.fields) for record in sample] or [0]
+        except csv.Error:  # check_shape will report it
+            counts = [0]
         return counts[0] > 1 and len(set(counts)) == 1, counts[0]
 
     best = max(DELIMITERS, key=merit)
@@ -104,52 +100,57 @@ def detect_delimiter(text: str) -> str:
 
 def check_shape(text: str, delimiter: str, name: str) -> Record:
     """Every record must have as many fields as the header, which is returned."""
-    records = _records(text, delimiter, strict=True)
     header: Record | None = None
     line = 1
     try:
-        for record in records:
+        for record in _records(text, delimiter):
             line = record.line
             header = header or record
             if len(record.fields) != len(header.fields):
-                raise InputError(
-                    f"'{name}', line {record.line}: {counted(len(record.fields), 'field')} where the line of column "
-                    f"names has {len(header.fields)} (fields are separated by a {DELIMITERS[delimiter]}). "
-                    "Add or remove fields on that line; put quotation marks around a text that contains the separator."
-                )
+                raise InputError(_ragged(name, record, header, delimiter))
     except csv.Error as problem:
-        raise InputError(
-            f"'{name}', after line {line}: the text cannot be cut into fields ({problem}). "
-            "A quotation mark is probably not closed, or is followed by more text."
-        ) from None
-    assert header is not None  # decode() refuses a text of blank lines
+        raise InputError(f"'{name}', after line {line}: {problem}. {UNCLOSED}") from None
+    if header is None:
+        raise InputError(f"'{name}' is empty: it holds no column names. Check that it was saved completely.")
     return header
 
 
-def _records(text: str, delimiter: str, *, strict: bool = False) -> Iterator[Record]:
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True, strict=strict)
+def _ragged(name: str, record: Record, header: Record, delimiter: str) -> str:
+    problem = (
+        f"'{name}', line {record.line}: {counted(len(record.fields), 'field')} where the line of column names has "
+        f"{len(header.fields)} (fields are separated by a {DELIMITERS[delimiter]}). "
+    )
+    if any("\n" in field for field in record.fields):
+        return problem + UNCLOSED
+    return problem + "Add or remove fields there; put quotation marks around a text that contains the separator."
+
+
+def _records(text: str, delimiter: str) -> Iterator[Record]:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True)
     start = 1
-    fields = _next_fields(reader, strict)
-    while fields is not None:
+    for fields in reader:
         # A blank line is no record, to pandas as well.
         if len(fields) > 1 or (fields and fields[0].strip()):
             yield Record(start, fields)
         start = reader.line_num + 1
-        fields = _next_fields(reader, strict)
 
 
-def _next_fields(reader: Iterator[list[str]], strict: bool) -> list[str] | None:
+def _values(text: str, delimiter: str, names: list[str], name: str) -> pd.DataFrame:
     try:
-        return next(reader, None)
-    except csv.Error:
-        if strict:
-            raise
-        return None  # only sampling: the strict pass will report it
+        return pd.read_csv(
+            io.StringIO(text),
+            sep=delimiter,
+            header=0,
+            names=names,
+            index_col=False,
+            skipinitialspace=True,
+            low_memory=False,
+        )
+    except pd.errors.ParserError as problem:
+        raise InputError(f"'{name}' cannot be read as a table: {problem}. {UNCLOSED}") from None
 
 
 def _header_names(header: Record, name: str) -> list[str]:
-    from mercer.tables.reading import clean_names
-
     placeholders = [field.strip() or f"column {position}" for position, field in enumerate(header.fields, start=1)]
     return clean_names(placeholders, f"'{name}', line {header.line},")
 
@@ -160,9 +161,7 @@ def _without_empty_tail(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.iloc[: filled[-1] + 1 if filled.size else 0]
 
 
-def _without_unnamed_columns(
-    frame: pd.DataFrame, header: Record, name: str
-) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def _without_unnamed_columns(frame: pd.DataFrame, header: Record, name: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Columns without a name: drop empty ones (a separator ends each line) and saved row numbers, keep the rest."""
     repairs: tuple[str, ...] = ()
     for position, field in enumerate(header.fields):

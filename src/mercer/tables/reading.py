@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
 
 from mercer.errors import DataWarning, InputError
 from mercer.tables.delimited import read_delimited
+from mercer.tables.names import clean_names, with_clean_names
 from mercer.tables.wording import quoted, suggestion
 
 TEXT_EXTENSIONS = (".csv", ".tsv", ".txt")
@@ -24,8 +24,9 @@ def read_table(path: str | Path) -> pd.DataFrame:
     """
     location = Path(path).expanduser()
     _check_location(location)
+    repairs: tuple[str, ...] = ()
     if location.suffix.lower() in PARQUET_EXTENSIONS:
-        frame, repairs = _read_parquet(location), ()
+        frame = _read_parquet(location)
     else:
         frame, repairs = read_delimited(_content(location), location.name)
     for repair in repairs:
@@ -36,18 +37,6 @@ def read_table(path: str | Path) -> pd.DataFrame:
             "Check that the whole file was saved; the data must start on the line below the names."
         )
     return frame
-
-
-def clean_names(names: Iterable[object], source: str) -> list[str]:
-    """The column names as stripped text; two columns of one name are an error."""
-    cleaned = [str(name).strip() for name in names]
-    repeated = sorted({name for name in cleaned if cleaned.count(name) > 1})
-    if repeated:
-        raise InputError(
-            f"{source} has more than one column named {quoted(repeated)}. Column names must differ: rename the "
-            "extra ones. (If the first line of your file is data, add a line of column names above it.)"
-        )
-    return cleaned
 
 
 def _check_location(location: Path) -> None:
@@ -86,11 +75,9 @@ def _read_parquet(location: Path) -> pd.DataFrame:
     import pyarrow
     import pyarrow.parquet
 
-    names: list[str] = []
     try:
-        names = list(pyarrow.parquet.read_schema(location).names)
-        # read_schema comes first: pandas answers a repeated name with an error of its own making.
-        clean_names(names, f"'{location.name}'")
+        # pandas answers a repeated name with an obscure error of its own, so the names are looked at first.
+        clean_names(pyarrow.parquet.read_schema(location).names, f"'{location.name}'")
         frame = pd.read_parquet(location, engine="pyarrow")
     except InputError:
         raise
@@ -102,9 +89,7 @@ def _read_parquet(location: Path) -> pd.DataFrame:
             f"'{location.name}' cannot be read as a Parquet file ({reason}). It may be damaged or of another type: "
             "save it again, or save the table as CSV."
         ) from None
-    frame = _index_as_columns(frame)
-    frame.columns = pd.Index(clean_names(frame.columns, f"'{location.name}'"))
-    return frame
+    return with_clean_names(_index_as_columns(frame), f"'{location.name}'")
 
 
 def _index_as_columns(frame: pd.DataFrame) -> pd.DataFrame:

@@ -6,6 +6,7 @@ count of days would make a yearly rhythm in monthly data look uneven.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +32,16 @@ UNITS = (*MONTHS_IN, *ELAPSED_UNITS)
 # A float64 holds about 16 digits: rounding to these steps undoes the last digit's error and nothing else.
 ROUNDED_TO = {"years": 1_000_000, "months": 1_000_000, "seconds": 1}
 ROUNDED_OTHERWISE = 1_000
-SHOWN_TO = {"years": "Y", "months": "M", "weeks": "D", "days": "D", "hours": "m", "minutes": "m", "seconds": "s"}
+SHOWN_TO: dict[str, Any] = {
+    "years": "Y",
+    "months": "M",
+    "weeks": "D",
+    "days": "D",
+    "hours": "m",
+    "minutes": "m",
+    "seconds": "s",
+}
+ORIGIN_FORM = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}", re.ASCII)
 FURTHEST_DAYS = 365.25 * 100_000
 
 
@@ -50,7 +60,7 @@ class Timeline:
 
     def numbers(self, moments: Moments) -> NDArray[np.float64]:
         """Encode moments; a missing moment becomes NaN."""
-        shifted = moments.astype("datetime64[us]") - self.anchor
+        shifted: Any = moments.astype("datetime64[us]") - self.anchor  # Any: NumPy 2.4 types this as a timedelta
         if self.unit in ELAPSED_UNITS:
             return np.asarray((shifted - self.origin) / ELAPSED_UNITS[self.unit], dtype=np.float64)
         month, start, length = _months(shifted)
@@ -63,7 +73,9 @@ class Timeline:
         finite = np.isfinite(values)
         usable = np.where(finite, values, 0.0)
         if np.any(np.abs(usable) * self._days_in_unit() > FURTHEST_DAYS):
-            raise InputError(f"A number of {self.unit} is too large to be a date: {usable.flat[np.abs(usable).argmax()]:g}.")
+            raise InputError(
+                f"A number of {self.unit} is too large to be a date: {usable.flat[np.abs(usable).argmax()]:g}."
+            )
         decoded = self._calendar(usable) if self.unit in MONTHS_IN else self._elapsed(usable)
         return np.where(finite, decoded + self.anchor, np.datetime64("NaT", "us"))
 
@@ -72,7 +84,7 @@ class Timeline:
         if not np.isfinite(number):
             return "no date"
         # 86.99999999999 is 87 after a round trip through scaling, and must not name the month before.
-        moment = self.moments(round(float(number), 9))
+        moment = self.moments([round(float(number), 9)])[0]
         return str(np.datetime_as_string(moment, unit=SHOWN_TO[self.unit])).replace("T", " ")
 
     def to_json(self) -> dict[str, Any]:
@@ -108,11 +120,12 @@ def timeline_from_json(plain: dict[str, Any]) -> Timeline:
     unit, origin, anchor = plain["unit"], plain["origin"], plain["anchor_microseconds"]
     if unit not in UNITS:
         raise ValueError(f"unknown unit {unit!r}; known are {', '.join(UNITS)}")
-    if not isinstance(origin, str) or np.isnat(moment := np.datetime64(origin, "us")):
+    # The form is checked first: NumPy would also take "now" for a date.
+    if not isinstance(origin, str) or not ORIGIN_FORM.fullmatch(origin):
         raise ValueError(f"origin is no date: {origin!r}")
     if type(anchor) is not int or abs(anchor) > 31 * 86_400_000_000:
         raise ValueError(f"anchor_microseconds must be a whole number below 31 days: {anchor!r}")
-    return Timeline(unit, moment, np.timedelta64(anchor, "us"))
+    return Timeline(unit, np.datetime64(origin, "us"), np.timedelta64(anchor, "us"))
 
 
 def choose_timeline(moments: Moments) -> Timeline:

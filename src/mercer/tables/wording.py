@@ -10,7 +10,12 @@ SHOWN_AT_MOST = 12
 
 def quoted(names: Iterable[str]) -> str:
     """'a', 'b' and so on; a long list is cut and says so."""
-    every = [repr(name) for name in names]
+    return listed(repr(name) for name in names)
+
+
+def listed(names: Iterable[str]) -> str:
+    """The same without quotation marks."""
+    every = list(names)
     shown = ", ".join(every[:SHOWN_AT_MOST])
     hidden = len(every) - SHOWN_AT_MOST
     return f"{shown} and {hidden} more" if hidden > 0 else shown

@@ -1,0 +1,200 @@
+"""The CPU back end: Gram, cross-Gram, diagonal and gradient contraction, compiled once for every structure.
+
+Measured reason for its being: elementwise work, not the Cholesky, is what a kernel evaluation costs (docs/design.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from mercer.evaluate import fused_sweep as sweep
+from mercer.evaluate.fused_leaves import as_columns, centred_constants
+from mercer.evaluate.program import Leaf, Program
+from mercer.evaluate.tape import Tape, build_tape
+from mercer.kernels.domains import Array
+from mercer.linalg.threads import blas_threads
+
+# Rows are dealt out in this many parts whatever the number of threads, so that sums are added in the same order.
+PARTS = 8
+SMALL = 300  # below this many rows starting a thread costs more than it saves
+
+
+@dataclass(frozen=True)
+class Points:
+    """Inputs prepared for the fused path: stored by column, with what is worth knowing about their spacing."""
+
+    columns: Array
+    even: frozenset[int]  # columns that are evenly spaced, in order
+
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+        return int(self.columns.shape[1])
+
+    @property
+    def origin(self) -> Array:
+        """The first point, from which phases are measured."""
+        return self.columns[:, 0].copy()
+
+
+def points(X: Array) -> Points:
+    """Prepare inputs; do it once when many kernels are evaluated on the same rows."""
+    columns = as_columns(np.asarray(X, dtype=np.float64))
+    return Points(columns, frozenset(d for d in range(columns.shape[0]) if _evenly_spaced(columns[d])))
+
+
+def _evenly_spaced(column: Array) -> bool:
+    """Tell whether a column is x_0 + i h to rounding, so that x_i - x_j depends on i - j alone."""
+    n = len(column)
+    if n < 3 or column[0] == column[-1]:
+        return False
+    ideal = np.linspace(column[0], column[-1], n)
+    return bool(np.max(np.abs(column - ideal)) <= 8 * np.finfo(float).eps * np.max(np.abs(column)))
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """A tape with its numbers for one vector of values."""
+
+    tape: Tape
+    values: Array
+    coef: Array
+    weight: Array
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        tape = self.tape
+        return (tape.nodes, tape.pool, tape.edge_child, self.weight, self.coef, tape.slot)
+
+
+def _ready(program: Program, values: Array, even: bool) -> _Ready:
+    tape = build_tape(program, even)
+    values = np.ascontiguousarray(values, dtype=np.float64)
+    coef, weight = np.empty(tape.n_sums), np.empty(len(tape.edge_child))
+    sweep.prepare(tape.nodes, tape.pool, tape.weight_start, tape.weight_pool, values, coef, weight)
+    for place, lengthscale in tape.centred:
+        coef[place : place + 3] = centred_constants(float(values[lengthscale]))
+    return _Ready(tape, values, coef, weight)
+
+
+def _waves(ready: _Ready, columns: Array, origin: Array) -> Array:
+    table = np.empty((ready.tape.n_waves, columns.shape[1]))
+    if len(table):
+        sweep.fill_waves(ready.tape.nodes, ready.tape.pool, ready.values, columns, origin, table)
+    return table
+
+
+def _is_even(program: Program, at: Points) -> bool:
+    used = {d for node in program.nodes if isinstance(node, Leaf) for d in node.dims}
+    return len(used) == 1 and used <= at.even
+
+
+def _lags(ready: _Ready, at: Points, table: Array) -> Array:
+    lags = np.empty((ready.tape.n_slots, at.count))
+    if len(lags):
+        sweep.lag_tables(ready.tape.lagged, *ready.arrays, at.columns, table, lags)
+    return lags
+
+
+def _triangle_parts(count: int) -> list[tuple[int, int]]:
+    """Split the rows of a triangle into parts of equal area."""
+    if count < SMALL:
+        return [(0, count)]
+    edges = np.round(count * np.sqrt(np.linspace(0, 1, PARTS + 1))).astype(int)
+    return [(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+
+
+def _run(task: Callable[[int], None], parts: int) -> None:
+    """Run the parts, on threads where there are several parts and several threads allowed."""
+    threads = min(blas_threads(), parts)
+    if threads == 1:
+        for part in range(parts):
+            task(part)
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(task, range(parts)))
+
+
+def gram_lower(program: Program, values: Array, at: Points) -> Array:
+    """Return K with only its lower triangle (j <= i) filled: what a Cholesky factorisation reads."""
+    ready = _ready(program, values, _is_even(program, at))
+    table = _waves(ready, at.columns, at.origin)
+    lags = _lags(ready, at, table)
+    out = np.empty((at.count, at.count))
+    parts = _triangle_parts(at.count)
+
+    def task(part: int) -> None:
+        sweep.gram_rows(*parts[part], ready.tape.main, *ready.arrays, lags, at.columns, table, out)
+
+    _run(task, len(parts))
+    return out
+
+
+def gram(program: Program, values: Array, X: Array) -> Array:
+    """Return the full symmetric Gram matrix."""
+    lower = np.tril(gram_lower(program, values, points(X)))
+    return lower + np.tril(lower, -1).T
+
+
+def cross(program: Program, values: Array, X: Array, Z: Array) -> Array:
+    """Return k(X, Z)."""
+    ready = _ready(program, values, even=False)
+    left, right = as_columns(np.asarray(X, dtype=np.float64)), as_columns(np.asarray(Z, dtype=np.float64))
+    origin = right[:, 0].copy() if right.shape[1] else np.zeros(len(right))
+    tables = _waves(ready, left, origin), _waves(ready, right, origin)
+    out = np.empty((left.shape[1], right.shape[1]))
+    none = np.empty((0, 0))
+    edges = np.linspace(0, len(out), PARTS + 1 if len(out) >= SMALL else 2).astype(int)
+
+    def task(part: int) -> None:
+        sweep.cross_rows(
+            edges[part], edges[part + 1], ready.tape.main, *ready.arrays, none, left, tables[0], right, tables[1], out
+        )
+
+    _run(task, len(edges) - 1)
+    return out
+
+
+def diagonal(program: Program, values: Array, X: Array) -> Array:
+    """Return k(x, x) for every row."""
+    ready = _ready(program, values, even=False)
+    columns = as_columns(np.asarray(X, dtype=np.float64))
+    out = np.empty(columns.shape[1])
+    if len(out):
+        table = _waves(ready, columns, columns[:, 0].copy())
+        sweep.diagonal_entries(ready.tape.main, *ready.arrays, np.empty((0, 0)), columns, table, out)
+    return out
+
+
+def contract(program: Program, values: Array, at: Points, matrix: Array, vector: Array) -> Array:
+    """Return sum_ij (matrix - vector vector')_ij dK_ij / dvalues for a symmetric matrix, of which j <= i is read."""
+    ready = _ready(program, values, _is_even(program, at))
+    tape = ready.tape
+    table = _waves(ready, at.columns, at.origin)
+    lags = _lags(ready, at, table)
+    parts = _triangle_parts(at.count)
+    sums = np.zeros((len(parts), tape.n_sums))
+    lag_bar = np.zeros((len(parts), tape.n_slots, at.count))
+
+    def task(part: int) -> None:
+        sweep.contract_rows(
+            *parts[part], tape.main, *ready.arrays, lags, at.columns, table,
+            matrix, vector, tape.shared, sums[part], tape.edge_place, lag_bar[part],
+        )  # fmt: skip
+
+    _run(task, len(parts))
+    total = sums.sum(axis=0)
+    if tape.n_slots:
+        sweep.contract_lags(
+            tape.lagged, *ready.arrays, at.columns, table, tape.shared, total, tape.edge_place, lag_bar.sum(axis=0)
+        )
+    gradient = np.zeros(program.n_values)
+    sweep.gradient_of_sums(
+        tape.nodes, tape.weight_start, tape.weight_pool, ready.values, ready.coef, ready.weight, total,
+        tape.edge_place, gradient,
+    )  # fmt: skip
+    return gradient

@@ -1,0 +1,332 @@
+"""The leaves of the fused CPU path: each base kernel over a block of pairs, forward and in reverse.
+
+A block is one left point i against m right points j0 .. j0+m-1. Points are stored column by column (x[d, i]). `forward`
+functions fill a row with the leaf's value (or logarithm, see program.LeafKind); `reverse` functions take a row `bar` of
+sensitivities and add to `sums` what the gradient needs; `finish` turns those sums into a gradient by parameters once,
+after all pairs. Waves use cos(a - b) = cos a cos b + sin a sin b with tables of cos and sin at the points, so that no
+pair costs a trigonometric function.
+
+Everything here is compiled once, for every kernel structure, and kept in Numba's cache on disk.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from mercer.evaluate import vector_math as vm
+from mercer.evaluate.program import LeafKind
+from mercer.kernels.domains import Array
+
+SE, RQ, M12, M32, M52, ENVELOPE = (
+    int(LeafKind.SE),
+    int(LeafKind.RQ),
+    int(LeafKind.M12),
+    int(LeafKind.M32),
+    int(LeafKind.M52),
+    int(LeafKind.ENVELOPE),
+)
+PER, CPER, LIN, COS, WN = int(LeafKind.PER), int(LeafKind.CPER), int(LeafKind.LIN), int(LeafKind.COS), int(LeafKind.WN)
+
+# Reassociation lets sums over a block run in vector registers; infinities and NaN keep their meaning.
+FAST = {"contract", "reassoc", "nsz", "arcp"}
+SQRT3, SQRT5 = math.sqrt(3.0), math.sqrt(5.0)
+TWO_PI = 2.0 * math.pi
+
+
+def compiled(function):  # type: ignore[no-untyped-def]  # noqa: D103
+    return njit(fastmath=FAST, error_model="numpy", cache=True, nogil=True)(function)
+
+
+# ------------------------------------------------------------------------------------------ radial kernels: SE, RQ, Matern
+
+
+@compiled
+def squared_distance(out, m, dims, coef, xa, i, xb, j0):
+    """out = sum_d coef_d (x_d - x'_d)^2."""
+    for k in range(len(dims)):
+        d, c, x = dims[k], coef[k], xa[dims[k], i]
+        if k == 0:
+            for l in range(m):
+                t = x - xb[d, j0 + l]
+                out[l] = c * (t * t)
+        else:
+            for l in range(m):
+                t = x - xb[d, j0 + l]
+                out[l] += c * (t * t)
+
+
+@compiled
+def radial_forward(kind, out, m, dims, coef, xa, i, xb, j0):
+    """Logarithm of a radial kernel; coef holds one scale per dimension, then alpha for RQ."""
+    squared_distance(out, m, dims, coef, xa, i, xb, j0)
+    if kind == SE or kind == ENVELOPE:
+        for l in range(m):
+            out[l] = -out[l]
+    elif kind == RQ:
+        alpha = coef[len(dims)]
+        for l in range(m):
+            out[l] = -alpha * vm.log1p(out[l])
+    elif kind == M12:
+        for l in range(m):
+            out[l] = -math.sqrt(out[l])
+    elif kind == M32:
+        for l in range(m):
+            u = SQRT3 * math.sqrt(out[l])
+            out[l] = vm.log1p(u) - u
+    else:
+        for l in range(m):
+            u = SQRT5 * math.sqrt(out[l])
+            out[l] = vm.log1p(u + u * u / 3.0) - u
+
+
+@compiled
+def radial_reverse(kind, bar, work, m, dims, coef, sums, xa, i, xb, j0):
+    """sums_d += sum bar h (x_d - x'_d)^2, where d log k / d l_d = h (x_d - x'_d)^2 / l_d^3; RQ adds that of alpha."""
+    if kind == SE or kind == ENVELOPE:
+        for l in range(m):
+            work[l] = bar[l]
+    else:
+        squared_distance(work, m, dims, coef, xa, i, xb, j0)
+        if kind == RQ:
+            total = 0.0
+            for l in range(m):
+                z = work[l]
+                share = 1.0 / (1.0 + z)
+                total += bar[l] * (z * share - vm.log1p(z))
+                work[l] = bar[l] * share
+            sums[len(dims)] += total
+        elif kind == M12:
+            for l in range(m):
+                q = work[l]
+                work[l] = bar[l] / math.sqrt(q) if q > 0.0 else 0.0
+        elif kind == M32:
+            for l in range(m):
+                work[l] = 3.0 * bar[l] / (1.0 + SQRT3 * math.sqrt(work[l]))
+        else:
+            for l in range(m):
+                u = SQRT5 * math.sqrt(work[l])
+                work[l] = (5.0 / 3.0) * bar[l] * (1.0 + u) / (1.0 + u + u * u / 3.0)
+    for k in range(len(dims)):
+        d, x = dims[k], xa[dims[k], i]
+        total = 0.0
+        for l in range(m):
+            t = x - xb[d, j0 + l]
+            total += work[l] * (t * t)
+        sums[k] += total
+
+
+# --------------------------------------------------------------------------------------------- waves: PER, CPER, COS
+
+
+@compiled
+def per_forward(out, m, coef, ta, i, tb, j0, row):
+    """-sum_d (1 - cos t_d) / l_d^2; rows of the tables: cos and sin of 2 pi x / p for each dimension."""
+    for l in range(m):
+        out[l] = 0.0
+    for k in range(len(coef)):
+        c, s, q = ta[row + 2 * k, i], ta[row + 2 * k + 1, i], coef[k]
+        for l in range(m):
+            out[l] += q * (c * tb[row + 2 * k, j0 + l] + s * tb[row + 2 * k + 1, j0 + l] - 1.0)
+
+
+@compiled
+def per_reverse(bar, m, dims, sums, xa, ta, i, xb, tb, j0, row):
+    """sums: first sum bar (1 - cos t_d), then sum bar sin t_d (x_d - x'_d)."""
+    for k in range(len(dims)):
+        d = dims[k]
+        c, s, x = ta[row + 2 * k, i], ta[row + 2 * k + 1, i], xa[d, i]
+        by_width, by_period = 0.0, 0.0
+        for l in range(m):
+            cb, sb = tb[row + 2 * k, j0 + l], tb[row + 2 * k + 1, j0 + l]
+            by_width += bar[l] * (1.0 - (c * cb + s * sb))
+            by_period += bar[l] * (s * cb - c * sb) * (x - xb[d, j0 + l])
+        sums[k] += by_width
+        sums[len(dims) + k] += by_period
+
+
+@compiled
+def cper_forward(out, m, coef, ta, i, tb, j0, row):
+    """(exp(q (cos t - 1)) - I0e) / (1 - I0e); coef: q, 1 - I0e(q), I1e(q) - I0e(q)."""
+    c, s, q, room = ta[row, i], ta[row + 1, i], coef[0], coef[1]
+    for l in range(m):
+        out[l] = 1.0 + (vm.exp(q * (c * tb[row, j0 + l] + s * tb[row + 1, j0 + l] - 1.0)) - 1.0) / room
+
+
+@compiled
+def cper_reverse(bar, m, d, coef, sums, xa, ta, i, xb, tb, j0, row):
+    """sums: by q, then sum bar E sin t (x - x')."""
+    c, s, q, room, slope = ta[row, i], ta[row + 1, i], coef[0], coef[1], coef[2]
+    x = xa[d, i]
+    by_q, by_period = 0.0, 0.0
+    for l in range(m):
+        cb, sb = tb[row, j0 + l], tb[row + 1, j0 + l]
+        drop = c * cb + s * sb - 1.0
+        e = vm.exp(q * drop)
+        by_q += bar[l] * (e * drop + slope * ((e - 1.0) / room)) / room
+        by_period += bar[l] * e * (s * cb - c * sb) * (x - xb[d, j0 + l])
+    sums[0] += by_q
+    sums[1] += by_period
+
+
+@compiled
+def cos_forward(out, m, ta, i, tb, j0, row):
+    """cos of the difference of two phases."""
+    c, s = ta[row, i], ta[row + 1, i]
+    for l in range(m):
+        out[l] = c * tb[row, j0 + l] + s * tb[row + 1, j0 + l]
+
+
+@compiled
+def cos_reverse(bar, m, dims, sums, xa, ta, i, xb, tb, j0, row):
+    """sums_d += sum bar sin(phase) (x_d - x'_d)."""
+    c, s = ta[row, i], ta[row + 1, i]
+    for k in range(len(dims)):
+        d, x = dims[k], xa[dims[k], i]
+        total = 0.0
+        for l in range(m):
+            total += bar[l] * (s * tb[row, j0 + l] - c * tb[row + 1, j0 + l]) * (x - xb[d, j0 + l])
+        sums[k] += total
+
+
+# --------------------------------------------------------------------------------------------------- LIN and white noise
+
+
+@compiled
+def lin_forward(out, m, dims, coef, xa, i, xb, j0):
+    """sum_d w_d (x_d - c_d)(x'_d - c_d); coef: offsets, then weights."""
+    count = len(dims)
+    for k in range(count):
+        d, c = dims[k], coef[k]
+        slope = coef[count + k] * (xa[d, i] - c)
+        if k == 0:
+            for l in range(m):
+                out[l] = slope * (xb[d, j0 + l] - c)
+        else:
+            for l in range(m):
+                out[l] += slope * (xb[d, j0 + l] - c)
+
+
+@compiled
+def lin_reverse(bar, m, dims, coef, sums, xa, i, xb, j0):
+    """sums: by offsets, then by weights."""
+    count = len(dims)
+    for k in range(count):
+        d, c, w = dims[k], coef[k], coef[count + k]
+        left = xa[d, i] - c
+        total, moment = 0.0, 0.0
+        for l in range(m):
+            total += bar[l]
+            moment += bar[l] * (xb[d, j0 + l] - c)
+        sums[k] -= w * (left * total + moment)
+        sums[count + k] += left * moment
+
+
+@compiled
+def noise_forward(out, m, dims, xa, i, xb, j0):
+    """One where the points agree on every dimension, else zero."""
+    for l in range(m):
+        out[l] = 1.0
+    for k in range(len(dims)):
+        d, x = dims[k], xa[dims[k], i]
+        for l in range(m):
+            out[l] = out[l] if xb[d, j0 + l] == x else 0.0
+
+
+# --------------------------------------------------------------------------------- from parameters, and back to them
+
+
+def leaf_size(kind: int, count: int) -> int:
+    """Return how many coefficients and sums a leaf on `count` dimensions needs."""
+    return {SE: count, ENVELOPE: count, M12: count, M32: count, M52: count, RQ: count + 1}.get(
+        kind, {PER: 2 * count, CPER: 3, LIN: 2 * count, COS: count, WN: 0}.get(kind, 0)
+    )
+
+
+def table_rows(kind: int, count: int) -> int:
+    """Return how many rows of cos and sin a leaf needs."""
+    return {PER: 2 * count, CPER: 2, COS: 2}.get(kind, 0)
+
+
+@compiled
+def coefficients(kind, count, first, second, values, coef):
+    """Fill the coefficients of a leaf from the values vector (CPER's Bessel functions are put in by the caller)."""
+    for k in range(count):
+        v = values[first + k]
+        if kind == SE:
+            coef[k] = 0.5 / (v * v)
+        elif kind == ENVELOPE:
+            coef[k] = 0.5 * TWO_PI * TWO_PI * v * v
+        elif kind == RQ:
+            coef[k] = 0.5 / (values[second] * v * v)
+        elif kind == M12 or kind == M32 or kind == M52:
+            coef[k] = 1.0 / (v * v)
+        elif kind == PER:
+            coef[k] = 1.0 / (values[second + k] * values[second + k])
+        elif kind == LIN:
+            coef[k] = v
+            coef[count + k] = values[second + k]
+    if kind == RQ:
+        coef[count] = values[second]
+
+
+@compiled
+def fill_table(kind, dims, first, values, x, origin, table, row):
+    """Fill cos and sin of the phases of the points; phases are measured from `origin` to keep them small."""
+    n = x.shape[1]
+    if kind == COS:
+        for i in range(n):
+            phase = 0.0
+            for k in range(len(dims)):
+                phase += values[first + k] * (x[dims[k], i] - origin[dims[k]])
+            table[row, i] = math.cos(TWO_PI * phase)
+            table[row + 1, i] = math.sin(TWO_PI * phase)
+        return
+    for k in range(len(dims)):
+        for i in range(n):
+            phase = TWO_PI * (x[dims[k], i] - origin[dims[k]]) / values[first + k]
+            table[row + 2 * k, i] = math.cos(phase)
+            table[row + 2 * k + 1, i] = math.sin(phase)
+
+
+@compiled
+def finish(kind, count, first, second, values, coef, sums, gradient):
+    """Add a leaf's sums over all pairs to the gradient by values."""
+    for k in range(count):
+        v = values[first + k]
+        if kind == SE or kind == RQ or kind == M12 or kind == M32 or kind == M52:
+            gradient[first + k] += sums[k] / (v * v * v)
+        elif kind == ENVELOPE:
+            gradient[first + k] -= TWO_PI * TWO_PI * v * sums[k]
+        elif kind == PER:
+            width = values[second + k]
+            gradient[second + k] += 2.0 * sums[k] / (width * width * width)
+            gradient[first + k] += TWO_PI * sums[count + k] / (v * v * width * width)
+        elif kind == CPER:
+            width = values[second]
+            gradient[second] -= 2.0 * sums[0] / (width * width * width)
+            gradient[first] += TWO_PI * sums[1] * coef[0] / (v * v * coef[1])
+        elif kind == LIN:
+            gradient[first + k] += sums[k]
+            gradient[second + k] += sums[count + k]
+        elif kind == COS:
+            gradient[first + k] -= TWO_PI * sums[k]
+    if kind == RQ:
+        gradient[second] += sums[count]
+
+
+def centred_constants(lengthscale: float) -> tuple[float, float, float]:
+    """Return q = 1/l^2, 1 - I0e(q) and d I0e / dq = I1e(q) - I0e(q) for CPER, without cancellation for small q."""
+    from scipy.special import i0e, i1e
+
+    q = lengthscale**-2
+    # log I0(q) = q^2/4 - q^4/64 + q^6/576 - ...
+    room = -math.expm1(-q + q * q / 4 - q**4 / 64 + q**6 / 576) if q < 0.05 else 1.0 - float(i0e(q))
+    return q, room, float(i1e(q) - i0e(q))
+
+
+def as_columns(x: Array) -> Array:
+    """Store points column by column, so that a block of points is contiguous in each dimension."""
+    return np.ascontiguousarray(x.T)

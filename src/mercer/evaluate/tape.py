@@ -1,0 +1,143 @@
+"""Program -> integer arrays that the compiled sweeps run over.
+
+Node codes are the leaf kinds plus EXP (exponential of a sum of nodes; of none: one), PRODUCT and AFFINE. Where the
+inputs are evenly spaced, a stationary node takes only N different values: such nodes are *tabled* by lag and the sweep
+over pairs looks them up instead of computing them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.evaluate.fused_leaves import CPER, leaf_size, table_rows
+from mercer.evaluate.program import Affine, Leaf, LeafKind, Program, Term
+
+EXP, PRODUCT, AFFINE = 20, 21, 22
+# Columns of the tape: code, first list in the pool (start, end), parameter offsets, place of coefficients and sums,
+# first row of the wave table.
+CODE, START, END, FIRST, SECOND, PLACE, WAVE = range(7)
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Tape:
+    """A program as arrays. For AFFINE nodes START:END are edges; `edge_child` and the weights belong to edges."""
+
+    nodes: Integers
+    pool: Integers
+    edge_child: Integers
+    weight_start: Integers  # weights of edge e: product of values[weight_pool[weight_start[e]:weight_start[e + 1]]]
+    weight_pool: Integers
+    shared: NDArray[np.bool_]  # nodes with several parents: their sensitivities add up
+    slot: Integers  # row of the lag table for tabled nodes, else -1
+    main: Integers  # nodes to run for every pair
+    lagged: Integers  # nodes to run once for every lag
+    n_sums: int  # leaf sums, then one for each edge
+    edge_place: int
+    n_waves: int
+    n_slots: int
+    centred: tuple[tuple[int, int], ...]  # (place of coefficients, offset of the lengthscale) of each CPER leaf
+
+
+@lru_cache(maxsize=4096)
+def build_tape(program: Program, even: bool) -> Tape:
+    """Lay a program out; `even` says that the one column in use is evenly spaced."""
+    builder = _Builder(program, even)
+    return builder.tape()
+
+
+class _Builder:
+    def __init__(self, program: Program, even: bool) -> None:
+        self.rows: list[list[int]] = []
+        self.pool: list[int] = []
+        self.edge_child: list[int] = []
+        self.edge_weights: list[tuple[int, ...]] = []
+        self.parents: list[list[int]] = []
+        self.children: list[list[int]] = []
+        self.stationary: list[bool] = []
+        self.sums = self.waves = 0
+        self.even = even
+        self.number: dict[int, int] = {}
+        self.centred: list[tuple[int, int]] = []
+        for index, node in enumerate(program.nodes):
+            if isinstance(node, Leaf):
+                self.number[index] = self.leaf(node)
+            elif isinstance(node, Term):
+                self.number[index] = self.term(node)
+            else:
+                self.number[index] = self.affine(node)
+
+    def add(self, code: int, children: list[int], items: list[int], *, stationary: bool, edges: bool = False) -> int:
+        start = len(self.edge_child) if edges else len(self.pool)
+        (self.edge_child if edges else self.pool).extend(items)
+        self.rows.append([code, start, start + len(items), 0, 0, 0, 0])
+        self.children.append(children)
+        self.stationary.append(stationary)
+        return len(self.rows) - 1
+
+    def leaf(self, leaf: Leaf) -> int:
+        kind, count = int(leaf.kind), len(leaf.dims)
+        node = self.add(kind, [], list(leaf.dims), stationary=leaf.kind is not LeafKind.LIN)
+        first, second = (*leaf.offsets, 0, 0)[:2]
+        self.rows[node][FIRST:] = [first, second, self.sums, self.waves]
+        if kind == CPER:
+            self.centred.append((self.sums, second))
+        self.sums += leaf_size(kind, count)
+        self.waves += table_rows(kind, count)
+        return node
+
+    def term(self, term: Term) -> int:
+        logs = [self.number[n] for n in term.logs]
+        factors = [self.number[n] for n in term.factors]
+        if logs or not factors:
+            factors.append(self.add(EXP, logs, logs, stationary=True))
+        steady = [n for n in factors if self.stationary[n]]
+        if self.even and 1 < len(steady) < len(factors):  # keep the stationary part together, to be tabled as one
+            factors = [n for n in factors if not self.stationary[n]]
+            factors.append(self.add(PRODUCT, steady, steady, stationary=True))
+        if len(factors) == 1:
+            return factors[0]
+        return self.add(PRODUCT, factors, factors, stationary=all(self.stationary[n] for n in factors))
+
+    def affine(self, affine: Affine) -> int:
+        children = [self.number[n] for n in affine.children]
+        self.edge_weights.extend(affine.weights)
+        steady = all(self.stationary[n] for n in children)
+        return self.add(AFFINE, children, children, stationary=steady, edges=True)
+
+    def tape(self) -> Tape:
+        count = len(self.rows)
+        parents: list[list[int]] = [[] for _ in range(count)]
+        for node, children in enumerate(self.children):
+            for child in children:
+                parents[child].append(node)
+        slot = np.full(count, -1, dtype=np.int64)
+        main, lagged, slots = list(range(count)), [], 0
+        if self.even:
+            lagged = [n for n in range(count) if self.stationary[n]]
+            for n in lagged:
+                if not parents[n] or any(not self.stationary[p] for p in parents[n]):
+                    slot[n], slots = slots, slots + 1
+            main = [n for n in range(count) if slot[n] >= 0 or not self.stationary[n]]
+        starts = np.cumsum([0, *(len(w) for w in self.edge_weights)])
+        return Tape(
+            nodes=np.array(self.rows, dtype=np.int64),
+            pool=np.array(self.pool, dtype=np.int64),
+            edge_child=np.array(self.edge_child, dtype=np.int64),
+            weight_start=starts.astype(np.int64),
+            weight_pool=np.array([i for w in self.edge_weights for i in w], dtype=np.int64),
+            shared=np.array([len(p) > 1 for p in parents]),
+            slot=slot,
+            main=np.array(main, dtype=np.int64),
+            lagged=np.array(lagged, dtype=np.int64),
+            n_sums=self.sums + len(self.edge_child),
+            edge_place=self.sums,
+            n_waves=self.waves,
+            n_slots=slots,
+            centred=tuple(self.centred),
+        )

@@ -1,0 +1,232 @@
+"""Fit the parameters of a fixed structure: several starts, quasi-Newton on the free vector, a status always comes back.
+
+The same seed gives the same result whatever the number of jobs: every start is drawn before any is run, each is
+optimised on its own, and ties are broken by the order of the starts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from mercer.evaluate.program import Program, compile_program
+from mercer.fitting.priors import GaussianPrior, weak_prior
+from mercer.fitting.ranges import NOISE, free_bounds
+from mercer.fitting.starts import Starts, noise_start
+from mercer.inference.contract import Data, Engine, Evidence
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Expression
+from mercer.kernels.parameters import Layout, layout, with_values
+
+Status = Literal["converged", "at a bound", "stopped", "interrupted", "failed"]
+Progress = Callable[[int, int, float], None]  # starts done, starts in all, best log evidence so far
+
+DRAWS_PER_START = 8
+FAILED_VALUE = 1e15  # what the line search sees where the evidence cannot be computed: it turns back
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """How hard to try."""
+
+    restarts: int = 4
+    max_iterations: int = 200
+    priors: bool = False
+    noise: float | None = None  # a fixed noise variance (scaled units), or None to fit it
+    n_jobs: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A fitted kernel in scaled units, its noise variance, scores and how the fit ended."""
+
+    expression: Expression
+    noise: float
+    log_evidence: float
+    leave_one_out: float
+    parameters: int  # fitted numbers, the noise among them
+    jitter: float
+    status: Status
+    message: str
+    evaluations: int
+    values: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """Minus the log evidence (less the log prior) as a function of the free vector followed by log noise."""
+
+    engine: Engine
+    program: Program
+    layout: Layout
+    data: Data
+    known: Array
+    fixed_noise: float | None
+    prior: GaussianPrior | None
+
+    def split(self, point: Array) -> tuple[Array, float]:
+        """Return the values vector and the noise variance at a point."""
+        values = self.layout.from_free(point[: self.layout.n_free], self.known)
+        return values, self.fixed_noise if self.fixed_noise is not None else math.exp(point[-1])
+
+    def evidence(self, point: Array, gradient: bool) -> Evidence:
+        """Return the evidence at a point."""
+        values, noise = self.split(point)
+        return self.engine.evidence(self.program, values, noise, self.data, gradient)
+
+    def __call__(self, point: Array) -> tuple[float, Array]:
+        values, noise = self.split(point)
+        evidence = self.engine.evidence(self.program, values, noise, self.data, True)
+        if evidence.gradient is None or evidence.noise_gradient is None or not np.all(np.isfinite(evidence.gradient)):
+            return FAILED_VALUE, np.zeros(len(point))
+        gradient = self.layout.pullback(values, evidence.gradient)
+        if self.fixed_noise is None:
+            gradient = np.append(gradient, evidence.noise_gradient * noise)
+        value = evidence.value
+        if self.prior is not None:
+            density, slope = self.prior.log_density(point)
+            value, gradient = value + density, gradient + slope
+        return -value, -gradient
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    point: Array
+    value: float  # of the objective, to be compared
+    message: str
+    converged: bool
+    evaluations: int
+
+
+def fit(
+    expression: Expression, data: Data, engine: Engine, options: FitOptions, progress: Progress | None = None
+) -> Fit:
+    """Fit a bound expression (scaled units); values given in it are where every start begins."""
+    program, shape = compile_program(expression), layout(expression)
+    starts = Starts(expression, shape, data)
+    bounds = free_bounds(expression, shape, starts.frame)
+    prior = weak_prior(expression, shape, starts.frame) if options.priors else None
+    if options.noise is None:
+        bounds = np.vstack([bounds, np.log(NOISE)])
+    elif prior is not None:
+        prior = GaussianPrior(prior.centre[:-1], prior.spread[:-1])
+    known = starts.typical()
+    objective = Objective(engine, program, shape, data, known, options.noise, prior)
+    points, screened = _starting_points(objective, starts, bounds, options)
+    runs, interrupted = _run_all(objective, points, bounds, options, progress)
+    best = min(runs, key=lambda run: run.value) if runs else None
+    if best is None or best.value >= FAILED_VALUE:
+        return _failed(objective, points[0], expression, interrupted)
+    evaluations = screened + sum(run.evaluations for run in runs)
+    return _finished(objective, best, bounds, expression, evaluations, interrupted)
+
+
+def _starting_points(objective: Objective, starts: Starts, bounds: Array, options: FitOptions) -> tuple[list[Array], int]:
+    """Draw many starts, keep the typical one and the best of the others by evidence."""
+    rng = np.random.default_rng(options.seed)
+    fitted_noise = options.noise is None
+
+    def point(values: Array, noise: float) -> Array:
+        free = objective.layout.to_free(values)
+        return np.clip(np.append(free, math.log(noise)) if fitted_noise else free, bounds[:, 0], bounds[:, 1])
+
+    first = point(starts.typical(), noise_start(None))
+    wanted = max(1, options.restarts) - 1
+    if wanted == 0 or (starts.complete and not fitted_noise):
+        return [first], 0
+    drawn = [point(starts.draw(rng), noise_start(rng)) for _ in range(wanted * DRAWS_PER_START)]
+    scores = [objective.evidence(p, gradient=False).value for p in drawn]
+    order = np.argsort([-s for s in scores], kind="stable")
+    return [first, *(drawn[i] for i in order[:wanted])], len(drawn)
+
+
+def _run_all(
+    objective: Objective, points: list[Array], bounds: Array, options: FitOptions, progress: Progress | None
+) -> tuple[list[_Run], bool]:
+    """Optimise from every point; Ctrl-C keeps what is finished."""
+    jobs = options.n_jobs or 1
+    if jobs != 1 and len(points) > 1:
+        from joblib import Parallel, delayed
+
+        # Threads by default: the work is in compiled code that releases Python's lock; a registered back end is used.
+        runs = Parallel(n_jobs=jobs, prefer="threads")(
+            delayed(_optimise)(objective, point, bounds, options.max_iterations) for point in points
+        )
+        return list(runs), False
+    runs, best = [], math.inf
+    for done, point in enumerate(points):
+        try:
+            run = _optimise(objective, point, bounds, options.max_iterations)
+        except KeyboardInterrupt:
+            return runs, True
+        runs.append(run)
+        best = min(best, run.value)
+        if progress is not None:
+            progress(done + 1, len(points), -best)
+    return runs, False
+
+
+def _optimise(objective: Objective, point: Array, bounds: Array, max_iterations: int) -> _Run:
+    from scipy.optimize import minimize
+
+    if len(point) == 0:
+        value, _ = objective(point)
+        return _Run(point, value, "nothing to fit", True, 1)
+    result = minimize(
+        objective, point, jac=True, method="L-BFGS-B", bounds=bounds,
+        options={"maxiter": max_iterations, "maxcor": 20, "ftol": 1e-10, "gtol": 1e-4},
+    )  # fmt: skip
+    # scipy reports an abnormal line search where no progress is possible at machine precision: good enough if it moved
+    converged = bool(result.success) or "ABNORMAL" in str(result.message)
+    return _Run(np.asarray(result.x), float(result.fun), str(result.message), converged, int(result.nfev))
+
+
+def _failed(objective: Objective, point: Array, expression: Expression, interrupted: bool) -> Fit:
+    evidence = objective.evidence(point, gradient=False)
+    values, noise = objective.split(point)
+    reason = evidence.failure or ("stopped before the first start was finished" if interrupted else "no start succeeded")
+    status: Status = "interrupted" if interrupted and evidence.failure is None else "failed"
+    return Fit(
+        with_values(expression, values), noise, evidence.value, -math.inf, len(point), 0.0, status, reason, 0, values
+    )
+
+
+def _finished(
+    objective: Objective, best: _Run, bounds: Array, expression: Expression, evaluations: int, interrupted: bool
+) -> Fit:
+    evidence = objective.evidence(best.point, gradient=True)
+    values, noise = objective.split(best.point)
+    status, message = _status(objective, best, bounds, interrupted)
+    return Fit(
+        expression=with_values(expression, values),
+        noise=noise,
+        log_evidence=evidence.value,
+        leave_one_out=evidence.leave_one_out if evidence.leave_one_out is not None else -math.inf,
+        parameters=len(best.point),
+        jitter=evidence.jitter,
+        status=status,
+        message=message,
+        evaluations=evaluations + 1,
+        values=values,
+    )
+
+
+def _status(objective: Objective, best: _Run, bounds: Array, interrupted: bool) -> tuple[Status, str]:
+    if interrupted:
+        return "interrupted", "stopped on request; this is the best of the starts that were finished"
+    names = [*objective.layout.free_paths(), "noise"]
+    touching = [
+        f"{names[i]} at its {'lower' if best.point[i] <= low else 'upper'} bound"
+        for i, (low, high) in enumerate(bounds)
+        if best.point[i] <= low or best.point[i] >= high
+    ]
+    if not best.converged:
+        return "stopped", f"not converged after {best.evaluations} evaluations; allow more iterations"
+    if touching:
+        return "at a bound", "the optimum lies at a bound of the search: " + ", ".join(touching)
+    return "converged", "converged"

@@ -1,0 +1,81 @@
+"""Where each parameter may go and where it likely is, read off the data: bounds for the optimiser, the frame for starts.
+
+All in scaled units: inputs of about unit spread, target of unit variance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mercer.fitting.periodogram import typical_gap
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Base, Expression
+from mercer.kernels.parameters import Layout, Slot
+
+NOISE = (1e-8, 10.0)
+VARIANCE = (1e-8, 1e4)
+PURE_LENGTH = (0.02, 100.0)
+ALPHA = (1e-2, 1e3)
+LOG_RATIO = 12.0
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Typical gap, range and ends of each column."""
+
+    gap: tuple[float, ...]
+    span: tuple[float, ...]
+    low: tuple[float, ...]
+
+    @staticmethod
+    def of(X: Array) -> Frame:
+        """Measure the columns."""
+        columns = [X[:, d] for d in range(X.shape[1])]
+        span = tuple(float(np.ptp(c)) or 1.0 for c in columns)
+        gap = tuple(typical_gap(c) or s for c, s in zip(columns, span, strict=True))
+        return Frame(gap, span, tuple(float(c.min()) for c in columns))
+
+
+def leaf_columns(leaf: Base) -> list[int]:
+    """Return the column numbers of a bound leaf."""
+    return [d for d in leaf.dims or () if isinstance(d, int)]
+
+
+def value_bounds(slot: Slot, leaf: Base, frame: Frame) -> Array:
+    """Return low and high (size x 2) of a parameter's values; the weights' bounds are on their log-ratios instead."""
+    columns = leaf_columns(leaf)
+    gap, span, low = (np.array(a)[columns] for a in (frame.gap, frame.span, frame.low))
+    name, unit = slot.spec.name, slot.spec.unit
+    if name == "variance":
+        return np.array([VARIANCE])
+    if name == "alpha":
+        return np.array([ALPHA])
+    if name == "weights":
+        return np.tile([-LOG_RATIO, LOG_RATIO], (slot.size - 1, 1))
+    if name == "period":
+        return np.column_stack([1.5 * gap, 3.0 * span])
+    if unit == "length":
+        return np.column_stack([0.1 * gap, 100.0 * span])
+    if unit == "position":
+        return np.column_stack([low - 5.0 * span, low + 6.0 * span])
+    if unit == "frequency":
+        repeats = slot.size // max(1, len(columns))
+        highest = np.tile(1.0 / gap, repeats)
+        lowest = np.tile(1e-3 / span, repeats) if name == "bandwidth" else -highest
+        return np.column_stack([lowest, highest])
+    return np.tile(PURE_LENGTH, (slot.size, 1))
+
+
+def free_bounds(expression: Expression, layout: Layout, frame: Frame) -> Array:
+    """Return bounds (n_free x 2) on the free vector of a bound expression."""
+    leaves = list(expression.leaves())
+    rows = [np.empty((0, 2))]
+    for slot in layout.slots:
+        if slot.fitted and slot.spec.domain.free_size(slot.size):
+            bounds = value_bounds(slot, leaves[slot.leaf], frame)
+            if slot.spec.name != "weights":
+                bounds = np.column_stack([slot.spec.domain.to_free(bounds[:, k]) for k in (0, 1)])
+            rows.append(bounds)
+    return np.concatenate(rows)

@@ -1,0 +1,114 @@
+"""Where a fit begins: data-driven draws for every parameter that has no value yet (METHODS 3: starts matter most)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mercer.fitting.periodogram import periods
+from mercer.fitting.ranges import Frame, leaf_columns
+from mercer.inference.contract import Data
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Base, Expression
+from mercer.kernels.parameters import Layout, Slot, values_of
+
+PEAKS = 6
+
+
+class Starts:
+    """Draws full values vectors and noise variances for a bound expression in scaled units."""
+
+    def __init__(self, expression: Expression, layout: Layout, data: Data) -> None:
+        self.expression, self.layout, self.data = expression, layout, data
+        self.leaves = list(expression.leaves())
+        self.frame = Frame.of(data.X)
+        self.known = values_of(expression)
+        self._peaks: dict[int, Array] = {}
+
+    @property
+    def complete(self) -> bool:
+        """Tell whether every value is given, so that there is nothing to draw."""
+        return not np.isnan(self.known).any()
+
+    def typical(self) -> Array:
+        """Return the one start that is tried first: middling values, the strongest period."""
+        return self._draw(None)
+
+    def draw(self, rng: np.random.Generator) -> Array:
+        """Return a random start."""
+        return self._draw(rng)
+
+    def _draw(self, rng: np.random.Generator | None) -> Array:
+        values = self.known.copy()
+        terms = max(1, len(self.leaves))
+        for slot in self.layout.slots:
+            if np.isnan(values[slot.where]).any():
+                leaf = self.leaves[slot.leaf]
+                values[slot.where] = self._parameter(slot, leaf, terms, rng)
+        return values
+
+    def _parameter(self, slot: Slot, leaf: Base, terms: int, rng: np.random.Generator | None) -> Array:
+        columns = leaf_columns(leaf)
+        span, gap, low = (np.array(a)[columns] for a in (self.frame.span, self.frame.gap, self.frame.low))
+        name, unit, size = slot.spec.name, slot.spec.unit, slot.size
+        if name == "variance":
+            return _log_uniform(rng, np.array([0.1 / terms]), np.array([3.0 / terms]))
+        if name == "weights":
+            return np.full(size, 1.0 / size) if rng is None else rng.dirichlet(np.full(size, 3.0))
+        if name == "period":
+            return np.array([self._period(slot, column, rng) for column in columns])
+        if unit == "length":
+            if len(columns) > 1:  # distances grow with the number of dimensions, and so must lengthscales
+                return _log_uniform(rng, 0.15 * span * len(columns) ** 0.5, 1.5 * span * len(columns) ** 0.5)
+            return _log_uniform(rng, np.minimum(2.0 * gap, 0.05 * span), span)
+        if unit == "position":
+            return low + span * (0.5 if rng is None else rng.uniform(-0.2, 1.2, size))
+        if name == "frequency":
+            return self._frequencies(slot, columns, rng)
+        if name == "bandwidth":
+            components = size // len(columns)
+            return _log_uniform(rng, np.tile(0.05 / span, components), np.tile(1.0 / span, components))
+        return _log_uniform(rng, np.full(size, 0.4), np.full(size, 2.5))  # pure numbers: alpha, PER's lengthscale
+
+    def _peaks_of(self, column: int) -> Array:
+        if column not in self._peaks:
+            found = periods(self.data.X[:, column], self.data.y, PEAKS)
+            fallback = np.array([self.frame.span[column] / k for k in (3.0, 10.0)])
+            self._peaks[column] = found if len(found) else fallback
+        return self._peaks[column]
+
+    def _period(self, slot: Slot, column: int, rng: np.random.Generator | None) -> float:
+        """The strongest peak for the first periodic leaf on a column, the next for the next; random ones otherwise."""
+        peaks = self._peaks_of(column)
+        if rng is None:
+            earlier = sum(
+                1 for s in self.layout.slots
+                if s.spec.name == "period" and s.leaf < slot.leaf and column in leaf_columns(self.leaves[s.leaf])
+            )  # fmt: skip
+            return float(peaks[earlier % len(peaks)])
+        weights = 0.6 ** np.arange(len(peaks))
+        peak = peaks[rng.choice(len(peaks), p=weights / weights.sum())]
+        multiple = rng.choice([1.0, 2.0, 0.5], p=[0.8, 0.1, 0.1])
+        low, high = 2.0 * self.frame.gap[column], 2.0 * self.frame.span[column]
+        return float(np.clip(peak * multiple, min(low, high), high))
+
+    def _frequencies(self, slot: Slot, columns: list[int], rng: np.random.Generator | None) -> Array:
+        """Peaks of the periodogram, one for each component, and a slow wave for the last."""
+        rows = slot.size // len(columns)
+        result = np.empty((rows, len(columns)))
+        for k, column in enumerate(columns):
+            peaks = 1.0 / self._peaks_of(column)
+            for row in range(rows):
+                chosen = peaks[row % len(peaks)] if rng is None else rng.choice(peaks)
+                slow = rows > 1 and row == rows - 1
+                result[row, k] = 0.1 / self.frame.span[column] if slow else chosen
+        return result.ravel()
+
+
+def _log_uniform(rng: np.random.Generator | None, low: Array, high: Array) -> Array:
+    position = 0.5 if rng is None else rng.uniform(size=len(low))
+    return np.asarray(low * (high / low) ** position)
+
+
+def noise_start(rng: np.random.Generator | None) -> float:
+    """Return a noise variance to begin with (the target has unit variance)."""
+    return float(_log_uniform(rng, np.array([0.003]), np.array([0.5]))[0])

@@ -1,0 +1,87 @@
+"""What every inference engine gives: evidence with its gradient while fitting, a posterior afterwards.
+
+An engine never asks which learner made the kernel. Failures inside a search are values (`Evidence.failure`), not exceptions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from mercer.evaluate.fused import Points, points
+from mercer.evaluate.program import Program
+from mercer.kernels.domains import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Training rows: inputs (N x D) and a centred target (N)."""
+
+    X: Array
+    y: Array
+
+    @cached_property
+    def at(self) -> Points:
+        """The inputs prepared for the fused back end."""
+        return points(self.X)
+
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+        return len(self.y)
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """log p(y), its gradient by the values vector and by the noise variance, and the leave-one-out score."""
+
+    value: float
+    gradient: Array | None = None
+    noise_gradient: float | None = None
+    leave_one_out: float | None = None
+    jitter: float = 0.0
+    failure: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """Mean and variance of the function f at new rows; add the noise for the target y."""
+
+    mean: Array
+    variance: Array
+
+
+class Posterior(Protocol):
+    """What is known about f (and its summands) after seeing the data."""
+
+    jitter: float
+
+    def predict(self, X: Array) -> Prediction:
+        """Return mean and variance of f at each row."""
+
+    def predict_joint(self, X: Array) -> tuple[Array, Array]:
+        """Return mean and full covariance of f at the rows."""
+
+    def predict_part(self, program: Program, values: Array, X: Array) -> Prediction:
+        """Return mean and variance of one summand, given by its own program."""
+
+    def sample(self, X: Array, count: int, rng: np.random.Generator, noise: float) -> Array:
+        """Draw joint samples (rows x count) of f, plus independent noise of the given variance."""
+
+    def leave_one_out(self) -> Prediction:
+        """Return mean and variance of y at each training row given all the others."""
+
+
+class Engine(Protocol):
+    """A way to compute the evidence and the posterior."""
+
+    name: str
+
+    def evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool = True) -> Evidence:
+        """Return the log evidence, with its gradient if asked."""
+
+    def posterior(self, program: Program, values: Array, noise: float, data: Data) -> Posterior:
+        """Return the posterior; raises NumericalError where none can be had."""

@@ -1,0 +1,112 @@
+"""Exact inference by one Cholesky factorisation (METHODS 2), for as many rows as N x N numbers fit in memory.
+
+    log p(y) = -y' A^-1 y / 2 - log|A| / 2 - N log(2 pi) / 2,   A = K + noise I
+    d log p / d theta = -sum_ij G_ij dK_ij / d theta,   G = (A^-1 - a a') / 2,   a = A^-1 y
+
+The gradient is a contraction of G with dK/dtheta: nothing is differentiated through the factorisation, and evidence plus
+gradient need one N x N matrix in all (Gram, then its factor, then the inverse, in the same memory).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from mercer.errors import NumericalError
+from mercer.evaluate import fused
+from mercer.evaluate.program import Program
+from mercer.inference.contract import Data, Evidence, Prediction
+from mercer.kernels.domains import Array
+from mercer.linalg.factor import Factor, Failure, factorise
+
+LOG_2_PI = math.log(2.0 * math.pi)
+
+
+class Exact:
+    """The exact engine."""
+
+    name = "exact"
+
+    def evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool = True) -> Evidence:
+        """Return the log evidence and, if asked, its gradient and the leave-one-out score (free of charge then)."""
+        factor = factorise(lambda: fused.gram_lower(program, values, data.at), noise)
+        if isinstance(factor, Failure):
+            return Evidence(-math.inf, failure=factor.reason)
+        alpha = factor.solve(data.y)
+        value = -0.5 * (float(data.y @ alpha) + factor.log_determinant() + data.count * LOG_2_PI)
+        if not math.isfinite(value):
+            return Evidence(-math.inf, failure="the evidence overflowed")
+        if not gradient:
+            return Evidence(value, jitter=factor.jitter)
+        inverse = factor.into_inverse()
+        by_values = -0.5 * fused.contract(program, values, data.at, inverse, alpha)
+        precision = np.diagonal(inverse)
+        by_noise = -0.5 * float(precision.sum() - alpha @ alpha)
+        left_out = float(_log_density(alpha / precision, 1.0 / precision).sum())
+        return Evidence(value, by_values, by_noise, left_out, factor.jitter)
+
+    def posterior(self, program: Program, values: Array, noise: float, data: Data) -> ExactPosterior:
+        """Return the posterior, keeping the factor."""
+        factor = factorise(lambda: fused.gram_lower(program, values, data.at), noise)
+        if isinstance(factor, Failure):
+            raise NumericalError(f"no posterior: {factor.reason}; try a larger noise or another kernel")
+        return ExactPosterior(program, values, data, factor, factor.solve(data.y))
+
+
+def _log_density(error: Array, variance: Array) -> Array:
+    return -0.5 * (LOG_2_PI + np.log(variance) + error**2 / variance)
+
+
+@dataclass(frozen=True, eq=False)
+class ExactPosterior:
+    """f | y is Gaussian with mean K* a and covariance K** - K* A^-1 K*'."""
+
+    program: Program
+    values: Array
+    data: Data
+    factor: Factor
+    alpha: Array
+
+    @property
+    def jitter(self) -> float:
+        """What the factorisation added to the diagonal."""
+        return self.factor.jitter
+
+    def predict(self, X: Array) -> Prediction:
+        """Return mean and variance of f at each row."""
+        return self.predict_part(self.program, self.values, X)
+
+    def predict_part(self, program: Program, values: Array, X: Array) -> Prediction:
+        """Return mean K_j* a and variance K_j** - K_j* A^-1 K_j*' of one summand (METHODS 3), in blocks of rows."""
+        mean, variance = np.empty(len(X)), np.empty(len(X))
+        step = max(1, 2_000_000 // max(1, self.data.count))
+        for start in range(0, len(X), step):
+            part = slice(start, min(len(X), start + step))
+            cross = fused.cross(program, values, X[part], self.data.X)
+            half = self.factor.half_solve(cross.T)
+            mean[part] = cross @ self.alpha
+            variance[part] = fused.diagonal(program, values, X[part]) - np.einsum("ij,ij->j", half, half)
+        return Prediction(mean, np.maximum(variance, 0.0))
+
+    def predict_joint(self, X: Array) -> tuple[Array, Array]:
+        """Return mean and full covariance of f at the rows."""
+        cross = fused.cross(self.program, self.values, X, self.data.X)
+        half = self.factor.half_solve(cross.T)
+        covariance = fused.gram(self.program, self.values, X) - half.T @ half
+        return cross @ self.alpha, 0.5 * (covariance + covariance.T)
+
+    def sample(self, X: Array, count: int, rng: np.random.Generator, noise: float) -> Array:
+        """Draw joint samples of f at the rows, plus independent noise of the given variance."""
+        mean, covariance = self.predict_joint(X)
+        factor = factorise(covariance.copy, noise)
+        if isinstance(factor, Failure):
+            raise NumericalError(f"no samples: {factor.reason}; ask for fewer or more distinct rows")
+        return mean[:, None] + factor.multiply(rng.standard_normal((len(X), count)))
+
+    def leave_one_out(self) -> Prediction:
+        """Return mean_i = y_i - a_i / [A^-1]_ii and var_i = 1 / [A^-1]_ii (METHODS 2)."""
+        inverse = Factor(self.factor.lower.copy(), 0.0).into_inverse()
+        precision = np.diagonal(inverse)
+        return Prediction(self.data.y - self.alpha / precision, 1.0 / precision)

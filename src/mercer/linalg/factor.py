@@ -1,0 +1,74 @@
+"""The one door to a Cholesky factorisation: stabilised by a ladder of jitter, and it says what it added.
+
+Matrices are C-ordered with only the lower triangle in use; LAPACK sees their transpose (Fortran order, upper triangle),
+so nothing is copied. No other file of the project factorises a matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+from mercer.kernels.domains import Array
+
+# Fractions of the mean of the diagonal, tried in turn; the first one is "nothing".
+LADDER = (0.0, 1e-10, 1e-8, 1e-6)
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A = L L' with L in the lower triangle of `lower`; `jitter` is what was added to the diagonal of A."""
+
+    lower: Array
+    jitter: float
+
+    def log_determinant(self) -> float:
+        """Return log |A|."""
+        return 2.0 * float(np.log(np.diagonal(self.lower)).sum())
+
+    def solve(self, right: Array) -> Array:
+        """Return A^-1 right for a vector or a matrix."""
+        solution, _ = lapack.dpotrs(self.lower.T, right, lower=0)
+        return np.asarray(solution.reshape(right.shape))
+
+    def half_solve(self, right: Array) -> Array:
+        """Return L^-1 right."""
+        if right.ndim == 1:
+            return np.asarray(blas.dtrsv(self.lower.T, right, lower=0, trans=1))
+        return np.asarray(blas.dtrsm(1.0, self.lower.T, np.asfortranarray(right), lower=0, trans_a=1))
+
+    def multiply(self, right: Array) -> Array:
+        """Return L right (for samples)."""
+        return np.asarray(blas.dtrmm(1.0, self.lower.T, np.asfortranarray(right), lower=0, trans_a=1))
+
+    def into_inverse(self) -> Array:
+        """Return A^-1 in the lower triangle, in the memory of the factor, which is lost."""
+        inverse, _ = lapack.dpotri(self.lower.T, lower=0, overwrite_c=1)
+        return np.asarray(inverse.T)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a matrix could not be factorised: a value, so that a search over bad candidates goes on."""
+
+    reason: str
+
+
+def factorise(build: Callable[[], Array], diagonal: float | Array = 0.0) -> Factor | Failure:
+    """Factorise build() + diagonal * I. `build` is called again for each rung: the factor overwrites the matrix."""
+    for rung in LADDER:
+        matrix = build()
+        places = np.einsum("ii->i", matrix)
+        scale = float(places.mean()) if len(places) else 1.0
+        if not np.isfinite(scale):
+            return Failure("the kernel gave infinite or undefined values")
+        jitter = rung * abs(scale)
+        places += diagonal + jitter
+        upper, info = lapack.dpotrf(matrix.T, lower=0, clean=0, overwrite_a=1)
+        lower = upper.T
+        if info == 0 and np.all(np.isfinite(np.diagonal(lower))):
+            return Factor(lower, jitter)
+    return Failure(f"the covariance matrix is not positive definite, even with {LADDER[-1]:g} of its diagonal added")

@@ -1,0 +1,90 @@
+"""The kernel of one pair of points, straight from the formulas, one number at a time: what every back end must equal.
+
+It walks the expression itself and knows nothing of programs, tensors or gradients. Slow on purpose.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import i0e
+
+from mercer.kernels.expression import Base, Expression, Product, Sum
+
+
+def slow_gram(expression: Expression, X: ArrayLike, Z: ArrayLike | None = None) -> NDArray[np.float64]:
+    left = np.asarray(X, dtype=float)
+    right = left if Z is None else np.asarray(Z, dtype=float)
+    return np.array([[slow_kernel(expression, x, z) for z in right.tolist()] for x in left.tolist()])
+
+
+def slow_kernel(expression: Expression, x: Sequence[float], z: Sequence[float]) -> float:
+    if isinstance(expression, Sum):
+        return math.fsum(slow_kernel(term, x, z) for term in expression.terms)
+    if isinstance(expression, Product):
+        return math.prod(slow_kernel(factor, x, z) for factor in expression.factors)
+    assert isinstance(expression, Base)
+    parameters = {p.name: list(p.values or ()) for p in expression.parameters}
+    dims = [d for d in expression.dims or () if isinstance(d, int)]
+    xs, zs = [x[d] for d in dims], [z[d] for d in dims]
+    return parameters["variance"][0] * _unit(expression.symbol, parameters, xs, zs)
+
+
+def _unit(symbol: str, p: dict[str, list[float]], xs: list[float], zs: list[float]) -> float:
+    """The base kernel of variance one (METHODS 1)."""
+    if symbol == "C":
+        return 1.0
+    if symbol == "WN":
+        return float(xs == zs)
+    if symbol == "LIN":
+        terms = zip(p["weights"], p["offset"], xs, zs, strict=True)
+        return sum(w * (x - c) * (z - c) for w, c, x, z in terms)
+    d = [x - z for x, z in zip(xs, zs, strict=True)]
+    if symbol == "COS":
+        return math.cos(2 * math.pi * _dot(p["frequency"], d))
+    if symbol == "SM":
+        return _mixture(p, d)
+    if symbol in ("PER", "CPER"):
+        one = _periodic if symbol == "PER" else _centred_periodic
+        return math.prod(map(one, d, p["period"], p["lengthscale"]))
+    square = sum((di / li) ** 2 for di, li in zip(d, p["lengthscale"], strict=True))
+    if symbol == "SE":
+        return math.exp(-square / 2)
+    if symbol == "RQ":
+        alpha = p["alpha"][0]
+        return (1 + square / (2 * alpha)) ** -alpha
+    r = math.sqrt(square)
+    if symbol == "M12":
+        return math.exp(-r)
+    if symbol == "M32":
+        return (1 + math.sqrt(3) * r) * math.exp(-math.sqrt(3) * r)
+    if symbol == "M52":
+        return (1 + math.sqrt(5) * r + 5 * square / 3) * math.exp(-math.sqrt(5) * r)
+    raise NotImplementedError(f"write the formula of {symbol} here, beside its entry in the registry")
+
+
+def _periodic(d: float, period: float, lengthscale: float) -> float:
+    return math.exp(-2 * math.sin(math.pi * d / period) ** 2 / lengthscale**2)
+
+
+def _centred_periodic(d: float, period: float, lengthscale: float) -> float:
+    """(exp(q cos t) - I0(q)) / (exp(q) - I0(q)) with q = 1 / l^2, both parts of the fraction times exp(-q)."""
+    q = lengthscale**-2
+    mean = float(i0e(q))
+    return (math.exp(-2 * q * math.sin(math.pi * d / period) ** 2) - mean) / (1 - mean)
+
+
+def _mixture(p: dict[str, list[float]], d: list[float]) -> float:
+    total, n = 0.0, len(d)
+    for q, weight in enumerate(p["weights"]):
+        frequency, bandwidth = p["frequency"][q * n : (q + 1) * n], p["bandwidth"][q * n : (q + 1) * n]
+        fading = sum((b * di) ** 2 for b, di in zip(bandwidth, d, strict=True))
+        total += weight * math.exp(-2 * math.pi**2 * fading) * math.cos(2 * math.pi * _dot(frequency, d))
+    return total
+
+
+def _dot(a: list[float], b: list[float]) -> float:
+    return sum(ai * bi for ai, bi in zip(a, b, strict=True))

@@ -1,0 +1,73 @@
+"""A kernel carried to other units is the same kernel: k(x, x') = y_scale^2 k_scaled((x - shift) / scale, ...)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from mercer.kernels import REGISTRY, layout
+from mercer.kernels.algebra import structure
+from mercer.kernels.expression import Expression
+from mercer.kernels.units import Units, multiplied, to_data_units, to_scaled_units
+from tests.agree.slow_reference import slow_gram
+from tests.laws.variations import assert_same_gram, partly_fixed
+from tests.strategies import base_kernels, inputs, kernels
+
+Rows = NDArray[np.float64]
+SETTINGS = settings(max_examples=60, deadline=None)
+FEW = settings(max_examples=15, deadline=None)
+DIMENSIONS = 3
+
+SCALES = st.floats(0.01, 100)
+UNITS = st.builds(
+    Units,
+    st.tuples(*[st.floats(-100, 100)] * DIMENSIONS),
+    st.tuples(*[SCALES] * DIMENSIONS),
+    st.one_of(SCALES, SCALES.map(np.float64)),
+)
+
+
+def check_units(kernel: Expression, Z: Rows, units: Units) -> None:
+    X = Z * np.array(units.scale) + np.array(units.shift)
+    factor = float(units.y_scale) ** 2
+    converted = to_data_units(kernel, units)
+    expected = factor * slow_gram(kernel, (X - np.array(units.shift)) / np.array(units.scale))
+    assert_same_gram(slow_gram(converted, X), expected, 1e-9, tiny=1e-12 * factor)
+    back = to_scaled_units(converted, units)
+    assert_same_gram(slow_gram(back, Z), slow_gram(kernel, Z), 1e-9, tiny=1e-12)
+    for changed in (converted, back):
+        assert structure(changed) == structure(kernel)
+        assert layout(changed).n_free == layout(kernel).n_free
+        assert layout(changed).free_paths() == layout(kernel).free_paths()
+        assert all(type(v) is float for leaf in changed.leaves() for p in leaf.parameters for v in p.values or ())
+
+
+@pytest.mark.parametrize("symbol", sorted(REGISTRY))
+def test_every_base_kernel_keeps_its_gram_in_other_units(symbol: str) -> None:
+    @FEW
+    @given(base_kernels(symbol=symbol), inputs(max_rows=4), UNITS)
+    def check(kernel: Expression, Z: Rows, units: Units) -> None:
+        check_units(kernel, Z, units)
+
+    check()
+
+
+@SETTINGS
+@given(partly_fixed(), inputs(max_rows=4), UNITS)
+def test_every_kernel_keeps_its_gram_in_other_units(kernel: Expression, Z: Rows, units: Units) -> None:
+    check_units(kernel, Z, units)
+
+
+@SETTINGS
+@given(partly_fixed(), inputs(max_rows=4), SCALES)
+def test_multiplying_into_the_variances_multiplies_the_gram(kernel: Expression, X: Rows, factor: float) -> None:
+    assert_same_gram(slow_gram(multiplied(kernel, factor), X), factor * slow_gram(kernel, X), 1e-12)
+
+
+@SETTINGS
+@given(kernels(), UNITS)
+def test_a_kernel_without_values_stays_without(kernel: Expression, units: Units) -> None:
+    assert to_data_units(structure(kernel), units) == structure(kernel)

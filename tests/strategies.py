@@ -1,0 +1,76 @@
+"""Hypothesis strategies: random bound kernels with all values set, and inputs for them.
+
+Every base kernel of the registry is drawn, with values picked by the unit and the domain of each parameter, so a new
+base kernel is tested as soon as it is registered. Deep kernels nest sums and products at least three levels.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from mercer.kernels.base import REGISTRY, BaseSpec, ParameterSpec
+from mercer.kernels.domains import Positive, Simplex
+from mercer.kernels.expression import Base, Expression, build_base, product_of, sum_of
+
+MAX_DIMENSIONS = 3
+
+
+def numbers(low: float, high: float) -> st.SearchStrategy[float]:
+    """Numbers with few digits: failures are easier to read, and sums like x - x' come out exact or clearly not."""
+    return st.integers(round(low * 64), round(high * 64)).map(lambda i: i / 64)
+
+
+@st.composite
+def parameter_values(draw: st.DrawFn, spec: ParameterSpec, size: int) -> list[float]:
+    if isinstance(spec.domain, Simplex):
+        shares = np.array([draw(numbers(0.25, 2)) for _ in range(size)])
+        return list(shares / shares.sum())
+    if isinstance(spec.domain, Positive):
+        low, high = (0.25, 2.0) if spec.unit == "frequency" else (0.25, 4.0)
+        return [draw(numbers(low, high)) for _ in range(size)]
+    return [draw(numbers(-2, 2)) for _ in range(size)]
+
+
+@st.composite
+def base_kernels(draw: st.DrawFn, dimensions: int = MAX_DIMENSIONS, symbol: str | None = None) -> Base:
+    """A base kernel on one to `dimensions` columns, all values set."""
+    spec: BaseSpec = REGISTRY[symbol or draw(st.sampled_from(sorted(REGISTRY)))]
+    columns = st.lists(st.integers(0, dimensions - 1), min_size=1, max_size=dimensions, unique=True)
+    dims = draw(columns) if spec.uses_inputs else []
+    components = draw(st.integers(1, 3)) if spec.mixture else 1
+    values = {p.name: draw(parameter_values(p, p.size(len(dims), components))) for p in spec.parameters}
+    return build_base(spec.symbol, *dims, components=components, **values)
+
+
+@st.composite
+def deep_kernels(draw: st.DrawFn, dimensions: int = MAX_DIMENSIONS, depth: int = 3) -> Expression:
+    """Sums and products in turn, `depth` operators on the longest way from the root to a base kernel."""
+    return draw(_nested(dimensions, depth, draw(st.booleans())))
+
+
+@st.composite
+def _nested(draw: st.DrawFn, dimensions: int, depth: int, adds: bool) -> Expression:
+    if depth == 0:
+        return draw(base_kernels(dimensions))
+    parts = [draw(_nested(dimensions, depth - 1, not adds))]
+    for _ in range(draw(st.integers(1, 2))):
+        other_depth = draw(st.integers(0, min(depth - 1, 1)))
+        parts.insert(draw(st.integers(0, len(parts))), draw(_nested(dimensions, other_depth, not adds)))
+    return sum_of(parts) if adds else product_of(parts)
+
+
+def kernels(dimensions: int = MAX_DIMENSIONS) -> st.SearchStrategy[Expression]:
+    """Base kernels, flat sums and products, and deep ones."""
+    return st.integers(0, 4).flatmap(lambda depth: deep_kernels(dimensions, depth))
+
+
+@st.composite
+def inputs(
+    draw: st.DrawFn, dimensions: int = MAX_DIMENSIONS, min_rows: int = 1, max_rows: int = 6
+) -> NDArray[np.float64]:
+    """Rows on a coarse grid, so that whole rows and single coordinates repeat now and then."""
+    rows = draw(st.integers(min_rows, max_rows))
+    entry = st.one_of(st.integers(-2, 2).map(float), numbers(-3, 3))
+    return np.array([[draw(entry) for _ in range(dimensions)] for _ in range(rows)])
