@@ -120,7 +120,7 @@ def test_a_batch_equals_one_by_one_however_it_is_cut(
 @pytest.mark.parametrize("lengthscale", [0.05, 0.3, 1.0, 3.0, 100.0, 1e4])
 def test_centred_periodic_from_sharp_to_nearly_a_cosine(lengthscale: float) -> None:
     expression = bind(CPER(0, variance=1.0, period=1.5, lengthscale=lengthscale), 1)
-    X = np.linspace(0, 4, 9)[:, None]
+    X = np.array([0.0, 0.07, 0.3, 0.8, 1.1, 1.93, 2.6, 3.17, 4.0])[:, None]
     if lengthscale > 1e3:  # here the reference itself cancels: compare with the limit
         program, values = compile_program(expression), tensor(values_of(expression))
         limit = np.cos(2 * math.pi * (X - X.T) / 1.5)

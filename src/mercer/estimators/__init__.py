@@ -1,1 +1,6 @@
-"""."""
+"""scikit-learn estimators: validate, scale, call, store."""
+
+from mercer.estimators.files import load
+from mercer.estimators.regressor import Component, GPRegressor
+
+__all__ = ["Component", "GPRegressor", "load"]

@@ -14,7 +14,7 @@ import numpy as np
 from mercer.evaluate import fused_sweep as sweep
 from mercer.evaluate.fused_leaves import as_columns, centred_constants
 from mercer.evaluate.program import Leaf, Program
-from mercer.evaluate.tape import Tape, build_tape
+from mercer.evaluate.tape import Integers, Tape, build_tape
 from mercer.kernels.domains import Array
 from mercer.linalg.threads import blas_threads
 
@@ -66,7 +66,7 @@ class _Ready:
     weight: Array
 
     @property
-    def arrays(self) -> tuple[Array, ...]:
+    def arrays(self) -> tuple[Array | Integers, ...]:
         tape = self.tape
         return (tape.nodes, tape.pool, tape.edge_child, self.weight, self.coef, tape.slot)
 

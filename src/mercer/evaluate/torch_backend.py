@@ -444,7 +444,7 @@ def _cper(x: Pairs, period: Tensor, lengthscale: Tensor) -> Tensor:
 
 
 def _cper_reverse(x: Pairs, adjoint: Tensor, period: Tensor, lengthscale: Tensor) -> tuple[Tensor, ...]:
-    """By q: (-2 e sin^2 - (e - 1) h' / h) / h, h = 1 - I0e(q), h' = I0e(q) - I1e(q). By p: 4 pi q d e sin cos / h p^2."""
+    """By q: (-2 e sin^2 - (e - 1) h' / h) / h, h = 1 - I0e(q), h' = I0e - I1e. By p: 4 pi q d e sin cos / h p^2."""
     [(_, angle)] = _angles(x, period)
     q = lengthscale**-2
     h = _one_less_i0e(q)

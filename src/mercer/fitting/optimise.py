@@ -126,7 +126,9 @@ def fit(
     return _finished(objective, best, bounds, expression, evaluations, interrupted)
 
 
-def _starting_points(objective: Objective, starts: Starts, bounds: Array, options: FitOptions) -> tuple[list[Array], int]:
+def _starting_points(
+    objective: Objective, starts: Starts, bounds: Array, options: FitOptions
+) -> tuple[list[Array], int]:
     """Draw many starts, keep the typical one and the best of the others by evidence."""
     rng = np.random.default_rng(options.seed)
     fitted_noise = options.noise is None
@@ -189,7 +191,8 @@ def _optimise(objective: Objective, point: Array, bounds: Array, max_iterations:
 def _failed(objective: Objective, point: Array, expression: Expression, interrupted: bool) -> Fit:
     evidence = objective.evidence(point, gradient=False)
     values, noise = objective.split(point)
-    reason = evidence.failure or ("stopped before the first start was finished" if interrupted else "no start succeeded")
+    otherwise = "stopped before the first start was finished" if interrupted else "no start succeeded"
+    reason = evidence.failure or otherwise
     status: Status = "interrupted" if interrupted and evidence.failure is None else "failed"
     return Fit(
         with_values(expression, values), noise, evidence.value, -math.inf, len(point), 0.0, status, reason, 0, values

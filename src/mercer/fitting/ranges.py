@@ -1,4 +1,4 @@
-"""Where each parameter may go and where it likely is, read off the data: bounds for the optimiser, the frame for starts.
+"""Where each parameter may go, read off the data: bounds for the optimiser, and the frame for starts.
 
 All in scaled units: inputs of about unit spread, target of unit variance.
 """

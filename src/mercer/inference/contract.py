@@ -1,6 +1,7 @@
 """What every inference engine gives: evidence with its gradient while fitting, a posterior afterwards.
 
-An engine never asks which learner made the kernel. Failures inside a search are values (`Evidence.failure`), not exceptions.
+An engine never asks which learner made the kernel. Failures inside a search are values (`Evidence.failure`), not
+exceptions.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ class Prediction:
 class Posterior(Protocol):
     """What is known about f (and its summands) after seeing the data."""
 
-    jitter: float
+    @property
+    def jitter(self) -> float:
+        """What was added to the diagonal of the covariance to factorise it."""
 
     def predict(self, X: Array) -> Prediction:
         """Return mean and variance of f at each row."""

@@ -3,8 +3,8 @@
     log p(y) = -y' A^-1 y / 2 - log|A| / 2 - N log(2 pi) / 2,   A = K + noise I
     d log p / d theta = -sum_ij G_ij dK_ij / d theta,   G = (A^-1 - a a') / 2,   a = A^-1 y
 
-The gradient is a contraction of G with dK/dtheta: nothing is differentiated through the factorisation, and evidence plus
-gradient need one N x N matrix in all (Gram, then its factor, then the inverse, in the same memory).
+The gradient is a contraction of G with dK/dtheta: nothing is differentiated through the factorisation, and evidence
+plus gradient need one N x N matrix in all (Gram, then its factor, then the inverse, in the same memory).
 """
 
 from __future__ import annotations

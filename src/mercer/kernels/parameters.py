@@ -25,15 +25,24 @@ from mercer.kernels.domains import Array, Domain, Simplex
 from mercer.kernels.expression import Base, Expression, Parameter, Product, Sum, broadcast, only_value
 
 
-def bind(expression: Expression, dimensions: int, names: Sequence[str] | None = None) -> Expression:
-    """Return the expression with every base kernel on explicit column numbers of a table with `dimensions` columns."""
+def bind(
+    expression: Expression,
+    dimensions: int,
+    names: Sequence[str] | None = None,
+    default: Sequence[int] | None = None,
+) -> Expression:
+    """Return the expression with every base kernel on explicit column numbers of a table with `dimensions` columns.
+
+    Base kernels without a dimension act on the `default` columns (all of them where it is not given).
+    """
+    everywhere = tuple(range(dimensions)) if default is None else tuple(default)
     if dimensions < 1:
         raise KernelError(f"a kernel needs data with at least one column, not {dimensions}")
 
     def bound(leaf: Base) -> Expression:
         if not leaf.spec.uses_inputs:
             return leaf
-        dims = tuple(range(dimensions)) if leaf.dims is None else tuple(_column(leaf, d) for d in leaf.dims)
+        dims = everywhere if leaf.dims is None else tuple(_column(leaf, d) for d in leaf.dims)
         if len(set(dims)) != len(dims):
             raise KernelError(f"{leaf.text()} names the same column twice")
         parameters = []

@@ -1,7 +1,7 @@
 """One knob for all threads: the number that SciPy's BLAS would use now.
 
-Users set it as they always do (OMP_NUM_THREADS, OPENBLAS_NUM_THREADS, `threadpoolctl.threadpool_limits`); the fused path
-follows, so that the two pools never ask for more cores than were granted.
+Users set it as they always do (OMP_NUM_THREADS, OPENBLAS_NUM_THREADS, `threadpoolctl.threadpool_limits`); the fused
+path follows, so that the two pools never ask for more cores than were granted.
 """
 
 from __future__ import annotations

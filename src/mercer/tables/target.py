@@ -25,7 +25,7 @@ ROW = "row"
 
 
 class Split(NamedTuple):
-    """The input columns, the target as finite float64 numbers, and sentences on what was made up."""
+    """The input columns, the target as float64 numbers (NaN where missing), and sentences on what was made up."""
 
     inputs: pd.DataFrame
     target: pd.Series
@@ -90,7 +90,10 @@ def _target_numbers(table: pd.DataFrame, target: str) -> pd.Series:
             f"{str(column.dropna().iloc[0])!r}. Columns of numbers: {quoted(numeric) or 'none'}."
         )
     advice = "The target must be a number in every row: correct the entry or drop the row."
-    return pd.Series(finite_numbers(column, advice), index=table.index, name=target)
+    missing = column.isna() | (column.astype(object).map(str).str.strip() == MISSING)
+    values = np.full(len(column), np.nan)
+    values[~missing.to_numpy()] = finite_numbers(column[~missing], advice)
+    return pd.Series(values, index=table.index, name=target)
 
 
 def _share_of_numbers(column: pd.Series) -> float:

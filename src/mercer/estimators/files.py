@@ -1,0 +1,168 @@
+"""Model files: a zip archive of one JSON text and raw NumPy arrays. Reading one can never run code."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.errors import InputError, MercerError, ModelFileError
+from mercer.inference.choose import choose
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Expression
+from mercer.kernels.parameters import bind
+from mercer.kernels.text import from_json, parse, to_json
+from mercer.kernels.units import Units, to_scaled_units
+
+if TYPE_CHECKING:
+    from mercer.estimators.regressor import GPRegressor
+
+FORMAT = "mercer-model"
+VERSION = 1
+SCORES = ("noise_", "log_evidence_", "bic_", "loo_", "jitter_")
+
+
+def save(model: GPRegressor, path: str | Path) -> None:
+    """Write a fitted model."""
+    matrix, target = model._train
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "options": _options(model),
+        "kernel": to_json(model.kernel_),
+        "scores": {name: getattr(model, name) for name in SCORES},
+        "parameters": model.n_parameters_,
+        "status": model.status_,
+        "message": model.message_,
+        "units": {"shift": model._units.shift, "scale": model._units.scale, "y_scale": model._units.y_scale},
+        "level": model._level,
+        "features": [str(n) for n in model.feature_names_in_] if hasattr(model, "feature_names_in_") else None,
+        "n_features": model.n_features_in_,
+        "encoding": model.encoding_.to_json() if model.encoding_ is not None else None,
+        "target": getattr(model, "target_name_", None),
+    }
+    target_path = Path(path)
+    try:
+        with zipfile.ZipFile(target_path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("model.json", json.dumps(document, indent=1))
+            for name, array in (("X.npy", matrix), ("y.npy", target)):
+                buffer = io.BytesIO()
+                np.save(buffer, array, allow_pickle=False)
+                archive.writestr(name, buffer.getvalue())
+    except OSError as error:
+        raise InputError(
+            f"cannot write the model to '{target_path}': {error.strerror or error}; choose a folder that can be written"
+        ) from None
+
+
+def _options(model: GPRegressor) -> dict[str, Any]:
+    options = {n: v for n, v in model.get_params(deep=False).items() if n not in ("kernel", "random_state")}
+    options["kernel"] = str(model.kernel)
+    options["random_state"] = model.random_state if isinstance(model.random_state, int) else None
+    return options
+
+
+def load(path: str | Path) -> GPRegressor:
+    """Read a model file written by `GPRegressor.save`."""
+    file = Path(path)
+    document, matrix, target = _read(file)
+    if document.get("format") != FORMAT:
+        raise ModelFileError(f"'{file}' is not a Mercer model file")
+    version = document.get("version")
+    if not isinstance(version, int) or version > VERSION:
+        raise ModelFileError(
+            f"'{file}' was written by a newer Mercer (file version {version}; this one reads up to {VERSION}): update Mercer"
+        )
+    try:
+        return _rebuilt(document, matrix, target)
+    except MercerError as error:
+        raise ModelFileError(f"'{file}' is damaged: {error}") from None
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise ModelFileError(f"'{file}' is damaged: {type(error).__name__}: {error}") from None
+
+
+def _read(file: Path) -> tuple[dict[str, Any], Array, Array]:
+    try:
+        with zipfile.ZipFile(file) as archive:
+            document = json.loads(archive.read("model.json"))
+            matrix, target = (
+                np.load(io.BytesIO(archive.read(name)), allow_pickle=False) for name in ("X.npy", "y.npy")
+            )
+    except FileNotFoundError:
+        raise ModelFileError(f"there is no file '{file}'") from None
+    except IsADirectoryError:
+        raise ModelFileError(f"'{file}' is a folder, not a model file") from None
+    except PermissionError:
+        raise ModelFileError(f"'{file}' cannot be read: permission denied") from None
+    except zipfile.BadZipFile:
+        raise ModelFileError(f"'{file}' is not a Mercer model file, or it is damaged; save the model again") from None
+    except Exception as error:  # a damaged archive can fail in many ways, none of which may reach the user as a crash
+        raise ModelFileError(f"'{file}' is damaged ({type(error).__name__}: {error}); save the model again") from None
+    if not isinstance(document, dict):
+        raise ModelFileError(f"'{file}' is not a Mercer model file")
+    return document, matrix, target
+
+
+def _rebuilt(document: dict[str, Any], matrix: Array, target: Array) -> GPRegressor:
+    from mercer.estimators.regressor import GPRegressor
+
+    options = dict(document["options"])
+    known = set(GPRegressor().get_params())
+    model = GPRegressor(**{name: value for name, value in options.items() if name in known})
+    parse(str(model.kernel))  # the text must be a kernel, as `get_params` promises
+    _restore_columns(model, document)
+    model._units = _units(document["units"], matrix.shape[1])
+    model._level = _finite(document["level"])
+    model._train = _arrays(matrix, target)
+    for name in SCORES:
+        setattr(model, name, float(document["scores"][name]))
+    model.n_parameters_ = int(document["parameters"])
+    model.status_, model.message_ = str(document["status"]), str(document["message"])
+    if document.get("target") is not None:
+        model.target_name_ = str(document["target"])
+    model.inference_ = choose(len(target))
+    model.kernel_ = _kernel(document["kernel"], matrix.shape[1])
+    scaled = to_scaled_units(model.kernel_, model._units)
+    model._prepare(scaled, model.noise_ / model._units.y_scale**2)
+    return model
+
+
+def _restore_columns(model: GPRegressor, document: dict[str, Any]) -> None:
+    model.n_features_in_ = int(document["n_features"])
+    if document["features"] is not None:
+        model.feature_names_in_ = np.array([str(n) for n in document["features"]], dtype=object)
+    model.encoding_ = None
+    if document["encoding"] is not None:
+        from mercer.tables import Encoding
+
+        model.encoding_ = Encoding.from_json(document["encoding"])
+
+
+def _units(entry: dict[str, Any], columns: int) -> Units:
+    shift, scale = (tuple(_finite(v) for v in entry[name]) for name in ("shift", "scale"))
+    if len(shift) != columns or len(scale) != columns or min(scale, default=1.0) <= 0:
+        raise InputError("its units do not fit its data")
+    return Units(shift, scale, _finite(entry["y_scale"]))
+
+
+def _arrays(matrix: Array, target: Array) -> tuple[Array, Array]:
+    fits = matrix.ndim == 2 and target.shape == (len(matrix),) and matrix.dtype == target.dtype == np.float64
+    if not fits or not np.isfinite(matrix).all() or not np.isfinite(target).all():
+        raise InputError("its arrays are not what they should be")
+    return matrix, target
+
+
+def _kernel(data: Any, columns: int) -> Expression:
+    return bind(from_json(data), columns)
+
+
+def _finite(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise InputError(f"it holds the number {number}")
+    return number

@@ -1,0 +1,252 @@
+"""`GPRegressor`: Gaussian-process regression with a kernel given as an expression, in scikit-learn's conventions."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.errors import FitWarning, InputError, KernelError, NumericalError
+from mercer.estimators import inputs
+from mercer.evaluate.program import compile_program
+from mercer.fitting.optimise import Fit, FitOptions, fit
+from mercer.inference.choose import Choice, choose
+from mercer.inference.contract import Data, Posterior
+from mercer.kernels.algebra import components
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Expression
+from mercer.kernels.parameters import bind, values_of
+from mercer.kernels.text import parse
+from mercer.kernels.units import Units, to_data_units, to_scaled_units
+
+
+@dataclass(frozen=True, eq=False)
+class Component:
+    """One summand of the kernel: its expression (None for the constant level) and its posterior at the rows asked for."""
+
+    kernel: Expression | None
+    mean: Array
+    std: Array
+
+
+class GPRegressor(RegressorMixin, BaseEstimator):
+    """Gaussian-process regression with a kernel expression whose parameters are fitted to the data.
+
+    Parameters
+    ----------
+    kernel : str or Expression
+        Such as "SE*PER + LIN" or `SE(0)*PER(0, period=12) + LIN(1)`. Base kernels with a dimension (a column number or
+        name) act on it, those without on all columns, one lengthscale each. Values given are where the fit begins;
+        `fixed(...)` ones stay.
+    noise : float or None
+        A known noise variance of y, or None to fit it.
+    restarts : int
+        How many starting points are optimised (chosen among eight times as many draws).
+    priors : None or "weak"
+        Weak priors keep parameters that the data do not determine at middling values.
+    max_iterations : int
+        Quasi-Newton steps for each start.
+    device : str
+        "cpu", or "cuda" to fit all starts at once on a GPU.
+    n_jobs : int or None
+        Starts optimised at the same time (joblib). The result does not depend on it.
+    random_state : int, RandomState or None
+        Seed of the starts.
+
+    Attributes
+    ----------
+    kernel_ : Expression, the fitted kernel in the units of the data.
+    noise_ : float, the noise variance in squared units of y.
+    log_evidence_, bic_, loo_ : float, log p(y), BIC = -2 log p + p log N (smaller is better), and the sum of
+        leave-one-out log densities, all for y in its own units.
+    status_, message_ : str, how the fit ended ("converged", "at a bound", "stopped", "interrupted") and why.
+    jitter_ : float, what was added to the diagonal of the covariance to factorise it (0: nothing), in squared units of y.
+    inference_ : Choice, the engine and the reason for it.
+    """
+
+    def __init__(
+        self,
+        kernel: str | Expression = "SE",
+        *,
+        noise: float | None = None,
+        restarts: int = 4,
+        priors: str | None = None,
+        max_iterations: int = 200,
+        device: str = "cpu",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.noise = noise
+        self.restarts = restarts
+        self.priors = priors
+        self.max_iterations = max_iterations
+        self.device = device
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # ------------------------------------------------------------------------------------------------------- fitting
+
+    def fit(self, X: Any, y: Any, progress: Any = None) -> GPRegressor:
+        """Fit the kernel's parameters. `progress(done, starts, best log evidence)` is called after every start."""
+        matrix = inputs.checked_inputs(self, X, reset=True)
+        target = inputs.checked_target(y, len(matrix))
+        matrix, target = inputs.without_missing_targets(matrix, target)
+        names = inputs.column_names(self, matrix.shape[1])
+        varying = inputs.varying_columns(matrix, names)
+        if np.ptp(target) == 0:
+            raise InputError(f"the target is the same ({target[0]:g}) in all {len(target)} rows: there is nothing to learn")
+        expression = bind(self._expression(), matrix.shape[1], names, default=varying or None)
+        self.inference_: Choice = choose(len(target))
+        self._units, self._level = _scaling(matrix, target)
+        self._train = (matrix, target)
+        result = self._fit_scaled(to_scaled_units(expression, self._units), self._scaled_data(), progress)
+        self._keep(result)
+        return self
+
+    def _expression(self) -> Expression:
+        if isinstance(self.kernel, str):
+            return parse(self.kernel)
+        if isinstance(self.kernel, Expression):
+            return self.kernel
+        raise KernelError(f"kernel must be a text such as 'SE*PER + LIN' or an expression, not {self.kernel!r}")
+
+    def _options(self) -> FitOptions:
+        for name, least in (("restarts", 1), ("max_iterations", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or value < least:
+                raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
+        if self.priors not in (None, "weak"):
+            raise InputError(f"priors must be None or 'weak', not {self.priors!r}")
+        noise = None
+        if self.noise is not None:
+            if not (np.isfinite(self.noise) and self.noise >= 0):
+                raise InputError(f"noise must be None (fit it) or a variance not below zero, not {self.noise!r}")
+            noise = float(self.noise) / self._units.y_scale**2
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        return FitOptions(self.restarts, self.max_iterations, self.priors == "weak", noise, self.n_jobs, seed)
+
+    def _fit_scaled(self, expression: Expression, data: Data, progress: Any) -> Fit:
+        options = self._options()
+        if self.device == "cpu":
+            result = fit(expression, data, self.inference_.engine, options, progress)
+        else:
+            from mercer.fitting.batched import fit_on_device
+
+            result = fit_on_device(expression, data, self.inference_.engine, options, self.device)
+        if result.status == "failed":
+            raise NumericalError(f"the fit failed: {result.message}; try another kernel or a larger noise")
+        if result.status in ("stopped", "interrupted"):
+            warnings.warn(f"the fit {result.status}: {result.message}", FitWarning, stacklevel=3)
+        return result
+
+    def _scaled_data(self) -> Data:
+        matrix, target = self._train
+        shift, scale = np.array(self._units.shift), np.array(self._units.scale)
+        return Data((matrix - shift) / scale, (target - self._level) / self._units.y_scale)
+
+    def _keep(self, result: Fit) -> None:
+        """Store what was learned, in the user's units."""
+        rows, scale = len(self._train[1]), self._units.y_scale
+        self.kernel_ = to_data_units(result.expression, self._units)
+        self.noise_ = result.noise * scale**2
+        self.log_evidence_ = result.log_evidence - rows * math.log(scale)
+        self.loo_ = result.leave_one_out - rows * math.log(scale)
+        self.bic_ = -2.0 * self.log_evidence_ + result.parameters * math.log(rows)
+        self.n_parameters_ = result.parameters
+        self.jitter_ = result.jitter * scale**2
+        self.status_: str = result.status
+        self.message_ = result.message
+        self._prepare(result.expression, result.noise)
+
+    def _prepare(self, scaled: Expression, noise: float) -> None:
+        """Factorise once, for all predictions."""
+        self._scaled, self._scaled_noise = scaled, noise
+        self._posterior: Posterior = self.inference_.engine.posterior(
+            compile_program(scaled), values_of(scaled), noise, self._scaled_data()
+        )
+
+    # ---------------------------------------------------------------------------------------------------- predicting
+
+    def _scaled_inputs(self, X: Any) -> Array:
+        check_is_fitted(self)
+        matrix = inputs.checked_inputs(self, X, reset=False)
+        return (matrix - np.array(self._units.shift)) / np.array(self._units.scale)
+
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, include_noise: bool = True) -> Any:
+        """Return the mean of y at new rows and, if asked, its standard deviation or covariance.
+
+        Both include the noise, as a band for new observations must; `include_noise=False` gives the band of the
+        underlying function instead.
+        """
+        if return_std and return_cov:
+            raise InputError("ask for return_std or return_cov, not both")
+        rows = self._scaled_inputs(X)
+        scale, noise = self._units.y_scale, self._scaled_noise if include_noise else 0.0
+        if return_cov:
+            mean, covariance = self._posterior.predict_joint(rows)
+            return self._level + scale * mean, scale**2 * (covariance + noise * np.eye(len(rows)))
+        prediction = self._posterior.predict(rows)
+        mean = self._level + scale * prediction.mean
+        return (mean, scale * np.sqrt(prediction.variance + noise)) if return_std else mean
+
+    def decompose(self, X: Any) -> list[Component]:
+        """Return the posterior of every summand of the kernel (in canonical form) at the rows, then the constant level.
+
+        The means add up to `predict(X)`.
+        """
+        rows, scale = self._scaled_inputs(X), self._units.y_scale
+        parts: list[Component] = []
+        for term in components(self._scaled):
+            part = self._posterior.predict_part(compile_program(term), values_of(term), rows)
+            kernel = to_data_units(term, self._units)
+            parts.append(Component(kernel, scale * part.mean, scale * np.sqrt(part.variance)))
+        parts.append(Component(None, np.full(len(rows), self._level), np.zeros(len(rows))))
+        return parts
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, include_noise: bool = True) -> Array:
+        """Draw joint samples of y (or of the function without noise) at the rows: an array rows x n_samples."""
+        rows = self._scaled_inputs(X)
+        rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+        noise = self._scaled_noise if include_noise else 0.0
+        return self._level + self._units.y_scale * self._posterior.sample(rows, n_samples, rng, noise)
+
+    def leave_one_out(self) -> tuple[Array, Array]:
+        """Return mean and standard deviation of every training target given all the others."""
+        check_is_fitted(self)
+        left = self._posterior.leave_one_out()
+        scale = self._units.y_scale
+        return self._level + scale * left.mean, scale * np.sqrt(left.variance)
+
+    # --------------------------------------------------------------------------------------------------------- files
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a file of JSON and raw arrays; `mercer.load` reads it."""
+        from mercer.estimators.files import save
+
+        check_is_fitted(self)
+        save(self, path)
+
+    @property
+    def column_names_(self) -> Sequence[str]:
+        """The names of the columns that kernel dimensions refer to."""
+        check_is_fitted(self)
+        return inputs.column_names(self, len(self._units.shift))
+
+
+def _scaling(X: Array, y: Array) -> tuple[Units, float]:
+    """Centre and scale to unit spread; a constant column keeps its unit."""
+    shift, spread = X.mean(axis=0), X.std(axis=0)
+    scale = np.where((spread > 0) & (np.ptp(X, axis=0) > 0), spread, 1.0)
+    level, y_scale = float(y.mean()), float(y.std())
+    if not (math.isfinite(y_scale) and y_scale > 0 and np.isfinite(scale).all() and np.isfinite(shift).all()):
+        raise InputError("the numbers are too large or too small to be scaled: change their unit (by a factor of 1000, say)")
+    return Units(tuple(map(float, shift)), tuple(map(float, scale)), y_scale), level

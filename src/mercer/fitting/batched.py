@@ -1,0 +1,114 @@
+"""Fits one kernel structure from many starts at once: every step of every start is one batched evaluation.
+
+Each start runs its own L-BFGS-B (BoTorch's batched port of SciPy's); those that still need a value and gradient are
+evaluated together on the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from mercer.errors import InputError
+from mercer.evaluate.program import Program, compile_program
+from mercer.inference.batched import batched_log_evidence
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Expression
+from mercer.kernels.parameters import Layout, layout, values_of
+
+FAILED_AT_START = "failed: the covariance matrix at the start cannot be factorised, even with jitter"
+
+
+class BatchFit(NamedTuple):
+    """Where one start ended; the last entry of `free` is the logarithm of the noise variance."""
+
+    free: Array
+    log_evidence: float
+    status: str
+
+
+def fit_batch(
+    expression: Expression,
+    X: Array,
+    y: Array,
+    starts_free: Array,
+    bounds: Array,
+    device: str | torch.device = "cpu",
+    max_iterations: int = 200,
+) -> list[BatchFit]:
+    """Maximise the log evidence from every row of `starts_free` (S, n_free + 1), within `bounds` (n_free + 1, 2)."""
+    optimise = _batched_optimiser()
+    starts, limits = np.asarray(starts_free, dtype=float), [(float(low), float(high)) for low, high in bounds]
+    objective = _Objective(expression, X, y, len(starts), _available(device))
+    if starts.ndim != 2 or starts.shape[1] != objective.layout.n_free + 1:
+        raise InputError(
+            f"a start for {expression.text(digits=4)} is {objective.layout.n_free} free parameters and the logarithm of "
+            f"the noise variance; the array of starts has shape {starts.shape}"
+        )
+    if not len(starts):
+        return []
+    _, _, results = optimise(objective, starts, bounds=limits, maxiter=max_iterations, pass_batch_indices=True)
+    return [_result(result, worst, max_iterations) for result, worst in zip(results, objective.worst, strict=True)]
+
+
+def _result(result: Any, worst: float, max_iterations: int) -> BatchFit:
+    if not np.isfinite(worst):
+        return BatchFit(result.x, -np.inf, FAILED_AT_START)
+    stopped = f"stopped after {max_iterations} iterations" if result.status == 1 else str(result.message).lower()
+    return BatchFit(result.x, -float(result.fun), "converged" if result.success else stopped)
+
+
+def _available(device: str | torch.device) -> torch.device:
+    wanted = torch.device(device)
+    if wanted.type == "cuda" and not torch.cuda.is_available():
+        raise InputError(
+            f"the device '{device}' was asked for, but PyTorch {torch.__version__} finds no CUDA device here: "
+            "use device='cpu', or install a CUDA build of PyTorch on a machine with an NVIDIA GPU"
+        )
+    return wanted
+
+
+def _batched_optimiser() -> Callable[..., Any]:
+    try:
+        from botorch.optim.batched_lbfgs_b import fmin_l_bfgs_b_batched
+    except ImportError as error:
+        raise InputError(
+            f'fitting all starts at once needs BoTorch 0.16 or later ({error}): pip install "mercer[cuda]"'
+        ) from None
+    return fmin_l_bfgs_b_batched
+
+
+class _Objective:
+    """Minus the log evidence and its gradient, for the rows of a matrix of free vectors."""
+
+    def __init__(self, expression: Expression, X: Array, y: Array, starts: int, device: torch.device) -> None:
+        self.layout: Layout = layout(expression)
+        self.program: Program = compile_program(expression)
+        self.values = values_of(expression)
+        self.X = torch.as_tensor(X, dtype=torch.float64, device=device)
+        self.y = torch.as_tensor(y, dtype=torch.float64, device=device)
+        self.worst = np.full(starts, -np.inf)  # of each start, so far
+
+    def __call__(self, free: Array, batch_indices: list[int]) -> tuple[Array, Array]:
+        values = np.stack([self.layout.from_free(row[:-1], self.values) for row in free])
+        noise = np.exp(free[:, -1])
+        evidence = batched_log_evidence(self.program, self._tensor(values), self._tensor(noise), self.X, self.y)
+        assert evidence.gradient is not None
+        assert evidence.noise_gradient is not None
+        by_values, by_noise = evidence.gradient.cpu().numpy(), evidence.noise_gradient.cpu().numpy()
+        by_free = [self.layout.pullback(v, g) for v, g in zip(values, by_values, strict=True)]
+        gradient = -np.column_stack([np.stack(by_free), by_noise * noise])
+        return self._finite(-evidence.value.cpu().numpy(), np.asarray(batch_indices)), gradient
+
+    def _tensor(self, array: Array) -> torch.Tensor:
+        return torch.as_tensor(array, device=self.X.device)
+
+    def _finite(self, loss: Array, starts: Array) -> Array:
+        """Replace failures by a number above the worst of their start: the line search interpolates between values."""
+        failed = ~np.isfinite(loss)
+        self.worst[starts[~failed]] = np.maximum(self.worst[starts[~failed]], loss[~failed])
+        known = np.where(np.isfinite(self.worst[starts]), self.worst[starts], 0.0)
+        return np.where(failed, known + 10 + np.abs(known), loss)

@@ -1,0 +1,128 @@
+"""Exact log evidence and gradient of many candidates of one structure at once, on CPU or CUDA.
+
+    log p(y) = -y' A^-1 y / 2 - log|A| / 2 - N log(2 pi) / 2,    A = K + noise I                             (METHODS 2)
+    d log p / d theta = sum_ij W_ij dK_ij / d theta,             W = (a a' - A^-1) / 2,  a = A^-1 y
+
+A candidate that cannot be factorised is a row with `failed` set, never an exception: a search must not die of one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from mercer.evaluate.program import Program
+from mercer.evaluate.torch_backend import contract, gram
+
+# Tried in turn on those that fail, as shares of their mean diagonal.
+JITTER_LADDER = (1e-10, 1e-8, 1e-6)
+# N x N matrices alive at a time for each candidate: A, its factor, its inverse, and the workspace of the solver.
+MATRICES = 5
+MEMORY_CPU = 1 << 31
+
+
+@dataclass(frozen=True)
+class BatchedEvidence:
+    """One row for each candidate; the gradients are None where they were not asked for.
+
+    value           (B,)    log evidence, -inf where failed
+    gradient        (B, P)  by the kernel's values, 0 where failed
+    noise_gradient  (B,)    by the noise variance, 0 where failed
+    jitter          (B,)    what was added to the diagonal to factorise it, in the units of the kernel
+    failed          (B,)    whether no jitter was enough, or a number was not finite
+    """
+
+    value: Tensor
+    gradient: Tensor | None
+    noise_gradient: Tensor | None
+    jitter: Tensor
+    failed: Tensor
+
+
+@torch.no_grad()
+def batched_log_evidence(
+    program: Program,
+    values: Tensor,
+    noise: Tensor,
+    X: Tensor,
+    y: Tensor,
+    *,
+    gradient: bool = True,
+    memory: int | None = None,
+) -> BatchedEvidence:
+    """Return the log evidence of every row of `values` (B, P) and `noise` (B,), with gradients unless told otherwise.
+
+    The batch is cut so that its matrices take at most `memory` bytes: by default half of what the device has free.
+    """
+    at_a_time = max(1, (memory or _default_memory(X.device)) // (8 * MATRICES * len(X) ** 2))
+    parts = [
+        _evidence(program, some_values, some_noise, X, y, gradient)
+        for some_values, some_noise in zip(values.split(at_a_time), noise.split(at_a_time), strict=True)
+    ]
+    if len(parts) == 1:
+        return parts[0]
+    return BatchedEvidence(
+        torch.cat([part.value for part in parts]),
+        _joined([part.gradient for part in parts]),
+        _joined([part.noise_gradient for part in parts]),
+        torch.cat([part.jitter for part in parts]),
+        torch.cat([part.failed for part in parts]),
+    )
+
+
+def _evidence(program: Program, values: Tensor, noise: Tensor, X: Tensor, y: Tensor, gradient: bool) -> BatchedEvidence:
+    A = gram(program, values, X)
+    A.diagonal(dim1=1, dim2=2).add_(noise[:, None])
+    factor, jitter, failed = _factorised(A)
+    del A
+    whitened = torch.linalg.solve_triangular(factor, y[None, :, None], upper=False)
+    log_determinant = 2 * factor.diagonal(dim1=1, dim2=2).log().sum(1)
+    value = -0.5 * (whitened.square().sum((1, 2)) + log_determinant + len(y) * math.log(2 * math.pi))
+    failed |= ~torch.isfinite(value)
+    by_values = by_noise = None
+    if gradient:
+        solution = torch.linalg.solve_triangular(factor.mT, whitened, upper=True)
+        weights = torch.cholesky_inverse(factor)
+        del factor
+        weights.baddbmm_(solution, solution.mT, beta=-0.5, alpha=0.5)
+        by_noise = weights.diagonal(dim1=1, dim2=2).sum(1)
+        by_values = contract(program, values, X, weights)
+        failed |= ~(torch.isfinite(by_noise) & torch.isfinite(by_values).all(1))
+        by_noise, by_values = by_noise.masked_fill(failed, 0.0), by_values.masked_fill(failed[:, None], 0.0)
+    return BatchedEvidence(value.masked_fill(failed, -math.inf), by_values, by_noise, jitter, failed)
+
+
+def _factorised(A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return Cholesky factors, the jitter that each took, and which failed (their factors mean nothing)."""
+    factor, info = torch.linalg.cholesky_ex(A)
+    jitter = A.new_zeros(len(A))
+    failed = info != 0
+    for share in JITTER_LADDER:
+        (rows,) = torch.nonzero(failed, as_tuple=True)
+        if not len(rows):
+            break
+        shifted = A[rows]
+        added = share * shifted.diagonal(dim1=1, dim2=2).mean(1)
+        shifted.diagonal(dim1=1, dim2=2).add_(added[:, None])
+        new_factor, info = torch.linalg.cholesky_ex(shifted)
+        mended = info == 0
+        factor[rows[mended]] = new_factor[mended]
+        jitter[rows[mended]] = added[mended]
+        failed[rows[mended]] = False
+    return factor, jitter, failed
+
+
+def _default_memory(device: torch.device) -> int:
+    if device.type != "cuda":
+        return MEMORY_CPU
+    free, _ = torch.cuda.mem_get_info(device)
+    kept_by_torch = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return (free + kept_by_torch) // 2
+
+
+def _joined(parts: list[Tensor | None]) -> Tensor | None:
+    tensors = [part for part in parts if part is not None]
+    return torch.cat(tensors) if tensors else None
