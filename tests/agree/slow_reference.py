@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import i0e
 
 from mercer.kernels.expression import Base, Expression, Product, Sum
 
@@ -71,10 +71,18 @@ def _periodic(d: float, period: float, lengthscale: float) -> float:
 
 
 def _centred_periodic(d: float, period: float, lengthscale: float) -> float:
-    """(exp(q cos t) - I0(q)) / (exp(q) - I0(q)) with q = 1 / l^2, both parts of the fraction times exp(-q)."""
-    q = lengthscale**-2
-    mean = float(i0e(q))
-    return (math.exp(-2 * q * math.sin(math.pi * d / period) ** 2) - mean) / (1 - mean)
+    """PER less its mean over a period, over one less that mean: here 1 - (1 - PER) / (1 - mean), to lose no digits."""
+    below_one = -math.expm1(-2 * math.sin(math.pi * d / period) ** 2 / lengthscale**2)
+    return 1 - below_one / _one_less_mean(lengthscale)
+
+
+@lru_cache
+def _one_less_mean(lengthscale: float) -> float:
+    """1 - I0(q) exp(-q), q = 1 / l^2, as the mean over equal steps of a period: exact to rounding for these many."""
+    steps = 100 + math.ceil(20 / lengthscale)
+    return (
+        -math.fsum(math.expm1(-2 * math.sin(math.pi * i / steps) ** 2 / lengthscale**2) for i in range(steps)) / steps
+    )
 
 
 def _mixture(p: dict[str, list[float]], d: list[float]) -> float:

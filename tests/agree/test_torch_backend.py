@@ -121,12 +121,7 @@ def test_a_batch_equals_one_by_one_however_it_is_cut(
 def test_centred_periodic_from_sharp_to_nearly_a_cosine(lengthscale: float) -> None:
     expression = bind(CPER(0, variance=1.0, period=1.5, lengthscale=lengthscale), 1)
     X = np.array([0.0, 0.07, 0.3, 0.8, 1.1, 1.93, 2.6, 3.17, 4.0])[:, None]
-    if lengthscale > 1e3:  # here the reference itself cancels: compare with the limit
-        program, values = compile_program(expression), tensor(values_of(expression))
-        limit = np.cos(2 * math.pi * (X - X.T) / 1.5)
-        assert_allclose(torch_backend.gram(program, values, tensor(X)), limit, atol=1e-7)
-    else:
-        check_values(expression, X, X[:2])
+    check_values(expression, X, X[:2])
     check_gradient(expression, X)
 
 

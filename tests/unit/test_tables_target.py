@@ -64,10 +64,9 @@ def test_text_in_the_target_names_the_row():
     refused(lambda: split_target(frame, "y"), "'y'", "row 3", "'n/a?'")
 
 
-def test_missing_and_infinite_targets_name_the_row(table):
-    refused(lambda: split_target(table.assign(y=[1, None]), "y"), "'y'", "1 missing entry", "row 2")
+def test_missing_targets_are_kept_as_nan_and_infinite_ones_name_the_row(table):
+    assert np.isnan(split_target(table.assign(y=[1, None]), "y").target).tolist() == [False, True]
     refused(lambda: split_target(table.assign(y=[np.inf, 1]), "y"), "'y'", "1 infinite entry", "row 1")
-    refused(lambda: split_target(table.assign(y=[None, None]), "y"), "'y'", "2 missing entries", "row 1")
 
 
 def test_bad_inputs(table):

@@ -79,7 +79,9 @@ def without_missing_targets(X: Array, y: Array) -> tuple[Array, Array]:
     missing = np.isnan(y)
     if missing.any():
         warnings.warn(
-            f"{int(missing.sum())} of {len(y)} rows have no target value (NaN) and were left out", DataWarning, stacklevel=4
+            f"{int(missing.sum())} of {len(y)} rows have no target value (NaN) and were left out",
+            DataWarning,
+            stacklevel=4,
         )
         X, y = X[~missing], y[~missing]
     if len(y) < 2:

@@ -30,7 +30,7 @@ from mercer.kernels.units import Units, to_data_units, to_scaled_units
 
 @dataclass(frozen=True, eq=False)
 class Component:
-    """One summand of the kernel: its expression (None for the constant level) and its posterior at the rows asked for."""
+    """One summand of the kernel: its expression (None for the constant level) and its posterior at some rows."""
 
     kernel: Expression | None
     mean: Array
@@ -68,7 +68,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     log_evidence_, bic_, loo_ : float, log p(y), BIC = -2 log p + p log N (smaller is better), and the sum of
         leave-one-out log densities, all for y in its own units.
     status_, message_ : str, how the fit ended ("converged", "at a bound", "stopped", "interrupted") and why.
-    jitter_ : float, what was added to the diagonal of the covariance to factorise it (0: nothing), in squared units of y.
+    jitter_ : float, what was added to the diagonal of the covariance to factorise it, in squared units of y.
     inference_ : Choice, the engine and the reason for it.
     """
 
@@ -103,7 +103,9 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         names = inputs.column_names(self, matrix.shape[1])
         varying = inputs.varying_columns(matrix, names)
         if np.ptp(target) == 0:
-            raise InputError(f"the target is the same ({target[0]:g}) in all {len(target)} rows: there is nothing to learn")
+            raise InputError(
+                f"the target is the same ({target[0]:g}) in all {len(target)} rows: there is nothing to learn"
+            )
         expression = bind(self._expression(), matrix.shape[1], names, default=varying or None)
         self.inference_: Choice = choose(len(target))
         self._units, self._level = _scaling(matrix, target)
@@ -248,5 +250,7 @@ def _scaling(X: Array, y: Array) -> tuple[Units, float]:
     scale = np.where((spread > 0) & (np.ptp(X, axis=0) > 0), spread, 1.0)
     level, y_scale = float(y.mean()), float(y.std())
     if not (math.isfinite(y_scale) and y_scale > 0 and np.isfinite(scale).all() and np.isfinite(shift).all()):
-        raise InputError("the numbers are too large or too small to be scaled: change their unit (by a factor of 1000, say)")
+        raise InputError(
+            "the numbers are too large or too small to be scaled: change their unit (by a factor of 1000, say)"
+        )
     return Units(tuple(map(float, shift)), tuple(map(float, scale)), y_scale), level

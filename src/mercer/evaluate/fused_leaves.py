@@ -40,7 +40,7 @@ def compiled(function):  # type: ignore[no-untyped-def]  # noqa: D103
     return njit(fastmath=FAST, error_model="numpy", cache=True, nogil=True)(function)
 
 
-# ------------------------------------------------------------------------------------------ radial kernels: SE, RQ, Matern
+# ------------------------------------------------------------------------------------- radial kernels: SE, RQ, Matern
 
 
 @compiled
@@ -191,7 +191,7 @@ def cos_reverse(bar, m, dims, sums, xa, ta, i, xb, tb, j0, row):
         sums[k] += total
 
 
-# --------------------------------------------------------------------------------------------------- LIN and white noise
+# ------------------------------------------------------------------------------------------------ LIN and white noise
 
 
 @compiled

@@ -236,7 +236,9 @@ def lag_tables(order, nodes, pool, edge_child, weight, coef, slot, x, table, lag
     none = lags[:0]
     for j0 in range(0, count, BLOCK):
         m = min(BLOCK, count - j0)
-        forward(order, False, nodes, pool, edge_child, weight, coef, slot, none, 0, x, table, 0, x, table, j0, m, buffer)
+        forward(
+            order, False, nodes, pool, edge_child, weight, coef, slot, none, 0, x, table, 0, x, table, j0, m, buffer
+        )
         for n in order:
             if slot[n] >= 0:
                 for l in range(m):
@@ -253,7 +255,9 @@ def gram_rows(first, last, main, nodes, pool, edge_child, weight, coef, slot, la
         for j0 in range(0, i + 1, BLOCK):
             m = min(BLOCK, i + 1 - j0)
             at = count - 1 - i + j0
-            forward(main, True, nodes, pool, edge_child, weight, coef, slot, lags, at, x, table, i, x, table, j0, m, buffer)
+            forward(
+                main, True, nodes, pool, edge_child, weight, coef, slot, lags, at, x, table, i, x, table, j0, m, buffer
+            )
             out[i, j0 : j0 + m] = buffer[root, :m]
 
 
@@ -284,7 +288,7 @@ def contract_rows(
     first, last, main, nodes, pool, edge_child, weight, coef, slot, lags, x, table,
     matrix, vector, shared, sums, edge_place, lag_bar,
 ):  # fmt: skip
-    """Add to `sums` (and `lag_bar`) the contraction of matrix - vector vector' with the derivatives, rows first..last."""
+    """Add to `sums` (and `lag_bar`) the contraction of matrix - vector vector' with the derivatives of some rows."""
     buffer = np.empty((len(nodes), BLOCK))
     bar = np.empty((len(nodes), BLOCK))
     work = np.empty(BLOCK)
@@ -295,7 +299,9 @@ def contract_rows(
         for j0 in range(0, i + 1, BLOCK):
             m = min(BLOCK, i + 1 - j0)
             at = count - 1 - i + j0
-            forward(main, True, nodes, pool, edge_child, weight, coef, slot, lags, at, x, table, i, x, table, j0, m, buffer)
+            forward(
+                main, True, nodes, pool, edge_child, weight, coef, slot, lags, at, x, table, i, x, table, j0, m, buffer
+            )
             clear_shared(main, bar, shared, m)
             for l in range(m):  # each pair below the diagonal stands for two
                 bar[root, l] = 2.0 * (matrix[i, j0 + l] - own * vector[j0 + l])
@@ -317,7 +323,9 @@ def contract_lags(lagged, nodes, pool, edge_child, weight, coef, slot, x, table,
     count = x.shape[1]
     for j0 in range(0, count, BLOCK):
         m = min(BLOCK, count - j0)
-        forward(lagged, False, nodes, pool, edge_child, weight, coef, slot, none, 0, x, table, 0, x, table, j0, m, buffer)
+        forward(
+            lagged, False, nodes, pool, edge_child, weight, coef, slot, none, 0, x, table, 0, x, table, j0, m, buffer
+        )
         clear_shared(lagged, bar, shared, m)
         for n in lagged:
             if slot[n] >= 0:

@@ -45,8 +45,8 @@ def fit_batch(
     objective = _Objective(expression, X, y, len(starts), _available(device))
     if starts.ndim != 2 or starts.shape[1] != objective.layout.n_free + 1:
         raise InputError(
-            f"a start for {expression.text(digits=4)} is {objective.layout.n_free} free parameters and the logarithm of "
-            f"the noise variance; the array of starts has shape {starts.shape}"
+            f"a start for {expression.text(digits=4)} is {objective.layout.n_free} free parameters and the logarithm "
+            f"of the noise variance; the array of starts has shape {starts.shape}"
         )
     if not len(starts):
         return []

@@ -16,9 +16,8 @@ from torch import Tensor
 
 from mercer.evaluate.program import Program
 from mercer.evaluate.torch_backend import contract, gram
+from mercer.linalg.factor import LADDER
 
-# Tried in turn on those that fail, as shares of their mean diagonal.
-JITTER_LADDER = (1e-10, 1e-8, 1e-6)
 # N x N matrices alive at a time for each candidate: A, its factor, its inverse, and the workspace of the solver.
 MATRICES = 5
 MEMORY_CPU = 1 << 31
@@ -74,10 +73,7 @@ def batched_log_evidence(
 
 
 def _evidence(program: Program, values: Tensor, noise: Tensor, X: Tensor, y: Tensor, gradient: bool) -> BatchedEvidence:
-    A = gram(program, values, X)
-    A.diagonal(dim1=1, dim2=2).add_(noise[:, None])
-    factor, jitter, failed = _factorised(A)
-    del A
+    factor, jitter, failed = _factorised(gram(program, values, X), noise)
     whitened = torch.linalg.solve_triangular(factor, y[None, :, None], upper=False)
     log_determinant = 2 * factor.diagonal(dim1=1, dim2=2).log().sum(1)
     value = -0.5 * (whitened.square().sum((1, 2)) + log_determinant + len(y) * math.log(2 * math.pi))
@@ -95,17 +91,22 @@ def _evidence(program: Program, values: Tensor, noise: Tensor, X: Tensor, y: Ten
     return BatchedEvidence(value.masked_fill(failed, -math.inf), by_values, by_noise, jitter, failed)
 
 
-def _factorised(A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return Cholesky factors, the jitter that each took, and which failed (their factors mean nothing)."""
-    factor, info = torch.linalg.cholesky_ex(A)
-    jitter = A.new_zeros(len(A))
-    failed = info != 0
-    for share in JITTER_LADDER:
+def _factorised(K: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return Cholesky factors of K + noise I, the jitter that each took, and which failed (their factors mean nothing).
+
+    The rungs of the ladder are those of `mercer.linalg.factor`; only what failed climbs. K is overwritten.
+    """
+    diagonal = K.diagonal(dim1=1, dim2=2)
+    scale = diagonal.mean(1).abs()
+    diagonal.add_(noise[:, None])
+    factor, info = torch.linalg.cholesky_ex(K)
+    jitter, failed = torch.zeros_like(scale), info != 0
+    for rung in LADDER[1:]:
         (rows,) = torch.nonzero(failed, as_tuple=True)
         if not len(rows):
             break
-        shifted = A[rows]
-        added = share * shifted.diagonal(dim1=1, dim2=2).mean(1)
+        added = rung * scale[rows]
+        shifted = K[rows]
         shifted.diagonal(dim1=1, dim2=2).add_(added[:, None])
         new_factor, info = torch.linalg.cholesky_ex(shifted)
         mended = info == 0
