@@ -76,7 +76,7 @@ def load(path: str | Path) -> GPRegressor:
     version = document.get("version")
     if not isinstance(version, int) or version > VERSION:
         raise ModelFileError(
-            f"'{file}' was written by a newer Mercer (file version {version}, this one reads up to {VERSION}): update it"
+            f"'{file}' was written by a newer Mercer (version {version}, this one reads up to {VERSION}): update it"
         )
     try:
         return _rebuilt(document, matrix, target)

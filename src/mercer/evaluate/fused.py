@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -105,7 +106,7 @@ def _triangle_parts(count: int) -> list[tuple[int, int]]:
     if count < SMALL:
         return [(0, count)]
     edges = np.round(count * np.sqrt(np.linspace(0, 1, PARTS + 1))).astype(int)
-    return [(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [(int(a), int(b)) for a, b in pairwise(edges)]
 
 
 def _run(task: Callable[[int], None], parts: int) -> None:

@@ -7,7 +7,7 @@ optimised on its own, and ties are broken by the order of the starts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -95,7 +95,9 @@ class Objective:
 
 
 @dataclass(frozen=True, eq=False)
-class _Run:
+class Run:
+    """Where one start ended."""
+
     point: Array
     value: float  # of the objective, to be compared
     message: str
@@ -107,49 +109,74 @@ def fit(
     expression: Expression, data: Data, engine: Engine, options: FitOptions, progress: Progress | None = None
 ) -> Fit:
     """Fit a bound expression (scaled units); values given in it are where every start begins."""
+    problem = prepare(expression, data, engine, options)
+    points, screened = starting_points(problem, options)
+    runs, interrupted = _run_all(problem, points, options, progress)
+    return concluded(problem, runs, points[0], screened, interrupted)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Everything that fitting one expression needs: the objective, the bounds of its free vector, where to start."""
+
+    expression: Expression
+    objective: Objective
+    bounds: Array
+    starts: Starts
+
+
+def prepare(
+    expression: Expression, data: Data, engine: Engine, options: FitOptions, peaks: dict[int, Array] | None = None
+) -> Problem:
+    """Set up the fit of a bound expression; `peaks` gives periods to try for each column (default: those of y)."""
     program, shape = compile_program(expression), layout(expression)
-    starts = Starts(expression, shape, data)
+    starts = Starts(expression, shape, data, peaks)
     bounds = free_bounds(expression, shape, starts.frame)
     prior = weak_prior(expression, shape, starts.frame) if options.priors else None
     if options.noise is None:
         bounds = np.vstack([bounds, np.log(NOISE)])
     elif prior is not None:
         prior = GaussianPrior(prior.centre[:-1], prior.spread[:-1])
-    known = starts.typical()
-    objective = Objective(engine, program, shape, data, known, options.noise, prior)
-    points, screened = _starting_points(objective, starts, bounds, options)
-    runs, interrupted = _run_all(objective, points, bounds, options, progress)
+    objective = Objective(engine, program, shape, data, starts.typical(), options.noise, prior)
+    return Problem(expression, objective, bounds, starts)
+
+
+def concluded(problem: Problem, runs: Sequence[Run], first: Array, screened: int, interrupted: bool = False) -> Fit:
+    """Return the best of the runs as a fit with its status."""
     best = min(runs, key=lambda run: run.value) if runs else None
     if best is None or best.value >= FAILED_VALUE:
-        return _failed(objective, points[0], expression, interrupted)
-    evaluations = screened + sum(run.evaluations for run in runs)
-    return _finished(objective, best, bounds, expression, evaluations, interrupted)
+        return _failed(problem, first, interrupted)
+    return _finished(problem, best, screened + sum(run.evaluations for run in runs), interrupted)
 
 
-def _starting_points(
-    objective: Objective, starts: Starts, bounds: Array, options: FitOptions
-) -> tuple[list[Array], int]:
-    """Draw many starts, keep the typical one and the best of the others by evidence."""
+def starting_points(problem: Problem, options: FitOptions, noise: float | None = None) -> tuple[list[Array], int]:
+    """Draw many starts, keep the typical one and the best of the others by evidence; also return how many were tried.
+
+    `noise` is a noise variance known to be good (a parent's); without it the noise is drawn too.
+    """
     rng = np.random.default_rng(options.seed)
+    objective, starts, bounds = problem.objective, problem.starts, problem.bounds
     fitted_noise = options.noise is None
 
     def point(values: Array, noise: float) -> Array:
         free = objective.layout.to_free(values)
         return np.clip(np.append(free, math.log(noise)) if fitted_noise else free, bounds[:, 0], bounds[:, 1])
 
-    first = point(starts.typical(), noise_start(None))
+    first = point(starts.typical(), noise_start(None) if noise is None else noise)
     wanted = max(1, options.restarts) - 1
     if wanted == 0 or (starts.complete and not fitted_noise):
         return [first], 0
-    drawn = [point(starts.draw(rng), noise_start(rng)) for _ in range(wanted * DRAWS_PER_START)]
+    drawn = [
+        point(starts.draw(rng), noise_start(rng) if noise is None else noise) for _ in range(wanted * DRAWS_PER_START)
+    ]
     scores = [objective.evidence(p, gradient=False).value for p in drawn]
     order = np.argsort([-s for s in scores], kind="stable")
     return [first, *(drawn[i] for i in order[:wanted])], len(drawn)
 
 
 def _run_all(
-    objective: Objective, points: list[Array], bounds: Array, options: FitOptions, progress: Progress | None
-) -> tuple[list[_Run], bool]:
+    problem: Problem, points: list[Array], options: FitOptions, progress: Progress | None
+) -> tuple[list[Run], bool]:
     """Optimise from every point; Ctrl-C keeps what is finished."""
     jobs = options.n_jobs or 1
     if jobs != 1 and len(points) > 1:
@@ -157,13 +184,13 @@ def _run_all(
 
         # Threads by default: the work is in compiled code that releases Python's lock; a registered back end is used.
         runs = Parallel(n_jobs=jobs, prefer="threads")(
-            delayed(_optimise)(objective, point, bounds, options.max_iterations) for point in points
+            delayed(optimise)(problem, point, options.max_iterations) for point in points
         )
         return list(runs), False
     runs, best = [], math.inf
     for done, point in enumerate(points):
         try:
-            run = _optimise(objective, point, bounds, options.max_iterations)
+            run = optimise(problem, point, options.max_iterations)
         except KeyboardInterrupt:
             return runs, True
         runs.append(run)
@@ -173,22 +200,25 @@ def _run_all(
     return runs, False
 
 
-def _optimise(objective: Objective, point: Array, bounds: Array, max_iterations: int) -> _Run:
+def optimise(problem: Problem, point: Array, max_iterations: int) -> Run:
+    """Run L-BFGS-B from one point."""
     from scipy.optimize import minimize
 
+    objective, bounds = problem.objective, problem.bounds
     if len(point) == 0:
         value, _ = objective(point)
-        return _Run(point, value, "nothing to fit", True, 1)
+        return Run(point, value, "nothing to fit", True, 1)
     result = minimize(
         objective, point, jac=True, method="L-BFGS-B", bounds=bounds,
         options={"maxiter": max_iterations, "maxcor": 20, "ftol": 1e-10, "gtol": 1e-4},
     )  # fmt: skip
     # scipy reports an abnormal line search where no progress is possible at machine precision: good enough if it moved
     converged = bool(result.success) or "ABNORMAL" in str(result.message)
-    return _Run(np.asarray(result.x), float(result.fun), str(result.message), converged, int(result.nfev))
+    return Run(np.asarray(result.x), float(result.fun), str(result.message), converged, int(result.nfev))
 
 
-def _failed(objective: Objective, point: Array, expression: Expression, interrupted: bool) -> Fit:
+def _failed(problem: Problem, point: Array, interrupted: bool) -> Fit:
+    objective, expression = problem.objective, problem.expression
     evidence = objective.evidence(point, gradient=False)
     values, noise = objective.split(point)
     otherwise = "stopped before the first start was finished" if interrupted else "no start succeeded"
@@ -199,14 +229,13 @@ def _failed(objective: Objective, point: Array, expression: Expression, interrup
     )
 
 
-def _finished(
-    objective: Objective, best: _Run, bounds: Array, expression: Expression, evaluations: int, interrupted: bool
-) -> Fit:
+def _finished(problem: Problem, best: Run, evaluations: int, interrupted: bool) -> Fit:
+    objective = problem.objective
     evidence = objective.evidence(best.point, gradient=True)
     values, noise = objective.split(best.point)
-    status, message = _status(objective, best, bounds, interrupted)
+    status, message = _status(problem, best, interrupted)
     return Fit(
-        expression=with_values(expression, values),
+        expression=with_values(problem.expression, values),
         noise=noise,
         log_evidence=evidence.value,
         leave_one_out=evidence.leave_one_out if evidence.leave_one_out is not None else -math.inf,
@@ -219,13 +248,13 @@ def _finished(
     )
 
 
-def _status(objective: Objective, best: _Run, bounds: Array, interrupted: bool) -> tuple[Status, str]:
+def _status(problem: Problem, best: Run, interrupted: bool) -> tuple[Status, str]:
     if interrupted:
         return "interrupted", "stopped on request; this is the best of the starts that were finished"
-    names = [*objective.layout.free_paths(), "noise"]
+    names = [*problem.objective.layout.free_paths(), "noise"]
     touching = [
         f"{names[i]} at its {'lower' if best.point[i] <= low else 'upper'} bound"
-        for i, (low, high) in enumerate(bounds)
+        for i, (low, high) in enumerate(problem.bounds)
         if best.point[i] <= low or best.point[i] >= high
     ]
     if not best.converged:

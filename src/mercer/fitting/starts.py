@@ -17,12 +17,14 @@ PEAKS = 6
 class Starts:
     """Draws full values vectors and noise variances for a bound expression in scaled units."""
 
-    def __init__(self, expression: Expression, layout: Layout, data: Data) -> None:
+    def __init__(
+        self, expression: Expression, layout: Layout, data: Data, peaks: dict[int, Array] | None = None
+    ) -> None:
         self.expression, self.layout, self.data = expression, layout, data
         self.leaves = list(expression.leaves())
         self.frame = Frame.of(data.X)
         self.known = values_of(expression)
-        self._peaks: dict[int, Array] = {}
+        self._peaks: dict[int, Array] = dict(peaks or {})
 
     @property
     def complete(self) -> bool:
