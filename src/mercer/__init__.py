@@ -1,5 +1,8 @@
 """Mercer learns the kernel of a Gaussian process from data, and explains what it learned."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from mercer.errors import (
     DataWarning,
     FitWarning,
@@ -12,9 +15,11 @@ from mercer.errors import (
     NumericalError,
     TooLargeError,
 )
-from mercer.estimators import Component, GPRegressor, load
-from mercer.inference.evidence import log_evidence
-from mercer.kernels import Expression, fixed, parse
+
+if TYPE_CHECKING:
+    from mercer.estimators import Component, GPRegressor, load
+    from mercer.inference.evidence import log_evidence
+    from mercer.kernels import Expression, fixed, parse
 
 __version__ = "0.1.0"
 
@@ -37,3 +42,28 @@ __all__ = [
     "log_evidence",
     "parse",
 ]
+
+# Imported when first asked for: `mercer --help` should not wait for scikit-learn and Numba.
+_HOMES = {
+    "Component": "mercer.estimators",
+    "Expression": "mercer.kernels",
+    "GPRegressor": "mercer.estimators",
+    "fixed": "mercer.kernels",
+    "load": "mercer.estimators",
+    "log_evidence": "mercer.inference.evidence",
+    "parse": "mercer.kernels",
+}
+_ROOMS = ("datasets", "kernels")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"mercer.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'mercer' has no attribute '{name}'")
+    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_ROOMS})

@@ -110,9 +110,11 @@ def test_a_batch_equals_one_by_one_however_it_is_cut(
     singles = [torch_backend.gram(program, row, points) for row in batch]
     gradients = [torch_backend.contract(program, row, points, w) for row, w in zip(batch, weights, strict=True)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch_backend, "BLOCK_CPU", block)
+        patch.setitem(torch_backend.BLOCK, "cpu", block)
         assert_close(torch_backend.gram(program, batch, points), torch.stack(singles).numpy())
         assert_close(torch_backend.cross(program, batch, points, points[:3]), torch.stack(singles)[..., :3].numpy())
+        lower = torch_backend.gram(program, batch, points, lower_only=True)
+        assert_close(lower.tril(), torch.stack(singles).tril().numpy())
         found = torch_backend.contract(program, batch, points, weights)
     assert_allclose(found, torch.stack(gradients), rtol=1e-9, atol=1e-10 * float(found.abs().max()))
 

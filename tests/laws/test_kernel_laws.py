@@ -24,10 +24,10 @@ from mercer.kernels.algebra import (
 from mercer.kernels.expression import Base, Expression, Product, Sum
 from mercer.kernels.parameters import bind, fill_held
 from tests.agree.slow_reference import slow_gram
-from tests.laws.variations import assert_same_gram, partly_fixed, partly_set, redistributed, reordered
+from tests.laws.variations import assert_same_gram, mergers, partly_fixed, partly_set, redistributed, reordered
 from tests.strategies import base_kernels, deep_kernels, inputs, kernels
 
-SETTINGS = settings(max_examples=60, deadline=None)
+SETTINGS = settings(max_examples=50, deadline=None)
 FEW = settings(max_examples=25, deadline=None)
 Rows = NDArray[np.float64]
 
@@ -83,7 +83,15 @@ def test_sums_and_products_are_flat_and_never_confused(a: Expression, b: Express
 def test_canonical_form_keeps_the_gram(kernel: Expression, X: Rows) -> None:
     form, gram = canonical(kernel), slow_gram(kernel, X)
     assert_same_gram(slow_gram(form, X), gram, 1e-10)
-    assert_same_gram(sum(slow_gram(part, X) for part in components(kernel)), gram, 1e-10)
+    parts = [slow_gram(part, X) for part in components(kernel)]
+    assert_same_gram(np.sum(parts, axis=0), gram, 1e-10)
+
+
+@SETTINGS
+@given(mergers(3))
+def test_merging_keeps_the_gram_where_rows_share_some_coordinates(kernel: Expression) -> None:
+    corners = np.indices((2, 2, 2)).reshape(3, -1).T
+    assert_same_gram(slow_gram(canonical(kernel), corners), slow_gram(kernel, corners), 1e-10)
 
 
 @SETTINGS

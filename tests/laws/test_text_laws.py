@@ -14,8 +14,8 @@ from mercer.kernels.algebra import canonical
 from mercer.kernels.expression import Expression, build_base
 from tests.laws.variations import partly_set
 
-SETTINGS = settings(max_examples=100, deadline=None)
-FUZZ = settings(max_examples=300, deadline=None)
+SETTINGS = settings(max_examples=60, deadline=None)
+FUZZ = settings(max_examples=150, deadline=None)
 
 WORDS = (*REGISTRY, "SM3", "SM0", "fixed", "variance", "lengthscale", "x", "nan", "inf", "größe")
 MARKS = ("(", ")", "[", "]", "+", "-", "*", ",", "=", '"', "\\", '"a b"', '"\\x"', " ", "\n", "\x1f", "%")
@@ -34,7 +34,9 @@ JUNK = st.recursive(
     lambda inner: st.one_of(
         st.lists(inner, max_size=3),
         st.dictionaries(
-            st.sampled_from(("sum", "product", "base", "dims", "components", "parameters", "values", "fixed", "symbol")),
+            st.sampled_from(
+                ("sum", "product", "base", "dims", "components", "parameters", "values", "fixed", "symbol")
+            ),
             inner,
             max_size=3,
         ),
@@ -70,11 +72,13 @@ def test_any_column_name_and_any_number_reads_back(names: list[str], positive: f
 def check_parse(text: str) -> None:
     try:
         kernel = parse(text)
-    except KernelSyntaxError as error:
-        assert 0 <= error.position <= len(text)
-        assert error.problem
+    except KernelSyntaxError as refused:
+        problem = refused  # any other exception fails the test
     else:
         assert reads_back(kernel)
+        return
+    assert problem.problem
+    assert 0 <= problem.position <= len(text)
 
 
 @FUZZ
@@ -119,10 +123,9 @@ def test_any_json_is_read_or_is_a_kernel_error(junk: Any) -> None:
 def check_json(document: Any) -> None:
     try:
         kernel = from_json(document)
-    except KernelError as error:
-        assert str(error)
-    else:
-        assert reads_back(kernel)
+    except KernelError:  # any other exception fails the test
+        return
+    assert reads_back(kernel)
 
 
 def damage(document: dict[str, Any], data: st.DataObject) -> None:

@@ -11,9 +11,23 @@ from numpy.typing import NDArray
 
 from mercer.kernels.algebra import subexpressions, substitute
 from mercer.kernels.expression import Base, Expression, Parameter, Product, Sum, product_of, sum_of
-from tests.strategies import kernels
+from tests.strategies import base_kernels, kernels
 
-ODD_NAMES = ("x", "temp °C", 'say "hi"', "a\\b", "two\nlines", "fixed", "0", "", "größe", "éa", "SE", "lengthscale", "a,b)")
+ODD_NAMES = (
+    "x",
+    "temp °C",
+    'say "hi"',
+    "a\\b",
+    "two\nlines",
+    "fixed",
+    "0",
+    "",
+    "größe",
+    "éa",
+    "SE",
+    "lengthscale",
+    "a,b)",
+)
 
 
 def change_parameters(expression: Expression, change: Callable[[Parameter], Parameter]) -> Expression:
@@ -22,8 +36,25 @@ def change_parameters(expression: Expression, change: Callable[[Parameter], Para
 
 @st.composite
 def partly_fixed(draw: st.DrawFn, dimensions: int = 3) -> Expression:
-    """A bound kernel with all values set, any of them fixed."""
-    return change_parameters(draw(kernels(dimensions)), lambda p: replace(p, fixed=draw(st.booleans())))
+    """A bound kernel with all values set, many or few or none of them fixed."""
+    kernel = draw(st.one_of(kernels(dimensions), mergers(dimensions)))
+    few = draw(st.integers(0, 4))
+    return change_parameters(kernel, lambda p: _uneven(replace(p, fixed=draw(st.integers(0, few)) > 2 * few // 3)))
+
+
+@st.composite
+def mergers(draw: st.DrawFn, dimensions: int) -> Expression:
+    """A product of base kernels that canonical form merges, plus something: they rarely meet otherwise."""
+    symbols = st.sampled_from(("SE", "SE", "WN", "C", "LIN", "PER"))
+    factors = draw(st.lists(symbols.flatmap(lambda s: base_kernels(dimensions, s)), min_size=2, max_size=4))
+    return product_of(factors) + draw(kernels(dimensions)) if draw(st.booleans()) else product_of(factors)
+
+
+def _uneven(parameter: Parameter) -> Parameter:
+    """Variances and lengthscales with all digits, so that the order of rounding matters."""
+    if parameter.name not in ("variance", "lengthscale") or parameter.values is None:
+        return parameter
+    return replace(parameter, values=tuple(v * 0.7 for v in parameter.values))
 
 
 @st.composite

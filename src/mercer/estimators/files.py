@@ -45,6 +45,7 @@ def save(model: GPRegressor, path: str | Path) -> None:
         "n_features": model.n_features_in_,
         "encoding": model.encoding_.to_json() if model.encoding_ is not None else None,
         "target": getattr(model, "target_name_", None),
+        "notes": list(getattr(model, "notes_", ())),
     }
     target_path = Path(path)
     try:
@@ -125,6 +126,7 @@ def _rebuilt(document: dict[str, Any], matrix: Array, target: Array) -> GPRegres
     model.status_, model.message_ = str(document["status"]), str(document["message"])
     if document.get("target") is not None:
         model.target_name_ = str(document["target"])
+    model.notes_ = tuple(str(note) for note in document.get("notes", ()))
     model.inference_ = choose(len(target))
     model.kernel_ = _kernel(document["kernel"], matrix.shape[1])
     scaled = to_scaled_units(model.kernel_, model._units)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils import check_array, column_or_1d
@@ -11,6 +11,9 @@ from sklearn.utils.validation import validate_data
 
 from mercer.errors import DataWarning, InputError
 from mercer.kernels.domains import Array
+
+if TYPE_CHECKING:
+    from mercer.tables import Encoding
 
 
 def is_mixed_table(X: Any) -> bool:
@@ -41,6 +44,16 @@ def column_names(estimator: Any, count: int) -> list[str]:
     if getattr(estimator, "encoding_", None) is not None:
         return list(estimator.encoding_.names)
     return [str(n) for n in getattr(estimator, "feature_names_in_", range(count))]
+
+
+def encoding_of(estimator: Any) -> Encoding:
+    """Return how a table becomes the matrix of a fitted estimator: its own encoding, or numbers as they are."""
+    from mercer.tables import Encoding
+    from mercer.tables.columns import NumberColumn
+
+    if estimator.encoding_ is not None:
+        return estimator.encoding_
+    return Encoding(tuple(NumberColumn(name) for name in column_names(estimator, estimator.n_features_in_)))
 
 
 def _require_finite(matrix: Array, names: list[str]) -> None:

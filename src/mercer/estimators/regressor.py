@@ -200,12 +200,13 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         mean = self._level + scale * prediction.mean
         return (mean, scale * np.sqrt(prediction.variance + noise)) if return_std else mean
 
-    def decompose(self, X: Any) -> list[Component]:
+    def decompose(self, X: Any = None) -> list[Component]:
         """Return the posterior of every summand of the kernel (in canonical form) at the rows, then the constant level.
 
-        The means add up to `predict(X)`.
+        The means add up to `predict(X)`. Without X, at the rows that were learned from.
         """
-        rows, scale = self._scaled_inputs(X), self._units.y_scale
+        check_is_fitted(self)
+        rows, scale = self._scaled_data().X if X is None else self._scaled_inputs(X), self._units.y_scale
         parts: list[Component] = []
         for term in components(self._scaled):
             part = self._posterior.predict_part(compile_program(term), values_of(term), rows)
@@ -236,6 +237,18 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
         check_is_fitted(self)
         save(self, path)
+
+    @property
+    def X_train_(self) -> Array:
+        """The rows that were learned from, encoded as numbers."""
+        check_is_fitted(self)
+        return self._train[0]
+
+    @property
+    def y_train_(self) -> Array:
+        """Their targets."""
+        check_is_fitted(self)
+        return self._train[1]
 
     @property
     def column_names_(self) -> Sequence[str]:

@@ -22,6 +22,7 @@ from mercer.linalg.threads import blas_threads
 # Rows are dealt out in this many parts whatever the number of threads, so that sums are added in the same order.
 PARTS = 8
 SMALL = 300  # below this many rows starting a thread costs more than it saves
+EVEN = 1e-11  # of a step: by how much evenly spaced points may be off (months in decimal years are, by 5e-12)
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,9 @@ def _evenly_spaced(column: Array) -> bool:
     n = len(column)
     if n < 3 or column[0] == column[-1]:
         return False
+    step = (column[-1] - column[0]) / (n - 1)
     ideal = np.linspace(column[0], column[-1], n)
-    return bool(np.max(np.abs(column - ideal)) <= 8 * np.finfo(float).eps * np.max(np.abs(column)))
+    return bool(np.max(np.abs(column - ideal)) <= EVEN * abs(step))
 
 
 @dataclass(frozen=True)

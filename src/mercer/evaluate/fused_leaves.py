@@ -12,9 +12,12 @@ Everything here is compiled once, for every kernel structure, and kept in Numba'
 from __future__ import annotations
 
 import math
+from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 from numba import njit
+from numba.core.caching import FunctionCache
 
 from mercer.evaluate import vector_math as vm
 from mercer.evaluate.program import LeafKind
@@ -34,10 +37,24 @@ PER, CPER, LIN, COS, WN = int(LeafKind.PER), int(LeafKind.CPER), int(LeafKind.LI
 FAST = {"contract", "reassoc", "nsz", "arcp"}
 SQRT3, SQRT5 = math.sqrt(3.0), math.sqrt(5.0)
 TWO_PI = 2.0 * math.pi
+SMALL_Q = 0.05  # below it exp(q (cos t - 1)) is close to one, and what it lacks of one is computed for itself
+
+
+# Numba's cache on disk notices a change of a function's own file only, but a sweep has the leaves, the mathematics and
+# the codes of the tape compiled into it: they all belong to the key.
+FILES = ("program.py", "tape.py", "vector_math.py", "fused_leaves.py", "fused_sweep.py")
+SOURCES = sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in FILES)).hexdigest()
+
+
+class _Cache(FunctionCache):
+    def _index_key(self, signature, codegen):
+        return (*super()._index_key(signature, codegen), SOURCES)
 
 
 def compiled(function):  # type: ignore[no-untyped-def]  # noqa: D103
-    return njit(fastmath=FAST, error_model="numpy", cache=True, nogil=True)(function)
+    dispatcher = njit(fastmath=FAST, error_model="numpy", cache=True, nogil=True)(function)
+    dispatcher._cache = _Cache(function)
+    return dispatcher
 
 
 # ------------------------------------------------------------------------------------- radial kernels: SE, RQ, Matern
@@ -148,24 +165,51 @@ def per_reverse(bar, m, dims, sums, xa, ta, i, xb, tb, j0, row):
 
 
 @compiled
-def cper_forward(out, m, coef, ta, i, tb, j0, row):
-    """(exp(q (cos t - 1)) - I0e) / (1 - I0e); coef: q, 1 - I0e(q), I1e(q) - I0e(q)."""
-    c, s, q, room = ta[row, i], ta[row + 1, i], coef[0], coef[1]
-    for l in range(m):
-        out[l] = 1.0 + (vm.exp(q * (c * tb[row, j0 + l] + s * tb[row + 1, j0 + l] - 1.0)) - 1.0) / room
+def exp_less_one(x):
+    """exp(x) - 1 for -0.1 <= x <= 0 by its Taylor series, which loses no digits near zero."""
+    p = 1.0 + x / 9.0
+    p = 1.0 + x / 8.0 * p
+    p = 1.0 + x / 7.0 * p
+    p = 1.0 + x / 6.0 * p
+    p = 1.0 + x / 5.0 * p
+    p = 1.0 + x / 4.0 * p
+    p = 1.0 + x / 3.0 * p
+    p = 1.0 + x / 2.0 * p
+    return x * p
 
 
 @compiled
-def cper_reverse(bar, m, d, coef, sums, xa, ta, i, xb, tb, j0, row):
+def cper_falls(out, m, q, ta, i, tb, j0, row):
+    """exp(q (cos t - 1)) - 1. The choice stays outside the loops, so that they run in vector registers."""
+    c, s = ta[row, i], ta[row + 1, i]
+    if q < SMALL_Q:
+        for l in range(m):
+            out[l] = exp_less_one(q * (c * tb[row, j0 + l] + s * tb[row + 1, j0 + l] - 1.0))
+    else:
+        for l in range(m):
+            out[l] = vm.exp(q * (c * tb[row, j0 + l] + s * tb[row + 1, j0 + l] - 1.0)) - 1.0
+
+
+@compiled
+def cper_forward(out, m, coef, ta, i, tb, j0, row):
+    """(exp(q (cos t - 1)) - I0e) / (1 - I0e); coef: q, 1 - I0e(q), I1e(q) - I0e(q)."""
+    cper_falls(out, m, coef[0], ta, i, tb, j0, row)
+    room = coef[1]
+    for l in range(m):
+        out[l] = 1.0 + out[l] / room
+
+
+@compiled
+def cper_reverse(bar, work, m, d, coef, sums, xa, ta, i, xb, tb, j0, row):
     """sums: by q, then sum bar E sin t (x - x')."""
-    c, s, q, room, slope = ta[row, i], ta[row + 1, i], coef[0], coef[1], coef[2]
+    cper_falls(work, m, coef[0], ta, i, tb, j0, row)
+    c, s, room, slope = ta[row, i], ta[row + 1, i], coef[1], coef[2]
     x = xa[d, i]
     by_q, by_period = 0.0, 0.0
     for l in range(m):
-        cb, sb = tb[row, j0 + l], tb[row + 1, j0 + l]
-        drop = c * cb + s * sb - 1.0
-        e = vm.exp(q * drop)
-        by_q += bar[l] * (e * drop + slope * ((e - 1.0) / room)) / room
+        cb, sb, fall = tb[row, j0 + l], tb[row + 1, j0 + l], work[l]
+        e = 1.0 + fall
+        by_q += bar[l] * (e * (c * cb + s * sb - 1.0) + slope * (fall / room)) / room
         by_period += bar[l] * e * (s * cb - c * sb) * (x - xb[d, j0 + l])
     sums[0] += by_q
     sums[1] += by_period
@@ -323,7 +367,7 @@ def centred_constants(lengthscale: float) -> tuple[float, float, float]:
 
     q = lengthscale**-2
     # log I0(q) = q^2/4 - q^4/64 + q^6/576 - ...
-    room = -math.expm1(-q + q * q / 4 - q**4 / 64 + q**6 / 576) if q < 0.05 else 1.0 - float(i0e(q))
+    room = -math.expm1(-q + q * q / 4 - q**4 / 64 + q**6 / 576) if q < SMALL_Q else 1.0 - float(i0e(q))
     return q, room, float(i1e(q) - i0e(q))
 
 

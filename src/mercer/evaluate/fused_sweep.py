@@ -70,7 +70,7 @@ def leaf_reverse(node, pool, coef, xa, ta, i, xb, tb, j0, m, bar, work, sums):
     if code == PER:
         leaf.per_reverse(bar, m, dims, add, xa, ta, i, xb, tb, j0, row)
     elif code == CPER:
-        leaf.cper_reverse(bar, m, dims[0], own, add, xa, ta, i, xb, tb, j0, row)
+        leaf.cper_reverse(bar, work, m, dims[0], own, add, xa, ta, i, xb, tb, j0, row)
     elif code == COS:
         leaf.cos_reverse(bar, m, dims, add, xa, ta, i, xb, tb, j0, row)
     elif code == LIN:

@@ -4,49 +4,52 @@ Shapes: B candidates (rows of `values`), N points, D columns, M pairs of points.
 broadcasts to it. What depends on the inputs alone (differences, squares) is (D, M), shared by all candidates.
 
 A Gram matrix is filled strip by strip: rows [first, last) against columns [0, last), the part right of the diagonal
-mirrored. A strip is small enough for its temporaries to stay in the cache (CPU) or the L2 (CUDA), which bounds the
-memory too: it does not grow with N^2 times the number of nodes.
+mirrored. Strips, and the candidates taken at a time, are small enough for the temporaries to stay in the cache of a CPU
+and to bound the memory: it does not grow with N^2 times the number of nodes.
 
 Gradients come from a reverse sweep written by hand: `contract` visits the program backwards, strip by strip, and every
-leaf turns its adjoint into sums over pairs. That takes a third of autograd's memory traffic and keeps nothing between
-strips. `gram` is also differentiable by autograd, which the tests use to check the sweep.
+leaf turns its adjoint into sums over pairs. It keeps nothing between strips, and takes a fifth (ARD SE) to a half
+(eight leaves) of the time of autograd through `gram`, which also works: the tests use it to check the sweep.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from mercer.evaluate.program import LOG_KINDS, Affine, Leaf, LeafKind, Program, Term
+from mercer.evaluate.torch_leaves import LEAVES, Pairs
 
-# How many numbers a node holds at a time. CUDA: enough to keep the machine busy for longer than a launch takes.
-BLOCK_CPU = 1 << 17
-BLOCK_CUDA = 1 << 23
-# Strips per matrix, unless they would be too large: eight visit 9/16 of the square instead of one half.
-STRIPS = 8
-# The least square that a root is taken of: the slope of sqrt stays finite there, and is multiplied by d^2 = 0.
-SMALLEST_SQUARE = 1e-200
+# How many numbers a node holds at a time: few enough for the cache of a CPU, or enough to keep a GPU busy for longer
+# than the launches take.
+BLOCK = {"cpu": 1 << 17, "cuda": 1 << 24}
+# Strips per matrix, unless they would be too large: of n strips the part (n + 1) / 2n of the square is visited.
+STRIPS = {"cpu": 8, "cuda": 4}
 
 
 # ------------------------------------------------------------------------------------------------------- entry points
 
 
-def gram(program: Program, values: Tensor, X: Tensor) -> Tensor:
-    """Return K(X, X): (N, N) for values (P,), or (B, N, N) for values (B, P)."""
+def gram(program: Program, values: Tensor, X: Tensor, *, lower_only: bool = False) -> Tensor:
+    """Return K(X, X): (N, N) for values (P,), or (B, N, N) for values (B, P).
+
+    With `lower_only` the upper triangle means nothing: enough for a Cholesky factorisation.
+    """
     batch = torch.atleast_2d(values)
     n = len(X)
-    result = X.new_empty(len(batch), n, n)
+    result = X.new_zeros(len(batch), n, n) if lower_only else X.new_empty(len(batch), n, n)
     for strip, pairs in _strips(X, len(batch)):
         rows, width = strip.stop - strip.start, strip.stop
         for some in _candidates(len(batch), rows * width, X):
             block = _forward(program, batch[some], pairs).view(-1, rows, width)
             result[some, strip, :width] = block
-            if strip.start:
+            if strip.start and not lower_only:
                 result[some, : strip.start, strip] = block[..., : strip.start].mT
     return result if values.ndim == 2 else result[0]
 
@@ -55,7 +58,7 @@ def cross(program: Program, values: Tensor, X: Tensor, Z: Tensor) -> Tensor:
     """Return K(X, Z): (N, M) for values (P,), or (B, N, M) for values (B, P)."""
     batch = torch.atleast_2d(values)
     result = X.new_empty(len(batch), len(X), len(Z))
-    rows = max(1, _block(X) // max(1, len(Z)))
+    rows = max(1, BLOCK[X.device.type] // max(1, len(Z)))
     for first in range(0, len(X), rows):
         strip = slice(first, min(first + rows, len(X)))
         pairs = _all_pairs(X[strip], Z)
@@ -78,54 +81,15 @@ def contract(program: Program, values: Tensor, X: Tensor, weights: Tensor) -> Te
     square = weights.expand(len(batch), len(X), len(X))
     gradient = torch.zeros_like(batch)
     for strip, pairs in _strips(X, len(batch)):
-        rows, width = strip.stop - strip.start, strip.stop
-        for some in _candidates(len(batch), rows * width, X):
-            block = square[some, strip, :width].clone(memory_format=torch.contiguous_format)
-            block[..., : strip.start] *= 2  # for the mirror images
-            gradient[some] += _reverse(program, batch[some], pairs, block.view(-1, rows * width))
+        counts = X.new_ones(strip.stop)
+        counts[: strip.start] = 2  # for the mirror images
+        for some in _candidates(len(batch), pairs.count, X):
+            block = (square[some, strip, : strip.stop] * counts).reshape(-1, pairs.count)
+            gradient[some] += _reverse(program, batch[some], pairs, block)
     return gradient if values.ndim == 2 else gradient[0]
 
 
 # --------------------------------------------------------------------------------------------------- pairs and strips
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """M pairs of points: `left` and `right` are (columns, M)."""
-
-    left: Tensor
-    right: Tensor
-
-    @property
-    def count(self) -> int:
-        """The number of pairs."""
-        return self.left.shape[1]
-
-    @cached_property
-    def difference(self) -> Tensor:
-        """x - x' in each column."""
-        return self.left - self.right
-
-    @cached_property
-    def squares(self) -> Tensor:
-        """(x - x')^2 in each column."""
-        return self.difference.square()
-
-    @cached_property
-    def middle(self) -> Tensor:
-        """The middle of the range of each column, (columns, 1)."""
-        return (self.left.amin(1, keepdim=True) + self.left.amax(1, keepdim=True)) / 2
-
-    @cached_property
-    def _selections(self) -> dict[tuple[int, ...], Pairs]:
-        return {}
-
-    def on(self, dims: tuple[int, ...]) -> Pairs:
-        """Return the pairs seen on some columns only; leaves on the same columns share what they work out."""
-        if dims not in self._selections:
-            sides = (torch.stack([side[d] for d in dims]) for side in (self.left, self.right))
-            self._selections[dims] = Pairs(*sides)
-        return self._selections[dims]
 
 
 def _all_pairs(X: Tensor, Z: Tensor) -> Pairs:
@@ -133,15 +97,12 @@ def _all_pairs(X: Tensor, Z: Tensor) -> Pairs:
     return Pairs(X.T[:, :, None].expand(shape).flatten(1), Z.T[:, None, :].expand(shape).flatten(1))
 
 
-def _block(X: Tensor) -> int:
-    return BLOCK_CUDA if X.is_cuda else BLOCK_CPU
-
-
 def _strips(X: Tensor, batch: int) -> Iterator[tuple[slice, Pairs]]:
     """Yield row ranges [first, last) with the pairs of these rows and the columns [0, last)."""
-    n = len(X)
-    whole = batch * n * n <= _block(X) // STRIPS  # so little that fewer launches count for more than fewer pairs
-    rows = n if whole else max(1, min(-(-n // STRIPS), _block(X) // n))
+    n, block = len(X), BLOCK[X.device.type]
+    # Strips of less than a quarter of a block are not worth it: there fewer launches save more than fewer pairs.
+    count = max(1, min(STRIPS[X.device.type], 4 * batch * n * n // block))
+    rows = max(1, min(-(-n // count), block // max(1, n)))
     for first in range(0, n, rows):
         last = min(first + rows, n)
         yield slice(first, last), _all_pairs(X[first:last], X[:last])
@@ -149,7 +110,7 @@ def _strips(X: Tensor, batch: int) -> Iterator[tuple[slice, Pairs]]:
 
 def _candidates(batch: int, pairs: int, X: Tensor) -> Iterator[slice]:
     """Split the batch so that a node of one part fits the block."""
-    step = max(1, _block(X) // max(1, pairs))
+    step = max(1, BLOCK[X.device.type] // max(1, pairs))
     for first in range(0, batch, step):
         yield slice(first, min(first + step, batch))
 
@@ -217,16 +178,13 @@ def _product(first: Tensor | None, factors: Sequence[Tensor], values: Tensor) ->
 
 
 def _reverse(program: Program, values: Tensor, pairs: Pairs, weights: Tensor) -> Tensor:
-    """Return the sum over pairs of weights (B, M) times d(kernel)/d(values), (B, P).
-
-    An adjoint is kept as a number for each candidate and a (B, M) array: the weights of sums multiply only the former.
-    """
+    """Return the sum over pairs of weights (B, M) times d(kernel)/d(values), (B, P)."""
     root = len(program.nodes) - 1
     tape = _Tape({}, {})
     for number in range(root + isinstance(program.nodes[root], Term)):  # nobody asks for the value of a root sum
         _evaluate(program, number, values, pairs, tape)
     gradient = torch.zeros_like(values)
-    adjoints = {root: (torch.ones_like(values[:, :1]), weights)}
+    adjoints = {root: _Adjoint(torch.ones_like(values[:, :1]), weights)}
     for number in reversed(range(root + 1)):
         if number in adjoints:
             _pull_back(program, number, values, pairs, tape, adjoints, gradient)
@@ -235,7 +193,18 @@ def _reverse(program: Program, values: Tensor, pairs: Pairs, weights: Tensor) ->
     return gradient
 
 
-Adjoints = dict[int, tuple[Tensor, Tensor]]
+class _Adjoint(NamedTuple):
+    """`scale` (B, 1) times `array` (B, M): the weights of sums multiply only the former.
+
+    `times_value` is the array times the node's value, where a sum had to work it out anyway.
+    """
+
+    scale: Tensor
+    array: Tensor
+    times_value: Tensor | None = None
+
+
+Adjoints = dict[int, _Adjoint]
 
 
 def _pull_back(
@@ -243,33 +212,35 @@ def _pull_back(
 ) -> None:
     """Pass the adjoint of one node on to its parts and its parameters."""
     node = program.nodes[number]
-    scale, array = adjoints.pop(number)
+    scale, array, times_value = adjoints.pop(number)
     if isinstance(node, Leaf):
         _add_leaf_gradient(node, values, pairs, scale, array, gradient)
     elif isinstance(node, Term):
         exponential = tape.exponentials[number]
         if node.logs:
-            by_logarithm = array * tape.values[number]  # the same for every log: d exp(s) = exp(s) ds
+            # The same for every log: d exp(s) = exp(s) ds
+            by_logarithm = array * tape.values[number] if times_value is None else times_value
             for log in node.logs:
                 leaf = program.nodes[log]
                 assert isinstance(leaf, Leaf)
                 _add_leaf_gradient(leaf, values, pairs, scale, by_logarithm, gradient)
         for i, factor in enumerate(node.factors):
             others = [tape.values[other] for k, other in enumerate(node.factors) if k != i]
-            _add_adjoint(adjoints, factor, scale, array * _product(exponential, others, values))
+            _add_adjoint(adjoints, factor, _Adjoint(scale, array * _product(exponential, others, values)))
     else:
         for child, places in zip(node.children, node.weights, strict=True):
-            by_weight = scale * (array * tape.values[child]).sum(1, keepdim=True)
+            times_child = array * tape.values[child]
+            by_weight = scale * times_child.sum(1, keepdim=True)
             for i, place in enumerate(places):
                 gradient[:, place : place + 1] += by_weight * _weight(values, places[:i] + places[i + 1 :])
-            _add_adjoint(adjoints, child, scale * _weight(values, places), array)
+            _add_adjoint(adjoints, child, _Adjoint(scale * _weight(values, places), array, times_child))
 
 
-def _add_adjoint(adjoints: Adjoints, number: int, scale: Tensor, array: Tensor) -> None:
+def _add_adjoint(adjoints: Adjoints, number: int, new: _Adjoint) -> None:
     if number in adjoints:  # a node with several uses: from here on one array
-        old_scale, old_array = adjoints[number]
-        scale, array = torch.ones_like(scale), (old_scale * old_array).addcmul_(scale, array)
-    adjoints[number] = scale, array
+        old = adjoints[number]
+        new = _Adjoint(torch.ones_like(new.scale), (old.scale * old.array).addcmul_(new.scale, new.array))
+    adjoints[number] = new
 
 
 def _add_leaf_gradient(
@@ -306,216 +277,3 @@ def _last_uses(program: Program) -> tuple[tuple[int, ...], ...]:
     for part, number in last.items():
         done[number].append(part)
     return tuple(map(tuple, done))
-
-
-# --------------------------------------------------------------------------------------------------------- the leaves
-#
-# Forward takes the pairs on the columns of the leaf (d columns, M pairs) and its parameters, (B, d) each, and returns a
-# new (B, M) tensor. Reverse takes also the adjoint, (B, M), which it must not change, and returns the gradient by each
-# parameter, (B, d) each: the sum over pairs of adjoint * d(leaf)/d(parameter).
-
-
-def _weighted(weights: Tensor, columns: Tensor) -> Tensor:
-    """sum_d weights_d columns_d for every candidate and pair: (B, d), (d, M) -> (B, M)."""
-    return weights * columns if len(columns) == 1 else weights @ columns
-
-
-def _over_pairs(adjoint: Tensor, columns: Tensor) -> Tensor:
-    """Sum over pairs of adjoint * columns: (B, M), (d, M) -> (B, d)."""
-    return adjoint @ columns.T
-
-
-def _scaled_square(x: Pairs, lengthscale: Tensor) -> Tensor:
-    """r^2 = sum d^2 / l^2."""
-    return _weighted(lengthscale**-2, x.squares)
-
-
-def _by_lengthscale(x: Pairs, by_square: Tensor, lengthscale: Tensor) -> Tensor:
-    """From the adjoint of r^2 to the gradient by l: d r^2 / dl = -2 d^2 / l^3."""
-    return _over_pairs(by_square, x.squares) * (-2 * lengthscale**-3)
-
-
-def _se(x: Pairs, lengthscale: Tensor) -> Tensor:
-    """-r^2 / 2."""
-    return _weighted(-0.5 * lengthscale**-2, x.squares)
-
-
-def _se_reverse(x: Pairs, adjoint: Tensor, lengthscale: Tensor) -> tuple[Tensor, ...]:
-    return (_over_pairs(adjoint, x.squares) * lengthscale**-3,)
-
-
-def _rq(x: Pairs, lengthscale: Tensor, alpha: Tensor) -> Tensor:
-    """-a log(1 + z), z = r^2 / 2a."""
-    return _weighted(0.5 / alpha * lengthscale**-2, x.squares).log1p_().mul_(-alpha)
-
-
-def _rq_reverse(x: Pairs, adjoint: Tensor, lengthscale: Tensor, alpha: Tensor) -> tuple[Tensor, ...]:
-    """By z: -a / (1 + z). By a, l kept: -log(1 + z) + z / (1 + z), as dz/da = -z / a."""
-    z = _weighted(0.5 / alpha * lengthscale**-2, x.squares)
-    share = adjoint / (1 + z)
-    by_lengthscale = _over_pairs(share, x.squares) * lengthscale**-3
-    by_alpha = share.mul_(z).sum(1, keepdim=True) - z.log1p_().mul_(adjoint).sum(1, keepdim=True)
-    return by_lengthscale, by_alpha
-
-
-def _radius(x: Pairs, lengthscale: Tensor, factor: float) -> Tensor:
-    """sqrt(factor) r, kept away from 0 by a hair."""
-    return _scaled_square(x, lengthscale).mul_(factor).clamp_min_(SMALLEST_SQUARE).sqrt_()
-
-
-def _m12(x: Pairs, lengthscale: Tensor) -> Tensor:
-    """-r."""
-    return -_radius(x, lengthscale, 1)
-
-
-def _m12_reverse(x: Pairs, adjoint: Tensor, lengthscale: Tensor) -> tuple[Tensor, ...]:
-    """By r^2: -1 / 2r."""
-    return (_by_lengthscale(x, adjoint / _radius(x, lengthscale, 1).mul_(-2), lengthscale),)
-
-
-def _m32(x: Pairs, lengthscale: Tensor) -> Tensor:
-    """log(1 + u) - u, u = sqrt3 r."""
-    u = _radius(x, lengthscale, 3)
-    return u.log1p().sub_(u)
-
-
-def _m32_reverse(x: Pairs, adjoint: Tensor, lengthscale: Tensor) -> tuple[Tensor, ...]:
-    """By r^2: (-u / (1 + u)) (3 / 2u) = -1.5 / (1 + u)."""
-    u = _radius(x, lengthscale, 3)
-    return (_by_lengthscale(x, adjoint / u.add_(1).div_(-1.5), lengthscale),)
-
-
-def _m52(x: Pairs, lengthscale: Tensor) -> Tensor:
-    """log(1 + u + u^2 / 3) - u, u = sqrt5 r."""
-    u = _radius(x, lengthscale, 5)
-    return (u / 3).add_(1).mul_(u).log1p_().sub_(u)
-
-
-def _m52_reverse(x: Pairs, adjoint: Tensor, lengthscale: Tensor) -> tuple[Tensor, ...]:
-    """By r^2: (-(u / 3) (1 + u) / (1 + u + u^2 / 3)) (5 / 2u) = -(5 / 6) (1 + u) / (1 + u + u^2 / 3)."""
-    u = _radius(x, lengthscale, 5)
-    slope = (u + 1).div_((u / 3).add_(1).mul_(u).add_(1)).mul_(-5 / 6)
-    return (_by_lengthscale(x, slope.mul_(adjoint), lengthscale),)
-
-
-def _envelope(x: Pairs, bandwidth: Tensor) -> Tensor:
-    """-2 pi^2 sum b^2 d^2."""
-    return _weighted(-2 * math.pi**2 * bandwidth**2, x.squares)
-
-
-def _envelope_reverse(x: Pairs, adjoint: Tensor, bandwidth: Tensor) -> tuple[Tensor, ...]:
-    return (_over_pairs(adjoint, x.squares) * (-4 * math.pi**2 * bandwidth),)
-
-
-def _angles(x: Pairs, period: Tensor) -> Iterator[tuple[slice, Tensor]]:
-    """pi d / p, (B, M), column by column."""
-    for d in range(len(x.difference)):
-        one = slice(d, d + 1)
-        yield one, (math.pi / period[:, one]) * x.difference[one]
-
-
-def _per(x: Pairs, period: Tensor, lengthscale: Tensor) -> Tensor:
-    """-2 sum sin^2(pi d / p) / l^2, the same as -sum (1 - cos(2 pi d / p)) / l^2 without its cancellation."""
-    total: Tensor | None = None
-    for one, angle in _angles(x, period):
-        part = angle.sin_().square_().mul_(-2 * lengthscale[:, one] ** -2)
-        total = part if total is None else total.add_(part)
-    assert total is not None
-    return total
-
-
-def _per_reverse(x: Pairs, adjoint: Tensor, period: Tensor, lengthscale: Tensor) -> tuple[Tensor, ...]:
-    """By l: 4 sin^2 / l^3. By p: 4 pi d sin cos / (l p)^2."""
-    by_period, by_lengthscale = torch.empty_like(period), torch.empty_like(lengthscale)
-    for one, angle in _angles(x, period):
-        sine = angle.sin()
-        common = adjoint * sine
-        by_lengthscale[:, one] = sine.mul_(common).sum(1, keepdim=True) * 4 * lengthscale[:, one] ** -3
-        turn = _over_pairs(angle.cos_().mul_(common), x.difference[one])
-        by_period[:, one] = turn * (4 * math.pi) * (lengthscale[:, one] * period[:, one]) ** -2
-    return by_period, by_lengthscale
-
-
-def _cper(x: Pairs, period: Tensor, lengthscale: Tensor) -> Tensor:
-    """(e - I0e(q)) / (1 - I0e(q)) = 1 + (e - 1) / (1 - I0e(q)), e = exp(-2 q sin^2(pi d / p)), q = 1 / l^2."""
-    [(_, angle)] = _angles(x, period)
-    q = lengthscale**-2
-    return angle.sin_().square_().mul_(-2 * q).expm1_().div(_one_less_i0e(q)).add_(1)
-
-
-def _cper_reverse(x: Pairs, adjoint: Tensor, period: Tensor, lengthscale: Tensor) -> tuple[Tensor, ...]:
-    """By q: (-2 e sin^2 - (e - 1) h' / h) / h, h = 1 - I0e(q), h' = I0e - I1e. By p: 4 pi q d e sin cos / h p^2."""
-    [(_, angle)] = _angles(x, period)
-    q = lengthscale**-2
-    h = _one_less_i0e(q)
-    slope = (torch.special.i0e(q) - torch.special.i1e(q)) / h
-    sine = angle.sin()
-    less = sine.square().mul_(-2 * q).expm1_()  # e - 1
-    turn = _over_pairs(angle.cos_().mul_(sine).mul_(less + 1).mul_(adjoint), x.difference)
-    by_q = sine.square_().mul_(-2).mul_(less + 1).sub_(less * slope).mul_(adjoint).sum(1, keepdim=True) / h
-    return turn * (4 * math.pi) * q / (h * period**2), by_q * (-2 * lengthscale**-3)
-
-
-def _one_less_i0e(q: Tensor) -> Tensor:
-    """1 - exp(-q) I0(q), to full precision also for small q, where it is nearly q.
-
-    There it is (1 - exp(-q)) - exp(-q) (I0(q) - 1) with I0(q) - 1 = sum_k (q^2 / 4)^k / k!^2, k from 1.
-    """
-    small = q.clamp(max=1.0)
-    quarter, series = small**2 / 4, torch.zeros_like(q)
-    for k in range(10, 0, -1):
-        series = (series + 1) * quarter / k**2
-    return torch.where(q < 1, -torch.expm1(-small) - torch.exp(-small) * series, 1 - torch.special.i0e(q))
-
-
-def _lin(x: Pairs, offset: Tensor, weights: Tensor) -> Tensor:
-    """Sum w (x - c)(x' - c)."""
-    total: Tensor | None = None
-    for d in range(len(x.left)):
-        one = slice(d, d + 1)
-        part = (x.left[one] - offset[:, one]).mul_(x.right[one] - offset[:, one]).mul_(weights[:, one])
-        total = part if total is None else total.add_(part)
-    assert total is not None
-    return total
-
-
-def _lin_reverse(x: Pairs, adjoint: Tensor, offset: Tensor, weights: Tensor) -> tuple[Tensor, ...]:
-    """By c: -w (x + x' - 2c). By w: x x' - c (x + x') + c^2. All columns counted from the middle of the data."""
-    left, right, c = x.left - x.middle, x.right - x.middle, offset - x.middle.T
-    products, sums = _over_pairs(adjoint, left * right), _over_pairs(adjoint, left + right)
-    total = adjoint.sum(1, keepdim=True)
-    return weights * (2 * c * total - sums), products - c * sums + c**2 * total
-
-
-def _cos(x: Pairs, frequency: Tensor) -> Tensor:
-    """cos(2 pi f.d)."""
-    return _weighted(2 * math.pi * frequency, x.difference).cos_()
-
-
-def _cos_reverse(x: Pairs, adjoint: Tensor, frequency: Tensor) -> tuple[Tensor, ...]:
-    sine = _weighted(2 * math.pi * frequency, x.difference).sin_()
-    return (_over_pairs(sine.mul_(adjoint), x.difference) * (-2 * math.pi),)
-
-
-def _wn(x: Pairs) -> Tensor:
-    """[x = x'], the same for all candidates: (1, M)."""
-    return (x.left == x.right).all(0, keepdim=True).to(x.left.dtype)
-
-
-def _wn_reverse(x: Pairs, adjoint: Tensor) -> tuple[Tensor, ...]:
-    return ()
-
-
-LEAVES: dict[LeafKind, tuple[Callable[..., Tensor], Callable[..., tuple[Tensor, ...]]]] = {
-    LeafKind.SE: (_se, _se_reverse),
-    LeafKind.RQ: (_rq, _rq_reverse),
-    LeafKind.M12: (_m12, _m12_reverse),
-    LeafKind.M32: (_m32, _m32_reverse),
-    LeafKind.M52: (_m52, _m52_reverse),
-    LeafKind.ENVELOPE: (_envelope, _envelope_reverse),
-    LeafKind.PER: (_per, _per_reverse),
-    LeafKind.CPER: (_cper, _cper_reverse),
-    LeafKind.LIN: (_lin, _lin_reverse),
-    LeafKind.COS: (_cos, _cos_reverse),
-    LeafKind.WN: (_wn, _wn_reverse),
-}

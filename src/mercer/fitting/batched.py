@@ -14,12 +14,28 @@ import torch
 
 from mercer.errors import InputError
 from mercer.evaluate.program import Program, compile_program
+from mercer.fitting.optimise import Fit, FitOptions, Run, concluded, prepare, starting_points
 from mercer.inference.batched import batched_log_evidence
+from mercer.inference.contract import Data, Engine
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
-from mercer.kernels.parameters import Layout, layout, values_of
+from mercer.kernels.parameters import Layout, layout, values_of, with_values
 
-FAILED_AT_START = "failed: the covariance matrix at the start cannot be factorised, even with jitter"
+
+def fit_on_device(expression: Expression, data: Data, engine: Engine, options: FitOptions, device: str) -> Fit:
+    """Fit a bound expression as `mercer.fitting.optimise.fit` does, all starts at once on a device."""
+    if options.priors or options.noise is not None:
+        raise InputError("on a GPU the noise is fitted and there are no priors: use device='cpu' for these options")
+    problem = prepare(expression, data, engine, options)
+    points, screened = starting_points(problem, options)
+    known = with_values(expression, problem.objective.known)
+    ends = fit_batch(known, data.X, data.y, np.stack(points), problem.bounds, device, options.max_iterations)
+    runs = [
+        Run(end.free, -end.log_evidence, end.status, end.status == "converged", options.max_iterations)
+        for end in ends
+        if np.isfinite(end.log_evidence)
+    ]
+    return concluded(problem, runs, points[0], screened)
 
 
 class BatchFit(NamedTuple):
@@ -42,7 +58,7 @@ def fit_batch(
     """Maximise the log evidence from every row of `starts_free` (S, n_free + 1), within `bounds` (n_free + 1, 2)."""
     optimise = _batched_optimiser()
     starts, limits = np.asarray(starts_free, dtype=float), [(float(low), float(high)) for low, high in bounds]
-    objective = _Objective(expression, X, y, len(starts), _available(device))
+    objective = _Objective(expression, X, y, starts, _available(device))
     if starts.ndim != 2 or starts.shape[1] != objective.layout.n_free + 1:
         raise InputError(
             f"a start for {expression.text(digits=4)} is {objective.layout.n_free} free parameters and the logarithm "
@@ -51,18 +67,25 @@ def fit_batch(
     if not len(starts):
         return []
     _, _, results = optimise(objective, starts, bounds=limits, maxiter=max_iterations, pass_batch_indices=True)
-    return [_result(result, worst, max_iterations) for result, worst in zip(results, objective.worst, strict=True)]
+    # Not result.x and result.fun: after a line search that failed these two need not belong together.
+    best = zip(objective.best, objective.least, results, strict=True)
+    return [BatchFit(free, -float(loss), _status(loss, result, max_iterations)) for free, loss, result in best]
 
 
-def _result(result: Any, worst: float, max_iterations: int) -> BatchFit:
-    if not np.isfinite(worst):
-        return BatchFit(result.x, -np.inf, FAILED_AT_START)
-    stopped = f"stopped after {max_iterations} iterations" if result.status == 1 else str(result.message).lower()
-    return BatchFit(result.x, -float(result.fun), "converged" if result.success else stopped)
+def _status(loss: float, result: Any, max_iterations: int) -> str:
+    if not np.isfinite(loss):
+        return "failed: the covariance matrix at the start cannot be factorised, even with jitter"
+    if result.success:
+        return "converged"
+    reason = f"after {max_iterations} iterations" if result.status == 1 else "where no step gave a better value"
+    return f"stopped {reason}"
 
 
 def _available(device: str | torch.device) -> torch.device:
-    wanted = torch.device(device)
+    try:
+        wanted = torch.device(device)
+    except RuntimeError:
+        raise InputError(f"there is no device '{device}': use 'cpu' or 'cuda'") from None
     if wanted.type == "cuda" and not torch.cuda.is_available():
         raise InputError(
             f"the device '{device}' was asked for, but PyTorch {torch.__version__} finds no CUDA device here: "
@@ -84,13 +107,15 @@ def _batched_optimiser() -> Callable[..., Any]:
 class _Objective:
     """Minus the log evidence and its gradient, for the rows of a matrix of free vectors."""
 
-    def __init__(self, expression: Expression, X: Array, y: Array, starts: int, device: torch.device) -> None:
+    def __init__(self, expression: Expression, X: Array, y: Array, starts: Array, device: torch.device) -> None:
         self.layout: Layout = layout(expression)
         self.program: Program = compile_program(expression)
         self.values = values_of(expression)
         self.X = torch.as_tensor(X, dtype=torch.float64, device=device)
         self.y = torch.as_tensor(y, dtype=torch.float64, device=device)
-        self.worst = np.full(starts, -np.inf)  # of each start, so far
+        # Of each start, so far
+        self.best, self.least = starts.copy(), np.full(len(starts), np.inf)
+        self.worst = np.full(len(starts), -np.inf)
 
     def __call__(self, free: Array, batch_indices: list[int]) -> tuple[Array, Array]:
         values = np.stack([self.layout.from_free(row[:-1], self.values) for row in free])
@@ -101,13 +126,15 @@ class _Objective:
         by_values, by_noise = evidence.gradient.cpu().numpy(), evidence.noise_gradient.cpu().numpy()
         by_free = [self.layout.pullback(v, g) for v, g in zip(values, by_values, strict=True)]
         gradient = -np.column_stack([np.stack(by_free), by_noise * noise])
-        return self._finite(-evidence.value.cpu().numpy(), np.asarray(batch_indices)), gradient
+        return self._noted(-evidence.value.cpu().numpy(), free, np.asarray(batch_indices)), gradient
 
     def _tensor(self, array: Array) -> torch.Tensor:
         return torch.as_tensor(array, device=self.X.device)
 
-    def _finite(self, loss: Array, starts: Array) -> Array:
-        """Replace failures by a number above the worst of their start: the line search interpolates between values."""
+    def _noted(self, loss: Array, free: Array, starts: Array) -> Array:
+        """Keep the best; replace failures by a number above the worst: the line search interpolates between values."""
+        better = loss < self.least[starts]
+        self.best[starts[better]], self.least[starts[better]] = free[better], loss[better]
         failed = ~np.isfinite(loss)
         self.worst[starts[~failed]] = np.maximum(self.worst[starts[~failed]], loss[~failed])
         known = np.where(np.isfinite(self.worst[starts]), self.worst[starts], 0.0)

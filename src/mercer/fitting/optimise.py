@@ -152,7 +152,7 @@ def concluded(problem: Problem, runs: Sequence[Run], first: Array, screened: int
 def starting_points(problem: Problem, options: FitOptions, noise: float | None = None) -> tuple[list[Array], int]:
     """Draw many starts, keep the typical one and the best of the others by evidence; also return how many were tried.
 
-    `noise` is a noise variance known to be good (a parent's); without it the noise is drawn too.
+    `noise` is the noise variance of a kernel that this one grew from: the first start is then the one nearest to it.
     """
     rng = np.random.default_rng(options.seed)
     objective, starts, bounds = problem.objective, problem.starts, problem.bounds
@@ -162,7 +162,7 @@ def starting_points(problem: Problem, options: FitOptions, noise: float | None =
         free = objective.layout.to_free(values)
         return np.clip(np.append(free, math.log(noise)) if fitted_noise else free, bounds[:, 0], bounds[:, 1])
 
-    first = point(starts.typical(), noise_start(None) if noise is None else noise)
+    first = point(starts.typical(), noise_start(None)) if noise is None else point(starts.neutral(), noise)
     wanted = max(1, options.restarts) - 1
     if wanted == 0 or (starts.complete and not fitted_noise):
         return [first], 0

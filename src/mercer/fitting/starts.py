@@ -8,8 +8,9 @@ from mercer.fitting.periodogram import periods
 from mercer.fitting.ranges import Frame, leaf_columns
 from mercer.inference.contract import Data
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Base, Expression
-from mercer.kernels.parameters import Layout, Slot, values_of
+from mercer.kernels.expression import Base, Expression, Product
+from mercer.kernels.parameters import Layout, Slot, held_variances, values_of, with_values
+from mercer.kernels.units import multiplied
 
 PEAKS = 6
 
@@ -39,14 +40,61 @@ class Starts:
         """Return a random start."""
         return self._draw(rng)
 
-    def _draw(self, rng: np.random.Generator | None) -> Array:
+    def neutral(self) -> Array:
+        """Return the start at which the parts without values change the kernel least: faint terms, flat factors."""
+        values = self._draw(None, compensate=False)
+        factors = held_variances(self.expression)
+        for slot in self.layout.slots:
+            if not np.isnan(self.known[slot.where]).any():
+                continue
+            columns = leaf_columns(self.leaves[slot.leaf])
+            span, low = (np.array(a)[columns] for a in (self.frame.span, self.frame.low))
+            if slot.leaf not in factors:
+                if slot.spec.name == "variance":
+                    values[slot.where] = 0.01
+            elif slot.spec.unit == "position":
+                values[slot.where] = low - 3.0 * span
+            elif slot.spec.name == "lengthscale":
+                values[slot.where] = 3.0 * span if slot.spec.unit == "length" else 5.0
+        return self._compensated(values)
+
+    def _draw(self, rng: np.random.Generator | None, compensate: bool = True) -> Array:
         values = self.known.copy()
         terms = max(1, len(self.leaves))
         for slot in self.layout.slots:
             if np.isnan(values[slot.where]).any():
                 leaf = self.leaves[slot.leaf]
                 values[slot.where] = self._parameter(slot, leaf, terms, rng)
-        return values
+        return self._compensated(values) if compensate else values
+
+    def _compensated(self, values: Array) -> Array:
+        """Divide a product by the mean square of each new LIN factor in it, so that its size stays."""
+        new = {s.leaf for s in self.layout.slots if s.spec.name == "offset" and np.isnan(self.known[s.where]).any()}
+        new &= held_variances(self.expression)
+        if not new:
+            return values
+        numbered = iter(range(len(self.leaves)))
+
+        def rescaled(node: Expression) -> Expression:
+            if isinstance(node, Base):
+                return node
+            shares = 1.0
+            parts = []
+            for child in node.children:
+                number = next(numbered) if isinstance(child, Base) else -1
+                if isinstance(node, Product) and isinstance(child, Base) and number in new:
+                    shares *= self._mean_square(child)
+                parts.append(rescaled(child))
+            whole = node.with_children(parts)
+            return multiplied(whole, 1.0 / shares) if shares != 1.0 else whole
+
+        return values_of(rescaled(with_values(self.expression, values)))
+
+    def _mean_square(self, leaf: Base) -> float:
+        """Mean over the rows of LIN(x, x)."""
+        columns = leaf_columns(leaf)
+        offset, weights = (np.array(leaf.parameter(name).values) for name in ("offset", "weights"))
+        return float(np.mean((self.data.X[:, columns] - offset) ** 2 @ weights)) or 1.0
 
     def _parameter(self, slot: Slot, leaf: Base, terms: int, rng: np.random.Generator | None) -> Array:
         columns = leaf_columns(leaf)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from mercer.evaluate.program import Program
 from mercer.evaluate.torch_backend import contract, gram
-from mercer.linalg.factor import LADDER
+from mercer.linalg.batched import factorise_batch, inverse_of
 
 # N x N matrices alive at a time for each candidate: A, its factor, its inverse, and the workspace of the solver.
 MATRICES = 5
@@ -73,7 +73,7 @@ def batched_log_evidence(
 
 
 def _evidence(program: Program, values: Tensor, noise: Tensor, X: Tensor, y: Tensor, gradient: bool) -> BatchedEvidence:
-    factor, jitter, failed = _factorised(gram(program, values, X), noise)
+    factor, jitter, failed = factorise_batch(gram(program, values, X, lower_only=True), noise)
     whitened = torch.linalg.solve_triangular(factor, y[None, :, None], upper=False)
     log_determinant = 2 * factor.diagonal(dim1=1, dim2=2).log().sum(1)
     value = -0.5 * (whitened.square().sum((1, 2)) + log_determinant + len(y) * math.log(2 * math.pi))
@@ -81,7 +81,7 @@ def _evidence(program: Program, values: Tensor, noise: Tensor, X: Tensor, y: Ten
     by_values = by_noise = None
     if gradient:
         solution = torch.linalg.solve_triangular(factor.mT, whitened, upper=True)
-        weights = torch.cholesky_inverse(factor)
+        weights = inverse_of(factor)
         del factor
         weights.baddbmm_(solution, solution.mT, beta=-0.5, alpha=0.5)
         by_noise = weights.diagonal(dim1=1, dim2=2).sum(1)
@@ -89,31 +89,6 @@ def _evidence(program: Program, values: Tensor, noise: Tensor, X: Tensor, y: Ten
         failed |= ~(torch.isfinite(by_noise) & torch.isfinite(by_values).all(1))
         by_noise, by_values = by_noise.masked_fill(failed, 0.0), by_values.masked_fill(failed[:, None], 0.0)
     return BatchedEvidence(value.masked_fill(failed, -math.inf), by_values, by_noise, jitter, failed)
-
-
-def _factorised(K: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return Cholesky factors of K + noise I, the jitter that each took, and which failed (their factors mean nothing).
-
-    The rungs of the ladder are those of `mercer.linalg.factor`; only what failed climbs. K is overwritten.
-    """
-    diagonal = K.diagonal(dim1=1, dim2=2)
-    scale = diagonal.mean(1).abs()
-    diagonal.add_(noise[:, None])
-    factor, info = torch.linalg.cholesky_ex(K)
-    jitter, failed = torch.zeros_like(scale), info != 0
-    for rung in LADDER[1:]:
-        (rows,) = torch.nonzero(failed, as_tuple=True)
-        if not len(rows):
-            break
-        added = rung * scale[rows]
-        shifted = K[rows]
-        shifted.diagonal(dim1=1, dim2=2).add_(added[:, None])
-        new_factor, info = torch.linalg.cholesky_ex(shifted)
-        mended = info == 0
-        factor[rows[mended]] = new_factor[mended]
-        jitter[rows[mended]] = added[mended]
-        failed[rows[mended]] = False
-    return factor, jitter, failed
 
 
 def _default_memory(device: torch.device) -> int:

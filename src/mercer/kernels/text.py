@@ -42,9 +42,7 @@ def to_text(expression: Expression, digits: int | None = None, names: Sequence[s
         return " + ".join(to_text(term, digits, names) for term in expression.terms)
     if isinstance(expression, Product):
         parts = [to_text(f, digits, names) for f in expression.factors]
-        return " * ".join(
-            f"({p})" if isinstance(f, Sum) else p for p, f in zip(parts, expression.factors, strict=True)
-        )
+        return " * ".join(f"({p})" if isinstance(f, Sum) else p for p, f in zip(parts, expression.factors, strict=True))
     assert isinstance(expression, Base)
     symbol = expression.symbol + (str(expression.components) if expression.spec.mixture else "")
     arguments = [_dim_text(d, names) for d in expression.dims or ()]

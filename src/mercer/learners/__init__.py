@@ -1,1 +1,1 @@
-"""."""
+"""Learners find the structure of a kernel. Siblings never import each other; all return the same value."""

@@ -1,0 +1,38 @@
+"""The work of `predict`: a model file and a new table in, the table with predictions out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mercer.cli.terminal import Terminal
+from mercer.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+WITHIN_95 = 1.959964
+ADDED = ("mean", "std", "lower_95", "upper_95")
+
+
+def with_predictions(model_file: Path, table_file: Path, terminal: Terminal) -> pd.DataFrame:
+    """Return the new table with the mean and the 95 % band of new observations at each of its rows."""
+    from mercer.estimators import load
+    from mercer.estimators.inputs import encoding_of
+    from mercer.tables import read_table
+
+    terminal.announce_compilation()
+    with terminal.working("predicting"):
+        model = load(model_file)
+        table = read_table(table_file)
+        taken = [name for name in ADDED if name in table.columns]
+        if taken:
+            raise InputError(
+                f"'{table_file.name}' already has a column {', '.join(map(repr, taken))}; rename it first, "
+                "because the predictions are written under that name."
+            )
+        encoding = encoding_of(model)
+        encoding.apply(table)  # names what is missing or wrong in the table
+        mean, std = model.predict(table[[column.name for column in encoding.columns]], return_std=True)
+    reach = WITHIN_95 * std
+    return table.assign(mean=mean, std=std, lower_95=mean - reach, upper_95=mean + reach)

@@ -1,0 +1,107 @@
+"""Where a command speaks: results on standard output (text, or one JSON document), everything else on standard error."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from mercer.errors import FitWarning, MercerWarning
+
+WIDEST = 100
+COMPILING = "compiling the numerical core for this machine, once (about half a minute)"
+
+
+class Terminal:
+    """The two streams of one command, and the notes that came up while it ran."""
+
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
+        self.notes: list[str] = []
+        self._error = Console(stderr=True, highlight=False, markup=False, emoji=False)
+
+    @property
+    def width(self) -> int:
+        """How wide text should be."""
+        return min(Console().width, WIDEST)
+
+    def note(self, text: str) -> None:
+        """Keep a sentence about the data or the work; the same one is kept once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def aside(self, text: str) -> None:
+        """Say something at once that is not part of the result."""
+        self._error.print(text, soft_wrap=True)
+
+    def finish(self, text: str, document: dict[str, Any]) -> None:
+        """Give the result: the text, or the JSON document with the notes."""
+        write(json.dumps(document, indent=1, allow_nan=False) if self.as_json else text)
+
+    @contextmanager
+    def working(self, task: str) -> Iterator[Callable[[int, int, float], None]]:
+        """Show a spinner (on a terminal) and turn Mercer's warnings into notes; yields a progress callback."""
+        with warnings.catch_warnings(record=True) as caught, _progress(self._error) as bar:
+            warnings.simplefilter("always")
+            identity = bar.add_task(task, total=None)
+
+            def advance(done: int, total: int, best: float) -> None:
+                bar.update(identity, completed=done, total=total, description=f"{task}: {done} of {total} starts")
+
+            try:
+                yield advance
+            finally:
+                for warning in caught:  # how the fit ended is told by its status; other libraries' remarks are for us
+                    if issubclass(warning.category, MercerWarning) and not issubclass(warning.category, FitWarning):
+                        self.note(str(warning.message))
+
+    def announce_compilation(self) -> None:
+        """Say so if the numerical core has yet to be compiled on this machine."""
+        if not core_is_compiled():
+            self.aside(f"{COMPILING} ...")
+
+
+def write(text: str) -> None:
+    """Write to standard output; a reader that went away (`| head`) is no error."""
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def core_is_compiled() -> bool:
+    """Tell whether Numba's cache on disk holds the core as it is now. Cheap, and True where it cannot tell."""
+    from pathlib import Path
+
+    from mercer.evaluate import fused_leaves, fused_sweep, vector_math
+
+    try:
+        folder = Path(fused_sweep.gram_rows.stats.cache_path)
+        source = max(Path(str(room.__file__)).stat().st_mtime for room in (fused_leaves, fused_sweep, vector_math))
+        for name in ("gram_rows", "contract_rows", "cross_rows"):
+            newest = max((entry.stat().st_mtime for entry in folder.glob(f"*.{name}-*.nbi")), default=0.0)
+            if newest < source:
+                return False
+    except (AttributeError, OSError, TypeError):
+        return True
+    return True
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )

@@ -1,0 +1,260 @@
+"""The leaves of the PyTorch back end: each base kernel over many pairs and candidates, forward and in reverse.
+
+Forward takes the pairs on the columns of the leaf (d columns, M pairs) and its parameters, (B, d) each, and returns a
+new (B, M) tensor. Reverse takes also the adjoint, (B, M), which it must not change, and returns the gradient by each
+parameter, (B, d) each: the sum over pairs of adjoint * d(leaf)/d(parameter).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from mercer.evaluate.program import LeafKind
+
+# The least square that a root is taken of: the slope of sqrt stays finite there, and is multiplied by d^2 = 0.
+SMALLEST_SQUARE = 1e-200
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """M pairs of points: `left` and `right` are (columns, M)."""
+
+    left: Tensor
+    right: Tensor
+
+    @property
+    def count(self) -> int:
+        """The number of pairs."""
+        return self.left.shape[1]
+
+    @cached_property
+    def difference(self) -> Tensor:
+        """x - x' in each column."""
+        return self.left - self.right
+
+    @cached_property
+    def squares(self) -> Tensor:
+        """(x - x')^2 in each column."""
+        return self.difference.square()
+
+    @cached_property
+    def middle(self) -> Tensor:
+        """The middle of the range of each column, (columns, 1)."""
+        return (self.left.amin(1, keepdim=True) + self.left.amax(1, keepdim=True)) / 2
+
+    @cached_property
+    def _selections(self) -> dict[tuple[int, ...], Pairs]:
+        return {}
+
+    def on(self, dims: tuple[int, ...]) -> Pairs:
+        """Return the pairs seen on some columns only; leaves on the same columns share what they work out."""
+        if dims not in self._selections:
+            sides = (torch.stack([side[d] for d in dims]) for side in (self.left, self.right))
+            self._selections[dims] = Pairs(*sides)
+        return self._selections[dims]
+
+
+def _weighted(weights: Tensor, columns: Tensor) -> Tensor:
+    """sum_d weights_d columns_d for every candidate and pair: (B, d), (d, M) -> (B, M)."""
+    return weights * columns if len(columns) == 1 else weights @ columns
+
+
+def _over_pairs(adjoint: Tensor, columns: Tensor) -> Tensor:
+    """Sum over pairs of adjoint * columns: (B, M), (d, M) -> (B, d)."""
+    return adjoint @ columns.T
+
+
+def _scaled_square(x: Pairs, lengthscale: Tensor) -> Tensor:
+    """r^2 = sum d^2 / l^2."""
+    return _weighted(lengthscale**-2, x.squares)
+
+
+def _by_lengthscale(x: Pairs, by_square: Tensor, lengthscale: Tensor) -> Tensor:
+    """From the adjoint of r^2 to the gradient by l: d r^2 / dl = -2 d^2 / l^3."""
+    return _over_pairs(by_square, x.squares) * (-2 * lengthscale**-3)
+
+
+def _se(x: Pairs, lengthscale: Tensor) -> Tensor:
+    """-r^2 / 2."""
+    return _weighted(-0.5 * lengthscale**-2, x.squares)
+
+
+def _se_reverse(x: Pairs, adjoint: Tensor, lengthscale: Tensor) -> tuple[Tensor, ...]:
+    return (_over_pairs(adjoint, x.squares) * lengthscale**-3,)
+
+
+def _rq(x: Pairs, lengthscale: Tensor, alpha: Tensor) -> Tensor:
+    """-a log(1 + z), z = r^2 / 2a."""
+    return _weighted(0.5 / alpha * lengthscale**-2, x.squares).log1p_().mul_(-alpha)
+
+
+def _rq_reverse(x: Pairs, adjoint: Tensor, lengthscale: Tensor, alpha: Tensor) -> tuple[Tensor, ...]:
+    """By z: -a / (1 + z). By a, l kept: -log(1 + z) + z / (1 + z), as dz/da = -z / a."""
+    z = _weighted(0.5 / alpha * lengthscale**-2, x.squares)
+    share = adjoint / (1 + z)
+    by_lengthscale = _over_pairs(share, x.squares) * lengthscale**-3
+    by_alpha = share.mul_(z).sum(1, keepdim=True) - z.log1p_().mul_(adjoint).sum(1, keepdim=True)
+    return by_lengthscale, by_alpha
+
+
+def _radius(x: Pairs, lengthscale: Tensor, factor: float) -> Tensor:
+    """sqrt(factor) r, kept away from 0 by a hair."""
+    return _scaled_square(x, lengthscale).mul_(factor).clamp_min_(SMALLEST_SQUARE).sqrt_()
+
+
+def _m12(x: Pairs, lengthscale: Tensor) -> Tensor:
+    """-r."""
+    return -_radius(x, lengthscale, 1)
+
+
+def _m12_reverse(x: Pairs, adjoint: Tensor, lengthscale: Tensor) -> tuple[Tensor, ...]:
+    """By r^2: -1 / 2r."""
+    return (_by_lengthscale(x, adjoint / _radius(x, lengthscale, 1).mul_(-2), lengthscale),)
+
+
+def _m32(x: Pairs, lengthscale: Tensor) -> Tensor:
+    """log(1 + u) - u, u = sqrt3 r."""
+    u = _radius(x, lengthscale, 3)
+    return u.log1p().sub_(u)
+
+
+def _m32_reverse(x: Pairs, adjoint: Tensor, lengthscale: Tensor) -> tuple[Tensor, ...]:
+    """By r^2: (-u / (1 + u)) (3 / 2u) = -1.5 / (1 + u)."""
+    u = _radius(x, lengthscale, 3)
+    return (_by_lengthscale(x, adjoint / u.add_(1).div_(-1.5), lengthscale),)
+
+
+def _m52(x: Pairs, lengthscale: Tensor) -> Tensor:
+    """log(1 + u + u^2 / 3) - u, u = sqrt5 r."""
+    u = _radius(x, lengthscale, 5)
+    return (u / 3).add_(1).mul_(u).log1p_().sub_(u)
+
+
+def _m52_reverse(x: Pairs, adjoint: Tensor, lengthscale: Tensor) -> tuple[Tensor, ...]:
+    """By r^2: (-(u / 3) (1 + u) / (1 + u + u^2 / 3)) (5 / 2u) = -(5 / 6) (1 + u) / (1 + u + u^2 / 3)."""
+    u = _radius(x, lengthscale, 5)
+    slope = (u + 1).div_((u / 3).add_(1).mul_(u).add_(1)).mul_(-5 / 6)
+    return (_by_lengthscale(x, slope.mul_(adjoint), lengthscale),)
+
+
+def _envelope(x: Pairs, bandwidth: Tensor) -> Tensor:
+    """-2 pi^2 sum b^2 d^2."""
+    return _weighted(-2 * math.pi**2 * bandwidth**2, x.squares)
+
+
+def _envelope_reverse(x: Pairs, adjoint: Tensor, bandwidth: Tensor) -> tuple[Tensor, ...]:
+    return (_over_pairs(adjoint, x.squares) * (-4 * math.pi**2 * bandwidth),)
+
+
+def _angles(x: Pairs, period: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    """t = 2 pi d / p, (B, M), column by column."""
+    for d in range(len(x.difference)):
+        one = slice(d, d + 1)
+        yield one, (2 * math.pi / period[:, one]) * x.difference[one]
+
+
+def _per(x: Pairs, period: Tensor, lengthscale: Tensor) -> Tensor:
+    """Sum q (cos t - 1), q = 1 / l^2."""
+    q = lengthscale**-2
+    total = -q.sum(1, keepdim=True)
+    for one, angle in _angles(x, period):
+        total = torch.addcmul(total, angle.cos_(), q[:, one])
+    return total
+
+
+def _per_reverse(x: Pairs, adjoint: Tensor, period: Tensor, lengthscale: Tensor) -> tuple[Tensor, ...]:
+    """By q: cos t - 1. By p: q sin t (2 pi d / p^2)."""
+    by_q, by_period = torch.empty_like(lengthscale), torch.empty_like(period)
+    for one, angle in _angles(x, period):
+        by_q[:, one] = angle.cos().mul_(adjoint).sum(1, keepdim=True)
+        by_period[:, one] = _over_pairs(angle.sin_().mul_(adjoint), x.difference[one])
+    by_q -= adjoint.sum(1, keepdim=True)
+    return by_period * (2 * math.pi * (lengthscale * period) ** -2), by_q * (-2 * lengthscale**-3)
+
+
+def _cper(x: Pairs, period: Tensor, lengthscale: Tensor) -> Tensor:
+    """(e - I0e(q)) / (1 - I0e(q)) = 1 + (e - 1) / h, e = exp(q (cos t - 1)), h = 1 - I0e(q), q = 1 / l^2."""
+    return 1 + _per(x, period, lengthscale).expm1_() / _one_less_i0e(lengthscale**-2)
+
+
+def _cper_reverse(x: Pairs, adjoint: Tensor, period: Tensor, lengthscale: Tensor) -> tuple[Tensor, ...]:
+    """By the exponent of e: e / h, and on as PER. By q through h: -(e - 1) h' / h^2, h' = I0e(q) - I1e(q)."""
+    q = lengthscale**-2
+    h = _one_less_i0e(q)
+    less = _per(x, period, lengthscale).expm1_()  # e - 1
+    through_h = (less * adjoint).sum(1, keepdim=True) * (torch.special.i1e(q) - torch.special.i0e(q)) / h**2
+    by_period, by_lengthscale = _per_reverse(x, less.add_(1).div_(h).mul_(adjoint), period, lengthscale)
+    return by_period, by_lengthscale + through_h * (-2 * lengthscale**-3)
+
+
+def _one_less_i0e(q: Tensor) -> Tensor:
+    """1 - exp(-q) I0(q), to full precision also for small q, where it is nearly q.
+
+    There it is (1 - exp(-q)) - exp(-q) (I0(q) - 1) with I0(q) - 1 = sum_k (q^2 / 4)^k / k!^2, k from 1.
+    """
+    small = q.clamp(max=1.0)
+    quarter, series = small**2 / 4, torch.zeros_like(q)
+    for k in range(10, 0, -1):
+        series = (series + 1) * quarter / k**2
+    return torch.where(q < 1, -torch.expm1(-small) - torch.exp(-small) * series, 1 - torch.special.i0e(q))
+
+
+def _lin(x: Pairs, offset: Tensor, weights: Tensor) -> Tensor:
+    """Sum w (x - c)(x' - c); each side takes sqrt(w), so that the matrix is symmetric to the last bit."""
+    root = weights.sqrt()
+    total: Tensor | None = None
+    for d in range(len(x.left)):
+        slope = root[:, d : d + 1]
+        start = -slope * offset[:, d : d + 1]
+        left, right = (torch.addcmul(start, slope, side[d]) for side in (x.left, x.right))
+        total = left.mul_(right) if total is None else total.addcmul_(left, right)
+    assert total is not None
+    return total
+
+
+def _lin_reverse(x: Pairs, adjoint: Tensor, offset: Tensor, weights: Tensor) -> tuple[Tensor, ...]:
+    """By c: -w (x + x' - 2c). By w: x x' - c (x + x') + c^2. All columns counted from the middle of the data."""
+    left, right, c = x.left - x.middle, x.right - x.middle, offset - x.middle.T
+    products, sums = _over_pairs(adjoint, left * right), _over_pairs(adjoint, left + right)
+    total = adjoint.sum(1, keepdim=True)
+    return weights * (2 * c * total - sums), products - c * sums + c**2 * total
+
+
+def _cos(x: Pairs, frequency: Tensor) -> Tensor:
+    """cos(2 pi f.d)."""
+    return _weighted(2 * math.pi * frequency, x.difference).cos_()
+
+
+def _cos_reverse(x: Pairs, adjoint: Tensor, frequency: Tensor) -> tuple[Tensor, ...]:
+    sine = _weighted(2 * math.pi * frequency, x.difference).sin_()
+    return (_over_pairs(sine.mul_(adjoint), x.difference) * (-2 * math.pi),)
+
+
+def _wn(x: Pairs) -> Tensor:
+    """[x = x'], the same for all candidates: (1, M)."""
+    return (x.left == x.right).all(0, keepdim=True).to(x.left.dtype)
+
+
+def _wn_reverse(x: Pairs, adjoint: Tensor) -> tuple[Tensor, ...]:
+    return ()
+
+
+LEAVES: dict[LeafKind, tuple[Callable[..., Tensor], Callable[..., tuple[Tensor, ...]]]] = {
+    LeafKind.SE: (_se, _se_reverse),
+    LeafKind.RQ: (_rq, _rq_reverse),
+    LeafKind.M12: (_m12, _m12_reverse),
+    LeafKind.M32: (_m32, _m32_reverse),
+    LeafKind.M52: (_m52, _m52_reverse),
+    LeafKind.ENVELOPE: (_envelope, _envelope_reverse),
+    LeafKind.PER: (_per, _per_reverse),
+    LeafKind.CPER: (_cper, _cper_reverse),
+    LeafKind.LIN: (_lin, _lin_reverse),
+    LeafKind.COS: (_cos, _cos_reverse),
+    LeafKind.WN: (_wn, _wn_reverse),
+}

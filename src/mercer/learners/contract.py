@@ -1,0 +1,65 @@
+"""What every learner returns, so that everything after it is written once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from mercer.fitting.optimise import Fit
+from mercer.inference.contract import Data, Engine
+from mercer.kernels.expression import Expression
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One kernel that was tried: a row of the table of candidates."""
+
+    expression: Expression
+    depth: int
+    step: str
+    parent: int | None  # number of the candidate it was grown from
+    log_evidence: float
+    parameters: int
+    score: float  # smaller is better
+    status: str
+    message: str
+    seconds: float
+    fit: Fit | None
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A structure with its fit (scaled units), and how it was found."""
+
+    fit: Fit
+    candidates: tuple[Candidate, ...]
+    finalists: tuple[Fit, ...]  # for averaging, best first
+    weights: tuple[float, ...]  # of the finalists, adding up to one
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SearchProgress:
+    """What a person who waits wants to know."""
+
+    depth: int
+    done: int
+    total: int
+    best: str
+    score: float
+    seconds: float
+    seconds_left: float | None
+
+
+Report = Callable[[SearchProgress], None]
+
+
+class Learner(Protocol):
+    """Finds a kernel for scaled data."""
+
+    def learn(self, data: Data, engine: Engine, columns: list[int], seed: int, report: Report | None) -> Learned:
+        """Return the structure found and its fit."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return the settings as plain data."""

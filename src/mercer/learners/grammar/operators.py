@@ -1,0 +1,103 @@
+"""The grammar: which kernels are one step away from a given one.
+
+    +   S -> S + B        for every base kernel B on every dimension
+    *   S -> S * B
+    r   B -> B'           a base kernel replaced by another
+
+CKS applies + and * to the whole kernel only; the full grammar to every subexpression S of it (METHODS 3). What a step
+leaves alone keeps its values, so that a child starts from its parent's optimum; the new part has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from mercer.errors import InputError, KernelError
+from mercer.kernels.algebra import canonical, canonical_structure, size, subexpressions, substitute
+from mercer.kernels.base import REGISTRY
+from mercer.kernels.expression import Base, Expression, Parameter, Product, Sum, build_base, product_of, sum_of
+
+Grammar = Literal["full", "cks"]
+OPERATORS = "+*r"
+
+
+@dataclass(frozen=True)
+class Child:
+    """A kernel one step away: the structure under which it is known, and how it came about."""
+
+    expression: Expression
+    key: Expression
+    step: str
+
+
+def base_kernels(symbols: Sequence[str], columns: Sequence[int]) -> tuple[Base, ...]:
+    """Return every base kernel on every column, without values."""
+    kernels: list[Base] = []
+    for symbol in symbols:
+        if symbol not in REGISTRY:
+            raise KernelError(f"there is no base kernel '{symbol}'; there are {', '.join(REGISTRY)}")
+        if REGISTRY[symbol].uses_inputs:
+            kernels += [build_base(symbol, column) for column in columns]
+        else:
+            kernels.append(build_base(symbol))
+    if not kernels:
+        raise InputError("the search needs at least one base kernel and one input column")
+    return tuple(kernels)
+
+
+def checked_operators(operators: str) -> str:
+    """Return the operators, each known and given once."""
+    unknown = set(operators) - set(OPERATORS)
+    if unknown or len(set(operators)) != len(operators) or not operators:
+        raise InputError(f"operators is a text of some of '{OPERATORS}' (add, multiply, replace), not {operators!r}")
+    return operators
+
+
+def children(parent: Expression, bases: Sequence[Base], operators: str, grammar: Grammar) -> Iterator[Child]:
+    """Yield the kernels one step away, each canonical structure once, in a fixed order."""
+    seen = {canonical_structure(parent)}
+    for expression, step in _steps(parent, bases, operators, grammar):
+        simpler = canonical(expression)  # merged SE factors and swallowed ones are parameters that cannot be told apart
+        if size(simpler) < size(expression):
+            expression = simpler
+        key = canonical_structure(expression)
+        if key not in seen:
+            seen.add(key)
+            yield Child(expression, key, step)
+
+
+def _steps(
+    parent: Expression, bases: Sequence[Base], operators: str, grammar: Grammar
+) -> Iterator[tuple[Expression, str]]:
+    for path, part in subexpressions(parent):
+        at_root = not path
+        for base in bases:
+            if "+" in operators and (at_root or grammar == "full") and not _inside(parent, path, Sum):
+                yield substitute(parent, path, sum_of([part, base])), f"+ {base.text()}"
+            if "*" in operators and (at_root or grammar == "full") and not _inside(parent, path, Product):
+                yield substitute(parent, path, product_of([part, base])), f"* {base.text()}"
+            if "r" in operators and isinstance(part, Base) and (part.symbol, part.dims) != (base.symbol, base.dims):
+                yield substitute(parent, path, _replacement(part, base)), f"{part.text(digits=1)} -> {base.text()}"
+
+
+def _inside(parent: Expression, path: tuple[int, ...], kind: type[Expression]) -> bool:
+    """Tell whether the node's own parent is of this kind: adding to a term is adding to the sum, which comes anyway."""
+    if not path:
+        return False
+    node = parent
+    for number in path[:-1]:
+        node = node.children[number]
+    return isinstance(node, kind)
+
+
+def _replacement(old: Base, new: Base) -> Base:
+    """The new base kernel keeps what it has in common with the old one: its variance, and a lengthscale of one kind."""
+    units = {spec.name: spec.unit for spec in old.spec.parameters}
+    result = new
+    for spec in new.spec.parameters:
+        alike = spec.name == "variance" or (units.get(spec.name) == spec.unit and old.dims == new.dims)
+        if alike and spec.name in units:
+            result = result.with_parameter(Parameter(spec.name, old.parameter(spec.name).values))
+    return result
