@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from mercer.estimators import GPRegressor
     from mercer.explain import Summary
-    from mercer.kernels.domains import Array
 
 # Until the search of issue B: a structure that suits most data of its kind.
 ONE_COLUMN = "SE + SE*PER + LIN"
@@ -76,9 +75,16 @@ def prepared_task(request: Request, table: pd.DataFrame, terminal: Terminal) -> 
     inputs, target = _with_target(split.inputs, split.target, terminal)
     encoding = Encoding.learn(inputs)
     matrix = encoding.apply(inputs)
+    varying = int((matrix != matrix[0]).any(axis=0).sum())
+    if varying == 0:
+        raise InputError(
+            f"No input column varies ({', '.join(map(repr, inputs.columns))}), so nothing can be learned from them. "
+            "Name other columns with --inputs."
+        )
     for note in (*split.notes, *encoding.notes, *describe_gaps(inputs, encoding), *_duplicates(inputs, target)):
         terminal.note(note)
-    return Task(inputs, target, request.kernel or _default_kernel(matrix, list(inputs.columns)))
+    periodic = varying == 1 and len(inputs) >= ROWS_FOR_A_PERIOD
+    return Task(inputs, target, request.kernel or (ONE_COLUMN if periodic else SEVERAL_COLUMNS))
 
 
 def _with_target(inputs: pd.DataFrame, target: pd.Series, terminal: Terminal) -> tuple[pd.DataFrame, pd.Series]:
@@ -107,16 +113,6 @@ def _duplicates(inputs: pd.DataFrame, target: pd.Series) -> list[str]:
     return [f"{what}; they are kept and count as repeated measurements"]
 
 
-def _default_kernel(matrix: Array, names: list[str]) -> str:
-    varying = int((matrix != matrix[0]).any(axis=0).sum())
-    if varying == 0:
-        raise InputError(
-            f"No input column varies ({', '.join(map(repr, names))}), so nothing can be learned from them. "
-            "Name other columns with --inputs."
-        )
-    return ONE_COLUMN if varying == 1 and len(matrix) >= ROWS_FOR_A_PERIOD else SEVERAL_COLUMNS
-
-
 def fitted_model(task: Task, seed: int, terminal: Terminal) -> GPRegressor:
     """Fit the model, with progress; Ctrl-C keeps the best fit so far."""
     from mercer.estimators import GPRegressor
@@ -132,9 +128,7 @@ def fitted_model(task: Task, seed: int, terminal: Terminal) -> GPRegressor:
     return model
 
 
-def write_results(
-    task: Task, model: GPRegressor, summary: Summary, folder: Path, terminal: Terminal
-) -> dict[str, str]:
+def write_results(task: Task, model: GPRegressor, summary: Summary, folder: Path, terminal: Terminal) -> dict[str, str]:
     """Write the model, its summary and the pictures; return their paths by kind."""
     from mercer.report.plots import components_figure, fit_figure, save_figure
 

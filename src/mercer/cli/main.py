@@ -64,7 +64,9 @@ def _version(wanted: bool) -> None:
 @app.callback(invoke_without_command=True)
 def main(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
 ) -> None:
     """Learns the kernel of a Gaussian process from data, and explains what it learned."""
     if context.invoked_subcommand is None:
@@ -72,9 +74,7 @@ def main(
 
 
 @app.command()
-def demo(
-    context: typer.Context, out: OutFolder = Path("mercer-demo"), seed: Seed = 0, as_json: AsJson = False
-) -> None:
+def demo(context: typer.Context, out: OutFolder = Path("mercer-demo"), seed: Seed = 0, as_json: AsJson = False) -> None:
     """Show what Mercer does, on 144 months of airline passengers."""
     from mercer.cli.learn import Request, learn_and_write
     from mercer.datasets import airline

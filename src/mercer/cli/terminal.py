@@ -1,4 +1,4 @@
-"""Where a command speaks: results on standard output (text, or one JSON document), everything else on standard error."""
+"""Where a command speaks: its result on standard output (text or one JSON document), the rest on standard error."""
 
 from __future__ import annotations
 

@@ -6,12 +6,13 @@ import io
 import json
 import math
 import zipfile
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.errors import InputError, MercerError, ModelFileError
+from mercer.errors import InputError, MercerError, ModelFileError, TooLargeError
 from mercer.inference.choose import choose
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
@@ -47,25 +48,35 @@ def save(model: GPRegressor, path: str | Path) -> None:
         "target": getattr(model, "target_name_", None),
         "notes": list(getattr(model, "notes_", ())),
     }
-    target_path = Path(path)
+    buffer = io.BytesIO()
+    target_path = Path(path).resolve()
+    unfinished = target_path.with_name(target_path.name + ".part")
     try:
-        with zipfile.ZipFile(target_path, "w", zipfile.ZIP_DEFLATED) as archive:
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("model.json", json.dumps(document, indent=1))
             for name, array in (("X.npy", matrix), ("y.npy", target)):
-                buffer = io.BytesIO()
-                np.save(buffer, array, allow_pickle=False)
-                archive.writestr(name, buffer.getvalue())
+                archive.writestr(name, _array_bytes(array))
+        unfinished.write_bytes(buffer.getvalue())
+        unfinished.replace(target_path)  # an older file stays whole until the new one is
     except OSError as error:
+        unfinished.unlink(missing_ok=True)
         raise InputError(
             f"cannot write the model to '{target_path}': {error.strerror or error}; choose a folder that can be written"
         ) from None
 
 
+def _array_bytes(array: Array) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
 def _options(model: GPRegressor) -> dict[str, Any]:
-    options = {n: v for n, v in model.get_params(deep=False).items() if n not in ("kernel", "random_state")}
+    options = model.get_params(deep=False)
     options["kernel"] = str(model.kernel)
-    options["random_state"] = model.random_state if isinstance(model.random_state, int) else None
-    return options
+    if not isinstance(model.random_state, Integral):
+        options["random_state"] = None
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
 
 
 def load(path: str | Path) -> GPRegressor:
@@ -75,15 +86,19 @@ def load(path: str | Path) -> GPRegressor:
     if document.get("format") != FORMAT:
         raise ModelFileError(f"'{file}' is not a Mercer model file")
     version = document.get("version")
-    if not isinstance(version, int) or version > VERSION:
+    if type(version) is not int or version < 1:
+        raise ModelFileError(f"'{file}' is damaged: its version is {version!r:.20}; save the model again")
+    if version > VERSION:
         raise ModelFileError(
             f"'{file}' was written by a newer Mercer (version {version}, this one reads up to {VERSION}): update it"
         )
     try:
         return _rebuilt(document, matrix, target)
+    except TooLargeError as error:
+        raise ModelFileError(f"'{file}' cannot be used on this machine: {error}") from None
     except MercerError as error:
         raise ModelFileError(f"'{file}' is damaged: {error}") from None
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError) as error:
         raise ModelFileError(f"'{file}' is damaged: {type(error).__name__}: {error}") from None
 
 
@@ -116,10 +131,10 @@ def _rebuilt(document: dict[str, Any], matrix: Array, target: Array) -> GPRegres
     known = set(GPRegressor().get_params())
     model = GPRegressor(**{name: value for name, value in options.items() if name in known})
     parse(str(model.kernel))  # the text must be a kernel, as `get_params` promises
+    model._train = _arrays(matrix, target)
     _restore_columns(model, document)
     model._units = _units(document["units"], matrix.shape[1])
     model._level = _finite(document["level"])
-    model._train = _arrays(matrix, target)
     for name in SCORES:
         setattr(model, name, float(document["scores"][name]))
     model.n_parameters_ = int(document["parameters"])
@@ -143,13 +158,18 @@ def _restore_columns(model: GPRegressor, document: dict[str, Any]) -> None:
         from mercer.tables import Encoding
 
         model.encoding_ = Encoding.from_json(document["encoding"])
+    columns = model.n_features_in_ if model.encoding_ is None else len(model.encoding_.names)
+    features = model.n_features_in_ if document["features"] is None else len(model.feature_names_in_)
+    if columns != model._train[0].shape[1] or features != model.n_features_in_:
+        raise InputError("its columns do not fit its data")
 
 
 def _units(entry: dict[str, Any], columns: int) -> Units:
     shift, scale = (tuple(_finite(v) for v in entry[name]) for name in ("shift", "scale"))
-    if len(shift) != columns or len(scale) != columns or min(scale, default=1.0) <= 0:
+    y_scale = _finite(entry["y_scale"])
+    if len(shift) != columns or len(scale) != columns or min(*scale, y_scale) <= 0:
         raise InputError("its units do not fit its data")
-    return Units(shift, scale, _finite(entry["y_scale"]))
+    return Units(shift, scale, y_scale)
 
 
 def _arrays(matrix: Array, target: Array) -> tuple[Array, Array]:

@@ -134,7 +134,14 @@ class GPRegressor(RegressorMixin, BaseEstimator):
                 raise InputError(f"noise must be None (fit it) or a variance not below zero, not {self.noise!r}")
             noise = float(self.noise) / self._units.y_scale**2
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return FitOptions(self.restarts, self.max_iterations, self.priors == "weak", noise, self.n_jobs, seed)
+        return FitOptions(
+            restarts=self.restarts,
+            max_iterations=self.max_iterations,
+            priors=self.priors == "weak",
+            noise=noise,
+            n_jobs=self.n_jobs,
+            seed=seed,
+        )
 
     def _fit_scaled(self, expression: Expression, data: Data, progress: Any) -> Fit:
         options = self._options()

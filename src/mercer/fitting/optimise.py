@@ -37,6 +37,7 @@ class FitOptions:
     max_iterations: int = 200
     priors: bool = False
     noise: float | None = None  # a fixed noise variance (scaled units), or None to fit it
+    tolerance: float = 1e-10  # a run ends when a step gains less than this share of the objective
     n_jobs: int | None = None
     seed: int = 0
 
@@ -123,6 +124,7 @@ class Problem:
     objective: Objective
     bounds: Array
     starts: Starts
+    tolerance: float
 
 
 def prepare(
@@ -138,7 +140,7 @@ def prepare(
     elif prior is not None:
         prior = GaussianPrior(prior.centre[:-1], prior.spread[:-1])
     objective = Objective(engine, program, shape, data, starts.typical(), options.noise, prior)
-    return Problem(expression, objective, bounds, starts)
+    return Problem(expression, objective, bounds, starts, options.tolerance)
 
 
 def concluded(problem: Problem, runs: Sequence[Run], first: Array, screened: int, interrupted: bool = False) -> Fit:
@@ -210,7 +212,7 @@ def optimise(problem: Problem, point: Array, max_iterations: int) -> Run:
         return Run(point, value, "nothing to fit", True, 1)
     result = minimize(
         objective, point, jac=True, method="L-BFGS-B", bounds=bounds,
-        options={"maxiter": max_iterations, "maxcor": 20, "ftol": 1e-10, "gtol": 1e-4},
+        options={"maxiter": max_iterations, "maxcor": 20, "ftol": problem.tolerance, "gtol": 1e-4},
     )  # fmt: skip
     # scipy reports an abnormal line search where no progress is possible at machine precision: good enough if it moved
     converged = bool(result.success) or "ABNORMAL" in str(result.message)

@@ -16,8 +16,8 @@ from mercer.kernels.parameters import Layout, Slot
 
 NOISE = (1e-8, 10.0)
 VARIANCE = (1e-8, 1e4)
-PURE_LENGTH = (0.02, 100.0)
-ALPHA = (1e-2, 1e3)
+PURE_LENGTH = (0.1, 20.0)
+ALPHA = (0.03, 300.0)
 LOG_RATIO = 12.0
 
 

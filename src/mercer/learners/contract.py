@@ -44,9 +44,10 @@ class SearchProgress:
     """What a person who waits wants to know."""
 
     depth: int
+    lap: int
     done: int
     total: int
-    best: str
+    best: Expression | None  # in scaled units
     score: float
     seconds: float
     seconds_left: float | None

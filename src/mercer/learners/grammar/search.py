@@ -1,246 +1,226 @@
 """The search: grow the best kernel step by step until the score no longer improves (METHODS 3).
 
-At each depth the children of the best kernel so far are raced: a few steps for all of them, to the end for those that
-could still win. A candidate that fails numerically is a row with a reason, never the end of the search.
+At each depth the children of the best kernel so far are raced (`race.py`). A candidate that fails numerically is a row
+with a reason, never the end of the search; Ctrl-C and the end of the time budget return the best so far.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from mercer.errors import InputError
-from mercer.fitting.optimise import Fit, FitOptions
+from mercer.evaluate.program import compile_program
+from mercer.fitting.optimise import FAILED_VALUE, Fit, FitOptions
 from mercer.fitting.periodogram import periods
 from mercer.inference.contract import Data, Engine
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Base, Expression
-from mercer.learners.contract import Candidate, Learned, Report, SearchProgress
-from mercer.learners.grammar.operators import Child, Grammar, base_kernels, checked_operators, children
-from mercer.learners.grammar.worker import Begun, Task, begin, finish, seed_for
+from mercer.kernels.expression import Expression
+from mercer.kernels.parameters import layout
+from mercer.learners.contract import Candidate, Report, SearchProgress
+from mercer.learners.grammar.journal import Journal
+from mercer.learners.grammar.operators import Child, Grammar, base_kernels, children
+from mercer.learners.grammar.race import laps, runners
+from mercer.learners.grammar.scores import Score, score_of
+from mercer.learners.grammar.worker import State, Task, advance, seed_for
 
-Score = Literal["bic", "aic", "loo"]
-
-RACE_ITERATIONS = 12
-MARGIN = 12.0  # how far behind in score (after the short run) a candidate may lie and still be finished
-AT_LEAST = 6  # candidates finished at every depth, whatever their distance
 PEAKS = 4
-IMPROVEMENT = 0.1  # a deeper kernel must beat the best by this much
+IMPROVEMENT = 1.0  # by how much a deeper kernel must beat the best, in BIC: less is not worth the words
 
 
 @dataclass(frozen=True)
-class GrammarSearch:
-    """Compositional kernel search."""
+class Plan:
+    """What to search with: the settings of `GrammarSearch` that the loop needs."""
 
-    bases: Sequence[str] = ("SE", "PER", "LIN", "RQ")
-    operators: str = "+*r"
-    grammar: Grammar = "full"
-    score: Score = "bic"
-    max_depth: int | None = None
-    time_budget: float | None = None
-    restarts: int = 3
-    n_jobs: int | None = None
-    race: bool = True
-    checkpoint: str | None = None
-    average: bool = True
-    max_iterations: int = 200
-
-    def learn(self, data: Data, engine: Engine, columns: list[int], seed: int, report: Report | None) -> Learned:
-        """Search on scaled data."""
-        return _Search(self, data, engine, columns, seed, report).run()
-
-    def describe(self) -> dict[str, Any]:
-        """Return the settings as plain data."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+    bases: Sequence[str]
+    operators: str
+    grammar: Grammar
+    score: Score
+    max_depth: int | None
+    time_budget: float | None
+    restarts: int
+    race: bool
+    n_jobs: int
+    max_iterations: int
+    seed: int
 
 
-def score_of(kind: Score, fit: Fit, rows: int) -> float:
-    """Return the score, smaller is better: BIC = -2 log p + p log N, AIC = -2 log p + 2 p, or -2 LOO."""
-    if kind == "bic":
-        return -2.0 * fit.log_evidence + fit.parameters * math.log(rows)
-    if kind == "aic":
-        return -2.0 * fit.log_evidence + 2.0 * fit.parameters
-    if kind == "loo":
-        return -2.0 * fit.leave_one_out
-    raise InputError(f"score is 'bic', 'aic' or 'loo', not {kind!r}")
+class OutOfTimeError(Exception):
+    """The time budget is spent; internal to the search."""
 
 
 @dataclass
-class _Search:
-    settings: GrammarSearch
+class Search:
+    """One run of the search; `run` fills `candidates` and leaves the number of the best in `best`."""
+
+    plan: Plan
     data: Data
     engine: Engine
     columns: list[int]
-    seed: int
+    journal: Journal
     report: Report | None
     candidates: list[Candidate] = field(default_factory=list)
     tried: set[Expression] = field(default_factory=set)
     best: int | None = None
-    started: float = field(default_factory=time.perf_counter)
     notes: list[str] = field(default_factory=list)
+    started: float = field(default_factory=time.perf_counter)
 
-    def run(self) -> Learned:
-        operators = checked_operators(self.settings.operators)
-        bases = base_kernels(self.settings.bases, self.columns)
+    def run(self) -> None:
+        """Search until nothing improves, or until told to stop."""
+        bases = base_kernels(self.plan.bases, self.columns)
         try:
-            self.level(0, [Child(base, base, base.text()) for base in bases], None)
-            depth = 0
-            while self.goes_on(depth):
-                depth += 1
+            self._level(0, [Child(base, base, base.text()) for base in bases])
+            for depth in range(1, 1 + (self.plan.max_depth if self.plan.max_depth is not None else 1000)):
                 before = self.best
-                assert before is not None
-                parent = self.candidates[before]
-                assert parent.fit is not None
-                new = [
-                    child
-                    for child in children(parent.fit.expression, bases, operators, self.settings.grammar)
-                    if child.key not in self.tried
-                ]
-                self.level(depth, new, before)
+                if before is None:
+                    break
+                grown = children(self._best_fit().expression, bases, self.plan.operators, self.plan.grammar)
+                self._level(depth, [child for child in grown if child.key not in self.tried])
                 if self.best == before:
                     break
         except KeyboardInterrupt:
             self.notes.append("the search was stopped on request; this is the best kernel found until then")
-        return self.learned()
+        except OutOfTimeError:
+            self.notes.append(f"the time budget of {self.plan.time_budget:g} s was spent before the search had ended")
 
-    def goes_on(self, depth: int) -> bool:
-        if self.best is None or (self.settings.max_depth is not None and depth >= self.settings.max_depth):
-            return False
-        return not self.out_of_time()
-
-    def out_of_time(self) -> bool:
-        budget = self.settings.time_budget
-        return budget is not None and time.perf_counter() - self.started > budget
+    def _best_fit(self) -> Fit:
+        assert self.best is not None
+        fit = self.candidates[self.best].fit
+        assert fit is not None
+        return fit
 
     # ------------------------------------------------------------------------------------------------ one depth
 
-    def level(self, depth: int, new: list[Child], parent: int | None) -> None:
-        """Fit the candidates of one depth and take the best."""
-        parent_fit = self.candidates[parent].fit if parent is not None else None
-        peaks = self.peaks(parent_fit)
-        tasks = [self.task(child, parent_fit, peaks) for child in new]
+    def _level(self, depth: int, new: list[Child]) -> None:
+        """Race the candidates of one depth; those that ran to the end compete for the best."""
+        parent = self.best
+        tasks = [self._task(child, parent is not None) for child in new]
         self.tried.update(child.key for child in new)
-        iterations = RACE_ITERATIONS if self.settings.race else self.settings.max_iterations
-        begun = self.parallel(begin, [(task, self.data, self.engine, iterations) for task in tasks], depth)
-        chosen = self.promising(tasks, begun, parent)
-        finished = self.parallel(
-            finish, [(tasks[i], begun[i], self.data, self.engine, 2) for i in chosen], depth
-        )
-        results = dict(zip(chosen, finished, strict=True))
-        for i, child in enumerate(new):
-            if i in results:
-                self.add(child, depth, parent, *results[i])
-            else:
-                self.add_raced_out(child, depth, parent, tasks[i], begun[i])
+        states: list[State | None] = [None] * len(new)
+        course = laps(self.plan.race and parent is not None, self.plan.max_iterations)
+        try:
+            for number, lap in enumerate(course):
+                running = runners([self._provisional(t, s) for t, s in zip(tasks, states, strict=True)], lap)
+                last = number == len(course) - 1
+                work = {
+                    i: (tasks[i], states[i], self.data, self.engine, lap.iterations, lap.starts, last) for i in running
+                }
+                for i, state in self._advanced(depth, number, work):
+                    states[i] = state
+        finally:  # whatever was finished counts, also when the search is interrupted here
+            for child, task, state in zip(new, tasks, states, strict=True):
+                if state is not None:
+                    self._add(child, task, state, depth, parent)
 
-    def task(self, child: Child, parent: Fit | None, peaks: dict[int, Array]) -> Task:
+    def _task(self, child: Child, grown: bool) -> Task:
         key = child.key.text()
         options = FitOptions(
-            restarts=self.settings.restarts + (parent is None),
-            max_iterations=self.settings.max_iterations,
-            seed=seed_for(self.seed, key),
+            restarts=self.plan.restarts if grown else self.plan.restarts + 1,
+            max_iterations=self.plan.max_iterations,
+            tolerance=1e-7,
+            seed=seed_for(self.plan.seed, key),
         )
-        return Task(child.expression, key, None if parent is None else parent.noise, peaks, options)
+        return Task(child.expression, key, self._best_fit().noise if grown else None, self._peaks(), options)
 
-    def peaks(self, parent: Fit | None) -> dict[int, Array]:
-        """Periods worth trying: peaks of what the parent leaves unexplained (one row left out at a time), then of y."""
+    def _peaks(self) -> dict[int, Array]:
+        """Periods worth trying: peaks of what the best kernel leaves unexplained, then of the target itself."""
+        known = getattr(self, "_peaks_of_best", None)
+        if known is not None and known[0] == self.best:
+            found: dict[int, Array] = known[1]
+            return found
         found = {}
+        left = None
+        if self.best is not None:
+            fit = self._best_fit()
+            posterior = self.engine.posterior(compile_program(fit.expression), fit.values, fit.noise, self.data)
+            left = self.data.y - posterior.leave_one_out().mean
         for column in self.columns:
             own = periods(self.data.X[:, column], self.data.y, PEAKS)
-            if parent is not None:
-                left = self.residuals(parent)
+            if left is not None:
                 own = np.concatenate([periods(self.data.X[:, column], left, PEAKS), own[:2]])
             if len(own):
                 found[column] = own
+        self._peaks_of_best = (self.best, found)
         return found
 
-    def residuals(self, fit: Fit) -> Array:
-        from mercer.evaluate.program import compile_program
-
-        posterior = self.engine.posterior(compile_program(fit.expression), fit.values, fit.noise, self.data)
-        return self.data.y - posterior.leave_one_out().mean
-
-    def promising(self, tasks: list[Task], begun: list[Begun], parent: int | None) -> list[int]:
-        """Choose the candidates to finish: those near the best after the short run, and always a few."""
-        provisional = [self.provisional(task, b) for task, b in zip(tasks, begun, strict=True)]
-        order = np.argsort(provisional, kind="stable")
-        if not self.settings.race or parent is None:
-            return [int(i) for i in range(len(tasks))]
-        limit = provisional[order[0]] + MARGIN if len(order) else math.inf
-        return sorted(int(i) for rank, i in enumerate(order) if rank < AT_LEAST or provisional[i] <= limit)
-
-    def provisional(self, task: Task, begun: Begun) -> float:
-        from mercer.kernels.parameters import layout
-
+    def _provisional(self, task: Task, state: State | None) -> float:
+        """The score that a candidate would have if it ended here (BIC and AIC; LOO races by AIC)."""
+        if state is None:
+            return 0.0
         count = layout(task.expression).n_free + 1
-        return 2.0 * begun.value + (count * math.log(self.data.count) if self.settings.score == "bic" else 2.0 * count)
+        price = math.log(self.data.count) if self.plan.score == "bic" else 2.0
+        return -2.0 * state.log_evidence + count * price
+
+    def _advanced(self, depth: int, lap: int, work: dict[int, tuple[Any, ...]]) -> Iterator[tuple[int, State]]:
+        """Yield every candidate's state after the lap: from the journal where it was done before."""
+        keys = {i: (depth, lap, arguments[0].key) for i, arguments in work.items()}
+        done = {i: state for i, key in keys.items() if (state := self.journal.get(key)) is not None}
+        yield from done.items()
+        count = len(done)
+        for i, state in _in_parallel({i: a for i, a in work.items() if i not in done}, self.plan.n_jobs):
+            self.journal.put(keys[i], state)
+            count += 1
+            self._tell(depth, lap, count, len(work))
+            yield i, state
+            budget = self.plan.time_budget
+            if budget is not None and time.perf_counter() - self.started > budget:
+                raise OutOfTimeError
 
     # ---------------------------------------------------------------------------------------------- bookkeeping
 
-    def add(self, child: Child, depth: int, parent: int | None, fit: Fit, seconds: float) -> None:
-        score = score_of(self.settings.score, fit, self.data.count) if fit.status != "failed" else math.inf
+    def _add(self, child: Child, task: Task, state: State, depth: int, parent: int | None) -> None:
+        fit = state.fit
+        if fit is None:
+            score, parameters = self._provisional(task, state), layout(task.expression).n_free + 1
+            status, message = "raced out", "left behind in the race: it could not have won"
+            if state.runs[0].value >= FAILED_VALUE:
+                status, message, score = "failed", "the covariance matrix could not be factorised", math.inf
+        else:
+            score = score_of(self.plan.score, fit, self.data.count) if fit.status != "failed" else math.inf
+            parameters, status, message = fit.parameters, fit.status, fit.message
         self.candidates.append(
             Candidate(
-                fit.expression, depth, child.step, parent, fit.log_evidence, fit.parameters, score,
-                fit.status, fit.message, seconds, fit,
+                fit.expression if fit is not None else child.expression, depth, child.step, parent,
+                state.log_evidence, parameters, score, status, message, state.seconds, fit,
             )
         )  # fmt: skip
-        best = self.candidates[self.best].score if self.best is not None else math.inf
-        if score < best - (IMPROVEMENT if depth else 0.0) and math.isfinite(score):
+        leading = self.candidates[self.best].score if self.best is not None else math.inf
+        needed = IMPROVEMENT if self.best is not None and self.candidates[self.best].depth < depth else 0.0
+        if fit is not None and score < leading - needed:
             self.best = len(self.candidates) - 1
 
-    def add_raced_out(self, child: Child, depth: int, parent: int | None, task: Task, begun: Begun) -> None:
-        score = self.provisional(task, begun)
-        message = f"not finished: score {score:.1f} after {RACE_ITERATIONS} iterations was too far behind"
-        self.candidates.append(
-            Candidate(
-                child.expression, depth, child.step, parent, -begun.value, 0, score, "raced out", message,
-                begun.seconds, None,
-            )
-        )  # fmt: skip
-
-    def parallel(self, function: Any, arguments: list[tuple[Any, ...]], depth: int) -> list[Any]:
-        jobs = self.settings.n_jobs or 1
-        results: list[Any] = []
-        for result in _results(function, arguments, jobs):
-            results.append(result)
-            self.tell(depth, len(results), len(arguments))
-        return results
-
-    def tell(self, depth: int, done: int, total: int) -> None:
+    def _tell(self, depth: int, lap: int, done: int, total: int) -> None:
         if self.report is None:
             return
         best = self.candidates[self.best] if self.best is not None else None
         elapsed = time.perf_counter() - self.started
-        left = None if self.settings.time_budget is None else max(0.0, self.settings.time_budget - elapsed)
-        text = best.expression.text(digits=3) if best is not None else ""
-        score = best.score if best is not None else math.inf
-        self.report(SearchProgress(depth, done, total, text, score, elapsed, left))
-
-    def learned(self) -> Learned:
-        assert self.best is not None
-        winner = self.candidates[self.best].fit
-        assert winner is not None
-        ranked = sorted((c for c in self.candidates if c.fit is not None and math.isfinite(c.score)), key=lambda c: c.score)
-        finalists = tuple(c.fit for c in ranked[:10] if c.fit is not None)
-        scores = np.array([c.score for c in ranked[:10]])
-        weights = np.exp(-0.5 * (scores - scores.min()))
-        return Learned(
-            winner, tuple(self.candidates), finalists, tuple(weights / weights.sum()), tuple(self.notes)
-        )
+        left = None if self.plan.time_budget is None else max(0.0, self.plan.time_budget - elapsed)
+        self.report(
+            SearchProgress(
+                depth, lap, done, total, best.expression if best is not None else None,
+                best.score if best is not None else math.inf, elapsed, left,
+            )
+        )  # fmt: skip
 
 
-def _results(function: Any, arguments: list[tuple[Any, ...]], jobs: int) -> Iterable[Any]:
-    if jobs == 1 or len(arguments) < 2:
-        return (function(*a) for a in arguments)
+def _in_parallel(work: dict[int, tuple[Any, ...]], jobs: int) -> Iterator[tuple[int, State]]:
+    """Yield results as they are ready, from this process or through joblib (whose back ends reach other machines)."""
+    if jobs == 1 or len(work) < 2:
+        for i, arguments in work.items():
+            yield i, advance(*arguments)
+        return
     from joblib import Parallel, delayed
+    from joblib.parallel import get_active_backend
 
-    return Parallel(n_jobs=jobs, return_as="generator")(delayed(function)(*a) for a in arguments)
+    backend, _ = get_active_backend()
+    streams = backend.supports_return_generator
+    pool = Parallel(n_jobs=jobs, return_as="generator_unordered" if streams else "list")
+    yield from pool(delayed(_numbered)(i, arguments) for i, arguments in work.items())
 
 
-__all__ = ["Base", "GrammarSearch", "score_of"]
+def _numbered(number: int, arguments: tuple[Any, ...]) -> tuple[int, State]:
+    return number, advance(*arguments)

@@ -1,4 +1,4 @@
-"""Fit one candidate, in two stages so that candidates can be raced: a short run from several starts, then to the end.
+"""Fit one candidate, in stages so that candidates can be raced: a few steps from several starts, then more for the best.
 
 A stage depends on nothing but its arguments, runs on one BLAS thread and gives the same numbers in any process.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from threadpoolctl import threadpool_limits
 
-from mercer.fitting.optimise import Fit, FitOptions, Run, concluded, optimise, prepare, starting_points
+from mercer.fitting.optimise import Fit, FitOptions, Problem, Run, concluded, optimise, prepare, starting_points
 from mercer.inference.contract import Data, Engine
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
@@ -24,22 +24,23 @@ class Task:
     expression: Expression
     key: str
     noise: float | None
-    peaks: dict[int, Array] | None
+    peaks: dict[int, Array]
     options: FitOptions
 
 
 @dataclass(frozen=True, eq=False)
-class Begun:
-    """Where the short runs of a candidate ended, best first."""
+class State:
+    """Where the starts of a candidate are, best first; `fit` once they are at their end."""
 
     runs: tuple[Run, ...]
     screened: int
     seconds: float
+    fit: Fit | None = None
 
     @property
-    def value(self) -> float:
-        """Best objective so far (minus log evidence)."""
-        return self.runs[0].value
+    def log_evidence(self) -> float:
+        """The best so far."""
+        return -self.runs[0].value
 
 
 def seed_for(seed: int, key: str) -> int:
@@ -47,27 +48,27 @@ def seed_for(seed: int, key: str) -> int:
     return (seed * 1_000_003 + zlib.crc32(key.encode())) % 2**31
 
 
-def begin(task: Task, data: Data, engine: Engine, iterations: int) -> Begun:
-    """Run every start of a candidate for a few iterations."""
+def advance(
+    task: Task, state: State | None, data: Data, engine: Engine, iterations: int, keep: int, last: bool
+) -> State:
+    """Begin a candidate (state None) or carry its `keep` best starts on, by some iterations; conclude it if `last`."""
     started = time.perf_counter()
     with threadpool_limits(1):
         problem = prepare(task.expression, data, engine, task.options, task.peaks)
-        points, screened = starting_points(problem, task.options, task.noise)
-        runs = sorted((optimise(problem, point, iterations) for point in points), key=lambda run: run.value)
-    return Begun(tuple(runs), screened, time.perf_counter() - started)
+        if state is None:
+            points, screened = starting_points(problem, task.options, task.noise)
+            runs = [optimise(problem, point, iterations) for point in points]
+        else:
+            screened = state.screened
+            runs = [_continued(problem, run, iterations) for run in state.runs[:keep]]
+        runs.sort(key=lambda run: run.value)
+        fit = concluded(problem, runs, runs[0].point, screened) if last else None
+    earlier = state.seconds if state is not None else 0.0
+    return State(tuple(runs), screened, earlier + time.perf_counter() - started, fit)
 
 
-def finish(task: Task, begun: Begun, data: Data, engine: Engine, keep: int) -> tuple[Fit, float]:
-    """Run the best starts of a candidate to the end; return the fit and the seconds of both stages."""
-    started = time.perf_counter()
-    with threadpool_limits(1):
-        problem = prepare(task.expression, data, engine, task.options, task.peaks)
-        runs = []
-        for earlier in begun.runs[:keep]:
-            if earlier.converged:
-                runs.append(earlier)
-                continue
-            later = optimise(problem, earlier.point, task.options.max_iterations)
-            runs.append(replace(later, evaluations=later.evaluations + earlier.evaluations))
-        fit = concluded(problem, runs, begun.runs[0].point, begun.screened)
-    return fit, begun.seconds + time.perf_counter() - started
+def _continued(problem: Problem, run: Run, iterations: int) -> Run:
+    if run.converged:
+        return run
+    later = optimise(problem, run.point, iterations)
+    return replace(later, evaluations=later.evaluations + run.evaluations)

@@ -1,0 +1,111 @@
+"""`GrammarSearch`: the settings of a compositional kernel search, and what it returns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import InputError, NumericalError
+from mercer.inference.contract import Data, Engine
+from mercer.learners.contract import Candidate, Learned, Report
+from mercer.learners.grammar.journal import Journal, fingerprint
+from mercer.learners.grammar.operators import Grammar, checked_operators
+from mercer.learners.grammar.scores import SCORES, Score
+from mercer.learners.grammar.search import Plan, Search
+
+FINALISTS = 10
+
+
+@dataclass(frozen=True)
+class GrammarSearch:
+    """Compositional kernel search (Automatic Statistician, CKS).
+
+    Parameters
+    ----------
+    bases : symbols of the base kernels to build from.
+    operators : "+" adds, "*" multiplies, "r" replaces a base kernel.
+    grammar : "full" applies them to every subexpression, "cks" to the whole kernel only (replacement everywhere).
+    score : "bic" (default), "aic" or "loo".
+    max_depth : how many steps from a base kernel; None: until the score no longer improves.
+    time_budget : seconds after which the best so far is returned.
+    restarts : starting points for each candidate.
+    race : leave candidates that cannot win behind (much faster).
+    n_jobs : candidates fitted at the same time, through joblib. The result does not depend on it.
+    checkpoint : a folder; the same call with the same folder goes on where an earlier one was cut off.
+    average : predict with the finalists weighted by exp(-BIC / 2), not with the winner alone.
+    """
+
+    bases: Sequence[str] = ("SE", "PER", "LIN", "RQ")
+    operators: str = "+*r"
+    grammar: Grammar = "full"
+    score: Score = "bic"
+    max_depth: int | None = None
+    time_budget: float | None = None
+    restarts: int = 3
+    race: bool = True
+    n_jobs: int | None = None
+    checkpoint: str | Path | None = None
+    average: bool = True
+    max_iterations: int = 200
+
+    def learn(self, data: Data, engine: Engine, columns: list[int], seed: int, report: Report | None) -> Learned:
+        """Search on scaled data."""
+        plan = self._plan(seed)
+        settings = {name: value for name, value in vars(plan).items() if name not in ("n_jobs", "time_budget")}
+        journal = Journal(self.checkpoint, fingerprint(data, settings, seed))
+        search = Search(plan, data, engine, columns, journal, report)
+        search.run()
+        if search.best is None:
+            reasons = "; ".join(sorted({c.message for c in search.candidates})) or "nothing was finished in time"
+            raise NumericalError(f"the search found no kernel: {reasons}")
+        return _learned(search)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the settings as plain data."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    def _plan(self, seed: int) -> Plan:
+        if self.score not in SCORES:
+            raise InputError(f"score must be one of {', '.join(SCORES)}, not {self.score!r}")
+        if self.grammar not in ("full", "cks"):
+            raise InputError(f"grammar must be 'full' or 'cks', not {self.grammar!r}")
+        if self.time_budget is not None and not self.time_budget > 0:
+            raise InputError(f"time_budget must be a number of seconds greater than zero, not {self.time_budget!r}")
+        if self.restarts < 1:
+            raise InputError(f"restarts must be at least 1, not {self.restarts!r}")
+        return Plan(
+            bases=tuple(self.bases),
+            operators=checked_operators(self.operators),
+            grammar=self.grammar,
+            score=self.score,
+            max_depth=self.max_depth,
+            time_budget=self.time_budget,
+            restarts=self.restarts,
+            race=self.race,
+            n_jobs=1 if self.n_jobs is None else self.n_jobs,
+            max_iterations=self.max_iterations,
+            seed=seed,
+        )
+
+
+def _learned(search: Search) -> Learned:
+    """Rank the candidates and weigh the finalists by exp(-score / 2)."""
+    assert search.best is not None
+    winner = search.candidates[search.best]
+    others = [c for c in search.candidates if c.fit is not None and math.isfinite(c.score) and c is not winner]
+    ranked: list[Candidate] = [winner, *sorted(others, key=lambda c: c.score)][:FINALISTS]
+    scores = np.array([c.score for c in ranked])
+    weights = np.exp(-0.5 * (scores - scores.min()))
+    assert winner.fit is not None
+    return Learned(
+        fit=winner.fit,
+        candidates=tuple(search.candidates),
+        finalists=tuple(c.fit for c in ranked if c.fit is not None),
+        weights=tuple(weights / weights.sum()),
+        notes=tuple(search.notes),
+    )

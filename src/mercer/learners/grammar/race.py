@@ -1,0 +1,40 @@
+"""Racing: most of the cost of a search lies in candidates that cannot win, so all of them run a few steps, the
+promising some more, and only those that could still win run to the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Lap:
+    """How far candidates run, how many of their starts, and who may run."""
+
+    iterations: int
+    starts: int
+    margin: float  # by how much a score may be behind the best of the lap before
+    at_least: int  # this many run in any case
+
+
+def laps(race: bool, max_iterations: int) -> tuple[Lap, ...]:
+    """Return the laps of a race; without racing everybody runs to the end at once."""
+    everybody = float("inf")
+    if not race:
+        return (Lap(max_iterations, 99, everybody, 0),)
+    return (
+        Lap(15, 99, everybody, 0),
+        Lap(40, 2, 25.0, 10),
+        Lap(max_iterations, 2, 8.0, 5),
+    )
+
+
+def runners(scores: Sequence[float], lap: Lap) -> list[int]:
+    """Return who runs the lap, given everybody's score so far (smaller is better)."""
+    order = np.argsort(scores, kind="stable")
+    if not len(order):
+        return []
+    limit = scores[order[0]] + lap.margin
+    return sorted(int(i) for rank, i in enumerate(order) if rank < lap.at_least or scores[i] <= limit)

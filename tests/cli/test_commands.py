@@ -1,0 +1,233 @@
+"""The commands as a user runs them: what they print, what they write, how they end."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+import mercer as library
+from mercer.cli.terminal import Terminal, core_is_compiled
+from tests.cli.conftest import Mercer, table, wave_text
+
+PNG = b"\x89PNG"
+
+
+def shell(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [str(Path(sys.executable).parent / "mercer"), *arguments]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=environment)
+
+
+# ------------------------------------------------------------------------------------------------ as a shell sees it
+
+
+def test_demo_from_the_shell(tmp_path: Path) -> None:
+    done = shell("demo", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "passengers explained by month, from 144 rows" in done.stdout
+    text = " ".join(done.stdout.split())
+    assert "periodic function of month with period 12.0 months" in text
+    assert "A linear function of month, rising by 2.6" in text
+    assert "The fit converged." in text
+    assert "done in" in text
+    assert sorted(p.name for p in (tmp_path / "mercer-demo").iterdir()) == [
+        "components.png", "fit.png", "model.mercer", "summary.json",
+    ]  # fmt: skip
+    assert (tmp_path / "mercer-demo" / "fit.png").read_bytes().startswith(PNG)
+
+
+def test_bad_input_from_the_shell(tmp_path: Path) -> None:
+    table(tmp_path / "data.csv", "x,y\n1,2\n2,oops\n3,4\n4,5\n5,6\n6,7\n")
+    done = shell("discover", "data.csv", "--target", "y", folder=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: Column 'y', data row 2: 'oops' is not a number")
+    assert "Traceback" not in done.stderr
+
+
+def test_help_does_not_wait_for_the_numerical_libraries() -> None:
+    heavy = "{'torch', 'numba', 'sklearn', 'scipy', 'pandas', 'matplotlib', 'numpy'}"
+    script = f"import sys, mercer.cli.main as m; m.execute(['--help']); sys.exit(bool({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    for command in ("demo", "discover", "predict", "explain"):
+        assert command in done.stdout
+
+
+# -------------------------------------------------------------------------------------------------- in this process
+
+
+def test_version_and_no_command(mercer: Mercer) -> None:
+    assert mercer("--version").out == f"mercer {library.__version__}\n"
+    bare = mercer()
+    assert bare.code == 0
+    assert "Usage: mercer" in bare.out
+
+
+@pytest.fixture(scope="module")
+def shops() -> pd.DataFrame:
+    rng = np.random.default_rng(3)
+    days = pd.date_range("2024-01-01", periods=40)
+    shop = np.array(["north", "south"])[rng.integers(0, 2, 40)]
+    price = rng.uniform(1, 3, 40)
+    sales = 10 - 3 * price + 2 * (shop == "south") + rng.normal(0, 0.1, 40)
+    return pd.DataFrame({"day": days.strftime("%Y-%m-%d"), "shop": shop, "price": price, "sales": sales})
+
+
+def test_discover_predict_explain(mercer: Mercer, tmp_path: Path, shops: pd.DataFrame) -> None:
+    shops.to_parquet(tmp_path / "shops.parquet")
+    found = mercer("discover", "shops.parquet", "--target", "sales", "--out", "out", "--json")
+    assert found.code == 0, found.out
+    summary = found.document["summary"]
+    assert summary["table_columns"] == ["day", "shop", "price"]
+    assert [entry["unit"] for entry in summary["inputs"]] == ["days", None, None, None]
+    assert any("one-hot encoded: shop=north, shop=south" in note for note in summary["notes"])
+    assert summary == json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert all(Path(path).exists() for path in found.document["files"].values())
+
+    told = mercer("explain", "out/model.mercer")
+    assert told.code == 0
+    assert "sales explained by day, shop and price, from 40 rows" in told.out
+    assert "one-hot encoded" in " ".join(told.out.split())
+    again = mercer("explain", "out/model.mercer", "--json").document["summary"]
+    assert again["kernel_exact"] == summary["kernel_exact"]
+    assert again["notes"] == summary["notes"]
+    assert [c["sentence"] for c in again["components"]] == [c["sentence"] for c in summary["components"]]
+    assert again["noise_std"] == pytest.approx(summary["noise_std"])
+
+    new = shops.drop(columns="sales").assign(comment="kept")[["comment", "price", "shop", "day"]]
+    new.to_csv(tmp_path / "new.csv", index=False)
+    said = mercer("predict", "out/model.mercer", "new.csv", "--out", "p.csv")
+    assert said.code == 0, said.err
+    assert "wrote   p.csv: 40 rows" in said.out
+    answers = mercer("predict", "out/model.mercer", "new.csv", "--out", "deep/p.parquet", "--json")
+    assert answers.document["rows"] == 40
+    written, parquet = pd.read_csv(tmp_path / "p.csv"), pd.read_parquet(tmp_path / "deep" / "p.parquet")
+    assert list(written.columns) == ["comment", "price", "shop", "day", "mean", "std", "lower_95", "upper_95"]
+    assert list(parquet.columns) == answers.document["columns"]
+    np.testing.assert_allclose(written["mean"], parquet["mean"], rtol=1e-12)
+    np.testing.assert_allclose(written["upper_95"] - written["lower_95"], 2 * 1.959964 * written["std"])
+    assert np.abs(written["mean"] - shops["sales"]).max() < 0.5
+
+
+def test_inputs_kernel_and_seed(mercer: Mercer, tmp_path: Path, shops: pd.DataFrame) -> None:
+    shops.rename(columns={"price": "price, net"}).to_csv(tmp_path / "shops.csv", index=False)
+    options = ["--target", "sales", "--inputs", 'shop,"price, net"', "--kernel", 'LIN("price, net") + SE("shop=north")']
+    first = mercer("discover", "shops.csv", *options, "--seed", "5", "--json")
+    assert first.code == 0, first.out
+    summary = first.document["summary"]
+    assert summary["table_columns"] == ["shop", "price, net"]
+    assert summary["components"][0]["sentence"].startswith("A linear function of price, net, falling by ")
+    assert first.document["summary"] == mercer("discover", "shops.csv", *options, "--seed", "5", "--json").document["summary"]
+
+
+def test_a_table_of_the_target_alone_uses_the_row_number(mercer: Mercer, tmp_path: Path) -> None:
+    text = "\n".join(line.split(",")[1] for line in wave_text(20).splitlines())
+    result = mercer("discover", table(tmp_path / "one.csv", text), "--target", "y")
+    assert result.code == 0
+    assert "y explained by row" in result.out
+    assert "the row number (from 0) is the input" in " ".join(result.out.split())
+
+
+# ------------------------------------------------------------------------------------------------ how commands end
+
+
+def test_ctrl_c_during_the_fit_keeps_the_best_so_far(
+    mercer: Mercer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mercer.inference.exact import Exact
+
+    original, calls = Exact.evidence, []
+
+    def interrupted(self: Exact, program: object, values: object, noise: float, data: object, gradient: bool = True):
+        calls.append(gradient)
+        if calls.count(True) == 200:
+            raise KeyboardInterrupt
+        return original(self, program, values, noise, data, gradient)
+
+    monkeypatch.setattr(Exact, "evidence", interrupted)
+    result = mercer("discover", table(tmp_path / "data.csv", wave_text(24)), "--target", "y")
+    assert result.code == 0, result.err
+    assert "stopped at your request" in result.err
+    assert "The fit was interrupted" in result.out
+    assert (tmp_path / "mercer-out" / "model.mercer").exists()
+
+
+def test_ctrl_c_elsewhere_ends_quietly(mercer: Mercer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(path: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mercer.tables.read_table", interrupted)
+    name = table(tmp_path / "data.csv", wave_text(24))
+    result = mercer("discover", name, "--target", "y")
+    assert (result.code, result.out, result.err) == (130, "", "")
+    assert mercer("discover", name, "--target", "y", "--json").document["kind"] == "Interrupted"
+
+
+def test_a_bug_is_told_apart_and_keeps_its_traceback_in_a_file(
+    mercer: Mercer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(path: object) -> None:
+        raise RuntimeError("something nobody thought of")
+
+    monkeypatch.setattr("mercer.tables.read_table", broken)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    name = table(tmp_path / "data.csv", wave_text(24))
+    result = mercer("discover", name, "--target", "y")
+    assert result.code == 1
+    assert "bug in Mercer (RuntimeError: something nobody thought of)" in result.err
+    (crash,) = tmp_path.glob("mercer-crash-*.txt")
+    assert str(crash) in result.err
+    assert "Traceback" in crash.read_text()
+    assert mercer("discover", name, "--target", "y", "--json").document["kind"] == "Bug"
+
+
+def test_a_numerical_breakdown_is_the_users_with_advice(
+    mercer: Mercer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*arguments: object, **options: object) -> None:
+        raise library.NumericalError("the covariance matrix is not positive definite")
+
+    monkeypatch.setattr("mercer.estimators.GPRegressor.fit", broken)
+    result = mercer("discover", table(tmp_path / "data.csv", wave_text(24)), "--target", "y")
+    assert result.code == 2
+    assert "try another kernel" in result.err
+
+
+def test_the_first_compilation_is_announced_beside_the_result(
+    mercer: Mercer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mercer.cli.terminal.core_is_compiled", lambda: False)
+    name = table(tmp_path / "data.csv", wave_text(10))
+    result = mercer("discover", name, "--target", "y", "--kernel", "LIN", "--json")
+    assert "compiling the numerical core for this machine, once" in result.err
+    assert result.document["summary"]["rows"] == 10
+
+
+def test_a_cold_cache_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mercer.evaluate import fused_sweep
+
+    monkeypatch.setattr(fused_sweep, "gram_rows", SimpleNamespace(stats=SimpleNamespace(cache_path=str(tmp_path))))
+    assert not core_is_compiled()
+    for name in ("gram_rows", "contract_rows", "cross_rows"):
+        (tmp_path / f"fused_sweep.{name}-1.py311.nbi").touch()
+    assert core_is_compiled()
+
+
+def test_progress_only_on_a_terminal() -> None:
+    for on_terminal in (True, False):
+        stream, terminal = io.StringIO(), Terminal(as_json=False)
+        terminal._error = Console(file=stream, force_terminal=on_terminal, width=80)
+        with terminal.working("fitting") as progress:
+            progress(1, 4, -3.0)
+        assert ("fitting: 1 of 4 starts" in stream.getvalue()) is on_terminal
