@@ -26,6 +26,9 @@ class KernelSyntaxError(KernelError):
         self.problem, self.text, self.position = problem, text, position
         super().__init__(f"{problem}\n  {text}\n  {' ' * position}^")
 
+    def __reduce__(self) -> tuple[type, tuple[str, str, int]]:
+        return type(self), (self.problem, self.text, self.position)  # so that it survives the way back from a worker
+
 
 class ModelFileError(InputError):
     """A model file that is unreadable, damaged, or written by a newer version."""

@@ -128,7 +128,8 @@ def test_inputs_kernel_and_seed(mercer: Mercer, tmp_path: Path, shops: pd.DataFr
     summary = first.document["summary"]
     assert summary["table_columns"] == ["shop", "price, net"]
     assert summary["components"][0]["sentence"].startswith("A linear function of price, net, falling by ")
-    assert first.document["summary"] == mercer("discover", "shops.csv", *options, "--seed", "5", "--json").document["summary"]
+    second = mercer("discover", "shops.csv", *options, "--seed", "5", "--json")
+    assert second.document["summary"] == summary
 
 
 def test_a_table_of_the_target_alone_uses_the_row_number(mercer: Mercer, tmp_path: Path) -> None:
@@ -151,7 +152,7 @@ def test_ctrl_c_during_the_fit_keeps_the_best_so_far(
 
     def interrupted(self: Exact, program: object, values: object, noise: float, data: object, gradient: bool = True):
         calls.append(gradient)
-        if calls.count(True) == 200:
+        if calls.count(True) == 30:
             raise KeyboardInterrupt
         return original(self, program, values, noise, data, gradient)
 
@@ -159,7 +160,7 @@ def test_ctrl_c_during_the_fit_keeps_the_best_so_far(
     result = mercer("discover", table(tmp_path / "data.csv", wave_text(24)), "--target", "y")
     assert result.code == 0, result.err
     assert "stopped at your request" in result.err
-    assert "The fit was interrupted" in result.out
+    assert "The fit was interrupted" in " ".join(result.out.split())
     assert (tmp_path / "mercer-out" / "model.mercer").exists()
 
 

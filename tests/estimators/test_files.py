@@ -295,6 +295,7 @@ def changed(document: Any, data: st.DataObject) -> Any:
     return document
 
 
+@pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
 @pytest.mark.parametrize("end", [*ENDS, None, "text", [], {}, [[]], True], ids=lambda end: repr(end)[:9])
 def test_every_place_of_the_document_with_a_value_it_cannot_have(file: Path, tmp_path: Path, end: Any) -> None:
     """Infinite numbers, whole numbers beyond any float, wrong kinds of value: in each place in turn."""

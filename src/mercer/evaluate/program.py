@@ -133,7 +133,7 @@ class _Compiler:
         return self.base(expression)
 
     def base(self, leaf: Base) -> _Factors:
-        dims = tuple(d for d in leaf.dims or () if isinstance(d, int))
+        dims = tuple(leaf.columns)
         offset: dict[str, int] = {}
         for spec in leaf.spec.parameters:
             offset[spec.name] = self.next_value

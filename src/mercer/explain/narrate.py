@@ -342,6 +342,12 @@ def shares_sentence() -> str:
     return "(shares of the variance; components can overlap or cancel)"
 
 
+def scores_phrase(log_evidence: float, bic: float, leave_one_out: float, parameters: int) -> str:
+    """List the scores."""
+    shown = [f"{score:.2f}" if math.isfinite(score) else "unknown" for score in (log_evidence, bic, leave_one_out)]
+    return f"log evidence {shown[0]}, BIC {shown[1]} ({counted(parameters, 'parameter')}), leave-one-out {shown[2]}"
+
+
 def found_sentence(structure: str, starts: int) -> str:
     """Say where the structure of the kernel comes from."""
     return f"The structure {structure} was given; its parameters were fitted from {counted(starts, 'start')}."

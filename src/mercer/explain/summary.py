@@ -111,8 +111,9 @@ class Summary:
         lines += ["", *_wrapped(self.kernel, "kernel  ", width)]
         scores = self.scores
         lines += _wrapped(
-            f"log evidence {scores.log_evidence:.2f}, BIC {scores.bic:.2f} ({scores.parameters} parameters), "
-            f"leave-one-out {scores.leave_one_out:.2f}", "scores  ", width,
+            narrate.scores_phrase(scores.log_evidence, scores.bic, scores.leave_one_out, scores.parameters),
+            "scores  ",
+            width,
         )  # fmt: skip
         lines += _wrapped(f"{self.outcome.found_by} {self.status_sentence}", "fit     ", width)
         for note in self.notes:

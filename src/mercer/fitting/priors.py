@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mercer.fitting.ranges import Frame, leaf_columns
+from mercer.fitting.ranges import Frame
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import Layout
@@ -40,7 +40,7 @@ def weak_prior(expression: Expression, layout: Layout, frame: Frame) -> Gaussian
         count = slot.spec.domain.free_size(slot.size) if slot.fitted else 0
         if not count:
             continue
-        columns = leaf_columns(leaves[slot.leaf])
+        columns = list(leaves[slot.leaf].columns)
         if slot.spec.name in ("offset", "frequency"):  # a place, not a size: no opinion
             centre += [0.0] * count
             spread += [np.inf] * count

@@ -38,14 +38,9 @@ class Frame:
         return Frame(gap, span, tuple(float(c.min()) for c in columns))
 
 
-def leaf_columns(leaf: Base) -> list[int]:
-    """Return the column numbers of a bound leaf."""
-    return [d for d in leaf.dims or () if isinstance(d, int)]
-
-
 def value_bounds(slot: Slot, leaf: Base, frame: Frame) -> Array:
     """Return low and high (size x 2) of a parameter's values; the weights' bounds are on their log-ratios instead."""
-    columns = leaf_columns(leaf)
+    columns = list(leaf.columns)
     gap, span, low = (np.array(a)[columns] for a in (frame.gap, frame.span, frame.low))
     name, unit = slot.spec.name, slot.spec.unit
     if name == "variance":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mercer.fitting.periodogram import periods
-from mercer.fitting.ranges import Frame, leaf_columns
+from mercer.fitting.ranges import Frame
 from mercer.inference.contract import Data
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression, Product
@@ -47,7 +47,7 @@ class Starts:
         for slot in self.layout.slots:
             if not np.isnan(self.known[slot.where]).any():
                 continue
-            columns = leaf_columns(self.leaves[slot.leaf])
+            columns = list(self.leaves[slot.leaf].columns)
             span, low = (np.array(a)[columns] for a in (self.frame.span, self.frame.low))
             if slot.leaf not in factors:
                 if slot.spec.name == "variance":
@@ -92,12 +92,12 @@ class Starts:
 
     def _mean_square(self, leaf: Base) -> float:
         """Mean over the rows of LIN(x, x)."""
-        columns = leaf_columns(leaf)
+        columns = list(leaf.columns)
         offset, weights = (np.array(leaf.parameter(name).values) for name in ("offset", "weights"))
         return float(np.mean((self.data.X[:, columns] - offset) ** 2 @ weights)) or 1.0
 
     def _parameter(self, slot: Slot, leaf: Base, terms: int, rng: np.random.Generator | None) -> Array:
-        columns = leaf_columns(leaf)
+        columns = list(leaf.columns)
         span, gap, low = (np.array(a)[columns] for a in (self.frame.span, self.frame.gap, self.frame.low))
         name, unit, size = slot.spec.name, slot.spec.unit, slot.size
         if name == "variance":
@@ -132,7 +132,7 @@ class Starts:
         if rng is None:
             earlier = sum(
                 1 for s in self.layout.slots
-                if s.spec.name == "period" and s.leaf < slot.leaf and column in leaf_columns(self.leaves[s.leaf])
+                if s.spec.name == "period" and s.leaf < slot.leaf and column in list(self.leaves[s.leaf].columns)
             )  # fmt: skip
             return float(peaks[earlier % len(peaks)])
         weights = 0.6 ** np.arange(len(peaks))

@@ -70,6 +70,8 @@ class Expression(ABC):
         return sum_of([self, as_expression(other)])
 
     def __radd__(self, other: float) -> Expression:
+        if other == 0:  # so that Python's sum() works, which begins with 0
+            return self
         return sum_of([as_expression(other), self])
 
     def __mul__(self, other: Expression | float) -> Expression:

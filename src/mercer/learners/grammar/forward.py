@@ -1,7 +1,7 @@
 """Rolling origin: how well does a kernel forecast the next stretch of a series, refitted on what came before?
 
-The evidence chooses a good interpolator, not always a good forecaster (METHODS 3). Here each finalist is refitted on the
-first part of the rows, starting from its optimum, and predicts the stretch that follows; several origins, one score.
+The evidence chooses a good interpolator, not always a good forecaster (METHODS 3). Here each finalist is refitted on
+the first part of the rows, from its optimum on, and predicts the stretch that follows; several origins, one score.
 """
 
 from __future__ import annotations

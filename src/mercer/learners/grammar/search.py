@@ -105,12 +105,10 @@ class Search:
         try:
             for number, lap in enumerate(course):
                 running = runners([self._provisional(t, s) for t, s in zip(tasks, states, strict=True)], lap)
-                last = number == len(course) - 1
-                work = {
-                    i: (tasks[i], states[i], self.data, self.engine, lap.iterations, lap.starts, last) for i in running
-                }
-                for i, state in self._advanced(depth, number, work):
-                    states[i] = state
+                effort = (lap.iterations, lap.starts, number == len(course) - 1)
+                work = {i: (tasks[i], states[i], self.data, self.engine, *effort) for i in running}
+                for i, reached in self._advanced(depth, number, work):
+                    states[i] = reached
         finally:  # whatever was finished counts, also when the search is interrupted here
             for child, task, state in zip(new, tasks, states, strict=True):
                 if state is not None:

@@ -1,6 +1,6 @@
-"""Fit one candidate, in stages so that candidates can be raced: a few steps from several starts, then more for the best.
+"""Fit one candidate, in laps so that candidates can be raced: a few steps from several starts, then more for the best.
 
-A stage depends on nothing but its arguments, runs on one BLAS thread and gives the same numbers in any process.
+A lap depends on nothing but its arguments, runs on one BLAS thread and gives the same numbers in any process.
 """
 
 from __future__ import annotations

@@ -1,0 +1,122 @@
+"""Pictures: the right panels and labels, nothing cut off, no global state."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from mercer.cli.describe import summary_of
+from mercer.datasets import airline
+from mercer.errors import InputError
+from mercer.estimators import GPRegressor
+from mercer.report.plots import MOST_PANELS, components_figure, fit_figure, save_figure
+
+Fitted = tuple[GPRegressor, pd.DataFrame, pd.Series]
+
+
+@pytest.fixture(scope="module")
+def series() -> Fitted:
+    data = airline().iloc[:60]
+    inputs, target = data[["month"]], data["passengers"].astype(float)
+    return GPRegressor("SE*PER + LIN", random_state=0, restarts=1).fit(inputs, target), inputs, target
+
+
+@pytest.fixture(scope="module")
+def table() -> Fitted:
+    rng = np.random.default_rng(0)
+    inputs = pd.DataFrame({
+        "heat": rng.uniform(0, 30, 40),
+        "region": rng.choice(["north", "south", "a place with a very long name"], 40),
+        "day": pd.date_range("2023-01-01", periods=40),
+    })  # fmt: skip
+    target = pd.Series(np.sin(inputs["heat"] / 5) + (inputs["region"] == "south"), name="energy use")
+    return GPRegressor("SE + LIN", random_state=0, restarts=1).fit(inputs, target), inputs, target
+
+
+def assert_nothing_is_cut_off(figure: Figure) -> None:
+    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    width, height = figure.canvas.get_width_height()
+    texts = [t for axes in figure.axes for t in (axes.title, axes._left_title, axes.xaxis.label, axes.yaxis.label)]
+    texts += [t for legend in figure.legends for t in legend.get_texts()]
+    for text in texts:
+        if text.get_text():
+            box = text.get_window_extent(renderer)
+            assert -1 <= box.x0 <= box.x1 <= width + 1, text.get_text()
+            assert -1 <= box.y0 <= box.y1 <= height + 1, text.get_text()
+
+
+def labels_do_not_overlap(figure: Figure) -> bool:
+    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    for axes in figure.axes:
+        boxes = [t.get_window_extent(renderer) for t in axes.get_xticklabels() if t.get_text() and not t.get_rotation()]
+        boxes.sort(key=lambda box: box.x0)
+        low, high = axes.get_window_extent(renderer).intervalx
+        boxes = [box for box in boxes if low - 5 <= (box.x0 + box.x1) / 2 <= high + 5]
+        if any(left.x1 > right.x0 for left, right in zip(boxes, boxes[1:], strict=False)):
+            return False
+    return True
+
+
+@pytest.mark.parametrize("width", [1200, 390])
+def test_one_date_column(series: Fitted, width: int) -> None:
+    model, inputs, target = series
+    figure = fit_figure(model, inputs, target, width=width)
+    assert figure.canvas.get_width_height()[0] == width
+    (axes,) = figure.axes
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("month", "passengers")
+    shown = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert shown == ["data", "mean", "95 % of new observations", "beyond the data"]
+    assert_nothing_is_cut_off(figure)
+    assert labels_do_not_overlap(figure)
+    parts = components_figure(model, inputs, target, summary_of(model, ()), width=width)
+    assert len(parts.axes) == 2
+    assert_nothing_is_cut_off(parts)
+    assert labels_do_not_overlap(parts)
+
+
+@pytest.mark.parametrize("width", [1200, 390])
+def test_several_columns(table: Fitted, width: int) -> None:
+    model, inputs, target = table
+    figure = fit_figure(model, inputs, target, width=width)
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles[0] == "Leave-one-out check"
+    assert {"Effect of heat", "Effect of region", "Effect of day"} == set(titles[1:])
+    assert_nothing_is_cut_off(figure)
+    assert labels_do_not_overlap(figure)
+    parts = components_figure(model, inputs, target, summary_of(model, ()), width=width)
+    assert len(parts.axes) == 2
+    assert_nothing_is_cut_off(parts)
+
+
+def test_many_columns_and_plain_numbers(tmp_path: Path) -> None:
+    numbers = np.random.default_rng(2).normal(size=(10, 14))
+    inputs = pd.DataFrame(numbers, columns=[f"input {i}" for i in range(14)])
+    target = pd.Series(1e12 * numbers[:, 0], name="y")
+    model = GPRegressor("LIN", random_state=0, restarts=1).fit(inputs, target)
+    figure = fit_figure(model, inputs, target)
+    assert len(figure.axes) == 1 + MOST_PANELS
+    assert_nothing_is_cut_off(figure)
+    save_figure(figure, tmp_path / "many.svg")
+    assert (tmp_path / "many.svg").read_text().startswith("<?xml")
+    with pytest.raises(InputError, match="cannot write"):
+        save_figure(figure, tmp_path / "absent" / "many.png")
+
+
+def test_one_column_of_categories() -> None:
+    inputs = pd.DataFrame({"shop": list("aabbcc" * 3)})
+    target = pd.Series(np.arange(18.0) % 6, name="y")
+    model = GPRegressor("LIN", random_state=0, restarts=1).fit(inputs, target)
+    figure = fit_figure(model, inputs, target)
+    assert [t.get_text() for t in figure.axes[1].get_xticklabels()] == ["a", "b", "c"]
+    assert len(components_figure(model, inputs, target, summary_of(model, ())).axes) == 1
+
+
+def test_no_global_state() -> None:
+    script = "import sys, mercer.report.plots; sys.exit('matplotlib.pyplot' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
