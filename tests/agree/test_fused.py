@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -157,7 +158,7 @@ def test_contraction_of_deep_kernels(expression: Expression, X: Array) -> None:
 def test_evenly_spaced_inputs_take_the_table_and_agree(
     expression: Expression, rows: int, start: float, step: float
 ) -> None:
-    X = (start + step * np.arange(rows))[:, None]
+    X = start + step * np.arange(rows, dtype=np.float64)[:, None]
     check_even_path(compile_program(expression), values_of(expression), X)
     check_even_path(compile_program(expression), values_of(expression), X[::-1])
     assert_close(fused.gram(compile_program(expression), values_of(expression), X), slow_gram(expression, X))
@@ -313,7 +314,7 @@ def test_a_network_reuses_its_nodes() -> None:
 
 
 def test_inputs_may_be_strided_views_of_any_number_type() -> None:
-    table = np.arange(24).reshape(8, 3)
+    table: Any = np.arange(24).reshape(8, 3)
     kernels: list[Callable[..., Expression]] = [SE, M12]
     for kernel in kernels:
         expression = bind(kernel(0, variance=1, lengthscale=3), 1)

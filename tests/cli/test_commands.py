@@ -152,7 +152,7 @@ def test_ctrl_c_during_the_fit_keeps_the_best_so_far(
 
     def interrupted(self: Exact, program: object, values: object, noise: float, data: object, gradient: bool = True):
         calls.append(gradient)
-        if calls.count(True) == 30:
+        if gradient and calls.count(True) == 30:
             raise KeyboardInterrupt
         return original(self, program, values, noise, data, gradient)
 

@@ -149,7 +149,7 @@ def test_a_file_holds_text_and_numbers_only(file: Path) -> None:
         assert np.load(io.BytesIO(parts[name]), allow_pickle=False).dtype == np.float64
 
 
-# -------------------------------------------------------------------------------------------------- files from strangers
+# ---------------------------------------------------------------------------------------------- files from strangers
 
 
 class Trap:
@@ -352,7 +352,9 @@ def test_a_model_that_is_not_fitted_cannot_be_saved(tmp_path: Path) -> None:
     assert not (tmp_path / "m.mercer").exists()
 
 
-def test_a_failed_writing_leaves_the_old_file(model: GPRegressor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_writing_leaves_the_old_file(
+    model: GPRegressor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "m.mercer"
     model.save(path)
     before = path.read_bytes()

@@ -47,7 +47,7 @@ def values(kernel: Expression, leaf: int, name: str) -> Array:
     return np.array(found)
 
 
-# ----------------------------------------------------------------------------------------------------------- the promise
+# ------------------------------------------------------------------------------------------------------- the promise
 
 
 def test_what_the_readme_shows(fitted: GPRegressor) -> None:
@@ -77,7 +77,9 @@ def test_scores_are_those_of_the_kernel_in_the_users_units(fitted: GPRegressor) 
     assert fitted.loo_ == pytest.approx(np.sum(-0.5 * np.log(2 * np.pi * std**2) - 0.5 * ((y - mean) / std) ** 2))
 
 
-@pytest.mark.parametrize(("s", "m", "t", "c"), [(0.25, 16.0, 8.0, 0.0), (1e-3, 7.0, 1e4, -3e5), (40.0, -1e3, 1e-6, 2.0)])
+@pytest.mark.parametrize(
+    ("s", "m", "t", "c"), [(0.25, 16.0, 8.0, 0.0), (1e-3, 7.0, 1e4, -3e5), (40.0, -1e3, 1e-6, 2.0)]
+)
 def test_units_do_not_matter(fitted: GPRegressor, s: float, m: float, t: float, c: float) -> None:
     X, y = series()
     other = model().fit(X * s + m, y * t + c)
@@ -96,7 +98,9 @@ def test_units_do_not_matter(fitted: GPRegressor, s: float, m: float, t: float, 
 
 def test_values_are_given_in_the_users_units() -> None:
     X, y = series()
-    kernel = SE(0, variance=fixed(200.0), lengthscale=fixed(30.0)) * PER(0, period=fixed(12.0), lengthscale=1) + C(fixed(9.0))
+    kernel = SE(0, variance=fixed(200.0), lengthscale=fixed(30.0)) * PER(0, period=fixed(12.0), lengthscale=1) + C(
+        fixed(9.0)
+    )
     found = model(kernel, noise=2.0).fit(X, y)
     assert_allclose(values(found.kernel_, 0, "variance"), 200.0)
     assert_allclose(values(found.kernel_, 0, "lengthscale"), 30.0)
@@ -193,7 +197,7 @@ def test_samples_are_joint_reproducible_and_around_the_mean(fitted: GPRegressor)
 
 
 def test_leave_one_out_has_a_row_for_each_training_row(fitted: GPRegressor) -> None:
-    X, y = series()
+    _, y = series()
     mean, std = fitted.leave_one_out()
     assert mean.shape == std.shape == (60,)
     assert np.mean(np.abs(y - mean) < 2 * std) > 0.85
@@ -276,7 +280,9 @@ def test_columns_by_name() -> None:
     assert leaves(found.kernel_)[0].dims == (1,)
     assert list(found.column_names_) == ["junk", "year"]
     assert "SE(year" in found.kernel_.text(digits=3, names=list(found.column_names_))
-    assert_allclose(found.predict(table), model("SE(1)*PER(1) + LIN(1)").fit(table.to_numpy(), y).predict(table.to_numpy()))
+    assert_allclose(
+        found.predict(table), model("SE(1)*PER(1) + LIN(1)").fit(table.to_numpy(), y).predict(table.to_numpy())
+    )
     with pytest.raises(ValueError, match="feature names"):
         found.predict(table[["year", "junk"]])
 
@@ -289,7 +295,9 @@ def test_a_date_column_is_measured_in_its_own_unit() -> None:
     assert found.encoding_ is not None
     assert found.encoding_.units == ("months",)
     ahead = pd.DataFrame({"month": pd.date_range("1954-01-01", periods=12, freq="MS")})
-    assert_allclose(found.predict(ahead), model("SE*PER + LIN").fit(X, y).predict(np.arange(60.0, 72)[:, None]), atol=0.05)
+    assert_allclose(
+        found.predict(ahead), model("SE*PER + LIN").fit(X, y).predict(np.arange(60.0, 72)[:, None]), atol=0.05
+    )
 
 
 def test_a_category_column_becomes_columns_of_zeros_and_ones() -> None:

@@ -33,7 +33,9 @@ def test_value_equals_scipy() -> None:
 def test_every_entry_of_the_gradient_is_a_slope() -> None:
     _, gradient = mercer.log_evidence(KERNEL, X, Y, noise=0.1, gradient=True)
 
-    def moved(variance: float = 1.2, length: float = 0.7, period: float = 1.1, c: float = 0.3, noise: float = 0.1) -> float:
+    def moved(
+        variance: float = 1.2, length: float = 0.7, period: float = 1.1, c: float = 0.3, noise: float = 0.1
+    ) -> float:
         kernel = SE(0, variance=variance, lengthscale=length) * PER(0, variance=1, period=period, lengthscale=0.9)
         return mercer.log_evidence(kernel + C(c), X, Y, noise=noise)
 
@@ -66,7 +68,9 @@ def test_parameters_with_several_values_have_arrays() -> None:
     assert isinstance(gradient["noise"], float)
     kernel = SM(0, components=2, variance=1, weights=[0.5, 0.5], frequency=[0.1, 0.2], bandwidth=[0.1, 0.1])
     _, gradient = mercer.log_evidence(kernel, wide, wide[:, 0], noise=0.2, gradient=True)
-    assert_allclose([np.size(gradient[f"0:SM.{n}"]) for n in ("variance", "weights", "frequency", "bandwidth")], [1, 2, 2, 2])
+    assert_allclose(
+        [np.size(gradient[f"0:SM.{n}"]) for n in ("variance", "weights", "frequency", "bandwidth")], [1, 2, 2, 2]
+    )
 
 
 def test_fixed_parameters_have_gradients_too() -> None:

@@ -26,7 +26,9 @@ EXPECTED = {
         "(lengthscale 900 months)"
     ),
     "PER(0, period=12, lengthscale=3)": "a nearly sinusoidal function of month with period 12.0 months",
-    "PER(0, 1, period=[12, 5])": "a periodic function of month and heat with periods 12.0 months in month and 5.00 in heat",
+    "PER(0, 1, period=[12, 5])": (
+        "a periodic function of month and heat with periods 12.0 months in month and 5.00 in heat"
+    ),
     "PER(0, period=12) * PER(0, period=40)": (
         "a periodic function of month with period 12.0 months modulated by a periodic function of month with period "
         "40.0 months"
@@ -55,8 +57,8 @@ EXPECTED = {
     "COS(0, frequency=0.08333333)": "a pure wave in month with period 12.0 months",
     "COS(0, frequency=-0.0001)": "a pure wave in month with a period far longer than the data",
     "SM2(0, weights=[0.3, 0.7], frequency=[0.001, 0.0833333], bandwidth=[0.01, 0.001])": (
-        "a mixture of 2 fading waves in month: one with period 12.0 months, fading over about 13 years (lengthscale 159 "
-        "months) (70 %); a smooth part varying over about 16 months (lengthscale 15.9 months) (30 %)"
+        "a mixture of 2 fading waves in month: one with period 12.0 months, fading over about 13 years (lengthscale "
+        "159 months) (70 %); a smooth part varying over about 16 months (lengthscale 15.9 months) (30 %)"
     ),
     "WN(0, variance=4)": "uncorrelated noise, drawn anew for every value of month, of standard deviation 2.00",
     "C(variance=9)": "a constant, of standard deviation 3.00",
@@ -65,12 +67,12 @@ EXPECTED = {
         "wind (lengthscale 3.00) and hardly depending on day and rain"
     ),
     "PER(0, period=12) * SE(1, lengthscale=3)": (
-        "an interaction of month and heat: a periodic function of month with period 12.0 months, multiplied by a smooth "
-        "function of heat, varying over a lengthscale of 3.00"
+        "an interaction of month and heat: a periodic function of month with period 12.0 months, multiplied by a "
+        "smooth function of heat, varying over a lengthscale of 3.00"
     ),
     "PER(0) * SE(0) * LIN(0)": (
-        "an approximately periodic function of month whose shape changes smoothly, with amplitude growing linearly with "
-        "month"
+        "an approximately periodic function of month whose shape changes smoothly, with amplitude growing linearly "
+        "with month"
     ),
 }  # fmt: skip
 
@@ -131,7 +133,7 @@ def test_lengths_of_time_in_a_fitting_unit(value: float, unit: str, text: str) -
 
 def test_status_names_parameters_by_kernel_and_column() -> None:
     kernel = parse("SE(0) + SE(0, 1) * PER(0)")
-    message = "the optimum lies at a bound of the search: 1:SE.lengthscale[1] at its upper bound, noise at its lower bound"
+    message = "the optimum lies at a bound: 1:SE.lengthscale[1] at its upper bound, noise at its lower bound"
     words = status_sentence("at a bound", message, kernel, ["month", "heat"])
     assert "the lengthscale of SE(month, heat) for heat at its upper bound and noise at its lower bound" in words
     assert status_sentence("converged", "converged", kernel, ["month", "heat"]) == "The fit converged."

@@ -222,7 +222,9 @@ def test_a_failure_carries_its_reason() -> None:
 
 def test_starts_that_fail_do_not_spoil_the_others() -> None:
     class Partly(Recorder):
-        def evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool = True) -> Evidence:
+        def evidence(
+            self, program: Program, values: Array, noise: float, data: Data, gradient: bool = True
+        ) -> Evidence:
             if values[1] > 0.3:
                 return Evidence(-math.inf, failure="too long")
             return super().evidence(program, values, noise, data, gradient)

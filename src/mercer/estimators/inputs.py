@@ -34,7 +34,12 @@ def checked_inputs(estimator: Any, X: Any, *, reset: bool) -> Array:
             return np.asarray(estimator.encoding_.apply(X))
     elif reset:
         estimator.encoding_ = None
-    matrix = validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
+    try:
+        matrix = validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
+    except ValueError as error:
+        if "could not convert" in str(error):
+            _refuse_text(X)
+        raise
     _require_finite(matrix, column_names(estimator, matrix.shape[1]))
     return np.asarray(matrix)
 
@@ -56,6 +61,21 @@ def encoding_of(estimator: Any) -> Encoding:
     return Encoding(tuple(NumberColumn(name) for name in column_names(estimator, estimator.n_features_in_)))
 
 
+def _refuse_text(X: Any) -> None:
+    """Say where the first entry is that is not a number."""
+    rows = np.asarray(X, dtype=object)
+    names = getattr(X, "columns", range(rows.shape[1]))
+    for column, name in enumerate(names):
+        for row, entry in enumerate(rows[:, column]):
+            try:
+                float(entry)
+            except (TypeError, ValueError):
+                raise InputError(
+                    f"column '{name}', row {row + 1}: {entry!r} is not a number; correct it, leave the column out, or "
+                    "give a pandas table, whose columns of dates and categories are understood"
+                ) from None
+
+
 def _require_finite(matrix: Array, names: list[str]) -> None:
     bad = ~np.isfinite(matrix)
     if bad.any():
@@ -73,6 +93,8 @@ def checked_target(y: Any, rows: int) -> Array:
     if y is None:
         raise InputError("This GPRegressor requires y to be passed, but the target y is None")
     target = column_or_1d(check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False), warn=True)
+    if target.dtype.kind in "mM":
+        raise InputError(f"the target must hold numbers, not dates or durations; its first entry is {target[0]}")
     if target.dtype.kind not in "biuf":
         try:
             target = target.astype(np.float64)

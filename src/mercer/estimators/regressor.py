@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +131,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             raise InputError(f"priors must be None or 'weak', not {self.priors!r}")
         noise = None
         if self.noise is not None:
-            if not (np.isfinite(self.noise) and self.noise >= 0):
+            if not (isinstance(self.noise, Real) and np.isfinite(self.noise) and self.noise >= 0):
                 raise InputError(f"noise must be None (fit it) or a variance not below zero, not {self.noise!r}")
             noise = float(self.noise) / self._units.y_scale**2
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))

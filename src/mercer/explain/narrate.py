@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -28,6 +29,7 @@ SMOOTHNESS = {  # the noun, how it varies, how it changes another noun
 POWERS = {1: "linear", 2: "quadratic", 3: "cubic"}
 GROWTH = {1: "linearly", 2: "quadratically", 3: "cubically"}
 
+LONGEST_KERNEL = 600  # characters
 LISTED = 3  # inputs or waves that are named one by one; the rest is counted
 LONG = 3.0  # a lengthscale of so many times the range of the data changes next to nothing within it
 NEARLY_SINUSOIDAL = 2.0  # the lengthscale of PER from which its second harmonic is below 7 % of the first
@@ -340,6 +342,11 @@ def noise_sentence(deviation: float) -> str:
 def shares_sentence() -> str:
     """Say what the numbers in front of the components are."""
     return "(shares of the variance; components can overlap or cancel)"
+
+
+def kernel_phrase(kernel: str) -> str:
+    """Return the kernel's text, cut where it would fill the screen."""
+    return textwrap.shorten(kernel, LONGEST_KERNEL, placeholder=" ... (cut here; --json shows all of it)")
 
 
 def scores_phrase(log_evidence: float, bic: float, leave_one_out: float, parameters: int) -> str:

@@ -16,6 +16,7 @@ from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression
 
 SHOWN_DIGITS = 4
+NEGLIGIBLE = 0.0005  # a share of the variance below which the slope of a line is not worth telling
 
 
 @dataclass(frozen=True)
@@ -108,13 +109,13 @@ class Summary:
         for share, sentence in [*shares, (self.noise_share, narrate.noise_sentence(self.noise_std))]:
             lines += _wrapped(sentence, f"{narrate.percent(share):>7}  ", width)
         lines += _wrapped(narrate.shares_sentence(), "         ", width)
-        lines += ["", *_wrapped(self.kernel, "kernel  ", width)]
+        lines += ["", *_wrapped(narrate.kernel_phrase(self.kernel), "kernel  ", width)]
         scores = self.scores
         lines += _wrapped(
             narrate.scores_phrase(scores.log_evidence, scores.bic, scores.leave_one_out, scores.parameters),
             "scores  ",
             width,
-        )  # fmt: skip
+        )
         lines += _wrapped(f"{self.outcome.found_by} {self.status_sentence}", "fit     ", width)
         for note in self.notes:
             lines += _wrapped(note, "note    ", width)
@@ -172,12 +173,14 @@ def _component(
     position: int, kernel: Expression, part: Part, columns: Sequence[Column], inputs: Array, variance: float
 ) -> ComponentSummary:
     names = [column.name for column in columns]
+    share = float(np.var(part.mean)) / variance
+    slope = _slope(kernel, part.mean, inputs) if share >= NEGLIGIBLE else None
     return ComponentSummary(
         position=position,
         kernel=kernel.text(SHOWN_DIGITS, names),
         kernel_exact=kernel.text(None, names),
-        sentence=narrate.sentence(kernel, columns, _slope(kernel, part.mean, inputs)),
-        share=float(np.var(part.mean)) / variance,
+        sentence=narrate.sentence(kernel, columns, slope),
+        share=share,
         std_low=float(np.min(part.std)),
         std_high=float(np.max(part.std)),
     )

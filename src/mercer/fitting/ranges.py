@@ -16,8 +16,8 @@ from mercer.kernels.parameters import Layout, Slot
 
 NOISE = (1e-8, 10.0)
 VARIANCE = (1e-8, 1e4)
-PURE_LENGTH = (0.1, 20.0)
-ALPHA = (0.03, 300.0)
+PURE_LENGTH = (0.15, 20.0)
+ALPHA = (0.1, 300.0)
 LOG_RATIO = 12.0
 
 
@@ -50,7 +50,7 @@ def value_bounds(slot: Slot, leaf: Base, frame: Frame) -> Array:
     if name == "weights":
         return np.tile([-LOG_RATIO, LOG_RATIO], (slot.size - 1, 1))
     if name == "period":
-        return np.column_stack([1.5 * gap, 3.0 * span])
+        return np.column_stack([np.minimum(3.0 * gap, span), 3.0 * span])
     if unit == "length":
         return np.column_stack([0.1 * gap, 100.0 * span])
     if unit == "position":

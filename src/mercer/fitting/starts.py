@@ -138,7 +138,7 @@ class Starts:
         weights = 0.6 ** np.arange(len(peaks))
         peak = peaks[rng.choice(len(peaks), p=weights / weights.sum())]
         multiple = rng.choice([1.0, 2.0, 0.5], p=[0.8, 0.1, 0.1])
-        low, high = 2.0 * self.frame.gap[column], 2.0 * self.frame.span[column]
+        low, high = 3.0 * self.frame.gap[column], 2.0 * self.frame.span[column]
         return float(np.clip(peak * multiple, min(low, high), high))
 
     def _frequencies(self, slot: Slot, columns: list[int], rng: np.random.Generator | None) -> Array:

@@ -213,8 +213,9 @@ def _draw_effects(view: _View) -> Figure:
     for axes, effect in zip(figure.axes[1:], shown, strict=True):
         _draw_effect(axes, view, effect)
         axes.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
-    if len(effects) > len(shown):
-        figure.supxlabel(f"the {len(shown)} of {len(effects)} inputs with the largest effect", fontsize=8, color=GREY)
+    some = f" (the {len(shown)} largest of {len(effects)})" if len(effects) > len(shown) else ""
+    footer = f"{view.target} along each input{some}, the others at their median or most common category"
+    figure.supxlabel(view.wrapped(footer, 1), fontsize=8, color=GREY)
     return figure
 
 
@@ -250,7 +251,6 @@ def _draw_left_out(axes: Axes, view: _View) -> None:
 
 
 def _draw_effect(axes: Axes, view: _View, effect: _Effect) -> None:
-    axes.set_title(view.wrapped(f"Effect of {effect.column.name}", 1 if view.narrow else 3))
     _curve_or_bars(axes, effect.sweep.at, effect.mean, effect.reach)
     _label_axes(axes, view, effect.column, view.target)
 

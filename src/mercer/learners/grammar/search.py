@@ -119,7 +119,7 @@ class Search:
         options = FitOptions(
             restarts=self.plan.restarts if grown else self.plan.restarts + 1,
             max_iterations=self.plan.max_iterations,
-            tolerance=1e-7,
+            tolerance=1e-9,
             seed=seed_for(self.plan.seed, key),
         )
         return Task(child.expression, key, self._best_fit().noise if grown else None, self._peaks(), options)

@@ -1,0 +1,80 @@
+"""On what machine, with which libraries, and how busy: without this a figure means nothing."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("mercer", "numpy", "scipy", "numba", "torch", "gpytorch", "scikit-learn", "GPy")
+
+
+def describe() -> dict[str, Any]:
+    """Return the machine and the versions as plain values."""
+    return {
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "usable cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory GB": round(_meminfo("MemTotal") / 1e6, 1),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "blas": blas(),
+        "versions": {name: _version(name) for name in PACKAGES},
+        "load average": load(),
+    }
+
+
+def processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def blas() -> list[str]:
+    """Return the BLAS of SciPy and NumPy, and what else runs threads."""
+    import scipy.linalg.lapack  # noqa: F401  (loads its BLAS)
+    from threadpoolctl import threadpool_info
+
+    return [
+        f"{Path(pool['filepath']).parent.name}: {pool['internal_api']} {pool['version']} ({pool.get('architecture', '')})"
+        for pool in threadpool_info()
+    ]
+
+
+def load() -> float:
+    """Return the load average of the last minute: well above zero before a run means a noisy run."""
+    return round(os.getloadavg()[0], 2)
+
+
+def lines(machine: dict[str, Any]) -> list[str]:
+    """Return the description as lines of text."""
+    versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
+    return [
+        f"date        {machine['date']}",
+        f"processor   {machine['processor']}, {machine['usable cores']} of {machine['cores']} cores, "
+        f"{machine['memory GB']} GB; {machine['system']}",
+        f"blas        {'; '.join(machine['blas'])}",
+        f"versions    Python {machine['python']}, {versions}",
+        f"load        {machine['load average']} before the run",
+    ]
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "absent"
+
+
+def _meminfo(field: str) -> int:
+    meminfo = Path("/proc/meminfo")
+    if not meminfo.exists():
+        return 0
+    return next((int(line.split()[1]) for line in meminfo.read_text().splitlines() if line.startswith(field)), 0)

@@ -1,0 +1,278 @@
+"""How far is the evidence with its gradient from the factorisation that it cannot do without, and what do peers reach?
+
+    python -m benchmarks.speed            # everything: about half an hour; writes benchmarks/results/speed.{json,md}
+    python -m benchmarks.speed --quick    # N = 150 and 500, few repeats
+
+Each library runs in processes of its own, one for each number of threads. There the candidate and the floor (LAPACK
+potrf + potri at the same N) are timed in turn, so that both see the same machine; figures are medians, and ratios are
+ratios of medians. Only the public `mercer.log_evidence` is used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks import machine
+from benchmarks.peers import CASES, LIBRARIES, TARGETS, floor_for, problem
+
+ROOT = Path(__file__).resolve().parents[1]
+SIZES, QUICK_SIZES = (150, 500, 1500, 3000), (150, 500)
+REPEATS = {150: 101, 500: 41, 1500: 15, 3000: 7}
+PATIENCE = 60.0  # seconds for one cell, after which no further repeat is begun
+MEMORY_SIZE, MEMORY_TARGET = 3000, 4.0
+IMPORT_TARGET = FIRST_TARGET = 1.5
+POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+FIRST = """
+import time
+start = time.perf_counter()
+import mercer
+imported = time.perf_counter()
+from benchmarks.peers import CASES, problem
+X, y = problem("eight leaves", 150)
+before = time.perf_counter()
+mercer.log_evidence(CASES["eight leaves"], X, y, noise=0.1, gradient=True)
+print(imported - start, time.perf_counter() - before)
+"""
+
+Result = dict[str, Any]
+
+
+# ------------------------------------------------------------------------------------- inside a process of one library
+
+
+def work(order: Result) -> Result:
+    """Do what the parent asked for, in this process with its own thread pools."""
+    from threadpoolctl import threadpool_limits
+
+    try:
+        make = LIBRARIES[order["library"]]()
+    except ImportError as error:
+        return {"absent": f"{type(error).__name__}: {error}"}
+    with threadpool_limits(order["threads"]):
+        if order["what"] == "memory":
+            return {case: peak_matrices(make, case, order["size"]) for case in order["cases"]}
+        return {
+            case: {str(n): time_cell(make, case, n, order["repeats"][str(n)]) for n in order["sizes"]}
+            for case in order["cases"]
+        }
+
+
+def time_cell(make: Callable[..., Callable[[], float]], case: str, n: int, repeats: int) -> Result:
+    """Time floor and candidate in turn; return medians in milliseconds and the evidence, which all must agree on."""
+    candidate, floor = make(case, *problem(case, n)), floor_for(n)
+    evidence = candidate()
+    candidate(), floor()
+    times: tuple[list[float], list[float]] = ([], [])
+    begun = time.perf_counter()
+    while len(times[0]) < repeats and (len(times[0]) < 2 or time.perf_counter() - begun < PATIENCE):
+        times[0].append(floor())
+        start = time.perf_counter()
+        candidate()
+        times[1].append(time.perf_counter() - start)
+    floor_ms, own_ms = (1e3 * statistics.median(t) for t in times)
+    return {"floor": floor_ms, "time": own_ms, "ratio": own_ms / floor_ms, "repeats": len(times[0]), "value": evidence}
+
+
+def peak_matrices(make: Callable[..., Callable[[], float]], case: str, n: int) -> float:
+    """Return the peak of resident memory over its start, in matrices of n x n doubles."""
+    make(case, *problem(case, 200))()  # code and thread pools are loaded before the start is measured
+    candidate = make(case, *problem(case, n))
+    try:
+        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    except OSError:
+        return float("nan")
+    before = status_kb("VmRSS")
+    candidate()
+    return 1024 * (status_kb("VmHWM") - before) / (8 * n * n)
+
+
+def status_kb(field: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field + ":"))
+
+
+# ------------------------------------------------------------------------------------------------------ in the parent
+
+
+def environment(threads: int) -> dict[str, str]:
+    return os.environ | {name: str(threads) for name in POOLS}
+
+
+def in_process(library: str, threads: int, **order: Any) -> Result:
+    """Run `work` in a fresh process; a library that fails is a remark in the table and not the end of the run."""
+    order |= {"library": library, "threads": threads}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "benchmarks.speed", "--work", json.dumps(order)],
+        cwd=ROOT, env=environment(threads), capture_output=True, text=True,
+    )  # fmt: skip
+    if done.returncode != 0:
+        return {"absent": f"failed: {(done.stderr.strip().splitlines() or ['no message'])[-1]}"}
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def seconds_of(code: str, threads: int) -> tuple[float, str]:
+    start = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment(threads), capture_output=True, text=True, check=True
+    )
+    return time.perf_counter() - start, done.stdout
+
+
+def measure_imports(repeats: int) -> Result:
+    """Fresh processes in turn: nothing, torch, mercer; then the first evaluation, the cache on disk being warm."""
+    codes = {"python": "pass", "torch": "import torch", "mercer": "import mercer"}
+    times: dict[str, list[float]] = {name: [] for name in codes}
+    seconds_of(FIRST, 1)
+    firsts = []
+    for _ in range(repeats):
+        for name, code in codes.items():
+            times[name].append(seconds_of(code, 1)[0])
+        firsts.append(float(seconds_of(FIRST, 1)[1].split()[1]))
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    return medians | {"first": statistics.median(firsts), "more than torch": medians["mercer"] - medians["torch"]}
+
+
+def run(arguments: argparse.Namespace) -> Result:
+    sizes = QUICK_SIZES if arguments.quick else SIZES
+    repeats = {str(n): min(5, REPEATS[n]) if arguments.quick else REPEATS[n] for n in sizes}
+    cells: dict[str, Result] = {}
+    for threads in arguments.threads:
+        cells[str(threads)] = {}
+        for library in arguments.libraries:
+            print(f"timing {library}, {threads} thread(s) ...", flush=True)
+            cases = [case for case in CASES if library == "Mercer" or case in TARGETS]
+            cells[str(threads)][library] = in_process(
+                library, threads, what="time", cases=cases, sizes=sizes, repeats=repeats
+            )
+    memory_size = 500 if arguments.quick else MEMORY_SIZE
+    memory = {}
+    for library in arguments.libraries:
+        print(f"memory of {library} ...", flush=True)
+        memory[library] = in_process(library, 1, what="memory", cases=list(TARGETS), size=memory_size)
+    print("imports ...", flush=True)
+    imports = measure_imports(1 if arguments.quick else 5)
+    return {"cells": cells, "memory": memory, "memory size": memory_size, "imports": imports, "sizes": list(sizes)}
+
+
+# ------------------------------------------------------------------------------------------------------------- tables
+
+
+def ratio_of(results: Result, threads: str, library: str, case: str, n: int) -> float | None:
+    cell = results["cells"][threads].get(library, {}).get(case, {}).get(str(n))
+    return None if cell is None else float(cell["ratio"])
+
+
+def verdict(met: bool) -> str:
+    return "met" if met else "**not met**"
+
+
+def shown(value: float | None, digits: int = 2) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def speed_table(results: Result, case: str) -> list[str]:
+    peers = [name for name in LIBRARIES if name != "Mercer"]
+    rows = [
+        f"| threads | N | floor ms | target | Mercer | | evenly spaced | {' | '.join(peers)} | faster than all |",
+        "|---" * (8 + len(peers)) + "|",
+    ]
+    for threads in results["cells"]:
+        for n in results["sizes"]:
+            own = ratio_of(results, threads, "Mercer", case, n)
+            if own is None:
+                continue
+            target = TARGETS[case][n]
+            floor = results["cells"][threads]["Mercer"][case][str(n)]["floor"]
+            even = ratio_of(results, threads, "Mercer", f"{case}, evenly spaced", n)
+            others = [ratio_of(results, threads, peer, case, n) for peer in peers]
+            known = [other for other in others if other is not None]
+            fastest = verdict(own < min(known)) if known else "-"
+            rows.append(
+                f"| {threads} | {n} | {floor:.2f} | {target} | {own:.2f} | {verdict(own <= target)} | {shown(even)} | "
+                f"{' | '.join(shown(o, 1) for o in others)} | {fastest} |"
+            )
+    return rows
+
+
+def remarks(results: Result) -> list[str]:
+    """Return what a reader must know: libraries that could not be measured, and models that do not agree."""
+    found = []
+    for threads, libraries in results["cells"].items():
+        for library, cases in libraries.items():
+            if "absent" in cases:
+                found.append(f"{library} ({threads} thread(s)): not measured here: {cases['absent']}")
+                continue
+            for case in (case for case in cases if case in TARGETS):
+                for n in results["sizes"]:
+                    own = libraries.get("Mercer", {}).get(case, {}).get(str(n))
+                    if own and abs(cases[case][str(n)]["value"] - own["value"]) > 1e-4 * abs(own["value"]) + 1e-3:
+                        found.append(f"{library}, {case}, N = {n}: another evidence, so not the same model")
+    return found
+
+
+def report(description: Result, results: Result) -> str:
+    imports, memory, size = results["imports"], results["memory"], results["memory size"]
+    text = ["# Speed of the exact evidence with its gradient", "", "```", *machine.lines(description), "```", ""]
+    text += [line.strip() for line in str(__doc__).strip().splitlines()[5:]]
+    text += ["float64, value and gradient for all parameters; columns give the ratio to the floor.", ""]
+    for case in TARGETS:
+        text += [f"## {case}: {CASES[case]}", "", *speed_table(results, case), ""]
+    text += ["## Memory and start", "", "| what | target | figure | |", "|---|---|---|---|"]
+    for case, peak in memory.get("Mercer", {}).items():
+        if case in TARGETS:
+            what = f"peak memory over the start at N = {size}, {case}, in N x N matrices"
+            text.append(f"| {what} | {MEMORY_TARGET:g} | {peak:.2f} | {verdict(peak <= MEMORY_TARGET)} |")
+    more, first = imports["more than torch"], imports["first"]
+    text += [
+        f"| import mercer ({imports['mercer']:.2f} s) less import torch ({imports['torch']:.2f} s), whole processes | "
+        f"{IMPORT_TARGET} s | {more:.2f} s | {verdict(more <= IMPORT_TARGET)} |",
+        f"| first evaluation in a fresh process, warm cache | {FIRST_TARGET} s | {first:.2f} s | "
+        f"{verdict(first <= FIRST_TARGET)} |",
+        "",
+    ]
+    others = {library: cases for library, cases in memory.items() if library != "Mercer" and "absent" not in cases}
+    if others:
+        peaks = "; ".join(f"{name} " + " and ".join(f"{p:.1f}" for p in peak.values()) for name, peak in others.items())
+        text += [f"Peers' peak memory in N x N matrices ({' and '.join(TARGETS)}): {peaks}.", ""]
+    text += [f"- {remark}" for remark in remarks(results)]
+    return "\n".join(text).rstrip() + "\n"
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=str(__doc__).splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="N = 150 and 500 with few repeats")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--libraries", nargs="+", choices=list(LIBRARIES), default=list(LIBRARIES))
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
+    parser.add_argument("--work", type=json.loads, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main() -> None:
+    arguments = parsed()
+    if arguments.work is not None:
+        print(json.dumps(work(arguments.work)))
+        return
+    description = machine.describe()
+    print("\n".join(machine.lines(description)))
+    if description["load average"] > 0.3:
+        print("            other work is running on this machine: the figures will be noisy, with two threads most of all")
+    results = run(arguments)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    (arguments.out / "speed.json").write_text(json.dumps({"machine": description} | results, indent=1) + "\n")
+    text = report(description, results)
+    (arguments.out / "speed.md").write_text(text)
+    print(f"\n{text}\nwritten to {arguments.out}/speed.json and speed.md")
+
+
+if __name__ == "__main__":
+    main()

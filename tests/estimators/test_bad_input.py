@@ -1,0 +1,306 @@
+"""Every line of "bad input" at the level of Python: an error (or a warning and a result) that names the column."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+
+import mercer
+from mercer import GPRegressor
+from mercer.inference import choose as choosing
+from mercer.kernels import PER, SE
+
+Array = NDArray[np.float64]
+
+
+def series(n: int = 30) -> tuple[Array, Array]:
+    x = np.arange(n, dtype=float)
+    return x[:, None], np.sin(x / 2) + 0.1 * np.cos(31 * x)
+
+
+def table(n: int = 30) -> tuple[pd.DataFrame, pd.Series]:
+    X, y = series(n)
+    return pd.DataFrame({"height": X[:, 0], "width": np.cos(X[:, 0])}), pd.Series(y, name="weight")
+
+
+def model(kernel: Any = "SE", **options: Any) -> GPRegressor:
+    return GPRegressor(kernel, **({"restarts": 1, "random_state": 0} | options))
+
+
+def refused(X: Any, y: Any, *words: str, estimator: GPRegressor | None = None) -> str:
+    """Fitting raises an error of the user's kind whose message holds all the words."""
+    with pytest.raises((mercer.InputError, ValueError)) as caught:
+        (estimator or model()).fit(X, y)
+    message = str(caught.value)
+    for word in words:
+        assert word in message, message
+    return message
+
+
+# --------------------------------------------------------------------------------------------------- rows and shapes
+
+
+def test_no_rows() -> None:
+    refused(np.empty((0, 2)), np.empty(0), "0 sample")
+    refused(pd.DataFrame({"when": pd.to_datetime([]), "x": []}), [], "no rows")
+
+
+def test_no_columns() -> None:
+    refused(np.empty((5, 0)), np.arange(5.0), "0 feature")
+
+
+def test_one_row() -> None:
+    message = refused(np.ones((1, 2)), [1.0])
+    assert "at least 2" in message or "1 sample" in message
+    assert "more data" in message
+
+
+def test_numbers_of_rows_that_differ() -> None:
+    X, y = series()
+    refused(X, y[:-1], "30", "29")
+    with pytest.raises(ValueError, match=r"2D|2-D|dimension"):
+        model().fit(X[:, 0], y)
+    refused(X, np.column_stack([y, y]))
+
+
+def test_missing_target() -> None:
+    X, _ = series()
+    refused(X, None, "y")
+
+
+def test_more_columns_than_rows_is_fine() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6, 15))
+    assert np.isfinite(model("SE + LIN").fit(X, X[:, 0]).predict(X)).all()
+
+
+def test_too_many_rows_say_how_much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "available_memory", lambda: 10_000)
+    X, y = series(60)
+    with pytest.raises(mercer.TooLargeError, match=r"60 rows.*72 kB.*10 kB.*22 rows"):
+        model().fit(X, y)
+
+
+# ------------------------------------------------------------------------------------------------ what a column holds
+
+
+def test_text_among_numbers_of_an_array() -> None:
+    X = np.array([[1.0, 2.0], [2.0, "high"], [3.0, 4.0]], dtype=object)
+    refused(X, [1.0, 2.0, 3.0], "'1'", "'high'", "row 2")
+    refused(np.array([["1", "2"], ["3", "tall"]]), [1.0, 2.0], "'1'", "'tall'")
+
+
+def test_text_among_numbers_of_a_table() -> None:
+    X, y = table()
+    mixed = X.astype({"width": object})
+    mixed.loc[4, "width"] = "wide"
+    refused(mixed, y, "'width'", "'wide'", "5")
+
+
+def test_text_when_predicting() -> None:
+    X, y = table()
+    fitted = model().fit(X, y)
+    bad = X.astype({"width": object})
+    bad.loc[2, "width"] = "wide"
+    with pytest.raises((mercer.InputError, ValueError), match=r"width.*'wide'|'wide'.*width"):
+        fitted.predict(bad)
+
+
+@pytest.mark.parametrize(("value", "word"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")])
+def test_holes_in_the_inputs(value: float, word: str) -> None:
+    X, y = table()
+    X.loc[[3, 7], "width"] = value
+    for given, name in ((X, "'width'"), (X.to_numpy(), "'1'")):
+        message = refused(given, y, word, name, "row 4", "drop")
+        assert "2 such" in message
+    fitted = model().fit(*table())
+    with pytest.raises(mercer.InputError, match="'width'"):
+        fitted.predict(X)
+
+
+def test_holes_in_a_table_with_dates() -> None:
+    X, y = table()
+    X["when"] = pd.date_range("2001-01-01", periods=30)
+    X.loc[3, "width"] = np.nan
+    refused(X, y, "'width'", "4")
+    X["width"] = 1.0 * X["height"]
+    X.loc[5, "when"] = pd.NaT
+    refused(X, y, "'when'", "6")
+
+
+def test_nan_in_the_target_is_dropped_and_counted() -> None:
+    X, y = table()
+    y[[2, 5, 9]] = np.nan
+    with pytest.warns(mercer.DataWarning, match="3 of 30 rows"):
+        found = model().fit(X, y)
+    assert len(found.leave_one_out()[0]) == 27
+    assert found.predict(X).shape == (30,)
+    with pytest.warns(mercer.DataWarning), pytest.raises(mercer.InputError, match="at least 2"):
+        model().fit(X, np.where(np.arange(30) == 0, 1.0, np.nan))
+
+
+def test_infinity_in_the_target() -> None:
+    X, y = table()
+    y[4] = np.inf
+    refused(X, y, "y", "infinity", "row 5", "drop")
+
+
+def test_text_in_the_target() -> None:
+    X, _ = table()
+    message = refused(X, ["heavy"] * 30, "target", "'heavy'")
+    assert "numbers" in message
+    assert np.isfinite(model().fit(X, [str(i % 7) for i in range(30)]).predict(X)).all()
+
+
+def test_dates_in_the_target() -> None:
+    X, _ = table()
+    refused(X, pd.Series(pd.date_range("2001-01-01", periods=30)), "target", "numbers", "2001-01-01")
+
+
+def test_entries_missing_in_a_nullable_target_are_dropped() -> None:
+    X, _ = table()
+    for y in (pd.Series([None, *range(29)], dtype="Int64"), [None, *range(29)]):
+        with pytest.warns(mercer.DataWarning, match="1 of 30 rows"):
+            model().fit(X, y)
+
+
+def test_complex_numbers() -> None:
+    X, y = series()
+    refused(X + 1j, y, "omplex")
+    refused(X, y + 1j, "omplex")
+
+
+def test_constant_target() -> None:
+    X, _ = table()
+    refused(X, np.full(30, 7.5), "7.5", "30 rows", "nothing to learn")
+
+
+def test_constant_column_is_ignored_with_a_warning() -> None:
+    X, y = table()
+    X["colour"] = 3.0
+    with pytest.warns(mercer.DataWarning, match="'colour'"):
+        found = model("SE + LIN").fit(X, y)
+    assert {leaf.dims for leaf in found.kernel_.leaves()} == {(0, 1)}
+    moved = X.assign(colour=99.0)
+    np.testing.assert_allclose(found.predict(moved), found.predict(X))
+
+
+def test_all_columns_constant() -> None:
+    with pytest.warns(mercer.DataWarning, match="never change"):
+        found = model().fit(np.ones((10, 2)), np.arange(10.0))
+    assert found.predict(np.ones((1, 2)))[0] == pytest.approx(4.5, abs=0.1)
+
+
+# ------------------------------------------------------------------------------------------------- order, gaps, sizes
+
+
+def test_duplicated_rows_unsorted_time_and_gaps_are_taken_as_they_are() -> None:
+    x = np.array([5.0, 1, 2, 2, 2, 9, 30, 31, 0, 7, 7, 100])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", mercer.DataWarning)
+        found = model("SE + LIN").fit(x[:, None], np.sin(x) + 0.01 * np.arange(12))
+    assert np.isfinite(found.predict(x[:, None])).all()
+    days = pd.to_datetime(["2001-03-01", "2001-01-01", "2001-01-01", "2001-02-11", "2004-07-01", "2001-01-02"])
+    found = model("SE").fit(pd.DataFrame({"day": days}), np.array([1.0, 2, 3, 4, 5, 6]))
+    assert np.isfinite(found.predict(pd.DataFrame({"day": days}))).all()
+
+
+def test_identical_rows_without_noise_are_mended() -> None:
+    x = np.repeat(np.arange(8.0), 2)[:, None]
+    found = model("SE", noise=0.0).fit(x, np.sin(x[:, 0]))
+    assert found.jitter_ > 0
+    assert np.isfinite(found.predict(x)).all()
+
+
+@pytest.mark.parametrize("size", [1e12, 1e-12, 1e100, 1e-100])
+def test_very_large_and_very_small_values(size: float) -> None:
+    X, y = series()
+    found = model("SE*PER + LIN").fit(X * size, y * size)
+    assert np.isfinite(found.predict(X * size) / size).all()
+
+
+def test_values_beyond_any_scaling() -> None:
+    X, y = series()
+    with np.errstate(all="ignore"):
+        refused(X, y * 1e308, "too large")
+        refused(X * 1e306, y, "unit")
+
+
+# ----------------------------------------------------------------------------------------------- kernels and options
+
+
+@pytest.mark.parametrize(
+    ("text", "position"), [("SE +", 4), ("SE ** PER", 4), ("SE(0", 4), ("SEX", 0), ("", 0), ("SE + + ", 5)]
+)
+def test_a_kernel_that_does_not_parse_points_at_the_character(text: str, position: int) -> None:
+    X, y = series()
+    with pytest.raises(mercer.KernelSyntaxError) as caught:
+        model(text).fit(X, y)
+    assert caught.value.position == position
+    if text:
+        assert f"  {text}\n  {' ' * position}^" in str(caught.value)
+
+
+def test_a_kernel_on_a_dimension_that_does_not_exist() -> None:
+    X, y = series()
+    refused(X, y, "dimension 3", "only 0", estimator=model("SE(3)"))
+    refused(*table(), "'depth'", "height, width", estimator=model("SE(depth)"))
+    refused(X, y, "'depth'", estimator=model("SE(depth)"))
+
+
+def test_a_kernel_that_is_no_kernel() -> None:
+    X, y = series()
+    refused(X, y, "SE*PER", "42", estimator=model(42))
+    with pytest.raises(mercer.KernelError, match="greater than zero"):
+        PER(0, period=-1)
+    with pytest.raises(mercer.KernelError, match=r"'width' is not a parameter of SE; it has variance, lengthscale"):
+        mercer.parse("SE(width=3)")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"restarts": 0}, ["restarts", "at least 1", "0"]),
+        ({"restarts": 2.5}, ["restarts", "2.5"]),
+        ({"max_iterations": -3}, ["max_iterations", "-3"]),
+        ({"priors": "strong"}, ["priors", "'weak'", "'strong'"]),
+        ({"noise": -1.0}, ["noise", "-1.0"]),
+        ({"noise": float("nan")}, ["noise", "nan"]),
+        ({"noise": "loud"}, ["noise", "'loud'"]),
+    ],
+)
+def test_options_that_make_no_sense(options: dict[str, Any], words: list[str]) -> None:
+    X, y = series()
+    refused(X, y, *words, estimator=model(**options))
+
+
+def test_lengthscales_for_another_number_of_columns() -> None:
+    refused(*table(), "lengthscale", "2", "3", estimator=model(SE(lengthscale=[1.0, 2.0, 3.0])))
+
+
+def test_predicting_before_fitting_and_with_other_columns() -> None:
+    X, y = table()
+    with pytest.raises(ValueError, match="not fitted"):
+        model().predict(X)
+    fitted = model().fit(X, y)
+    with pytest.raises(ValueError, match="feature"):
+        fitted.predict(X[["height"]])
+    with pytest.raises(ValueError, match=r"2 features|feature names"):
+        fitted.predict(np.ones((3, 5)))
+
+
+def test_a_fit_that_stops_early_warns() -> None:
+    X, y = series()
+    with pytest.warns(mercer.FitWarning, match="more iterations"):
+        model("SE*PER + RQ", max_iterations=1).fit(X, y)
+
+
+def test_a_fit_that_cannot_succeed_says_what_to_try() -> None:
+    X, y = series()
+    with pytest.raises(mercer.NumericalError, match="another kernel or a larger noise"):
+        model("SE(variance=fixed(1e308)) * SE(variance=fixed(1e308))").fit(X, y)
