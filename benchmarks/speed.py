@@ -19,10 +19,13 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from benchmarks import machine
-from benchmarks.peers import CASES, LIBRARIES, TARGETS, floor_for, problem
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 ROOT = Path(__file__).resolve().parents[1]
 SIZES, QUICK_SIZES = (150, 500, 1500, 3000), (150, 500)
@@ -36,14 +39,187 @@ import time
 start = time.perf_counter()
 import mercer
 imported = time.perf_counter()
-from benchmarks.peers import CASES, problem
-X, y = problem("eight leaves", 150)
+from benchmarks.speed import CASES, problem
+X, y = problem("eight leaves, 1-D", 150)
 before = time.perf_counter()
-mercer.log_evidence(CASES["eight leaves"], X, y, noise=0.1, gradient=True)
+mercer.log_evidence(CASES["eight leaves, 1-D"], X, y, noise=0.1, gradient=True)
 print(imported - start, time.perf_counter() - before)
 """
 
 Result = dict[str, Any]
+Array: TypeAlias = "NDArray[np.float64]"
+Candidate = Callable[[], float]  # evaluates value and gradient, returns the value
+Make = Callable[[str, Array, Array], Candidate]
+
+NOISE = 0.1
+EIGHT = (
+    "SE(0, variance=1, lengthscale=1)*PER(0, variance=1, period=2, lengthscale=1)"
+    " + LIN(0, variance=1, offset=0)*RQ(0, variance=1, lengthscale=1, alpha=1)"
+    " + SE(0, variance=1, lengthscale=2)*LIN(0, variance=1, offset=0)"
+    " + PER(0, variance=1, period=3, lengthscale=1)*RQ(0, variance=1, lengthscale=2, alpha=1)"
+)
+CASES = {
+    "ARD SE, 8-D": "SE(variance=1, lengthscale=3)",
+    "eight leaves, 1-D": EIGHT,
+    "eight leaves, 1-D, evenly spaced": EIGHT,
+}
+TARGETS = {  # of issue A: the largest ratio to the floor
+    "ARD SE, 8-D": {150: 3.5, 500: 2.0, 1500: 1.6, 3000: 1.6},
+    "eight leaves, 1-D": {150: 9.0, 500: 5.0, 1500: 3.0, 3000: 3.0},
+}
+
+
+def problem(case: str, n: int) -> tuple[Array, Array]:
+    import numpy as np
+
+    rng = np.random.default_rng(n)
+    if "8-D" in case:
+        X = rng.normal(size=(n, 8))
+    else:
+        X = np.linspace(0, 10, n)[:, None] if "evenly" in case else rng.uniform(0, 10, size=(n, 1))
+    return X, np.sin(X.sum(axis=1)) + NOISE**0.5 * rng.normal(size=n)
+
+
+def floor_for(n: int) -> Callable[[], float]:
+    """Return a function that gives the seconds of potrf + potri in place; copying the matrix back is not counted."""
+    import numpy as np
+    from scipy.linalg import lapack
+
+    root = np.random.default_rng(0).normal(size=(n, n))
+    matrix = np.asfortranarray(root @ root.T + n * np.eye(n))
+    place = np.empty_like(matrix)
+
+    def timed() -> float:
+        np.copyto(place, matrix)
+        start = time.perf_counter()
+        factor, _ = lapack.dpotrf(place, lower=1, clean=0, overwrite_a=1)
+        lapack.dpotri(factor, lower=1, overwrite_c=1)
+        return time.perf_counter() - start
+
+    return timed
+
+
+# -------------------------------------------------------------------------------------------------------- libraries
+
+
+def mercer_itself() -> Make:
+    import mercer
+
+    def make(case: str, X: Array, y: Array) -> Candidate:
+        expression = mercer.parse(CASES[case])
+        return lambda: mercer.log_evidence(expression, X, y, noise=NOISE, gradient=True)[0]
+
+    return make
+
+
+def gpytorch() -> Make:
+    """ExactMarginalLogLikelihood by Cholesky, backwards through it by autograd."""
+    import gpytorch as gp
+    import torch
+    from gpytorch.kernels import LinearKernel, PeriodicKernel, RBFKernel, RQKernel, ScaleKernel
+
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    torch.set_default_dtype(torch.float64)
+
+    def kernel(case: str) -> Any:
+        if "8-D" in case:
+            return ScaleKernel(RBFKernel(ard_num_dims=8).initialize(lengthscale=3.0)).initialize(outputscale=1.0)
+        se, rq = (lambda l, k=k: k().initialize(lengthscale=l) for k in (RBFKernel, RQKernel))
+        per = [PeriodicKernel().initialize(period_length=p, lengthscale=1.0) for p in (2.0, 3.0)]
+        lin = [LinearKernel().initialize(variance=1.0) for _ in range(2)]
+        for one in (first := rq(1.0)), (second := rq(2.0)):
+            one.initialize(alpha=1.0)
+        products = (se(1.0) * per[0], lin[0] * first, se(2.0) * lin[1], per[1] * second)
+        one, *others = (ScaleKernel(product).initialize(outputscale=1.0) for product in products)
+        for other in others:
+            one = one + other
+        return one
+
+    class Model(gp.models.ExactGP):  # type: ignore[misc]
+        def __init__(self, X: Any, y: Any, likelihood: Any, covariance: Any) -> None:
+            super().__init__(X, y, likelihood)
+            self.mean, self.covariance = gp.means.ZeroMean(), covariance
+
+        def forward(self, X: Any) -> Any:
+            return gp.distributions.MultivariateNormal(self.mean(X), self.covariance(X))
+
+    def make(case: str, X: Array, y: Array) -> Candidate:
+        inputs, target = torch.tensor(X), torch.tensor(y)
+        likelihood = gp.likelihoods.GaussianLikelihood().initialize(noise=NOISE)
+        model = Model(inputs, target, likelihood, kernel(case)).train()
+        evidence = gp.mlls.ExactMarginalLogLikelihood(likelihood, model)
+
+        def candidate() -> float:
+            model.zero_grad()
+            exact = gp.settings.fast_computations(False, False, False)
+            with exact, gp.settings.max_cholesky_size(100_000):
+                value = evidence(model(inputs), target) * len(y)
+                value.backward()
+            return float(value)
+
+        return candidate
+
+    return make
+
+
+def scikit_learn() -> Make:
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
+    from sklearn.gaussian_process.kernels import ExpSineSquared as Per
+    from sklearn.gaussian_process.kernels import RationalQuadratic as Rq
+
+    def kernel(case: str) -> Any:
+        if "8-D" in case:
+            return ConstantKernel(1.0) * RBF([3.0] * 8) + WhiteKernel(NOISE)
+        lin = [DotProduct(0.0, "fixed") for _ in range(2)]
+        products = (RBF(1.0) * Per(1.0, 2.0), lin[0] * Rq(1.0, 1.0), RBF(2.0) * lin[1], Per(1.0, 3.0) * Rq(2.0, 1.0))
+        total = WhiteKernel(NOISE)
+        for product in products:
+            total = total + ConstantKernel(1.0) * product
+        return total
+
+    def make(case: str, X: Array, y: Array) -> Candidate:
+        model = GaussianProcessRegressor(kernel(case), alpha=1e-10, optimizer=None).fit(X, y)
+        theta = model.kernel_.theta
+        return lambda: float(model.log_marginal_likelihood(theta, eval_gradient=True, clone_kernel=False)[0])
+
+    return make
+
+
+def gpy() -> Make:
+    import GPy
+    import numpy as np
+
+    def kernel(case: str) -> Any:
+        k = GPy.kern
+        if "8-D" in case:
+            return k.RBF(8, lengthscale=np.full(8, 3.0), ARD=True)
+        per = [k.StdPeriodic(1, period=p, lengthscale=1.0) for p in (2.0, 3.0)]
+        rq = [k.RatQuad(1, lengthscale=l, power=1.0) for l in (1.0, 2.0)]
+        first, second = (k.RBF(1, lengthscale=l) for l in (1.0, 2.0))
+        return first * per[0] + k.Linear(1) * rq[0] + second * k.Linear(1) + per[1] * rq[1]
+
+    def make(case: str, X: Array, y: Array) -> Candidate:
+        model = GPy.models.GPRegression(X, y[:, None], kernel(case), noise_var=NOISE)
+        points = [model.optimizer_array.copy(), model.optimizer_array + 1e-9]  # GPy remembers what it computed last
+
+        def candidate() -> float:
+            points.reverse()
+            model.optimizer_array = points[0]
+            model.objective_function_gradients()
+            return float(model.log_likelihood())
+
+        return candidate
+
+    return make
+
+
+LIBRARIES: dict[str, Callable[[], Make]] = {
+    "Mercer": mercer_itself,
+    "GPyTorch": gpytorch,
+    "scikit-learn": scikit_learn,
+    "GPy": gpy,
+}
 
 
 # ------------------------------------------------------------------------------------- inside a process of one library
@@ -66,7 +242,7 @@ def work(order: Result) -> Result:
         }
 
 
-def time_cell(make: Callable[..., Callable[[], float]], case: str, n: int, repeats: int) -> Result:
+def time_cell(make: Make, case: str, n: int, repeats: int) -> Result:
     """Time floor and candidate in turn; return medians in milliseconds and the evidence, which all must agree on."""
     candidate, floor = make(case, *problem(case, n)), floor_for(n)
     evidence = candidate()
@@ -82,7 +258,7 @@ def time_cell(make: Callable[..., Callable[[], float]], case: str, n: int, repea
     return {"floor": floor_ms, "time": own_ms, "ratio": own_ms / floor_ms, "repeats": len(times[0]), "value": evidence}
 
 
-def peak_matrices(make: Callable[..., Callable[[], float]], case: str, n: int) -> float:
+def peak_matrices(make: Make, case: str, n: int) -> float:
     """Return the peak of resident memory over its start, in matrices of n x n doubles."""
     make(case, *problem(case, 200))()  # code and thread pools are loaded before the start is measured
     candidate = make(case, *problem(case, n))
@@ -265,7 +441,9 @@ def main() -> None:
     description = machine.describe()
     print("\n".join(machine.lines(description)))
     if description["load average"] > 0.3:
-        print("            other work is running on this machine: the figures will be noisy, with two threads most of all")
+        print(
+            "            other work is running on this machine: the figures will be noisy, with two threads most of all"
+        )
     results = run(arguments)
     arguments.out.mkdir(parents=True, exist_ok=True)
     (arguments.out / "speed.json").write_text(json.dumps({"machine": description} | results, indent=1) + "\n")

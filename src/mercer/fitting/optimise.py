@@ -21,11 +21,13 @@ from mercer.inference.contract import Data, Engine, Evidence
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import Layout, layout, with_values
+from mercer.linalg.threads import one_thread
 
 Status = Literal["converged", "at a bound", "stopped", "interrupted", "failed"]
 Progress = Callable[[int, int, float], None]  # starts done, starts in all, best log evidence so far
 
 DRAWS_PER_START = 8
+SMALL = 600  # rows below which a second BLAS thread costs more than it gives
 FAILED_VALUE = 1e15  # what the line search sees where the evidence cannot be computed: it turns back
 
 
@@ -110,10 +112,11 @@ def fit(
     expression: Expression, data: Data, engine: Engine, options: FitOptions, progress: Progress | None = None
 ) -> Fit:
     """Fit a bound expression (scaled units); values given in it are where every start begins."""
-    problem = prepare(expression, data, engine, options)
-    points, screened = starting_points(problem, options)
-    runs, interrupted = _run_all(problem, points, options, progress)
-    return concluded(problem, runs, points[0], screened, interrupted)
+    with one_thread(when=data.count < SMALL):
+        problem = prepare(expression, data, engine, options)
+        points, screened = starting_points(problem, options)
+        runs, interrupted = _run_all(problem, points, options, progress)
+        return concluded(problem, runs, points[0], screened, interrupted)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,12 +9,11 @@ import time
 import zlib
 from dataclasses import dataclass, replace
 
-from threadpoolctl import threadpool_limits
-
 from mercer.fitting.optimise import Fit, FitOptions, Problem, Run, concluded, optimise, prepare, starting_points
 from mercer.inference.contract import Data, Engine
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
+from mercer.linalg.threads import one_thread
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +52,7 @@ def advance(
 ) -> State:
     """Begin a candidate (state None) or carry its `keep` best starts on, by some iterations; conclude it if `last`."""
     started = time.perf_counter()
-    with threadpool_limits(1):
+    with one_thread():
         problem = prepare(task.expression, data, engine, task.options, task.peaks)
         if state is None:
             points, screened = starting_points(problem, task.options, task.noise)
