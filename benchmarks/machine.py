@@ -42,10 +42,11 @@ def blas() -> list[str]:
     import scipy.linalg.lapack  # noqa: F401  (loads its BLAS)
     from threadpoolctl import threadpool_info
 
-    return [
-        f"{Path(pool['filepath']).parent.name}: {pool['internal_api']} {pool['version']} ({pool.get('architecture', '')})"
-        for pool in threadpool_info()
-    ]
+    found = []
+    for pool in threadpool_info():
+        home, kind = Path(pool["filepath"]).parent.name, pool.get("architecture", "")
+        found.append(f"{home}: {pool['internal_api']} {pool['version']} {kind}".strip())
+    return found
 
 
 def load() -> float:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mercer.estimators import Component, GPRegressor, load
     from mercer.inference.evidence import log_evidence
     from mercer.kernels import Expression, fixed, parse
+    from mercer.learners.grammar.grammar_search import GrammarSearch
 
 __version__ = "0.1.0"
 
@@ -29,6 +30,7 @@ __all__ = [
     "Expression",
     "FitWarning",
     "GPRegressor",
+    "GrammarSearch",
     "InputError",
     "KernelError",
     "KernelSyntaxError",
@@ -48,6 +50,7 @@ _HOMES = {
     "Component": "mercer.estimators",
     "Expression": "mercer.kernels",
     "GPRegressor": "mercer.estimators",
+    "GrammarSearch": "mercer.learners.grammar.grammar_search",
     "fixed": "mercer.kernels",
     "load": "mercer.estimators",
     "log_evidence": "mercer.inference.evidence",

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -106,3 +110,23 @@ def test_no_evidence_says_what_to_try() -> None:
     far = LIN(0, variance=1e300, offset=-1e9)
     with pytest.raises(mercer.NumericalError, match="larger noise"):
         mercer.log_evidence(far, X, Y, noise=0.0)
+
+
+def test_the_speed_benchmark_runs(tmp_path: Path) -> None:
+    """A short run of what `make bench-speed` does: it must not rot between releases. No timing is judged here."""
+    command = [sys.executable, "-m", "benchmarks.speed", "--quick", "--threads", "1", "--sizes", "150"]
+    libraries = ["--libraries", "Mercer", "scikit-learn"]
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run([*command, *libraries, "--out", str(tmp_path)], cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    results = json.loads((tmp_path / "speed.json").read_text())
+    assert results["machine"]["processor"]
+    for library in ("Mercer", "scikit-learn"):
+        for case in ("ARD SE, 8-D", "eight leaves, 1-D"):
+            cell = results["cells"]["1"][library][case]["150"]
+            assert cell["ratio"] == pytest.approx(cell["time"] / cell["floor"])
+            assert cell["value"] == pytest.approx(results["cells"]["1"]["Mercer"][case]["150"]["value"], rel=1e-4)
+            assert results["memory"][library][case] > 0
+    text = (tmp_path / "speed.md").read_text()
+    assert "| threads | N | floor ms | target | Mercer |" in text
+    assert "not the same model" not in text

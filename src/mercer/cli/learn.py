@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mercer.estimators import GPRegressor
     from mercer.explain import Summary
 
-# Until the search of issue B: a structure that suits most data of its kind.
+# Structures that suit most data of their kind.
 ONE_COLUMN = "SE + SE*PER + LIN"
 SEVERAL_COLUMNS = "SE + LIN"
 ROWS_FOR_A_PERIOD = 8

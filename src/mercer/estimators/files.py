@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.errors import InputError, MercerError, ModelFileError, TooLargeError
+from mercer.estimators.kernels import from_plain, to_plain
 from mercer.inference.choose import choose
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind
-from mercer.kernels.text import from_json, parse, to_json
-from mercer.kernels.units import Units, to_scaled_units
+from mercer.kernels.text import from_json, to_json
+from mercer.kernels.units import Units, to_data_units, to_scaled_units
 
 if TYPE_CHECKING:
+    from mercer.estimators.mixture import Member
     from mercer.estimators.regressor import GPRegressor
 
 FORMAT = "mercer-model"
@@ -36,6 +38,7 @@ def save(model: GPRegressor, path: str | Path) -> None:
         "version": VERSION,
         "options": _options(model),
         "kernel": to_json(model.kernel_),
+        "members": [_member(member, model._units) for member in model._members],
         "scores": {name: getattr(model, name) for name in SCORES},
         "parameters": model.n_parameters_,
         "status": model.status_,
@@ -73,7 +76,7 @@ def _array_bytes(array: Array) -> bytes:
 
 def _options(model: GPRegressor) -> dict[str, Any]:
     options = model.get_params(deep=False)
-    options["kernel"] = str(model.kernel)
+    options["kernel"] = to_plain(model.kernel)
     if not isinstance(model.random_state, Integral):
         options["random_state"] = None
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
@@ -129,8 +132,8 @@ def _rebuilt(document: dict[str, Any], matrix: Array, target: Array) -> GPRegres
 
     options = dict(document["options"])
     known = set(GPRegressor().get_params())
+    options["kernel"] = from_plain(options["kernel"])
     model = GPRegressor(**{name: value for name, value in options.items() if name in known})
-    parse(str(model.kernel))  # the text must be a kernel, as `get_params` promises
     model._train = _arrays(matrix, target)
     _restore_columns(model, document)
     model._units = _units(document["units"], matrix.shape[1])
@@ -144,8 +147,8 @@ def _rebuilt(document: dict[str, Any], matrix: Array, target: Array) -> GPRegres
     model.notes_ = tuple(str(note) for note in document.get("notes", ()))
     model.inference_ = choose(len(target))
     model.kernel_ = _kernel(document["kernel"], matrix.shape[1])
-    scaled = to_scaled_units(model.kernel_, model._units)
-    model._prepare(scaled, model.noise_ / model._units.y_scale**2)
+    model.candidates_ = ()
+    model._prepare(_members(document["members"], model._units))
     return model
 
 
@@ -181,6 +184,22 @@ def _arrays(matrix: Array, target: Array) -> tuple[Array, Array]:
 
 def _kernel(data: Any, columns: int) -> Expression:
     return bind(from_json(data), columns)
+
+
+def _member(member: Member, units: Units) -> dict[str, Any]:
+    kernel = to_json(to_data_units(member.kernel, units))
+    return {"kernel": kernel, "noise": member.noise * units.y_scale**2, "weight": member.weight}
+
+
+def _members(entries: list[dict[str, Any]], units: Units) -> list[tuple[Expression, float, float]]:
+    members = []
+    for entry in entries:
+        kernel = to_scaled_units(_kernel(entry["kernel"], len(units.shift)), units)
+        members.append((kernel, _finite(entry["noise"]) / units.y_scale**2, _finite(entry["weight"])))
+    weights = [weight for _, _, weight in members]
+    if not members or min(weights) < 0 or abs(sum(weights) - 1.0) > 1e-6:
+        raise InputError("the weights of its kernels do not add up to one")
+    return members
 
 
 def _finite(value: Any) -> float:

@@ -15,18 +15,20 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.errors import FitWarning, InputError, KernelError, NumericalError
+from mercer.errors import FitWarning, InputError, NumericalError
 from mercer.estimators import inputs
+from mercer.estimators.kernels import expression_or_learner, in_data_units
+from mercer.estimators.mixture import Member, mixed, mixed_joint, mixed_samples
 from mercer.evaluate.program import compile_program
 from mercer.fitting.optimise import Fit, FitOptions, fit
 from mercer.inference.choose import Choice, choose
-from mercer.inference.contract import Data, Posterior
+from mercer.inference.contract import Data
 from mercer.kernels.algebra import components
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind, values_of
-from mercer.kernels.text import parse
 from mercer.kernels.units import Units, to_data_units, to_scaled_units
+from mercer.learners.contract import Learned, Learner, learned_alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +45,10 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
     Parameters
     ----------
-    kernel : str or Expression
-        Such as "SE*PER + LIN" or `SE(0)*PER(0, period=12) + LIN(1)`. Base kernels with a dimension (a column number or
-        name) act on it, those without on all columns, one lengthscale each. Values given are where the fit begins;
+    kernel : str, Expression or learner
+        "search" or a `mercer.GrammarSearch` finds the structure. Otherwise the structure is given, such as
+        "SE*PER + LIN" or `SE(0)*PER(0, period=12) + LIN(1)`. Base kernels with a dimension (a column number or name)
+        act on it, those without on all columns, one lengthscale each. Values given are where the fit begins;
         `fixed(...)` ones stay.
     noise : float or None
         A known noise variance of y, or None to fit it.
@@ -75,7 +78,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
     def __init__(
         self,
-        kernel: str | Expression = "SE",
+        kernel: str | Expression | Learner = "SE",
         *,
         noise: float | None = None,
         restarts: int = 4,
@@ -107,20 +110,19 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             raise InputError(
                 f"the target is the same ({target[0]:g}) in all {len(target)} rows: there is nothing to learn"
             )
-        expression = bind(self._expression(), matrix.shape[1], names, default=varying or None)
+        columns = varying or list(range(matrix.shape[1]))
+        kernel = expression_or_learner(self.kernel)
         self.inference_: Choice = choose(len(target))
         self._units, self._level = _scaling(matrix, target)
         self._train = (matrix, target)
-        result = self._fit_scaled(to_scaled_units(expression, self._units), self._scaled_data(), progress)
-        self._keep(result)
+        options, data = self._options(), self._scaled_data()
+        if isinstance(kernel, Expression):
+            bound = to_scaled_units(bind(kernel, matrix.shape[1], names, default=columns), self._units)
+            learned = learned_alone(self._fit_scaled(bound, data, options, progress))
+        else:
+            learned = kernel.learn(data, self.inference_.engine, columns, options.seed, self.n_jobs, progress)
+        self._keep(learned)
         return self
-
-    def _expression(self) -> Expression:
-        if isinstance(self.kernel, str):
-            return parse(self.kernel)
-        if isinstance(self.kernel, Expression):
-            return self.kernel
-        raise KernelError(f"kernel must be a text such as 'SE*PER + LIN' or an expression, not {self.kernel!r}")
 
     def _options(self) -> FitOptions:
         for name, least in (("restarts", 1), ("max_iterations", 1)):
@@ -144,8 +146,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             seed=seed,
         )
 
-    def _fit_scaled(self, expression: Expression, data: Data, progress: Any) -> Fit:
-        options = self._options()
+    def _fit_scaled(self, expression: Expression, data: Data, options: FitOptions, progress: Any) -> Fit:
         if self.device == "cpu":
             result = fit(expression, data, self.inference_.engine, options, progress)
         else:
@@ -163,9 +164,12 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         shift, scale = np.array(self._units.shift), np.array(self._units.scale)
         return Data((matrix - shift) / scale, (target - self._level) / self._units.y_scale)
 
-    def _keep(self, result: Fit) -> None:
+    def _keep(self, learned: Learned) -> None:
         """Store what was learned, in the user's units."""
+        result = learned.fit
         rows, scale = len(self._train[1]), self._units.y_scale
+        self.candidates_ = tuple(in_data_units(c, self._units, rows) for c in learned.candidates)
+        self.notes_: tuple[str, ...] = learned.notes
         self.kernel_ = to_data_units(result.expression, self._units)
         self.noise_ = result.noise * scale**2
         self.log_evidence_ = result.log_evidence - rows * math.log(scale)
@@ -175,13 +179,14 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         self.jitter_ = result.jitter * scale**2
         self.status_: str = result.status
         self.message_ = result.message
-        self._prepare(result.expression, result.noise)
+        self._prepare([(f.expression, f.noise, w) for f, w in zip(learned.members, learned.weights, strict=True)])
 
-    def _prepare(self, scaled: Expression, noise: float) -> None:
-        """Factorise once, for all predictions."""
-        self._scaled, self._scaled_noise = scaled, noise
-        self._posterior: Posterior = self.inference_.engine.posterior(
-            compile_program(scaled), values_of(scaled), noise, self._scaled_data()
+    def _prepare(self, members: Sequence[tuple[Expression, float, float]]) -> None:
+        """Factorise once, for all predictions; the first member (kernel, noise, weight) is the one explained."""
+        data, engine = self._scaled_data(), self.inference_.engine
+        self._members = tuple(
+            Member(kernel, noise, weight, engine.posterior(compile_program(kernel), values_of(kernel), noise, data))
+            for kernel, noise, weight in members
         )
 
     # ---------------------------------------------------------------------------------------------------- predicting
@@ -199,25 +204,26 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         """
         if return_std and return_cov:
             raise InputError("ask for return_std or return_cov, not both")
-        rows = self._scaled_inputs(X)
-        scale, noise = self._units.y_scale, self._scaled_noise if include_noise else 0.0
+        rows, scale = self._scaled_inputs(X), self._units.y_scale
         if return_cov:
-            mean, covariance = self._posterior.predict_joint(rows)
-            return self._level + scale * mean, scale**2 * (covariance + noise * np.eye(len(rows)))
-        prediction = self._posterior.predict(rows)
+            mean, covariance = mixed_joint(self._members, rows, include_noise)
+            return self._level + scale * mean, scale**2 * covariance
+        prediction = mixed(self._members, rows, include_noise)
         mean = self._level + scale * prediction.mean
-        return (mean, scale * np.sqrt(prediction.variance + noise)) if return_std else mean
+        return (mean, scale * np.sqrt(prediction.variance)) if return_std else mean
 
     def decompose(self, X: Any = None) -> list[Component]:
         """Return the posterior of every summand of the kernel (in canonical form) at the rows, then the constant level.
 
-        The means add up to `predict(X)`. Without X, at the rows that were learned from.
+        The means add up to `predict(X)` (of the winner alone, where several kernels are averaged). Without X, at the
+        rows that were learned from.
         """
         check_is_fitted(self)
         rows, scale = self._scaled_data().X if X is None else self._scaled_inputs(X), self._units.y_scale
         parts: list[Component] = []
-        for term in components(self._scaled):
-            part = self._posterior.predict_part(compile_program(term), values_of(term), rows)
+        explained = self._members[0]
+        for term in components(explained.kernel):
+            part = explained.posterior.predict_part(compile_program(term), values_of(term), rows)
             kernel = to_data_units(term, self._units)
             parts.append(Component(kernel, scale * part.mean, scale * np.sqrt(part.variance)))
         parts.append(Component(None, np.full(len(rows), self._level), np.zeros(len(rows))))
@@ -227,13 +233,12 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         """Draw joint samples of y (or of the function without noise) at the rows: an array rows x n_samples."""
         rows = self._scaled_inputs(X)
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-        noise = self._scaled_noise if include_noise else 0.0
-        return self._level + self._units.y_scale * self._posterior.sample(rows, n_samples, rng, noise)
+        return self._level + self._units.y_scale * mixed_samples(self._members, rows, n_samples, rng, include_noise)
 
     def leave_one_out(self) -> tuple[Array, Array]:
         """Return mean and standard deviation of every training target given all the others."""
         check_is_fitted(self)
-        left = self._posterior.leave_one_out()
+        left = self._members[0].posterior.leave_one_out()
         scale = self._units.y_scale
         return self._level + scale * left.mean, scale * np.sqrt(left.variance)
 

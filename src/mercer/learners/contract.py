@@ -34,9 +34,14 @@ class Learned:
 
     fit: Fit
     candidates: tuple[Candidate, ...]
-    finalists: tuple[Fit, ...]  # for averaging, best first
-    weights: tuple[float, ...]  # of the finalists, adding up to one
+    members: tuple[Fit, ...]  # to predict with: the winner first, alone or with others
+    weights: tuple[float, ...]  # of the members, adding up to one
     notes: tuple[str, ...] = ()
+
+
+def learned_alone(fit: Fit) -> Learned:
+    """Return what was learned where the structure was given."""
+    return Learned(fit, (), (fit,), (1.0,))
 
 
 @dataclass(frozen=True)
@@ -59,8 +64,10 @@ Report = Callable[[SearchProgress], None]
 class Learner(Protocol):
     """Finds a kernel for scaled data."""
 
-    def learn(self, data: Data, engine: Engine, columns: list[int], seed: int, report: Report | None) -> Learned:
-        """Return the structure found and its fit."""
+    def learn(
+        self, data: Data, engine: Engine, columns: list[int], seed: int, jobs: int | None, report: Report | None
+    ) -> Learned:
+        """Return the structure found and its fit; the same whatever the number of jobs."""
 
     def describe(self) -> dict[str, Any]:
         """Return the settings as plain data."""

@@ -53,9 +53,11 @@ class GrammarSearch:
     average: bool = True
     max_iterations: int = 200
 
-    def learn(self, data: Data, engine: Engine, columns: list[int], seed: int, report: Report | None) -> Learned:
+    def learn(
+        self, data: Data, engine: Engine, columns: list[int], seed: int, jobs: int | None, report: Report | None
+    ) -> Learned:
         """Search on scaled data."""
-        plan = self._plan(seed)
+        plan = self._plan(seed, self.n_jobs if self.n_jobs is not None else jobs)
         settings = {name: value for name, value in vars(plan).items() if name not in ("n_jobs", "time_budget")}
         journal = Journal(self.checkpoint, fingerprint(data, settings, seed))
         search = Search(plan, data, engine, columns, journal, report)
@@ -63,13 +65,16 @@ class GrammarSearch:
         if search.best is None:
             reasons = "; ".join(sorted({c.message for c in search.candidates})) or "nothing was finished in time"
             raise NumericalError(f"the search found no kernel: {reasons}")
-        return _learned(search)
+        return _learned(search, self.average)
 
     def describe(self) -> dict[str, Any]:
         """Return the settings as plain data."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        settings = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        settings["bases"] = list(self.bases)
+        settings["checkpoint"] = None if self.checkpoint is None else str(self.checkpoint)
+        return settings
 
-    def _plan(self, seed: int) -> Plan:
+    def _plan(self, seed: int, jobs: int | None) -> Plan:
         if self.score not in SCORES:
             raise InputError(f"score must be one of {', '.join(SCORES)}, not {self.score!r}")
         if self.grammar not in ("full", "cks"):
@@ -87,25 +92,25 @@ class GrammarSearch:
             time_budget=self.time_budget,
             restarts=self.restarts,
             race=self.race,
-            n_jobs=1 if self.n_jobs is None else self.n_jobs,
+            n_jobs=1 if jobs is None else jobs,
             max_iterations=self.max_iterations,
             seed=seed,
         )
 
 
-def _learned(search: Search) -> Learned:
-    """Rank the candidates and weigh the finalists by exp(-score / 2)."""
+def _learned(search: Search, average: bool) -> Learned:
+    """Rank the candidates and, to average, weigh the finalists by exp(-score / 2)."""
     assert search.best is not None
     winner = search.candidates[search.best]
     others = [c for c in search.candidates if c.fit is not None and math.isfinite(c.score) and c is not winner]
-    ranked: list[Candidate] = [winner, *sorted(others, key=lambda c: c.score)][:FINALISTS]
+    ranked: list[Candidate] = [winner, *sorted(others, key=lambda c: c.score)][: FINALISTS if average else 1]
     scores = np.array([c.score for c in ranked])
     weights = np.exp(-0.5 * (scores - scores.min()))
     assert winner.fit is not None
     return Learned(
         fit=winner.fit,
         candidates=tuple(search.candidates),
-        finalists=tuple(c.fit for c in ranked if c.fit is not None),
+        members=tuple(c.fit for c in ranked if c.fit is not None),
         weights=tuple(weights / weights.sum()),
         notes=tuple(search.notes),
     )
