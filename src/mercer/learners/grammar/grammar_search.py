@@ -46,7 +46,7 @@ class GrammarSearch:
     score: Score = "bic"
     max_depth: int | None = None
     time_budget: float | None = None
-    restarts: int = 3
+    restarts: int = 4
     race: bool = True
     n_jobs: int | None = None
     checkpoint: str | Path | None = None

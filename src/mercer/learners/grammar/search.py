@@ -10,9 +10,8 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
-
-import numpy as np
 
 from mercer.evaluate.program import compile_program
 from mercer.fitting.optimise import FAILED_VALUE, Fit, FitOptions
@@ -98,7 +97,8 @@ class Search:
     def _level(self, depth: int, new: list[Child]) -> None:
         """Race the candidates of one depth; those that ran to the end compete for the best."""
         parent = self.best
-        tasks = [self._task(child, parent is not None) for child in new]
+        unexplained = self._unexplained()
+        tasks = [self._task(child, parent is not None, unexplained) for child in new]
         self.tried.update(child.key for child in new)
         states: list[State | None] = [None] * len(new)
         course = laps(self.plan.race and parent is not None, self.plan.max_iterations)
@@ -114,36 +114,32 @@ class Search:
                 if state is not None:
                     self._add(child, task, state, depth, parent)
 
-    def _task(self, child: Child, grown: bool) -> Task:
+    def _task(self, child: Child, grown: bool, unexplained: dict[int, Array]) -> Task:
         key = child.key.text()
         options = FitOptions(
-            restarts=self.plan.restarts if grown else self.plan.restarts + 1,
+            restarts=self.plan.restarts,
             max_iterations=self.plan.max_iterations,
             tolerance=1e-9,
             seed=seed_for(self.plan.seed, key),
         )
-        return Task(child.expression, key, self._best_fit().noise if grown else None, self._peaks(), options)
+        return Task(child.expression, key, self._best_fit().noise if grown else None, unexplained, self.own, options)
 
-    def _peaks(self) -> dict[int, Array]:
-        """Periods worth trying: peaks of what the best kernel leaves unexplained, then of the target itself."""
-        known = getattr(self, "_peaks_of_best", None)
-        if known is not None and known[0] == self.best:
-            found: dict[int, Array] = known[1]
-            return found
-        found = {}
-        left = None
-        if self.best is not None:
-            fit = self._best_fit()
-            posterior = self.engine.posterior(compile_program(fit.expression), fit.values, fit.noise, self.data)
-            left = self.data.y - posterior.leave_one_out().mean
-        for column in self.columns:
-            own = periods(self.data.X[:, column], self.data.y, PEAKS)
-            if left is not None:
-                own = np.concatenate([periods(self.data.X[:, column], left, PEAKS), own[:2]])
-            if len(own):
-                found[column] = own
-        self._peaks_of_best = (self.best, found)
-        return found
+    @cached_property
+    def own(self) -> dict[int, Array]:
+        """Periods of the target, by column."""
+        return self._periods(self.data.y)
+
+    def _periods(self, y: Array) -> dict[int, Array]:
+        found = {column: periods(self.data.X[:, column], y, PEAKS) for column in self.columns}
+        return {column: peaks for column, peaks in found.items() if len(peaks)}
+
+    def _unexplained(self) -> dict[int, Array]:
+        """Periods of what the best kernel cannot predict of a row from the others."""
+        if self.best is None:
+            return self.own
+        fit = self._best_fit()
+        posterior = self.engine.posterior(compile_program(fit.expression), fit.values, fit.noise, self.data)
+        return self._periods(self.data.y - posterior.leave_one_out().mean)
 
     def _provisional(self, task: Task, state: State | None) -> float:
         """The score that a candidate would have if it ended here (BIC and AIC; LOO races by AIC)."""

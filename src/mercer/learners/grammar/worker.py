@@ -10,7 +10,9 @@ import zlib
 from dataclasses import dataclass, replace
 
 from mercer.fitting.optimise import Fit, FitOptions, Problem, Run, concluded, optimise, prepare, starting_points
+from mercer.fitting.starts import Starts
 from mercer.inference.contract import Data, Engine
+from mercer.kernels.algebra import structure
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.linalg.threads import one_thread
@@ -23,7 +25,8 @@ class Task:
     expression: Expression
     key: str
     noise: float | None
-    peaks: dict[int, Array]
+    peaks: dict[int, Array]  # periods that the parent leaves unexplained
+    own_peaks: dict[int, Array]  # periods of the target itself
     options: FitOptions
 
 
@@ -55,7 +58,7 @@ def advance(
     with one_thread():
         problem = prepare(task.expression, data, engine, task.options, task.peaks)
         if state is None:
-            points, screened = starting_points(problem, task.options, task.noise)
+            points, screened = _points(problem, task)
             runs = [optimise(problem, point, iterations) for point in points]
         else:
             screened = state.screened
@@ -64,6 +67,22 @@ def advance(
         fit = concluded(problem, runs, runs[0].point, screened) if last else None
     earlier = state.seconds if state is not None else 0.0
     return State(tuple(runs), screened, earlier + time.perf_counter() - started, fit)
+
+
+def _points(problem: Problem, task: Task) -> tuple[list[Array], int]:
+    """Half of the starts keep the parent's optimum and draw the new part; the others draw everything afresh.
+
+    A parent fitted without the new part may have bent itself to do that part's work (a short lengthscale in place of a
+    period), and its optimum is then a bad place to start.
+    """
+    if task.noise is None:
+        return starting_points(problem, task.options)
+    half = replace(task.options, restarts=max(1, task.options.restarts // 2))
+    points, screened = starting_points(problem, half, task.noise)
+    layout, data = problem.objective.layout, problem.objective.data
+    afresh = replace(problem, starts=Starts(structure(task.expression), layout, data, task.own_peaks))
+    more, also_screened = starting_points(afresh, replace(task.options, restarts=task.options.restarts - half.restarts))
+    return [*points, *more], screened + also_screened
 
 
 def _continued(problem: Problem, run: Run, iterations: int) -> Run:
