@@ -20,6 +20,7 @@ from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind
 from mercer.kernels.text import from_json, to_json
 from mercer.kernels.units import Units, to_data_units, to_scaled_units
+from mercer.learners.contract import Weights
 
 if TYPE_CHECKING:
     from mercer.estimators.mixture import Member
@@ -38,7 +39,8 @@ def save(model: GPRegressor, path: str | Path) -> None:
         "version": VERSION,
         "options": _options(model),
         "kernel": to_json(model.kernel_),
-        "members": [_member(member, model._units) for member in model._members],
+        "members": [_member(member, model._units) for member in model._mixture.members],
+        "time_column": model._mixture.column,
         "scores": {name: getattr(model, name) for name in SCORES},
         "parameters": model.n_parameters_,
         "status": model.status_,
@@ -148,7 +150,11 @@ def _rebuilt(document: dict[str, Any], matrix: Array, target: Array) -> GPRegres
     model.inference_ = choose(len(target))
     model.kernel_ = _kernel(document["kernel"], matrix.shape[1])
     model.candidates_ = ()
-    model._prepare(_members(document["members"], model._units))
+    kernels, (within, beyond) = _members(document["members"], model._units)
+    column = document["time_column"]
+    if column is not None and column not in range(matrix.shape[1]):
+        raise InputError("its column of time is not there")
+    model._prepare(kernels, Weights(tuple(within), tuple(beyond), column))
     return model
 
 
@@ -188,18 +194,18 @@ def _kernel(data: Any, columns: int) -> Expression:
 
 def _member(member: Member, units: Units) -> dict[str, Any]:
     kernel = to_json(to_data_units(member.kernel, units))
-    return {"kernel": kernel, "noise": member.noise * units.y_scale**2, "weight": member.weight}
+    return {"kernel": kernel, "noise": member.noise * units.y_scale**2, "weights": [member.within, member.beyond]}
 
 
-def _members(entries: list[dict[str, Any]], units: Units) -> list[tuple[Expression, float, float]]:
-    members = []
-    for entry in entries:
-        kernel = to_scaled_units(_kernel(entry["kernel"], len(units.shift)), units)
-        members.append((kernel, _finite(entry["noise"]) / units.y_scale**2, _finite(entry["weight"])))
-    weights = [weight for _, _, weight in members]
-    if not members or min(weights) < 0 or abs(sum(weights) - 1.0) > 1e-6:
+def _members(entries: list[dict[str, Any]], units: Units) -> tuple[list[tuple[Expression, float]], list[Array]]:
+    kernels = [
+        (to_scaled_units(_kernel(entry["kernel"], len(units.shift)), units), _finite(entry["noise"]) / units.y_scale**2)
+        for entry in entries
+    ]
+    weights = [np.array([_finite(entry["weights"][k]) for entry in entries]) for k in (0, 1)]
+    if not kernels or any(w.min() < 0 or abs(w.sum() - 1.0) > 1e-6 for w in weights):
         raise InputError("the weights of its kernels do not add up to one")
-    return members
+    return kernels, weights
 
 
 def _finite(value: Any) -> float:

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.errors import FitWarning, InputError, NumericalError
 from mercer.estimators import inputs
 from mercer.estimators.kernels import expression_or_learner, in_data_units
-from mercer.estimators.mixture import Member, mixed, mixed_joint, mixed_samples
+from mercer.estimators.mixture import Member, Mixture
 from mercer.evaluate.program import compile_program
 from mercer.fitting.optimise import Fit, FitOptions, fit
 from mercer.inference.choose import Choice, choose
@@ -28,7 +28,7 @@ from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind, values_of
 from mercer.kernels.units import Units, to_data_units, to_scaled_units
-from mercer.learners.contract import Learned, Learner, learned_alone
+from mercer.learners.contract import Learned, Learner, Weights, learned_alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,15 +179,17 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         self.jitter_ = result.jitter * scale**2
         self.status_: str = result.status
         self.message_ = result.message
-        self._prepare([(f.expression, f.noise, w) for f, w in zip(learned.members, learned.weights, strict=True)])
+        self._prepare([(f.expression, f.noise) for f in learned.members], learned.weights)
 
-    def _prepare(self, members: Sequence[tuple[Expression, float, float]]) -> None:
-        """Factorise once, for all predictions; the first member (kernel, noise, weight) is the one explained."""
+    def _prepare(self, kernels: Sequence[tuple[Expression, float]], weights: Weights) -> None:
+        """Factorise once, for all predictions; the first kernel (with its noise) is the one explained."""
         data, engine = self._scaled_data(), self.inference_.engine
-        self._members = tuple(
-            Member(kernel, noise, weight, engine.posterior(compile_program(kernel), values_of(kernel), noise, data))
-            for kernel, noise, weight in members
+        members = tuple(
+            Member(k, noise, within, beyond, engine.posterior(compile_program(k), values_of(k), noise, data))
+            for (k, noise), within, beyond in zip(kernels, weights.within, weights.beyond, strict=True)
         )
+        along = data.X[:, weights.column or 0]
+        self._mixture = Mixture(members, weights.column, (float(along.min()), float(along.max())))
 
     # ---------------------------------------------------------------------------------------------------- predicting
 
@@ -206,9 +208,9 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             raise InputError("ask for return_std or return_cov, not both")
         rows, scale = self._scaled_inputs(X), self._units.y_scale
         if return_cov:
-            mean, covariance = mixed_joint(self._members, rows, include_noise)
+            mean, covariance = self._mixture.predict_joint(rows, include_noise)
             return self._level + scale * mean, scale**2 * covariance
-        prediction = mixed(self._members, rows, include_noise)
+        prediction = self._mixture.predict(rows, include_noise)
         mean = self._level + scale * prediction.mean
         return (mean, scale * np.sqrt(prediction.variance)) if return_std else mean
 
@@ -221,7 +223,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         rows, scale = self._scaled_data().X if X is None else self._scaled_inputs(X), self._units.y_scale
         parts: list[Component] = []
-        explained = self._members[0]
+        explained = self._mixture.members[0]
         for term in components(explained.kernel):
             part = explained.posterior.predict_part(compile_program(term), values_of(term), rows)
             kernel = to_data_units(term, self._units)
@@ -233,12 +235,12 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         """Draw joint samples of y (or of the function without noise) at the rows: an array rows x n_samples."""
         rows = self._scaled_inputs(X)
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-        return self._level + self._units.y_scale * mixed_samples(self._members, rows, n_samples, rng, include_noise)
+        return self._level + self._units.y_scale * self._mixture.sample(rows, n_samples, rng, include_noise)
 
     def leave_one_out(self) -> tuple[Array, Array]:
         """Return mean and standard deviation of every training target given all the others."""
         check_is_fitted(self)
-        left = self._members[0].posterior.leave_one_out()
+        left = self._mixture.members[0].posterior.leave_one_out()
         scale = self._units.y_scale
         return self._level + scale * left.mean, scale * np.sqrt(left.variance)
 

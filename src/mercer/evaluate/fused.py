@@ -17,11 +17,10 @@ from mercer.evaluate.fused_leaves import as_columns, centred_constants
 from mercer.evaluate.program import Leaf, Program
 from mercer.evaluate.tape import Integers, Tape, build_tape
 from mercer.kernels.domains import Array
-from mercer.linalg.threads import blas_threads
+from mercer.linalg.threads import SMALL, blas_threads
 
 # Rows are dealt out in this many parts whatever the number of threads, so that sums are added in the same order.
 PARTS = 8
-SMALL = 300  # below this many rows starting a thread costs more than it saves
 EVEN = 1e-11  # of a step: by how much evenly spaced points may be off (months in decimal years are, by 5e-12)
 
 

@@ -28,6 +28,19 @@ class Candidate:
     fit: Fit | None
 
 
+@dataclass(frozen=True)
+class Weights:
+    """Weights of the members of an average: within the data, and beyond its ends along a column of time.
+
+    The evidence judges how well a kernel fills gaps, a rolling origin how well it forecasts; each is trusted where it
+    knows.
+    """
+
+    within: tuple[float, ...]
+    beyond: tuple[float, ...]
+    column: int | None = None  # None: there is no beyond
+
+
 @dataclass(frozen=True, eq=False)
 class Learned:
     """A structure with its fit (scaled units), and how it was found."""
@@ -35,13 +48,13 @@ class Learned:
     fit: Fit
     candidates: tuple[Candidate, ...]
     members: tuple[Fit, ...]  # to predict with: the winner first, alone or with others
-    weights: tuple[float, ...]  # of the members, adding up to one
+    weights: Weights
     notes: tuple[str, ...] = ()
 
 
 def learned_alone(fit: Fit) -> Learned:
     """Return what was learned where the structure was given."""
-    return Learned(fit, (), (fit,), (1.0,))
+    return Learned(fit, (), (fit,), Weights((1.0,), (1.0,)))
 
 
 @dataclass(frozen=True)

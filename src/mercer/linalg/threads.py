@@ -6,51 +6,65 @@ path follows, so that the two pools never ask for more cores than were granted.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from threading import Lock
 from typing import Any
 
 import scipy.linalg.lapack  # noqa: F401  (its BLAS must be loaded before it can be found)
 from threadpoolctl import ThreadpoolController
 
-_LOCK = threading.Lock()
-_BEFORE: list[int] = []
+SMALL = 300  # below this many rows starting a thread costs more than it saves
+
+
+class _Pause:
+    """How many callers want BLAS on one thread just now, and how many threads it had before the first of them came."""
+
+    lock = Lock()
+    callers = 0
+    granted = 1
 
 
 @lru_cache(maxsize=1)
 def _scipy_blas() -> Any | None:
     controllers = [c for c in ThreadpoolController().lib_controllers if c.user_api == "blas"]
-    # NumPy brings a BLAS of its own, whose file name also says "scipy"
-    preferred = [c for c in controllers if "numpy.libs" not in c.filepath and "mkl" not in c.filepath] or controllers
+    preferred = [c for c in controllers if "scipy" in c.filepath] or controllers
     return preferred[0] if preferred else None
 
 
 def blas_threads() -> int:
     """Return how many threads SciPy's BLAS is set to use."""
-    blas = _scipy_blas()
-    return 1 if blas is None else max(1, int(blas.num_threads or 1))
+    with _Pause.lock:
+        return _Pause.granted if _Pause.callers else _current()
 
 
 @contextmanager
-def one_thread(when: bool = True) -> Iterator[None]:
-    """Keep SciPy's BLAS (and so the fused path) on one thread inside the block.
+def blas_for(rows: int) -> Iterator[None]:
+    """Keep BLAS on one thread for a small matrix.
 
-    For many small problems in a row two threads cost more than they give, and results must not depend on their number.
-    The setting belongs to the process: blocks may nest, or overlap in several threads; the last one to leave restores.
+    OpenBLAS deals out work from a few dozen rows on, and its threads wait for each other by spinning: on a machine that
+    is busy with other things, 150 rows then take a second instead of a quarter of a millisecond.
     """
-    blas = _scipy_blas() if when else None
-    if blas is None:
+    blas = _scipy_blas()
+    if blas is None or rows >= SMALL:
         yield
         return
-    with _LOCK:
-        _BEFORE.append(blas.num_threads)
-        blas.set_num_threads(1)
+    with _Pause.lock:
+        if not _Pause.callers:
+            _Pause.granted = _current()
+            if _Pause.granted > 1:
+                blas.set_num_threads(1)
+        _Pause.callers += 1
     try:
         yield
     finally:
-        with _LOCK:
-            last = _BEFORE.pop()  # the first to enter found the user's number, all others found one
-            if not _BEFORE:
-                blas.set_num_threads(last)
+        with _Pause.lock:
+            _Pause.callers -= 1
+            if not _Pause.callers and _Pause.granted > 1:
+                blas.set_num_threads(_Pause.granted)
+
+
+def _current() -> int:
+    blas = _scipy_blas()
+    return 1 if blas is None else max(1, int(blas.num_threads or 1))

@@ -16,6 +16,7 @@ from mercer.evaluate.program import compile_program
 from mercer.fitting.optimise import FAILED_VALUE, Fit, FitOptions, optimise, prepare
 from mercer.inference.contract import Data, Engine
 from mercer.kernels.domains import Array
+from mercer.linalg.threads import one_thread
 
 Rows = NDArray[np.intp]
 
@@ -55,12 +56,13 @@ def stretches(column: Array, origins: int = ORIGINS, horizon: float = HORIZON) -
 def forecast(fit: Fit, data: Data, engine: Engine, column: int) -> Forecasts:
     """Refit at every origin and predict the stretch that follows."""
     densities, errors = [], []
-    for before, after in stretches(data.X[:, column]):
-        past = Data(data.X[before], data.y[before])
-        mean, variance = _predicted(fit, past, engine, data.X[after])
-        error = data.y[after] - mean
-        densities.append(-0.5 * (np.log(2 * math.pi * variance) + error**2 / variance))
-        errors.append(error)
+    with one_thread():
+        for before, after in stretches(data.X[:, column]):
+            past = Data(data.X[before], data.y[before])
+            mean, variance = _predicted(fit, past, engine, data.X[after])
+            error = data.y[after] - mean
+            densities.append(-0.5 * (np.log(2 * math.pi * variance) + error**2 / variance))
+            errors.append(error)
     if not densities:
         return Forecasts(np.empty(0), np.empty(0))
     return Forecasts(np.concatenate(densities), np.concatenate(errors))

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, Literal
 
 from mercer.errors import InputError, NumericalError
 from mercer.inference.contract import Data, Engine
-from mercer.learners.contract import Candidate, Learned, Report
+from mercer.learners.contract import Learned, Report
+from mercer.learners.grammar.finalists import conclude
 from mercer.learners.grammar.journal import Journal, fingerprint
 from mercer.learners.grammar.operators import Grammar, checked_operators
 from mercer.learners.grammar.scores import SCORES, Score
 from mercer.learners.grammar.search import Plan, Search
-
-FINALISTS = 10
 
 
 @dataclass(frozen=True)
@@ -37,7 +33,11 @@ class GrammarSearch:
     race : leave candidates that cannot win behind (much faster).
     n_jobs : candidates fitted at the same time, through joblib. The result does not depend on it.
     checkpoint : a folder; the same call with the same folder goes on where an earlier one was cut off.
-    average : predict with the finalists weighted by exp(-BIC / 2), not with the winner alone.
+    average : predict with the finalists, not with the winner alone: weighted by exp(-BIC / 2) within the data, and
+        beyond it, where there is one input column, by how well they forecast from earlier origins. Components and
+        words stay the winner's.
+    finalists : how the winner is chosen among the best by score. "score": the best score. "forward": the best forecast
+        from earlier origins (rolling origin on the one input column), for those who want to extrapolate.
     """
 
     bases: Sequence[str] = ("SE", "PER", "LIN", "RQ")
@@ -51,6 +51,7 @@ class GrammarSearch:
     n_jobs: int | None = None
     checkpoint: str | Path | None = None
     average: bool = True
+    finalists: Literal["score", "forward"] = "score"
     max_iterations: int = 200
 
     def learn(
@@ -65,7 +66,7 @@ class GrammarSearch:
         if search.best is None:
             reasons = "; ".join(sorted({c.message for c in search.candidates})) or "nothing was finished in time"
             raise NumericalError(f"the search found no kernel: {reasons}")
-        return _learned(search, self.average)
+        return conclude(search, self.average, self.finalists)
 
     def describe(self) -> dict[str, Any]:
         """Return the settings as plain data."""
@@ -81,6 +82,8 @@ class GrammarSearch:
             raise InputError(f"grammar must be 'full' or 'cks', not {self.grammar!r}")
         if self.time_budget is not None and not self.time_budget > 0:
             raise InputError(f"time_budget must be a number of seconds greater than zero, not {self.time_budget!r}")
+        if self.finalists not in ("score", "forward"):
+            raise InputError(f"finalists must be 'score' or 'forward', not {self.finalists!r}")
         if self.restarts < 1:
             raise InputError(f"restarts must be at least 1, not {self.restarts!r}")
         return Plan(
@@ -96,21 +99,3 @@ class GrammarSearch:
             max_iterations=self.max_iterations,
             seed=seed,
         )
-
-
-def _learned(search: Search, average: bool) -> Learned:
-    """Rank the candidates and, to average, weigh the finalists by exp(-score / 2)."""
-    assert search.best is not None
-    winner = search.candidates[search.best]
-    others = [c for c in search.candidates if c.fit is not None and math.isfinite(c.score) and c is not winner]
-    ranked: list[Candidate] = [winner, *sorted(others, key=lambda c: c.score)][: FINALISTS if average else 1]
-    scores = np.array([c.score for c in ranked])
-    weights = np.exp(-0.5 * (scores - scores.min()))
-    assert winner.fit is not None
-    return Learned(
-        fit=winner.fit,
-        candidates=tuple(search.candidates),
-        members=tuple(c.fit for c in ranked if c.fit is not None),
-        weights=tuple(weights / weights.sum()),
-        notes=tuple(search.notes),
-    )

@@ -23,6 +23,7 @@ from mercer.kernels.parameters import layout
 from mercer.learners.contract import Candidate, Report, SearchProgress
 from mercer.learners.grammar.journal import Journal
 from mercer.learners.grammar.operators import Child, Grammar, base_kernels, children
+from mercer.learners.grammar.parallel import in_parallel
 from mercer.learners.grammar.race import laps, runners
 from mercer.learners.grammar.scores import Score, score_of
 from mercer.learners.grammar.worker import State, Task, advance, seed_for
@@ -155,7 +156,7 @@ class Search:
         done = {i: state for i, key in keys.items() if (state := self.journal.get(key)) is not None}
         yield from done.items()
         count = len(done)
-        for i, state in _in_parallel({i: a for i, a in work.items() if i not in done}, self.plan.n_jobs):
+        for i, state in in_parallel(advance, {i: a for i, a in work.items() if i not in done}, self.plan.n_jobs):
             self.journal.put(keys[i], state)
             count += 1
             self._tell(depth, lap, count, len(work))
@@ -199,22 +200,3 @@ class Search:
                 best.score if best is not None else math.inf, elapsed, left,
             )
         )  # fmt: skip
-
-
-def _in_parallel(work: dict[int, tuple[Any, ...]], jobs: int) -> Iterator[tuple[int, State]]:
-    """Yield results as they are ready, from this process or through joblib (whose back ends reach other machines)."""
-    if jobs == 1 or len(work) < 2:
-        for i, arguments in work.items():
-            yield i, advance(*arguments)
-        return
-    from joblib import Parallel, delayed
-    from joblib.parallel import get_active_backend
-
-    backend, _ = get_active_backend()
-    streams = backend.supports_return_generator
-    pool = Parallel(n_jobs=jobs, return_as="generator_unordered" if streams else "list")
-    yield from pool(delayed(_numbered)(i, arguments) for i, arguments in work.items())
-
-
-def _numbered(number: int, arguments: tuple[Any, ...]) -> tuple[int, State]:
-    return number, advance(*arguments)
