@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from threading import Barrier, Thread
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from mercer.linalg.factor import LADDER, Factor, Failure, factorise
+from mercer.linalg.threads import blas_threads, one_thread
 
 Array = NDArray[np.float64]
 
@@ -103,3 +107,33 @@ def test_failures_are_values_with_a_reason(matrix: Array, word: str) -> None:
     found = factorise(matrix.copy)
     assert isinstance(found, Failure)
     assert word in found.reason
+
+
+def test_a_small_factorisation_leaves_the_number_of_threads_as_it_was() -> None:
+    with threadpool_limits(2):
+        factor = factor_of(positive_definite(5))
+        factor.solve(np.ones(5))
+        assert blas_threads() == 2
+
+
+def test_blocks_on_one_thread_may_nest_and_overlap() -> None:
+    meet, seen = Barrier(2), []
+
+    def overlapping(leave_first: bool) -> None:
+        with one_thread(), one_thread(when=True), one_thread(when=False):
+            meet.wait()
+            seen.append(blas_threads())
+            if not leave_first:
+                meet.wait()
+        if leave_first:
+            seen.append(blas_threads())  # the other one is still inside
+            meet.wait()
+
+    with threadpool_limits(2):
+        threads = [Thread(target=overlapping, args=(first,)) for first in (True, False)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert seen == [1, 1, 1]
+        assert blas_threads() == 2

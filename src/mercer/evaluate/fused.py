@@ -5,6 +5,7 @@ Measured reason for its being: elementwise work, not the Cholesky, is what a ker
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -112,30 +113,44 @@ def _triangle_parts(count: int) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in pairwise(edges)]
 
 
+_POOLS: dict[int, ThreadPoolExecutor] = {}
+os.register_at_fork(after_in_child=_POOLS.clear)  # a forked process has none of its parent's threads
+
+
 def _run(task: Callable[[int], None], parts: int) -> None:
-    """Run the parts, on threads where there are several parts and several threads allowed."""
-    threads = min(blas_threads(), parts)
-    if threads == 1:
-        for part in range(parts):
+    """Run the parts, on threads where there are several parts and several threads allowed.
+
+    Whoever is free takes the next part, the calling thread too: a helper that has to wait for a core (OpenBLAS leaves
+    its own threads spinning for a while) holds up one part only.
+    """
+    helpers = min(blas_threads(), parts) - 1
+    left = iter(range(parts))
+
+    def take() -> None:
+        for part in left:
             task(part)
-    else:
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(task, range(parts)))
+
+    if helpers > 0 and helpers not in _POOLS:
+        _POOLS[helpers] = ThreadPoolExecutor(helpers, thread_name_prefix="mercer")
+    waiting = [_POOLS[helpers].submit(take) for _ in range(helpers)]
+    take()
+    for helper in waiting:
+        helper.result()
 
 
-def gram_lower(program: Program, values: Array, at: Points) -> Array:
-    """Return K with only its lower triangle (j <= i) filled: what a Cholesky factorisation reads."""
+def gram_lower(program: Program, values: Array, at: Points, out: Array | None = None) -> Array:
+    """Return K with only its lower triangle (j <= i) filled, into `out` if given: what a factorisation reads."""
     ready = _ready(program, values, _is_even(program, at))
     table = _waves(ready, at.columns, at.origin)
     lags = _lags(ready, at, table)
-    out = np.empty((at.count, at.count))
+    matrix = np.empty((at.count, at.count)) if out is None else out
     parts = _triangle_parts(at.count)
 
     def task(part: int) -> None:
-        sweep.gram_rows(*parts[part], ready.tape.main, *ready.arrays, lags, at.columns, table, out)
+        sweep.gram_rows(*parts[part], ready.tape.main, *ready.arrays, lags, at.columns, table, matrix)
 
     _run(task, len(parts))
-    return out
+    return matrix
 
 
 def gram(program: Program, values: Array, X: Array) -> Array:

@@ -27,7 +27,7 @@ Status = Literal["converged", "at a bound", "stopped", "interrupted", "failed"]
 Progress = Callable[[int, int, float], None]  # starts done, starts in all, best log evidence so far
 
 DRAWS_PER_START = 8
-SMALL = 600  # rows below which a second BLAS thread costs more than it gives
+SMALL = 1000  # rows below which fits keep to one BLAS thread: a second gains little and, on a busy machine, loses much
 FAILED_VALUE = 1e15  # what the line search sees where the evidence cannot be computed: it turns back
 
 

@@ -19,6 +19,7 @@ from mercer.evaluate import fused
 from mercer.evaluate.program import Program
 from mercer.inference.contract import Data, Evidence, Prediction
 from mercer.kernels.domains import Array
+from mercer.linalg import scratch
 from mercer.linalg.factor import Factor, Failure, factorise
 
 LOG_2_PI = math.log(2.0 * math.pi)
@@ -31,7 +32,8 @@ class Exact:
 
     def evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool = True) -> Evidence:
         """Return the log evidence and, if asked, its gradient and the leave-one-out score (free of charge then)."""
-        factor = factorise(lambda: fused.gram_lower(program, values, data.at), noise)
+        matrix = scratch.square(data.count)  # nothing of it outlives this call
+        factor = factorise(lambda: fused.gram_lower(program, values, data.at, matrix), noise)
         if isinstance(factor, Failure):
             return Evidence(-math.inf, failure=factor.reason)
         alpha = factor.solve(data.y)

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from mercer.kernels.domains import Array
-from mercer.linalg.threads import blas_for
+from mercer.linalg.threads import SMALL, one_thread
 
 # Fractions of the mean of the diagonal, tried in turn; the first one is "nothing".
 LADDER = (0.0, 1e-10, 1e-8, 1e-6)
@@ -32,25 +32,25 @@ class Factor:
 
     def solve(self, right: Array) -> Array:
         """Return A^-1 right for a vector or a matrix."""
-        with blas_for(len(self.lower)):
+        with one_thread(when=len(self.lower) < SMALL):
             solution, _ = lapack.dpotrs(self.lower.T, right, lower=0)
         return np.asarray(solution.reshape(right.shape))
 
     def half_solve(self, right: Array) -> Array:
         """Return L^-1 right."""
-        with blas_for(len(self.lower)):
+        with one_thread(when=len(self.lower) < SMALL):
             if right.ndim == 1:
                 return np.asarray(blas.dtrsv(self.lower.T, right, lower=0, trans=1))
             return np.asarray(blas.dtrsm(1.0, self.lower.T, np.asfortranarray(right), lower=0, trans_a=1))
 
     def multiply(self, right: Array) -> Array:
         """Return L right (for samples)."""
-        with blas_for(len(self.lower)):
+        with one_thread(when=len(self.lower) < SMALL):
             return np.asarray(blas.dtrmm(1.0, self.lower.T, np.asfortranarray(right), lower=0, trans_a=1))
 
     def into_inverse(self) -> Array:
         """Return A^-1 in the lower triangle, in the memory of the factor, which is lost."""
-        with blas_for(len(self.lower)):
+        with one_thread(when=len(self.lower) < SMALL):
             inverse, _ = lapack.dpotri(self.lower.T, lower=0, overwrite_c=1)
         return np.asarray(inverse.T)
 
@@ -72,7 +72,7 @@ def factorise(build: Callable[[], Array], diagonal: float | Array = 0.0) -> Fact
             return Failure("the kernel gave infinite or undefined values")
         jitter = rung * abs(scale)
         places += diagonal + jitter
-        with blas_for(len(matrix)):
+        with one_thread(when=len(matrix) < SMALL):
             upper, info = lapack.dpotrf(matrix.T, lower=0, clean=0, overwrite_a=1)
         lower = upper.T
         if info == 0 and np.all(np.isfinite(np.diagonal(lower))):

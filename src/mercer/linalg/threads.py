@@ -15,11 +15,14 @@ from typing import Any
 import scipy.linalg.lapack  # noqa: F401  (its BLAS must be loaded before it can be found)
 from threadpoolctl import ThreadpoolController
 
-SMALL = 300  # below this many rows starting a thread costs more than it saves
+# Below this many rows a second thread costs more than it saves. OpenBLAS deals out work from a few dozen rows on, and
+# its threads wait for each other by spinning: on a busy machine 150 rows then take a second instead of a quarter of a
+# millisecond.
+SMALL = 300
 
 
 class _Pause:
-    """How many callers want BLAS on one thread just now, and how many threads it had before the first of them came."""
+    """How many callers want one thread just now, and how many threads there were before the first of them came."""
 
     lock = Lock()
     callers = 0
@@ -29,30 +32,30 @@ class _Pause:
 @lru_cache(maxsize=1)
 def _scipy_blas() -> Any | None:
     controllers = [c for c in ThreadpoolController().lib_controllers if c.user_api == "blas"]
-    preferred = [c for c in controllers if "scipy" in c.filepath] or controllers
+    # NumPy and PyTorch bring a BLAS of their own; the name of NumPy's file also says "scipy"
+    preferred = [c for c in controllers if "numpy.libs" not in c.filepath and "mkl" not in c.filepath] or controllers
     return preferred[0] if preferred else None
 
 
 def blas_threads() -> int:
     """Return how many threads SciPy's BLAS is set to use."""
-    with _Pause.lock:
-        return _Pause.granted if _Pause.callers else _current()
+    blas = _scipy_blas()
+    return 1 if blas is None else max(1, int(blas.num_threads or 1))
 
 
 @contextmanager
-def blas_for(rows: int) -> Iterator[None]:
-    """Keep BLAS on one thread for a small matrix.
+def one_thread(when: bool = True) -> Iterator[None]:
+    """Keep SciPy's BLAS, and so the fused path, on one thread inside the block.
 
-    OpenBLAS deals out work from a few dozen rows on, and its threads wait for each other by spinning: on a machine that
-    is busy with other things, 150 rows then take a second instead of a quarter of a millisecond.
+    The setting belongs to the process: blocks may nest, or overlap in several threads; the last one to leave restores.
     """
-    blas = _scipy_blas()
-    if blas is None or rows >= SMALL:
+    blas = _scipy_blas() if when else None
+    if blas is None:
         yield
         return
     with _Pause.lock:
         if not _Pause.callers:
-            _Pause.granted = _current()
+            _Pause.granted = blas_threads()
             if _Pause.granted > 1:
                 blas.set_num_threads(1)
         _Pause.callers += 1
@@ -63,8 +66,3 @@ def blas_for(rows: int) -> Iterator[None]:
             _Pause.callers -= 1
             if not _Pause.callers and _Pause.granted > 1:
                 blas.set_num_threads(_Pause.granted)
-
-
-def _current() -> int:
-    blas = _scipy_blas()
-    return 1 if blas is None else max(1, int(blas.num_threads or 1))
