@@ -63,7 +63,7 @@ CASES = {
     "eight leaves, 1-D": EIGHT,
     "eight leaves, 1-D, evenly spaced": EIGHT,
 }
-TARGETS = {  # of issue A: the largest ratio to the floor
+TARGETS = {  # the largest ratio to the floor
     "ARD SE, 8-D": {150: 3.5, 500: 2.0, 1500: 1.6, 3000: 1.6},
     "eight leaves, 1-D": {150: 9.0, 500: 5.0, 1500: 3.0, 3000: 3.0},
 }

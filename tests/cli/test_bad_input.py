@@ -1,4 +1,4 @@
-"""Every bad input of issue A, through the command line: exit code 2 and a message, or a note and a result."""
+"""Every kind of bad input, through the command line: exit code 2 and a message, or a note and a result."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from mercer.linalg.threads import one_thread
 Status = Literal["converged", "at a bound", "stopped", "interrupted", "failed"]
 Progress = Callable[[int, int, float], None]  # starts done, starts in all, best log evidence so far
 
-DRAWS_PER_START = 8
+DRAWS_PER_START = 12
 SMALL = 1000  # rows below which fits keep to one BLAS thread: a second gains little and, on a busy machine, loses much
 FAILED_VALUE = 1e15  # what the line search sees where the evidence cannot be computed: it turns back
 
@@ -35,7 +35,7 @@ FAILED_VALUE = 1e15  # what the line search sees where the evidence cannot be co
 class FitOptions:
     """How hard to try."""
 
-    restarts: int = 4
+    restarts: int = 6
     max_iterations: int = 200
     priors: bool = False
     noise: float | None = None  # a fixed noise variance (scaled units), or None to fit it

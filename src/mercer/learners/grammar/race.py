@@ -25,9 +25,10 @@ def laps(race: bool, max_iterations: int) -> tuple[Lap, ...]:
     if not race:
         return (Lap(max_iterations, 99, everybody, 0),)
     return (
-        Lap(15, 99, everybody, 0),
-        Lap(40, 2, 25.0, 10),
-        Lap(max_iterations, 2, 8.0, 5),
+        Lap(8, 99, everybody, 0),
+        Lap(15, 2, 60.0, 15),
+        Lap(40, 2, 20.0, 8),
+        Lap(max_iterations, 2, 8.0, 4),
     )
 
 

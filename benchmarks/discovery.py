@@ -1,0 +1,172 @@
+"""Kernel discovery on the 13 series of the Automatic Statistician, on kernels that are known, and on two tables.
+
+    python -m benchmarks.discovery --data FOLDER [--part extrapolation,recovery,racing,...] [--only 01,03]
+
+Default settings everywhere, no tuning for a series, the test part is never seen. A part that was finished for a series
+is not run again unless `--fresh`. Results and protocol: benchmarks/results/discovery.json and .md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import mercer
+from benchmarks.known_kernels import draw, recovered, truths
+from benchmarks.machine import describe
+
+RESULTS = Path(__file__).parent / "results"
+NINE = ("ABCD-accuracy", "ABCD-interpretability", "SP", "TCI", "MKL", "EL", "CP", "SE", "Lin")
+SEED = 0
+
+
+def search(jobs: int, **settings: Any) -> mercer.GPRegressor:
+    return mercer.GPRegressor(kernel=mercer.GrammarSearch(**settings), n_jobs=jobs, random_state=SEED)
+
+
+def scores(model: mercer.GPRegressor, X: Any, y: np.ndarray) -> dict[str, float]:
+    mean, std = model.predict(X, return_std=True)
+    error = y - mean
+    density = -0.5 * (np.log(2 * math.pi * std**2) + (error / std) ** 2)
+    inside = np.abs(error) < 1.959964 * std
+    return {
+        "rmse": float(np.sqrt(np.mean(error**2))),
+        "log_density": float(density.mean()),
+        "inside_95": float(inside.sum()),
+        "points": len(y),
+    }
+
+
+def series(path: Path, split: str, jobs: int) -> dict[str, Any]:
+    """One series: the averaged prediction (default) and the winner alone."""
+    table = pd.read_csv(path)
+    train, test = table[table[split] == "train"], table[table[split] == "test"]
+    started = time.perf_counter()
+    model = search(jobs).fit(train[["x"]], train["y"])
+    seconds = time.perf_counter() - started
+    alone = mercer.GPRegressor(str(model.kernel_), restarts=1, random_state=SEED, max_iterations=50)
+    alone.fit(train[["x"]], train["y"])
+    return {
+        "seconds": seconds,
+        "kernel": model.kernel_.text(digits=3),
+        "log_evidence": model.log_evidence_,
+        "candidates": len(model.candidates_),
+        "average": scores(model, test[["x"]], test["y"].to_numpy()),
+        "winner": scores(alone, test[["x"]], test["y"].to_numpy()),
+    }
+
+
+def racing(path: Path, jobs: int) -> dict[str, Any]:
+    """The same search with and without racing: seconds and log evidence."""
+    table = pd.read_csv(path)
+    train = table[table["extrap_9010"] == "train"]
+    found: dict[str, Any] = {}
+    for name, race in (("raced", True), ("unraced", False)):
+        started = time.perf_counter()
+        model = search(jobs, race=race, average=False).fit(train[["x"]], train["y"])
+        found[name] = {
+            "seconds": time.perf_counter() - started,
+            "log_evidence": model.log_evidence_,
+            "bic": model.bic_,
+            "kernel": model.kernel_.text(digits=3),
+        }
+    return found
+
+
+def recovery(truth: str, ratio: float, number: int, jobs: int) -> dict[str, Any]:
+    """Search on data drawn from a known kernel; compare structure and BIC with the true kernel, fitted."""
+    X, y = draw(truth, ratio, rows=300, seed=number)
+    model = search(jobs, average=False).fit(X, y)
+    fitted = mercer.GPRegressor(truth, random_state=SEED, restarts=8).fit(X, y) if truth else None
+    return {
+        "found": model.kernel_.text(digits=3),
+        "same_form": recovered(model.kernel_, truth),
+        "bic": model.bic_,
+        "bic_of_truth": fitted.bic_ if fitted is not None else None,
+        "bic_of_noise": len(y) * math.log(2 * math.pi * math.e * y.var()) + math.log(len(y)),
+    }
+
+
+def tabular(folder: Path, name: str, split: int, jobs: int) -> dict[str, Any]:
+    """One 90/10 split: the search against an ARD SE Gaussian process."""
+    table = pd.read_csv(folder / "regression" / f"{name}.csv")
+    splits = json.loads((folder / "regression" / "splits_nkn.json").read_text())[name]["random_test_rows"]
+    held_out = np.isin(np.arange(len(table)), splits[str(split)])
+    train, test = table[~held_out], table[held_out]
+    columns, target = list(table.columns[:-1]), table.columns[-1]
+    started = time.perf_counter()
+    model = search(jobs).fit(train[columns], train[target])
+    seconds = time.perf_counter() - started
+    plain = mercer.GPRegressor("SE", random_state=SEED).fit(train[columns], train[target])
+    y = test[target].to_numpy(dtype=float)
+    return {
+        "seconds": seconds,
+        "kernel": model.kernel_.text(digits=3),
+        "search": scores(model, test[columns], y),
+        "ard_se": scores(plain, test[columns], y),
+    }
+
+
+def jobs_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what to run: name -> call without arguments."""
+    folder, jobs = Path(arguments.data), arguments.jobs
+    parts = arguments.part.split(",")
+    files = sorted((folder / "timeseries").glob("*.csv"))
+    if arguments.only:
+        files = [f for f in files if f.name[:2] in arguments.only.split(",")]
+    work: dict[str, Any] = {}
+    for file in files:
+        if "extrapolation" in parts:
+            work[f"extrapolation/{file.stem}"] = lambda file=file: series(file, "extrap_9010", jobs)
+        if "interpolation" in parts:
+            work[f"interpolation/{file.stem}"] = lambda file=file: series(file, "interp_5050", jobs)
+        if "racing" in parts:
+            work[f"racing/{file.stem}"] = lambda file=file: racing(file, jobs)
+    if "recovery" in parts:
+        for truth, ratio, number in truths():
+            name = f"recovery/{truth or 'noise'}/{ratio:g}/{number}"
+            work[name] = lambda t=truth, r=ratio, n=number: recovery(t, r, n, jobs)
+    if "tabular" in parts:
+        for name in ("concrete", "energy"):
+            for split in (1, 2, 3):
+                work[f"tabular/{name}/{split}"] = lambda n=name, s=split: tabular(folder, n, s, jobs)
+    return work
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", required=True, help="the folder with timeseries/ and regression/")
+    parser.add_argument("--part", default="extrapolation,interpolation,recovery,tabular")
+    parser.add_argument("--only", default="", help="numbers of series, such as 01,03")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=RESULTS / "discovery.json")
+    parser.add_argument("--reference", type=Path, help="published numbers; default: reference.json beside the data")
+    parser.add_argument("--fresh", action="store_true")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    done = json.loads(arguments.out.read_text()) if arguments.out.exists() and not arguments.fresh else {}
+    done["machine"] = describe()
+    done.setdefault("results", {})
+    for name, call in jobs_of(arguments).items():
+        if name not in done["results"]:
+            done["results"][name] = call()
+            arguments.out.parent.mkdir(parents=True, exist_ok=True)
+            arguments.out.write_text(json.dumps(done, indent=1) + "\n")
+            print(name, json.dumps(done["results"][name])[:300], flush=True)
+    from benchmarks.discovery_report import write_report
+
+    reference = arguments.reference or Path(arguments.data).parent / "reference.json"
+    published = json.loads(reference.read_text())["automatic_statistician_13_series"]["raw"]
+    print(write_report(done, published, arguments.out.with_suffix(".md")))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""Data drawn from known kernels, to see whether a search finds them again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from mercer.evaluate.fused import gram
+from mercer.evaluate.program import compile_program
+from mercer.kernels import Expression, bind, parse
+from mercer.kernels.algebra import canonical_structure
+from mercer.kernels.parameters import layout, values_of
+
+# The seven of the CKS paper (Duvenaud et al. 2013, table 1) and five more; inputs uniform on [0, 10] in each dimension.
+KERNELS = (
+    "SE(0) + RQ(0)",
+    "LIN(0)*PER(0)",
+    "SE(0) + RQ(1)",
+    "SE(0) + SE(1)*PER(0) + SE(2)",
+    "SE(0)*SE(1)",
+    "SE(0)*SE(1) + SE(1)*SE(2)",
+    "(SE(0) + SE(1))*(SE(2) + SE(3))",
+    "PER(0)",
+    "SE(0)*PER(0)",
+    "SE(0) + PER(0)",
+    "LIN(0) + PER(0)",
+    "LIN(0) + SE(1)",
+)
+DRAWS = 5
+
+
+def truths() -> Iterator[tuple[str, float, int]]:
+    """Yield (kernel, signal-to-noise ratio, number of the draw); an empty kernel is pure noise."""
+    for ratio in (10.0, 1.0):
+        for kernel in KERNELS:
+            for number in range(DRAWS):
+                yield kernel, ratio, number
+    for number in range(20):
+        yield "", 0.0, number
+
+
+def draw(truth: str, ratio: float, rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draw inputs, typical parameter values, a function and noise; the ratio is of variances."""
+    rng = np.random.default_rng([seed, len(truth), *truth.encode()])
+    expression = parse(truth or "C")
+    columns = 1 + max((int(d) for leaf in expression.leaves() for d in leaf.dims or ()), default=0)
+    X = rng.uniform(0.0, 10.0, (rows, columns))
+    noise = rng.standard_normal(rows)
+    if not truth:
+        return X, noise
+    bound = bind(expression, columns)
+    values = values_of(bound)
+    for slot in layout(bound).slots:
+        typical = {"variance": 1.0, "lengthscale": 2.0, "period": 2.5, "alpha": 0.5, "offset": 3.0, "weights": 1.0}
+        values[slot.where] = typical[slot.spec.name]
+        if slot.symbol == "PER" and slot.spec.name == "lengthscale":
+            values[slot.where] = 1.0
+        elif slot.spec.name in ("lengthscale", "period"):
+            values[slot.where] *= rng.uniform(0.7, 1.4)
+    if truth == "SE(0) + RQ(0)":  # two smooth parts on one column can be told apart only on different scales
+        values[1], values[3] = 0.4, 4.0
+    covariance = gram(compile_program(bound), values, X)
+    jitter = 1e-8 * covariance.diagonal().mean() * np.eye(rows)
+    function = np.linalg.cholesky(covariance + jitter) @ rng.standard_normal(rows)
+    function /= function.std()
+    return X, function + noise * ratio**-0.5
+
+
+def recovered(found: Expression, truth: str) -> bool:
+    """Tell whether the canonical form of the found kernel is that of the truth."""
+    if not truth:
+        return False
+    columns = 1 + max(d for leaf in found.leaves() for d in leaf.columns)
+    wanted = 1 + max(int(d) for leaf in parse(truth).leaves() for d in leaf.dims or ())
+    return canonical_structure(found) == canonical_structure(bind(parse(truth), max(columns, wanted)))
