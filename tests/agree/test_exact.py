@@ -199,6 +199,21 @@ def test_the_variance_of_a_part_is_the_textbooks() -> None:
         assert_allclose(found.mean, cross @ np.linalg.solve(A, data.y), rtol=1e-8, atol=1e-10)
 
 
+def test_a_posterior_outlives_later_evaluations() -> None:
+    """The evidence works in memory that is kept for the next time; a posterior must own its factor."""
+    data, Z = problem(30), np.linspace(0, 9, 7)[:, None]
+    posterior = posterior_of(SEASONAL, 0.1, data)
+    before = posterior.predict(Z)
+    first = evidence_of(SEASONAL, 0.1, data)
+    gradient = gradient_of(first).copy()
+    for noise in (0.5, 2.0):
+        evidence_of(SEASONAL, noise, data)
+    after = posterior.predict(Z)
+    assert_allclose(after.mean, before.mean, rtol=0, atol=0)
+    assert_allclose(after.variance, before.variance, rtol=0, atol=0)
+    assert_allclose(gradient_of(first), gradient, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("noise", [0.0, 0.3])
 def test_samples_have_the_right_mean_and_covariance(noise: float) -> None:
     data, Z = problem(15), np.array([[0.5], [1.1], [3.0], [8.0], [8.1]])

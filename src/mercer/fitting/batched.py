@@ -31,7 +31,7 @@ def fit_on_device(expression: Expression, data: Data, engine: Engine, options: F
     known = with_values(expression, problem.objective.known)
     ends = fit_batch(known, data.X, data.y, np.stack(points), problem.bounds, device, options.max_iterations)
     runs = [
-        Run(end.free, -end.log_evidence, end.status, end.status == "converged", options.max_iterations)
+        Run(end.free, -end.log_evidence, end.status, end.status == "converged", options.max_iterations, data.count)
         for end in ends
         if np.isfinite(end.log_evidence)
     ]

@@ -106,6 +106,7 @@ class Run:
     message: str
     converged: bool
     evaluations: int
+    rows: int  # that it was optimised on
 
 
 def fit(
@@ -212,14 +213,16 @@ def optimise(problem: Problem, point: Array, max_iterations: int) -> Run:
     objective, bounds = problem.objective, problem.bounds
     if len(point) == 0:
         value, _ = objective(point)
-        return Run(point, value, "nothing to fit", True, 1)
+        return Run(point, value, "nothing to fit", True, 1, objective.data.count)
     result = minimize(
         objective, point, jac=True, method="L-BFGS-B", bounds=bounds,
         options={"maxiter": max_iterations, "maxcor": 20, "ftol": problem.tolerance, "gtol": 1e-4},
     )  # fmt: skip
     # scipy reports an abnormal line search where no progress is possible at machine precision: good enough if it moved
     converged = bool(result.success) or "ABNORMAL" in str(result.message)
-    return Run(np.asarray(result.x), float(result.fun), str(result.message), converged, int(result.nfev))
+    return Run(
+        np.asarray(result.x), float(result.fun), str(result.message), converged, int(result.nfev), objective.data.count
+    )
 
 
 def _failed(problem: Problem, point: Array, interrupted: bool) -> Fit:

@@ -57,7 +57,7 @@ def one_thread(when: bool = True) -> Iterator[None]:
         if not _Pause.callers:
             _Pause.granted = blas_threads()
             if _Pause.granted > 1:
-                blas.set_num_threads(1)
+                _set_threads(blas, 1)
         _Pause.callers += 1
     try:
         yield
@@ -65,4 +65,9 @@ def one_thread(when: bool = True) -> Iterator[None]:
         with _Pause.lock:
             _Pause.callers -= 1
             if not _Pause.callers and _Pause.granted > 1:
-                blas.set_num_threads(_Pause.granted)
+                _set_threads(blas, _Pause.granted)
+
+
+def _set_threads(blas: Any, count: int) -> None:
+    """Set the number from any thread: of itself, newer threadpoolctl obeys only the first thread that ever set it."""
+    getattr(blas, "_real_set_num_threads", blas.set_num_threads)(count)

@@ -24,7 +24,7 @@ from mercer.learners.contract import Candidate, Report, SearchProgress
 from mercer.learners.grammar.journal import Journal
 from mercer.learners.grammar.operators import Child, Grammar, base_kernels, children
 from mercer.learners.grammar.parallel import in_parallel
-from mercer.learners.grammar.race import laps, runners
+from mercer.learners.grammar.race import laps, runners, sample
 from mercer.learners.grammar.scores import Score, score_of
 from mercer.learners.grammar.worker import State, Task, advance, seed_for
 
@@ -104,10 +104,13 @@ class Search:
         states: list[State | None] = [None] * len(new)
         course = laps(self.plan.race and parent is not None, self.plan.max_iterations)
         try:
+            running = list(range(len(new)))
             for number, lap in enumerate(course):
-                running = runners([self._provisional(t, s) for t, s in zip(tasks, states, strict=True)], lap)
+                chosen = runners([self._provisional(tasks[i], states[i]) for i in running], lap)
+                running = [running[i] for i in chosen]
                 effort = (lap.iterations, lap.starts, number == len(course) - 1)
-                work = {i: (tasks[i], states[i], self.data, self.engine, *effort) for i in running}
+                data = self.sampled if lap.sample else self.data
+                work = {i: (tasks[i], states[i], data, self.engine, *effort) for i in running}
                 for i, reached in self._advanced(depth, number, work):
                     states[i] = reached
         finally:  # whatever was finished counts, also when the search is interrupted here
@@ -124,6 +127,11 @@ class Search:
             seed=seed_for(self.plan.seed, key),
         )
         return Task(child.expression, key, self._best_fit().noise if grown else None, unexplained, self.own, options)
+
+    @cached_property
+    def sampled(self) -> Data:
+        """The rows of the first laps."""
+        return sample(self.data, self.plan.seed)
 
     @cached_property
     def own(self) -> dict[int, Array]:
@@ -148,7 +156,11 @@ class Search:
             return 0.0
         count = layout(task.expression).n_free + 1
         price = math.log(self.data.count) if self.plan.score == "bic" else 2.0
-        return -2.0 * state.log_evidence + count * price
+        return -2.0 * self._expected(state) + count * price
+
+    def _expected(self, state: State) -> float:
+        """The log evidence so far; of a sample of the rows, what it would come to for all of them."""
+        return state.log_evidence * self.data.count / state.runs[0].rows
 
     def _advanced(self, depth: int, lap: int, work: dict[int, tuple[Any, ...]]) -> Iterator[tuple[int, State]]:
         """Yield every candidate's state after the lap: from the journal where it was done before."""
@@ -180,7 +192,7 @@ class Search:
         self.candidates.append(
             Candidate(
                 fit.expression if fit is not None else child.expression, depth, child.step, parent,
-                state.log_evidence, parameters, score, status, message, state.seconds, fit,
+                self._expected(state), parameters, score, status, message, state.seconds, fit,
             )
         )  # fmt: skip
         leading = self.candidates[self.best].score if self.best is not None else math.inf

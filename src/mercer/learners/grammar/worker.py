@@ -86,7 +86,7 @@ def _points(problem: Problem, task: Task) -> tuple[list[Array], int]:
 
 
 def _continued(problem: Problem, run: Run, iterations: int) -> Run:
-    if run.converged:
+    if run.converged and run.rows == problem.objective.data.count:
         return run
     later = optimise(problem, run.point, iterations)
     return replace(later, evaluations=later.evaluations + run.evaluations)
