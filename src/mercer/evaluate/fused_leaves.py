@@ -63,16 +63,21 @@ def compiled(function):  # type: ignore[no-untyped-def]  # noqa: D103
 @compiled
 def squared_distance(out, m, dims, coef, xa, i, xb, j0):
     """out = sum_d coef_d (x_d - x'_d)^2."""
-    for k in range(len(dims)):
-        d, c, x = dims[k], coef[k], xa[dims[k], i]
-        if k == 0:
-            for l in range(m):
-                t = x - xb[d, j0 + l]
-                out[l] = c * (t * t)
-        else:
-            for l in range(m):
-                t = x - xb[d, j0 + l]
-                out[l] += c * (t * t)
+    first, c, x = dims[0], coef[0], xa[dims[0], i]
+    if len(dims) % 2 == 1:
+        for l in range(m):
+            t = x - xb[first, j0 + l]
+            out[l] = c * (t * t)
+    else:
+        for l in range(m):
+            out[l] = 0.0
+    for k in range(len(dims) % 2, len(dims), 2):  # two columns at a time: half the reading and writing of `out`
+        d, e = dims[k], dims[k + 1]
+        x, y, c, b = xa[d, i], xa[e, i], coef[k], coef[k + 1]
+        for l in range(m):
+            t = x - xb[d, j0 + l]
+            u = y - xb[e, j0 + l]
+            out[l] += c * (t * t) + b * (u * u)
 
 
 @compiled
@@ -126,7 +131,19 @@ def radial_reverse(kind, bar, work, m, dims, coef, sums, xa, i, xb, j0):
             for l in range(m):
                 u = SQRT5 * math.sqrt(work[l])
                 work[l] = (5.0 / 3.0) * bar[l] * (1.0 + u) / (1.0 + u + u * u / 3.0)
-    for k in range(len(dims)):
+    for k in range(0, len(dims) - 1, 2):  # two columns at a time: half the reading of `work`
+        d, e = dims[k], dims[k + 1]
+        x, y = xa[d, i], xa[e, i]
+        total, other = 0.0, 0.0
+        for l in range(m):
+            t = x - xb[d, j0 + l]
+            u = y - xb[e, j0 + l]
+            total += work[l] * (t * t)
+            other += work[l] * (u * u)
+        sums[k] += total
+        sums[k + 1] += other
+    if len(dims) % 2 == 1:
+        k = len(dims) - 1
         d, x = dims[k], xa[dims[k], i]
         total = 0.0
         for l in range(m):

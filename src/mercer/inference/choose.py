@@ -11,6 +11,7 @@ from mercer.inference.exact import Exact
 
 # Matrices of N x N doubles alive at once: the Gram or its factor, and blocks and copies while predicting.
 MATRICES = 2.5
+ALWAYS_THERE = 10_000_000  # bytes
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,10 @@ def available_memory() -> int:
 
 def choose(rows: int, memory: int | None = None) -> Choice:
     """Choose exact inference where its matrices fit in memory; otherwise say how much it would need."""
-    memory = available_memory() if memory is None else memory
     needed = int(MATRICES * 8 * rows * rows)
+    if memory is None and needed < ALWAYS_THERE:  # asking the system would cost more than the answer is worth
+        return Choice(Exact(), f"exact inference: {rows:,} rows need {_size(needed)} of memory")
+    memory = available_memory() if memory is None else memory
     if needed > memory:
         fitting = int((memory / (8 * MATRICES)) ** 0.5)
         raise TooLargeError(
