@@ -36,6 +36,7 @@ class FitOptions:
     """How hard to try."""
 
     restarts: int = 6
+    draws: int = DRAWS_PER_START  # for each start but the first: the best of them by evidence are kept
     max_iterations: int = 200
     priors: bool = False
     noise: float | None = None  # a fixed noise variance (scaled units), or None to fit it
@@ -173,7 +174,7 @@ def starting_points(problem: Problem, options: FitOptions, noise: float | None =
     if wanted == 0 or (starts.complete and not fitted_noise):
         return [first], 0
     drawn = [
-        point(starts.draw(rng), noise_start(rng) if noise is None else noise) for _ in range(wanted * DRAWS_PER_START)
+        point(starts.draw(rng), noise_start(rng) if noise is None else noise) for _ in range(wanted * options.draws)
     ]
     scores = [objective.evidence(p, gradient=False).value for p in drawn]
     order = np.argsort([-s for s in scores], kind="stable")

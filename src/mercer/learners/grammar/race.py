@@ -31,10 +31,10 @@ def laps(race: bool, max_iterations: int) -> tuple[Lap, ...]:
     if not race:
         return (Lap(max_iterations, 99, everybody, 0),)
     return (
-        Lap(8, 99, everybody, 0, sample=True),
+        Lap(6, 99, everybody, 0, sample=True),
         Lap(15, 2, 60.0, 15, sample=True),
-        Lap(40, 2, 20.0, 8),
-        Lap(max_iterations, 2, 8.0, 4),
+        Lap(40, 2, 12.0, 6),
+        Lap(max_iterations, 1, 4.0, 3),
     )
 
 

@@ -29,7 +29,8 @@ from mercer.learners.grammar.scores import Score, score_of
 from mercer.learners.grammar.worker import State, Task, advance, seed_for
 
 PEAKS = 4
-IMPROVEMENT = 1.0  # by how much a deeper kernel must beat the best, in BIC: less is not worth the words
+DRAWS = 6
+IMPROVEMENT = 2.0  # by how much a deeper kernel must beat the best, in BIC: less is "not worth a bare mention"
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,7 @@ class Search:
         key = child.key.text()
         options = FitOptions(
             restarts=self.plan.restarts,
+            draws=DRAWS,
             max_iterations=self.plan.max_iterations,
             tolerance=1e-9,
             seed=seed_for(self.plan.seed, key),
