@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo test lint types contract unit bench-speed clean
+.PHONY: demo test lint types contract chromium unit bench-speed clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/mercer demo --out mercer-demo
@@ -33,8 +33,12 @@ types: $(VENV)/.dev
 contract: $(VENV)/.dev
 	$(BIN)/lint-imports
 
+# For the screenshots of the report; never fails, tests are skipped where there is no Chromium.
+chromium:
+	@scripts/install-chromium
+
 # One BLAS thread per test worker: two workers on two cores.
-unit: $(VENV)/.dev
+unit: $(VENV)/.dev chromium
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2
 
 # Figures go to benchmarks/results/; peers are installed beside Mercer for the comparison only.

@@ -28,11 +28,14 @@ BAD_TABLES = {
     "infinite input": ("x,y\n1,2\ninf,3\n4,5\n", "y", ["'x'", "1 infinite entry", "row 2"]),
     "infinite target": ("x,y\n1,2\n2,inf\n4,5\n", "y", ["'y'", "infinite", "row 2"]),
     "no target at all": ("x,y\n1,\n2,\n4,\n", "y", ["0 of 3", "'y'"]),
-    "constant target": ("x,y\n1,5\n2,5\n4,5\n", "y", ["'y'", "the same (5) in all 3 rows", "nothing to learn"]),
+    "constant target": (
+        "x,y\n1,5\n2,5\n4,5\n", "y",
+        ["'y'", "no structure: the value does not vary", "the same (5) in all 3 rows", "nothing was written"],
+    ),
     "constant inputs": ("x,y\n1,5\n1,6\n1,7\n", "y", ["No input column varies", "'x'"]),
     "target not numeric": (
         "x,city\n" + "".join(f"{i},{letter}\n" for i, letter in enumerate(LETTERS)), "city",
-        ["'city' does not hold numbers", "'x'"],
+        ["'city' does not hold numbers", "Columns of numbers: 'x'"],
     ),
     "ragged lines": ("x,y\n1,2\n2,3,4\n", "y", ["line 3"]),
 }  # fmt: skip
@@ -63,6 +66,14 @@ BAD_OPTIONS = {
     "no inputs": (["--inputs", ""], "InputError", "list of inputs is empty"),
     "unknown option": (["--colour", "red"], "UsageError", "--colour"),
     "seed that is no number": (["--seed", "one"], "UsageError", "--seed"),
+    "time budget of nothing": (["--time-budget", "0"], "InputError", "greater than zero"),
+    "time budget in words": (["--time-budget", "soon"], "UsageError", "--time-budget"),
+    "negative depth": (["--depth", "-1"], "UsageError", "--depth"),
+    "no jobs": (["--jobs", "0"], "UsageError", "--jobs"),
+    "unknown base kernel to search with": (["--bases", "SE,FOO"], "InputError", "'FOO'. There are SE, PER"),
+    "nothing to search with": (["--bases", ""], "InputError", "the list is empty"),
+    "search options with a structure": (["--kernel", "SE", "--depth", "2"], "InputError", "--depth: only for a search"),
+    "checkpoint that is a file": (["--checkpoint", "data.csv"], "InputError", "checkpoint folder"),
 }
 
 
@@ -74,6 +85,7 @@ def test_a_bad_option_ends_with_advice(mercer: Mercer, tmp_path: Path, case: str
     assert result.code == 2
     assert result.document["kind"] == kind
     assert words in result.document["error"]
+    assert not (tmp_path / "mercer-out" / "model.mercer").exists()
 
 
 def test_missing_files_and_arguments(mercer: Mercer, tmp_path: Path) -> None:
@@ -102,6 +114,7 @@ def test_an_output_folder_that_cannot_be_written_is_found_before_the_work(mercer
 
 
 def test_too_many_rows_for_memory(mercer: Mercer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mercer.inference.choose.ALWAYS_THERE", 0)
     monkeypatch.setattr("mercer.inference.choose.available_memory", lambda: 10_000)
     result = mercer("discover", table(tmp_path / "data.csv", wave_text(40)), "--target", "y", "--json")
     assert result.code == 2
@@ -113,37 +126,49 @@ def test_too_many_rows_for_memory(mercer: Mercer, tmp_path: Path, monkeypatch: p
 # ------------------------------------------------------------------------------------------ a note, and a result
 
 
+GIVEN = ("--kernel", "SE + SE*PER + LIN")
+
+
 def discovered(mercer: Mercer, folder: Path, text: str, *options: str) -> dict:
-    result = mercer("discover", table(folder / "data.csv", text), "--target", "y", "--json", *options)
+    result = mercer("discover", table(folder / "data.csv", text), "--target", "y", "--json", *(options or GIVEN))
     assert result.code == 0, result.err or result.out
-    return result.document["summary"]
+    return result.document["explanation"]
 
 
+@pytest.fixture
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing takes longer than all the rest; where nothing about the picture is new, it is left out."""
+    monkeypatch.setattr("mercer.cli.learn.write_results", lambda model, explanation, folder: {})
+
+
+@pytest.mark.usefixtures("no_pictures")
 def test_missing_targets_are_left_out_and_counted(mercer: Mercer, tmp_path: Path) -> None:
     lines = wave_text(24).splitlines()
     lines[4] = lines[4].split(",")[0] + ","
     lines[9] = lines[9].split(",")[0] + ",NaN"
-    summary = discovered(mercer, tmp_path, "\n".join(lines))
-    assert summary["rows"] == 22
-    assert "2 of 24 rows have no value in the target 'y' and were left out" in summary["notes"]
+    explanation = discovered(mercer, tmp_path, "\n".join(lines))
+    assert explanation["rows"] == 22
+    assert "2 of 24 rows have no value in the target 'y' and were left out" in explanation["notes"]
 
 
 def test_constant_column_is_ignored_with_a_note(mercer: Mercer, tmp_path: Path) -> None:
     lines = wave_text(20).splitlines()
     text = "\n".join([f"{lines[0]},site", *(f"{line},7" for line in lines[1:])])
-    summary = discovered(mercer, tmp_path, text)
-    assert any("'site'" in note and "never change" in note for note in summary["notes"])
-    assert "site" not in summary["kernel"]
-    assert "PER(x" in summary["kernel"]
+    explanation = discovered(mercer, tmp_path, text)
+    assert any("'site'" in note and "never change" in note for note in explanation["notes"])
+    assert "site" not in explanation["kernel"]
+    assert "PER(x" in explanation["kernel"]
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_duplicated_rows_are_counted(mercer: Mercer, tmp_path: Path) -> None:
     lines = wave_text(20).splitlines()
-    summary = discovered(mercer, tmp_path, "\n".join([*lines, lines[3], lines[4], lines[4]]), "--kernel", "SE")
-    assert summary["rows"] == 23
-    assert any(note.startswith("3 rows are exact copies") for note in summary["notes"])
+    explanation = discovered(mercer, tmp_path, "\n".join([*lines, lines[3], lines[4], lines[4]]), "--kernel", "SE")
+    assert explanation["rows"] == 23
+    assert any(note.startswith("3 rows are exact copies") for note in explanation["notes"])
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_unsorted_dates_with_gaps(mercer: Mercer, tmp_path: Path) -> None:
     months = pd.date_range("1990-01-01", periods=30, freq="MS")
     rows = [f"{month:%Y-%m-%d},{np.sin(i / 2) + i / 10:.4f}" for i, month in enumerate(months) if i not in (5, 6)]
@@ -157,8 +182,12 @@ def test_unsorted_dates_with_gaps(mercer: Mercer, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scale", [1e12, 1e-12])
-def test_huge_and_tiny_values_give_the_rescaled_answer(mercer: Mercer, tmp_path: Path, scale: float) -> None:
-    plain = discovered(mercer, tmp_path, wave_text(24))
+def test_huge_and_tiny_values_give_the_rescaled_answer(
+    mercer: Mercer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: float
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("mercer.cli.learn.write_results", lambda model, explanation, folder: {})
+        plain = discovered(mercer, tmp_path, wave_text(24))
     scaled = discovered(mercer, tmp_path, wave_text(24, x_scale=scale, y_scale=scale))
     moved = 24 * np.log(scale)
     assert scaled["scores"]["log_evidence"] == pytest.approx(plain["scores"]["log_evidence"] - moved, abs=0.05)
@@ -170,13 +199,35 @@ def test_huge_and_tiny_values_give_the_rescaled_answer(mercer: Mercer, tmp_path:
 def test_more_columns_than_rows(mercer: Mercer, tmp_path: Path) -> None:
     numbers = np.random.default_rng(1).normal(size=(8, 12))
     frame = pd.DataFrame(numbers, columns=list(LETTERS)).assign(y=numbers[:, 0] * 2 + 1)
-    summary = discovered(mercer, tmp_path, frame.to_csv(index=False))
-    assert summary["rows"] == 8
-    assert len(summary["inputs"]) == 12
+    options = ("--depth", "0", "--bases", "LIN", "--jobs", "1")
+    explanation = discovered(mercer, tmp_path, frame.to_csv(index=False), *options)
+    assert explanation["rows"] == 8
+    assert len(explanation["inputs"]) == 12
 
 
-def test_two_rows_are_enough_for_a_result(mercer: Mercer, tmp_path: Path) -> None:
-    assert discovered(mercer, tmp_path, "x,y\n1,2\n2,4\n")["rows"] == 2
+@pytest.mark.parametrize("text", ["x,y\n1,2\n2,4\n", "x,y\n1,2\n2,4\n3,5\n"])
+def test_two_or_three_rows_give_a_guess(mercer: Mercer, tmp_path: Path, text: str) -> None:
+    explanation = discovered(mercer, tmp_path, text, "--depth", "1", "--jobs", "1")
+    assert explanation["rows"] == text.count("\n") - 1
+    assert not explanation["structure"]["found"]
+    assert "No structure can be told from" in explanation["structure"]["sentence"]
+    assert "too few rows" in explanation["residual_sentence"]
+
+
+def test_rows_with_the_same_time_and_different_values(mercer: Mercer, tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    text = "t,y\n" + "".join(f"{i // 2},{np.sin(i // 2 / 2) + 0.2 * rng.normal():.4f}\n" for i in range(40))
+    explanation = discovered(mercer, tmp_path, text, "--depth", "0", "--jobs", "1")
+    assert explanation["rows"] == 40
+    assert 0.1 < explanation["noise_std"] < 0.4
+    assert explanation["structure"]["found"]
+
+
+def test_a_time_budget_too_short_for_one_kernel(mercer: Mercer, tmp_path: Path) -> None:
+    explanation = discovered(mercer, tmp_path, wave_text(24), "--time-budget", "0.0001", "--jobs", "1")
+    assert any("time budget of 0.0001 s was spent" in note for note in explanation["notes"])
+    assert explanation["search"]["tried"] >= 1
+    assert explanation["search"]["path"][-1]["depth"] == 0
 
 
 # ---------------------------------------------------------------------------------------- model files and new tables

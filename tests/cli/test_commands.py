@@ -17,6 +17,7 @@ from rich.console import Console
 
 import mercer as library
 from mercer.cli.terminal import Terminal, core_is_compiled
+from mercer.learners.contract import SearchProgress
 from tests.cli.conftest import Mercer, table, wave_text
 
 PNG = b"\x89PNG"
@@ -32,18 +33,20 @@ def shell(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_demo_from_the_shell(tmp_path: Path) -> None:
-    done = shell("demo", folder=tmp_path)
+    done = shell("demo", "--depth", "1", "--jobs", "1", folder=tmp_path)
     assert done.returncode == 0, done.stderr
+    assert done.stderr == "" or "compiling" in done.stderr
     assert "passengers explained by month, from 144 rows" in done.stdout
     text = " ".join(done.stdout.split())
-    assert "periodic function of month with period 12.0 months" in text
-    assert "A linear function of month, rising by 2.6" in text
-    assert "The fit converged." in text
+    assert "with period 12.0 months" in text
+    assert "of the error on rows that were left out" in text
+    assert "A search over sums and products of SE, PER, LIN and RQ found the structure in 1 step" in text
     assert "done in" in text
     assert sorted(p.name for p in (tmp_path / "mercer-demo").iterdir()) == [
-        "components.png", "fit.png", "model.mercer", "summary.json",
+        "candidates.json", "components.png", "explanation.json", "fit.png", "model.mercer", "report.html",
     ]  # fmt: skip
     assert (tmp_path / "mercer-demo" / "fit.png").read_bytes().startswith(PNG)
+    assert "<svg" in (tmp_path / "mercer-demo" / "report.html").read_text()
 
 
 def test_bad_input_from_the_shell(tmp_path: Path) -> None:
@@ -86,24 +89,37 @@ def shops() -> pd.DataFrame:
 
 def test_discover_predict_explain(mercer: Mercer, tmp_path: Path, shops: pd.DataFrame) -> None:
     shops.to_parquet(tmp_path / "shops.parquet")
-    found = mercer("discover", "shops.parquet", "--target", "sales", "--out", "out", "--json")
+    search = ("--bases", "se,lin", "--depth", "1", "--jobs", "1")
+    found = mercer("discover", "shops.parquet", "--target", "sales", "--out", "out", "--json", *search)
     assert found.code == 0, found.out
-    summary = found.document["summary"]
-    assert summary["table_columns"] == ["day", "shop", "price"]
-    assert [entry["unit"] for entry in summary["inputs"]] == ["days", None, None, None]
-    assert any("one-hot encoded: shop=north, shop=south" in note for note in summary["notes"])
-    assert summary == json.loads((tmp_path / "out" / "summary.json").read_text())
+    explanation = found.document["explanation"]
+    assert explanation["table_columns"] == ["day", "shop", "price"]
+    assert [entry["unit"] for entry in explanation["inputs"]] == ["days", None, None, None]
+    assert any("one-hot encoded: shop=north, shop=south" in note for note in explanation["notes"])
+    assert explanation == json.loads((tmp_path / "out" / "explanation.json").read_text())
     assert all(Path(path).exists() for path in found.document["files"].values())
 
     told = mercer("explain", "out/model.mercer")
     assert told.code == 0
     assert "sales explained by day, shop and price, from 40 rows" in told.out
     assert "one-hot encoded" in " ".join(told.out.split())
-    again = mercer("explain", "out/model.mercer", "--json").document["summary"]
-    assert again["kernel_exact"] == summary["kernel_exact"]
-    assert again["notes"] == summary["notes"]
-    assert [c["sentence"] for c in again["components"]] == [c["sentence"] for c in summary["components"]]
-    assert again["noise_std"] == pytest.approx(summary["noise_std"])
+    again = mercer("explain", "out/model.mercer", "--json").document["explanation"]
+    assert again["kernel_exact"] == explanation["kernel_exact"]
+    assert again["notes"] == explanation["notes"]
+    assert [c["sentence"] for c in again["components"]] == [c["sentence"] for c in explanation["components"]]
+    assert again["noise_std"] == pytest.approx(explanation["noise_std"])
+    assert again["search"] == explanation["search"]
+
+    candidates = json.loads((tmp_path / "out" / "candidates.json").read_text())
+    assert len(candidates["candidates"]) == explanation["search"]["tried"]
+    winner = candidates["candidates"][candidates["winner"]]
+    assert winner["kernel"] == explanation["kernel_exact"]
+    assert set(winner) == {
+        "kernel", "score", "log_evidence", "parameters", "depth", "step", "parent", "status", "message", "seconds",
+    }  # fmt: skip
+    parents = [candidates["candidates"][each["parent"]] for each in candidates["candidates"] if each["depth"] == 1]
+    assert parents
+    assert all(parent["depth"] == 0 for parent in parents)
 
     new = shops.drop(columns="sales").assign(comment="kept")[["comment", "price", "shop", "day"]]
     new.to_csv(tmp_path / "new.csv", index=False)
@@ -125,17 +141,18 @@ def test_inputs_kernel_and_seed(mercer: Mercer, tmp_path: Path, shops: pd.DataFr
     options = ["--target", "sales", "--inputs", 'shop,"price, net"', "--kernel", 'LIN("price, net") + SE("shop=north")']
     first = mercer("discover", "shops.csv", *options, "--seed", "5", "--json")
     assert first.code == 0, first.out
-    summary = first.document["summary"]
-    assert summary["table_columns"] == ["shop", "price, net"]
-    assert summary["components"][0]["sentence"].startswith("A linear function of price, net, falling by ")
+    explanation = first.document["explanation"]
+    assert explanation["table_columns"] == ["shop", "price, net"]
+    assert explanation["components"][0]["sentence"].startswith("A linear function of price, net, falling by ")
     second = mercer("discover", "shops.csv", *options, "--seed", "5", "--json")
-    assert second.document["summary"] == summary
+    assert second.document["explanation"] == explanation
 
 
 def test_a_table_of_the_target_alone_uses_the_row_number(mercer: Mercer, tmp_path: Path) -> None:
     text = "\n".join(line.split(",")[1] for line in wave_text(20).splitlines())
-    result = mercer("discover", table(tmp_path / "one.csv", text), "--target", "y")
+    result = mercer("discover", table(tmp_path / "one.csv", text), "--target", "y", "--kernel", "SE")
     assert result.code == 0
+    assert not (tmp_path / "mercer-out" / "candidates.json").exists()
     assert "y explained by row" in result.out
     assert "the row number (from 0) is the input" in " ".join(result.out.split())
 
@@ -157,11 +174,51 @@ def test_ctrl_c_during_the_fit_keeps_the_best_so_far(
         return original(self, program, values, noise, data, gradient)
 
     monkeypatch.setattr(Exact, "evidence", interrupted)
-    result = mercer("discover", table(tmp_path / "data.csv", wave_text(24)), "--target", "y")
+    name = table(tmp_path / "data.csv", wave_text(24))
+    result = mercer("discover", name, "--target", "y", "--kernel", "SE + SE*PER + LIN")
     assert result.code == 0, result.err
     assert "stopped at your request" in result.err
     assert "The fit was interrupted" in " ".join(result.out.split())
     assert (tmp_path / "mercer-out" / "model.mercer").exists()
+
+
+def test_ctrl_c_during_the_search_keeps_the_best_so_far(
+    mercer: Mercer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mercer.cli.progress import FitDisplay
+
+    def interrupted(self: FitDisplay, *state: SearchProgress) -> None:
+        if state[0].depth == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(FitDisplay, "__call__", interrupted)
+    result = mercer("discover", table(tmp_path / "data.csv", wave_text(24)), "--target", "y", "--jobs", "1")
+    assert result.code == 0, result.err
+    assert "stopped at your request" in result.err
+    assert "the search was stopped on request" in " ".join(result.out.split())
+    assert (tmp_path / "mercer-out" / "report.html").exists()
+
+
+def test_ctrl_c_before_any_kernel_is_finished_ends_quietly(
+    mercer: Mercer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mercer.learners.grammar.search.Search._level", interrupted)
+    result = mercer("discover", table(tmp_path / "data.csv", wave_text(24)), "--target", "y", "--jobs", "1")
+    assert (result.code, result.out, result.err) == (130, "", "")
+
+
+def test_a_checkpoint_is_gone_on_with(mercer: Mercer, tmp_path: Path) -> None:
+    options = ["--target", "y", "--jobs", "1", "--depth", "0", "--checkpoint", "kept", "--json"]
+    name = table(tmp_path / "data.csv", wave_text(24))
+    first = mercer("discover", name, *options)
+    assert first.code == 0, first.out
+    written = (tmp_path / "kept" / "journal.jsonl").read_bytes()
+    second = mercer("discover", name, *options)
+    assert (tmp_path / "kept" / "journal.jsonl").read_bytes() == written
+    assert second.document["explanation"]["kernel_exact"] == first.document["explanation"]["kernel_exact"]
 
 
 def test_ctrl_c_elsewhere_ends_quietly(mercer: Mercer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +257,7 @@ def test_a_numerical_breakdown_is_the_users_with_advice(
         raise library.NumericalError("the covariance matrix is not positive definite")
 
     monkeypatch.setattr("mercer.estimators.GPRegressor.fit", broken)
-    result = mercer("discover", table(tmp_path / "data.csv", wave_text(24)), "--target", "y")
+    result = mercer("discover", table(tmp_path / "data.csv", wave_text(24)), "--target", "y", "--kernel", "SE")
     assert result.code == 2
     assert "try another kernel" in result.err
 
@@ -212,7 +269,7 @@ def test_the_first_compilation_is_announced_beside_the_result(
     name = table(tmp_path / "data.csv", wave_text(10))
     result = mercer("discover", name, "--target", "y", "--kernel", "LIN", "--json")
     assert "compiling the numerical core for this machine, once" in result.err
-    assert result.document["summary"]["rows"] == 10
+    assert result.document["explanation"]["rows"] == 10
 
 
 def test_a_cold_cache_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,10 +282,30 @@ def test_a_cold_cache_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert core_is_compiled()
 
 
-def test_progress_only_on_a_terminal() -> None:
-    for on_terminal in (True, False):
-        stream, terminal = io.StringIO(), Terminal(as_json=False)
-        terminal._error = Console(file=stream, force_terminal=on_terminal, width=80)
-        with terminal.working("fitting") as progress:
-            progress(1, 4, -3.0)
-        assert ("fitting: 1 of 4 starts" in stream.getvalue()) is on_terminal
+def on_stream(on_terminal: bool) -> tuple[Terminal, io.StringIO]:
+    stream, terminal = io.StringIO(), Terminal(as_json=False)
+    terminal._error = Console(file=stream, force_terminal=on_terminal, width=80)
+    return terminal, stream
+
+
+@pytest.mark.parametrize("on_terminal", [True, False])
+def test_progress_only_on_a_terminal(on_terminal: bool) -> None:
+    terminal, stream = on_stream(on_terminal)
+    with terminal.fitting(np.arange(5.0), None) as progress:
+        progress(1, 4, -3.0)
+    assert ("fitting: 1 of 4 starts" in stream.getvalue()) is on_terminal
+    terminal, stream = on_stream(on_terminal)
+    with terminal.working("reading"):
+        pass
+    assert ("reading" in stream.getvalue()) is on_terminal
+
+
+@pytest.mark.parametrize("on_terminal", [True, False])
+def test_progress_of_a_search(on_terminal: bool) -> None:
+    terminal, stream = on_stream(on_terminal)
+    target = np.array([0.0, 20.0])  # standard deviation 10
+    with terminal.fitting(target, ("heat", "rain")) as progress:
+        progress(SearchProgress(2, 1, 7, 23, library.parse("SE(0, lengthscale=2) + LIN(1)"), 5.0, 3.0, 41.8))
+    told = stream.getvalue()
+    assert ("step 2, lap 2: 7 of 23 kernels, 42 s left" in told) is on_terminal
+    assert (f"best so far SE(heat) + LIN(rain), score {5 + 4 * np.log(10):.1f}" in told) is on_terminal

@@ -81,7 +81,7 @@ def test_outputs_are_compared() -> None:
 
 
 class Reader:
-    """Does what a reader does: runs the blocks of a page in order, in one folder and one session."""
+    """Does what a reader does: runs the blocks of a page in order, in one folder and one namespace."""
 
     def __init__(self, page: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.page, self.capsys = page, capsys

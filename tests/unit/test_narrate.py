@@ -6,7 +6,9 @@ import re
 
 import pytest
 
-from mercer.explain.narrate import Column, number, percent, phrase, roughly, sentence, status_sentence
+from mercer.explain.narrate import continuation, phrase, sentence, title
+from mercer.explain.remarks import status_sentence
+from mercer.explain.wording import Column, number, p_value, percent, roughly
 from mercer.kernels import REGISTRY, canonical, components, parse
 
 MONTH = Column("month", "months", 0.0, 143.0, lambda value: f"month {value:.0f}")
@@ -24,6 +26,9 @@ EXPECTED = {
     "CPER(0, period=12, lengthscale=0.6) * SE(0, lengthscale=900)": (
         "a periodic function of month with period 12.0 months whose shape hardly changes within the data "
         "(lengthscale 900 months)"
+    ),
+    "PER(0, period=400, lengthscale=0.6)": (
+        "a periodic function of month with period 400 months, of which the data show only a part"
     ),
     "PER(0, period=12, lengthscale=3)": "a nearly sinusoidal function of month with period 12.0 months",
     "PER(0, 1, period=[12, 5])": (
@@ -95,7 +100,65 @@ def test_every_base_kernel_has_words_alone_and_in_products(symbol: str) -> None:
             words = sentence(term, COLUMNS)
             assert words.endswith(".")
             assert words[0].isupper()
-            assert not re.search(r"\s\s|\s[,.]|None|nan", words), words
+            beyond = [continuation(term, COLUMNS, horizon) for horizon in (3.0, None)]
+            for told in (words, title(term, COLUMNS), *beyond):
+                assert not re.search(r"\s\s|\s[,.]|None|nan", told), told
+
+
+TITLES = {
+    "SE(0, lengthscale=71) * PER(0, period=12, lengthscale=0.6)": "Changing pattern with period 12.0 months",
+    "PER(0, period=12)": "Pattern with period 12.0 months",
+    "LIN(0) * LIN(0)": "Quadratic trend",
+    "LIN(0) * SE(0, lengthscale=20)": "Changing linear trend",
+    "SE(0, lengthscale=8.1)": "Smooth variation over about 8 months",
+    "SE(1, lengthscale=400)": "Slow change over about 400",
+    "PER(0, period=12) * SE(1, lengthscale=3)": "Interaction of month and heat",
+    "C(variance=9)": "Constant",
+}
+
+
+@pytest.mark.parametrize("text", TITLES)
+def test_titles(text: str) -> None:
+    assert title(canonical(parse(text)), COLUMNS) == TITLES[text]
+
+
+def test_titles_name_the_input_where_there_are_several() -> None:
+    assert title(parse("SE(1, lengthscale=3)"), COLUMNS, alone=False) == "Smooth variation in heat over about 3.00"
+    assert title(parse("LIN(2)"), COLUMNS, alone=False) == "Linear trend in rain"
+
+
+@pytest.mark.parametrize(
+    ("text", "horizon", "words"),
+    [
+        ("SE(0, lengthscale=8)", 10.0, "Beyond the data it returns to zero; after about 10 months nothing"),
+        ("SE(0, lengthscale=8)", 0.0, "Beyond the data it returns to zero; at once nothing of it is known any more."),
+        ("SE(1, lengthscale=8)", 10.0, "after another 10.0 nothing of it is known any more."),
+        ("SE(0, lengthscale=80)", 100.0, "after about 8 years (100 months) nothing"),
+        ("PER(0, period=12)", None, "Beyond the data it goes on repeating."),
+        ("PER(0, period=12) * LIN(0, offset=-10)", None, "Beyond the data it goes on repeating, with growing swings."),
+        ("PER(0, period=12) * SE(0, lengthscale=900)", None, "its band stays narrow as far as one can look."),
+        ("LIN(0)", None, "Beyond the data it goes on in a straight line."),
+        ("LIN(0) * LIN(0)", None, "Beyond the data it goes on as a parabola."),
+        ("WN(0)", 0.0, "Nothing of it can be foreseen."),
+    ],
+)
+def test_beyond_the_data(text: str, horizon: float | None, words: str) -> None:
+    assert words in continuation(canonical(parse(text)), COLUMNS, horizon)
+
+
+def test_categories_make_differences() -> None:
+    south = Column("shop=south", low=0.0, high=1.0, source="shop", level="south")
+    told = sentence(parse("LIN(0)"), [south], slope=1.93)
+    assert told == "A difference between shop=south and the others, shop=south being higher by 1.93."
+    assert title(parse("SE(0)"), [south]) == "Difference of shop=south"
+    assert phrase(parse("SE(0) * LIN(1)"), [south, HEAT]) == (
+        "an interaction of shop=south and heat: a linear function of heat, multiplied by a difference between "
+        "shop=south and the others"
+    )
+
+
+def test_p_values() -> None:
+    assert [p_value(p) for p in (1e-9, 0.0123, 0.456)] == ["p < 0.001", "p = 0.012", "p = 0.46"]
 
 
 def test_slope_of_a_line() -> None:

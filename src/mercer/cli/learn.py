@@ -1,93 +1,120 @@
-"""The work of `discover` and `demo`: a table in; a fitted model, its summary and its pictures out."""
+"""The work of `discover` and `demo`: a table in; a model, its explanation and its report out."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from mercer.cli.describe import summary_of
 from mercer.cli.files import prepared_folder, write_text
 from mercer.cli.terminal import Terminal
-from mercer.errors import InputError
+from mercer.errors import InputError, NumericalError
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from mercer.estimators import GPRegressor
-    from mercer.explain import Summary
+    from mercer.explain import Explanation
 
-# Structures that suit most data of their kind.
-ONE_COLUMN = "SE + SE*PER + LIN"
-SEVERAL_COLUMNS = "SE + LIN"
-ROWS_FOR_A_PERIOD = 8
+SEARCH = "search"
+NOTHING_YET = "nothing was finished"
 
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked for; `inputs` None means all other columns, `kernel` None a default for the data."""
+    """What the user asked for; `inputs` None means all other columns, `jobs` None all cores."""
 
     command: str
     target: str
-    inputs: list[str] | None
-    kernel: str | None
     out: Path
-    seed: int
+    inputs: list[str] | None = None
+    kernel: str = SEARCH
+    bases: list[str] | None = None
+    time_budget: float | None = None
+    depth: int | None = None
+    jobs: int | None = None
+    checkpoint: Path | None = None
+    seed: int = 0
 
 
 @dataclass(frozen=True)
 class Task:
-    """What to learn: a table's inputs and target (all rows have one), and the kernel."""
+    """What to learn: a table's inputs and target (all rows have one), and the kernel or the search."""
 
     inputs: pd.DataFrame
     target: pd.Series
-    kernel: str
+    kernel: Any
 
 
 def learn_and_write(request: Request, read: Callable[[], pd.DataFrame], terminal: Terminal) -> None:
-    """Do the whole command; the output folder is tried before the long work."""
+    """Do the whole command; options and the output folder are tried before the long work."""
     started = time.perf_counter()
+    kernel = kernel_or_search(request)
     folder = prepared_folder(request.out)
     with terminal.working("reading the data"):
-        task = prepared_task(request, read(), terminal)
-    model = fitted_model(task, request.seed, terminal)
-    summary = summary_of(model, terminal.notes)
-    files = write_results(task, model, summary, folder, terminal)
+        task = prepared_task(request, read(), kernel, terminal)
+    model = fitted_model(task, request, terminal)
+    with terminal.working("explaining"):
+        explanation = model.explain()
+        files = write_results(model, explanation, folder)
     elapsed = time.perf_counter() - started
-    listing = "\n".join(f"wrote   {path}" for path in files.values())
+    listing = "\n".join(f"wrote     {path}" for path in files.values())
     terminal.finish(
-        f"{summary.to_text(terminal.width)}\n{listing}\ndone in {elapsed:.1f} s",
-        {"command": request.command, "summary": summary.to_json(), "files": files, "elapsed_seconds": elapsed},
+        f"{explanation.to_text(terminal.width)}\n{listing}\ndone in {elapsed:.1f} s",
+        {"command": request.command, "explanation": explanation.to_json(), "files": files, "elapsed_seconds": elapsed},
     )
 
 
-def prepared_task(request: Request, table: pd.DataFrame, terminal: Terminal) -> Task:
+def kernel_or_search(request: Request) -> Any:
+    """Return the structure that the user gave, or the search with the user's settings, checked."""
+    from mercer.kernels import REGISTRY, parse
+    from mercer.learners.grammar.grammar_search import GrammarSearch
+
+    settings: dict[str, Any] = {
+        "--bases": request.bases, "--time-budget": request.time_budget, "--depth": request.depth,
+        "--checkpoint": request.checkpoint,
+    }  # fmt: skip
+    if request.kernel != SEARCH:
+        parse(request.kernel)
+        useless = [option for option, value in settings.items() if value is not None]
+        if useless:
+            raise InputError(f"{', '.join(useless)}: only for a search. Leave out --kernel to search for a structure.")
+        return request.kernel
+    if request.time_budget is not None and not request.time_budget > 0:
+        raise InputError(f"--time-budget is a number of seconds greater than zero, not {request.time_budget:g}.")
+    bases = [name.upper() for name in request.bases] if request.bases is not None else None
+    unknown = [name for name in bases or () if name not in REGISTRY]
+    if unknown or bases == []:
+        wrong = f"there is no base kernel {', '.join(map(repr, unknown))}" if unknown else "the list is empty"
+        raise InputError(f"--bases: {wrong}. There are {', '.join(REGISTRY)}.")
+    search = GrammarSearch(max_depth=request.depth, time_budget=request.time_budget, checkpoint=request.checkpoint)
+    return search if bases is None else replace(search, bases=tuple(bases))
+
+
+def prepared_task(request: Request, table: pd.DataFrame, kernel: Any, terminal: Terminal) -> Task:
     """Part a table into inputs and target, checking all that can be checked before the fit; notes are kept."""
-    from mercer.kernels import parse
     from mercer.tables import Encoding, describe_gaps, split_target
 
-    if request.kernel is not None:
-        parse(request.kernel)
     split = split_target(table, request.target, request.inputs)
     inputs, target = _with_target(split.inputs, split.target, terminal)
     encoding = Encoding.learn(inputs)
     matrix = encoding.apply(inputs)
-    varying = int((matrix != matrix[0]).any(axis=0).sum())
-    if varying == 0:
+    if not (matrix != matrix[0]).any():
         raise InputError(
             f"No input column varies ({', '.join(map(repr, inputs.columns))}), so nothing can be learned from them. "
             "Name other columns with --inputs."
         )
     for note in (*split.notes, *encoding.notes, *describe_gaps(inputs, encoding), *_duplicates(inputs, target)):
         terminal.note(note)
-    periodic = varying == 1 and len(inputs) >= ROWS_FOR_A_PERIOD
-    return Task(inputs, target, request.kernel or (ONE_COLUMN if periodic else SEVERAL_COLUMNS))
+    return Task(inputs, target, kernel)
 
 
 def _with_target(inputs: pd.DataFrame, target: pd.Series, terminal: Terminal) -> tuple[pd.DataFrame, pd.Series]:
+    from mercer.explain.remarks import CONSTANT
+
     present = target.notna()
     values, missing = target[present], int((~present).sum())
     if len(values) < 2:
@@ -99,8 +126,9 @@ def _with_target(inputs: pd.DataFrame, target: pd.Series, terminal: Terminal) ->
         terminal.note(f"{missing} of {len(target)} rows have no value in the target '{target.name}' and were left out")
     if values.min() == values.max():
         raise InputError(
-            f"The target column '{target.name}' is the same ({values.iloc[0]:g}) in all {len(values)} rows: "
-            "there is nothing to learn. Choose another column with --target."
+            f"The target column '{target.name}' has {CONSTANT}. It is the same ({values.iloc[0]:g}) in all "
+            f"{len(values)} rows: there is nothing to learn, and nothing was written. "
+            "Choose another column with --target."
         )
     return inputs[present], values
 
@@ -113,34 +141,73 @@ def _duplicates(inputs: pd.DataFrame, target: pd.Series) -> list[str]:
     return [f"{what}; they are kept and count as repeated measurements"]
 
 
-def fitted_model(task: Task, seed: int, terminal: Terminal) -> GPRegressor:
-    """Fit the model, with progress; Ctrl-C keeps the best fit so far."""
+def fitted_model(task: Task, request: Request, terminal: Terminal) -> GPRegressor:
+    """Fit the model, with progress; Ctrl-C keeps the best so far."""
     from mercer.estimators import GPRegressor
 
     terminal.announce_compilation()
-    model = GPRegressor(kernel=task.kernel, random_state=seed)
-    with terminal.working("fitting the kernel") as progress:
-        model.fit(task.inputs, task.target, progress=progress)
-    if model.status_ == "interrupted":
-        terminal.aside("stopped at your request; going on with the best fit so far")
-    model.target_name_ = str(task.target.name)
+    searching = not isinstance(task.kernel, str)
+    jobs = -1 if request.jobs is None and searching else request.jobs
+    model = GPRegressor(kernel=task.kernel, random_state=request.seed, n_jobs=jobs)
+    names = None if len(task.inputs.columns) == 1 else _encoded_names(task.inputs)
+    with terminal.fitting(task.target.to_numpy(), names) as progress:
+        try:
+            model.fit(task.inputs, task.target, progress=progress)
+        except NumericalError as error:
+            if NOTHING_YET in str(error):  # however short the time, one kernel is finished: this was Ctrl-C
+                raise KeyboardInterrupt from None
+            raise
+    if model.status_ == "interrupted" or any("on request" in note for note in model.notes_):
+        terminal.aside("stopped at your request; going on with the best so far")
+    for note in model.notes_:
+        terminal.note(note)
     model.notes_ = tuple(terminal.notes)
     return model
 
 
-def write_results(task: Task, model: GPRegressor, summary: Summary, folder: Path, terminal: Terminal) -> dict[str, str]:
-    """Write the model, its summary and the pictures; return their paths by kind."""
+def _encoded_names(inputs: pd.DataFrame) -> tuple[str, ...]:
+    from mercer.tables import Encoding
+
+    return Encoding.learn(inputs).names
+
+
+def write_results(model: GPRegressor, explanation: Explanation, folder: Path) -> dict[str, str]:
+    """Write everything; return the paths by kind, the report first."""
+    from mercer.report import write_report
     from mercer.report.plots import components_figure, fit_figure, save_figure
+    from mercer.report.view import Sight
 
     files = {
+        "report": folder / "report.html",
+        "model": folder / "model.mercer",
+        "explanation": folder / "explanation.json",
         "fit": folder / "fit.png",
         "components": folder / "components.png",
-        "model": folder / "model.mercer",
-        "summary": folder / "summary.json",
     }
-    with terminal.working("drawing"):
-        model.save(files["model"])
-        write_text(json.dumps(summary.to_json(), indent=1, allow_nan=False) + "\n", files["summary"])
-        save_figure(fit_figure(model, task.inputs, task.target), files["fit"])
-        save_figure(components_figure(model, task.inputs, task.target, summary), files["components"])
+    model.save(files["model"])
+    write_text(_json(explanation.to_json()), files["explanation"])
+    if model.candidates_:
+        files["candidates"] = folder / "candidates.json"
+        write_text(_json(candidates_document(model)), files["candidates"])
+    sight = Sight(model)
+    write_report(sight, files["report"], explanation)
+    save_figure(fit_figure(sight), files["fit"])
+    save_figure(components_figure(sight, explanation), files["components"])
     return {kind: str(path) for kind, path in files.items()}
+
+
+def candidates_document(model: GPRegressor) -> dict[str, Any]:
+    """Return every kernel that was tried, as plain data; `winner` and `parent` count from 0 in the list."""
+    from mercer.estimators.kernels import candidates_to_plain
+    from mercer.explain.story import winner_of
+
+    return {
+        "format": "mercer-candidates",
+        "version": 1,
+        "winner": winner_of(model.candidates_, model.kernel_),
+        "candidates": candidates_to_plain(model.candidates_, model.column_names_),
+    }
+
+
+def _json(document: dict[str, Any]) -> str:
+    return json.dumps(document, indent=1, allow_nan=False) + "\n"

@@ -17,8 +17,6 @@ import typer
 from mercer.cli.failures import explain_failure, report_failure
 from mercer.cli.terminal import Terminal, write
 
-DEMO_KERNEL = "LIN*CPER*SE + SE + LIN"
-
 app = typer.Typer(
     help="Learns the kernel of a Gaussian process from data, and explains what it learned.",
     add_completion=False,
@@ -26,7 +24,12 @@ app = typer.Typer(
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
-OutFolder = Annotated[Path, typer.Option("--out", help="Folder for the pictures, the model and the summary.")]
+OutFolder = Annotated[Path, typer.Option("--out", help="Folder for the report, the model and the other results.")]
+TimeBudget = Annotated[
+    float | None, typer.Option("--time-budget", help="Seconds after which the best kernel so far is taken.")
+]
+Depth = Annotated[int | None, typer.Option("--depth", min=0, help="Most steps from a single base kernel.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Kernels fitted at a time; all cores by default.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the random starts; same seed, same result.")]
 
 
@@ -74,12 +77,21 @@ def main(
 
 
 @app.command()
-def demo(context: typer.Context, out: OutFolder = Path("mercer-demo"), seed: Seed = 0, as_json: AsJson = False) -> None:
+def demo(
+    context: typer.Context,
+    out: OutFolder = Path("mercer-demo"),
+    time_budget: TimeBudget = None,
+    depth: Depth = None,
+    jobs: Jobs = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
     """Show what Mercer does, on 144 months of airline passengers."""
     from mercer.cli.learn import Request, learn_and_write
     from mercer.datasets import airline
 
-    learn_and_write(Request("demo", "passengers", None, DEMO_KERNEL, out, seed), airline, context.obj)
+    request = Request("demo", "passengers", out, seed=seed, time_budget=time_budget, depth=depth, jobs=jobs)
+    learn_and_write(request, airline, context.obj)
 
 
 @app.command()
@@ -91,13 +103,22 @@ def discover(
         str | None, typer.Option("--inputs", help="Columns to explain it by, as a,b; all others by default.")
     ] = None,
     kernel: Annotated[
-        str | None, typer.Option("--kernel", help="The structure, as 'SE*PER + LIN'; a sensible one by default.")
+        str, typer.Option("--kernel", help="A structure such as 'SE*PER + LIN', or 'search' to find one.")
+    ] = "search",
+    bases: Annotated[
+        str | None, typer.Option("--bases", help="Base kernels to search with, as SE,PER,LIN,RQ (the default).")
+    ] = None,
+    time_budget: TimeBudget = None,
+    depth: Depth = None,
+    jobs: Jobs = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option("--checkpoint", help="Folder to keep finished work in; the same call goes on there.")
     ] = None,
     out: OutFolder = Path("mercer-out"),
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Learn a model of one column of a table, explain it, and write pictures and a model file."""
+    """Find out what explains one column of a table; write a report, the model, and every kernel tried."""
     from mercer.cli.learn import Request, learn_and_write
 
     def read() -> Any:
@@ -105,9 +126,16 @@ def discover(
 
         return read_table(data)
 
-    # As in a CSV file: a name with a comma in it stands in quotation marks.
-    chosen = None if inputs is None else [name.strip() for name in next(csv.reader([inputs], skipinitialspace=True))]
-    learn_and_write(Request("discover", target, chosen, kernel, out, seed), read, context.obj)
+    request = Request(
+        "discover", target, out, inputs=_listed(inputs), kernel=kernel, bases=_listed(bases), time_budget=time_budget,
+        depth=depth, jobs=jobs, checkpoint=checkpoint, seed=seed,
+    )  # fmt: skip
+    learn_and_write(request, read, context.obj)
+
+
+def _listed(names: str | None) -> list[str] | None:
+    """As in a CSV file: a name with a comma in it stands in quotation marks."""
+    return None if names is None else [name.strip() for name in next(csv.reader([names], skipinitialspace=True))]
 
 
 @app.command()
@@ -146,15 +174,13 @@ def explain(
 ) -> None:
     """Say in words what a model file holds."""
     started = time.perf_counter()
-    from mercer.cli.describe import summary_of
     from mercer.estimators import load
 
     terminal: Terminal = context.obj
     terminal.announce_compilation()
     with terminal.working("reading the model"):
-        fitted = load(model)
-        summary = summary_of(fitted, getattr(fitted, "notes_", ()))
+        explanation = load(model).explain()
     terminal.finish(
-        summary.to_text(terminal.width),
-        {"command": "explain", "summary": summary.to_json(), "elapsed_seconds": time.perf_counter() - started},
+        explanation.to_text(terminal.width),
+        {"command": "explain", "explanation": explanation.to_json(), "elapsed_seconds": time.perf_counter() - started},
     )

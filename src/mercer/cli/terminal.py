@@ -6,13 +6,13 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from mercer.cli.progress import FitDisplay, spinner
 from mercer.errors import FitWarning, MercerWarning
 
 WIDEST = 100
@@ -46,17 +46,24 @@ class Terminal:
         write(json.dumps(document, indent=1, allow_nan=False) if self.as_json else text)
 
     @contextmanager
-    def working(self, task: str) -> Iterator[Callable[[int, int, float], None]]:
-        """Show a spinner (on a terminal) and turn Mercer's warnings into notes; yields a progress callback."""
-        with warnings.catch_warnings(record=True) as caught, _progress(self._error) as bar:
+    def working(self, task: str) -> Iterator[None]:
+        """Show a spinner (on a terminal) and turn Mercer's warnings into notes."""
+        with self._noting(), spinner(self._error) as bar:
+            bar.add_task(task, total=None)
+            yield
+
+    @contextmanager
+    def fitting(self, target: Any, names: Sequence[str] | None) -> Iterator[Callable[..., None]]:
+        """Show how a fit or a search goes on (on a terminal); yields the callback for `GPRegressor.fit`."""
+        with self._noting(), FitDisplay(self._error, target, names) as display:
+            yield display
+
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            identity = bar.add_task(task, total=None)
-
-            def advance(done: int, total: int, best: float) -> None:
-                bar.update(identity, completed=done, total=total, description=f"{task}: {done} of {total} starts")
-
             try:
-                yield advance
+                yield
             finally:
                 for warning in caught:  # how the fit ended is told by its status; other libraries' remarks are for us
                     if issubclass(warning.category, MercerWarning) and not issubclass(warning.category, FitWarning):
@@ -93,15 +100,3 @@ def core_is_compiled() -> bool:
     except (AttributeError, OSError, TypeError):
         return True
     return True
-
-
-def _progress(console: Console) -> Progress:
-    return Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=24),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.errors import InputError, MercerError, ModelFileError, TooLargeError
-from mercer.estimators.kernels import from_plain, to_plain
+from mercer.estimators.kernels import candidates_from_plain, candidates_to_plain, from_plain, to_plain
 from mercer.inference.choose import choose
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
@@ -52,6 +52,8 @@ def save(model: GPRegressor, path: str | Path) -> None:
         "encoding": model.encoding_.to_json() if model.encoding_ is not None else None,
         "target": getattr(model, "target_name_", None),
         "notes": list(getattr(model, "notes_", ())),
+        "fit_seconds": getattr(model, "fit_seconds_", None),
+        "candidates": candidates_to_plain(model.candidates_),
     }
     buffer = io.BytesIO()
     target_path = Path(path).resolve()
@@ -144,12 +146,13 @@ def _rebuilt(document: dict[str, Any], matrix: Array, target: Array) -> GPRegres
         setattr(model, name, float(document["scores"][name]))
     model.n_parameters_ = int(document["parameters"])
     model.status_, model.message_ = str(document["status"]), str(document["message"])
-    if document.get("target") is not None:
-        model.target_name_ = str(document["target"])
+    model.target_name_ = None if document.get("target") is None else str(document["target"])
+    if document.get("fit_seconds") is not None:
+        model.fit_seconds_ = _finite(document["fit_seconds"])
     model.notes_ = tuple(str(note) for note in document.get("notes", ()))
     model.inference_ = choose(len(target))
     model.kernel_ = _kernel(document["kernel"], matrix.shape[1])
-    model.candidates_ = ()
+    model.candidates_ = candidates_from_plain(document.get("candidates", []), matrix.shape[1])
     kernels, (within, beyond) = _members(document["members"], model._units)
     column = document["time_column"]
     if column is not None and column not in range(matrix.shape[1]):

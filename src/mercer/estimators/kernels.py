@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from mercer.errors import KernelError
+from mercer.errors import InputError, KernelError
 from mercer.kernels.expression import Expression
+from mercer.kernels.parameters import bind
 from mercer.kernels.text import parse
 from mercer.kernels.units import Units, to_data_units
 from mercer.learners.contract import Candidate, Learner
@@ -57,3 +59,49 @@ def in_data_units(candidate: Candidate, units: Units, rows: int) -> Candidate:
         score=candidate.score + 2.0 * shift,
         fit=None,
     )
+
+
+# What is kept of a candidate besides its kernel and its scores.
+KEPT = ("depth", "step", "parent", "parameters", "status", "message", "seconds")
+
+
+def candidates_to_plain(candidates: Sequence[Candidate], names: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """Return every kernel that was tried as JSON data; a score that is not finite becomes null."""
+    return [
+        {
+            "kernel": candidate.expression.text(names=names),
+            "score": _finite_or_none(candidate.score),
+            "log_evidence": _finite_or_none(candidate.log_evidence),
+            **{name: getattr(candidate, name) for name in KEPT},
+        }
+        for candidate in candidates
+    ]
+
+
+def candidates_from_plain(rows: Sequence[Any], columns: int) -> tuple[Candidate, ...]:
+    """Read candidates back (kernels with column numbers), checking what later code relies on."""
+    candidates = []
+    for number, row in enumerate(rows):
+        parent = row["parent"]
+        if parent is not None and not 0 <= int(parent) < number:
+            raise InputError(f"candidate {number} comes before its parent")
+        candidates.append(
+            Candidate(
+                expression=bind(parse(row["kernel"]), columns),
+                depth=int(row["depth"]),
+                step=str(row["step"]),
+                parent=None if parent is None else int(parent),
+                log_evidence=-math.inf if row["log_evidence"] is None else float(row["log_evidence"]),
+                parameters=int(row["parameters"]),
+                score=math.inf if row["score"] is None else float(row["score"]),
+                status=str(row["status"]),
+                message=str(row["message"]),
+                seconds=float(row["seconds"]),
+                fit=None,
+            )
+        )
+    return tuple(candidates)
+
+
+def _finite_or_none(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

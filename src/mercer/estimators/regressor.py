@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from mercer.estimators import inputs
 from mercer.estimators.kernels import expression_or_learner, in_data_units
 from mercer.estimators.mixture import Member, Mixture
 from mercer.evaluate.program import compile_program
+from mercer.explain import Explanation
 from mercer.fitting.optimise import Fit, FitOptions, fit
 from mercer.inference.choose import Choice, choose
 from mercer.inference.contract import Data
@@ -53,7 +55,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     noise : float or None
         A known noise variance of y, or None to fit it.
     restarts : int
-        How many starting points are optimised (chosen among eight times as many draws).
+        How many starting points are optimised (chosen among twelve times as many draws).
     priors : None or "weak"
         Weak priors keep parameters that the data do not determine at middling values.
     max_iterations : int
@@ -74,6 +76,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     status_, message_ : str, how the fit ended ("converged", "at a bound", "stopped", "interrupted") and why.
     jitter_ : float, what was added to the diagonal of the covariance to factorise it, in squared units of y.
     inference_ : Choice, the engine and the reason for it.
+    candidates_ : tuple of every kernel that a search tried, in the units of the data; empty where one was given.
+    target_name_, fit_seconds_, notes_ : the name of y where it has one, how long the fit took, remarks on it.
     """
 
     def __init__(
@@ -81,7 +85,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         kernel: str | Expression | Learner = "SE",
         *,
         noise: float | None = None,
-        restarts: int = 4,
+        restarts: int = 6,
         priors: str | None = None,
         max_iterations: int = 200,
         device: str = "cpu",
@@ -100,7 +104,12 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     # ------------------------------------------------------------------------------------------------------- fitting
 
     def fit(self, X: Any, y: Any, progress: Any = None) -> GPRegressor:
-        """Fit the kernel's parameters. `progress(done, starts, best log evidence)` is called after every start."""
+        """Fit the kernel: its parameters where the structure is given, otherwise the structure too.
+
+        `progress(done, starts, best log evidence)` is called after every start, for a learner `progress(state)` with a
+        `mercer.learners.contract.SearchProgress` after every candidate.
+        """
+        started = time.perf_counter()
         matrix = inputs.checked_inputs(self, X, reset=True)
         target = inputs.checked_target(y, len(matrix))
         matrix, target = inputs.without_missing_targets(matrix, target)
@@ -122,6 +131,9 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         else:
             learned = kernel.learn(data, self.inference_.engine, columns, options.seed, self.n_jobs, progress)
         self._keep(learned)
+        name = getattr(y, "name", None)
+        self.target_name_ = None if name is None else str(name)
+        self.fit_seconds_ = time.perf_counter() - started
         return self
 
     def _options(self) -> FitOptions:
@@ -243,6 +255,22 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         left = self._mixture.members[0].posterior.leave_one_out()
         scale = self._units.y_scale
         return self._level + scale * left.mean, scale * np.sqrt(left.variance)
+
+    # ---------------------------------------------------------------------------------------------------- explaining
+
+    def explain(self) -> Explanation:
+        """Return what was learned as plain data and words: `print` it, or see `to_json`."""
+        from mercer.estimators.explaining import explanation_of
+
+        check_is_fitted(self)
+        return explanation_of(self)
+
+    def report(self, path: str | Path) -> None:
+        """Write the explanation with its pictures to one HTML file that needs nothing else."""
+        from mercer.report import write_report  # the room above: a shortcut for users, imported only here
+
+        check_is_fitted(self)
+        write_report(self, path)
 
     # --------------------------------------------------------------------------------------------------------- files
 

@@ -1,18 +1,28 @@
-"""The words of an explanation, by rule (METHODS 3).
+"""The words of a component, by rule (METHODS 3).
 
 One summand of a kernel becomes a noun phrase: among the factors on the same columns the first in `NOUNS` is the noun,
 the others are clauses about it. Factors on different columns make an interaction. Nothing here looks at data: all that
-is needed about the columns is in `Column`. Every word that a reader of an explanation sees comes from this file.
+is needed about the columns is in `Column`. What is said about the whole model is in `remarks.py`.
 """
 
 from __future__ import annotations
 
 import math
-import re
-import textwrap
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
+from mercer.explain.wording import (
+    DAYS,
+    LISTED,
+    Column,
+    capital,
+    counted,
+    first_few,
+    listed,
+    named,
+    number,
+    percent,
+    roughly,
+)
 from mercer.kernels.expression import Base, Expression
 
 # Which factor of a product is the noun; those of one symbol are taken in the order of the canonical form.
@@ -26,90 +36,16 @@ SMOOTHNESS = {  # the noun, how it varies, how it changes another noun
     "M32": ("a moderately rough function", "varying over", "changes somewhat roughly over"),
     "M12": ("a rough function", "varying over", "changes erratically over"),
 }
+SHORT = {
+    "SE": "Smooth variation", "RQ": "Variation on many scales", "M52": "Fairly smooth variation",
+    "M32": "Moderately rough variation", "M12": "Rough variation",
+}  # fmt: skip
 POWERS = {1: "linear", 2: "quadratic", 3: "cubic"}
 GROWTH = {1: "linearly", 2: "quadratically", 3: "cubically"}
+GOING_ON = {1: "in a straight line", 2: "as a parabola", 3: "as a cubic curve, which soon leaves all bounds"}
 
-LONGEST_KERNEL = 600  # characters
-LISTED = 3  # inputs or waves that are named one by one; the rest is counted
 LONG = 3.0  # a lengthscale of so many times the range of the data changes next to nothing within it
 NEARLY_SINUSOIDAL = 2.0  # the lengthscale of PER from which its second harmonic is below 7 % of the first
-
-DAYS = {"seconds": 1 / 86400, "minutes": 1 / 1440, "hours": 1 / 24, "days": 1.0, "weeks": 7.0, "months": 30.44,
-        "years": 365.25}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Column:
-    """An input column as a reader knows it: `unit` is None for a plain number, `show` writes a value (a date, say)."""
-
-    name: str
-    unit: str | None = None
-    low: float | None = None
-    high: float | None = None
-    show: Callable[[float], str] | None = None
-
-    @property
-    def span(self) -> float | None:
-        """The range of the data, where known and not zero."""
-        return self.high - self.low if self.low is not None and self.high is not None and self.high > self.low else None
-
-    def at(self, value: float) -> str:
-        """A place on this column: a date, or a number with its unit."""
-        return self.show(value) if self.show is not None else self.length(value)
-
-    def length(self, value: float) -> str:
-        """A distance along this column: "12.0 months"."""
-        return f"{number(value)} {self.unit}" if self.unit else number(value)
-
-
-# ----------------------------------------------------------------------------------------------------------- numbers
-
-
-def number(value: float) -> str:
-    """Three significant digits, trailing zeros kept: 12.0, 0.640, 1,230, 1.23e-07."""
-    if not math.isfinite(value):
-        return "an unknown number" if math.isnan(value) else f"{'-' if value < 0 else ''}infinity"
-    if value == 0:
-        return "0"
-    rounded = float(f"{value:.3g}")
-    if 1000 <= abs(rounded) < 1e7:
-        return f"{rounded:,.0f}"
-    if 1e-3 <= abs(rounded) < 1000:
-        return f"{value:#.3g}".rstrip(".")
-    mantissa, exponent = f"{value:.2e}".split("e")
-    return f"{mantissa}e{int(exponent)}"
-
-
-def percent(share: float) -> str:
-    """A share of the variance: "83 %", "0.4 %"."""
-    if not math.isfinite(share):
-        return "an unknown share"
-    if 0 < share < 0.0005:
-        return "< 0.1 %"
-    return f"{100 * share:.1f} %" if share < 0.0995 else f"{100 * share:.0f} %"
-
-
-def roughly(value: float, unit: str) -> str:
-    """A length of time in the unit that suits it: 71 months are "about 6 years"."""
-    days = value * DAYS[unit]
-    fitting = [name for name, length in DAYS.items() if days / length >= 2 and (name != "weeks" or unit == "weeks")]
-    chosen = fitting[-1] if fitting else unit
-    amount = days / DAYS[chosen]
-    shown = f"{amount:.1f}".removesuffix(".0") if amount < 3 else f"{float(f'{amount:.2g}'):,.0f}"
-    return f"about {shown} {chosen}"
-
-
-def listed(names: Sequence[str]) -> str:
-    """Join as "a", "a and b", "a, b and c"."""
-    return " and ".join(([", ".join(names[:-1])] if len(names) > 1 else []) + [names[-1]])
-
-
-def counted(count: int, noun: str) -> str:
-    """Write "1 row" or "144 rows"."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-# -------------------------------------------------------------------------------------------------------- components
 
 
 def sentence(term: Expression, columns: Sequence[Column], slope: float | None = None) -> str:
@@ -121,7 +57,46 @@ def sentence(term: Expression, columns: Sequence[Column], slope: float | None = 
     if slope is not None:
         (leaf,) = term.leaves()
         words += f", {_slope_words(slope, columns[leaf.columns[0]])}"
-    return words[0].upper() + words[1:] + "."
+    return f"{capital(words)}."
+
+
+def title(term: Expression, columns: Sequence[Column], alone: bool = True) -> str:
+    """Name one summand in a few words: "Pattern with period 12.0 months". `alone`: there is only one input."""
+    leaves = sorted(term.leaves(), key=lambda each: NOUNS.index(each.symbol))
+    involved = list(dict.fromkeys(columns[d].table_name for leaf in leaves for d in leaf.columns))
+    if len({leaf.columns for leaf in leaves}) > 1 and len(involved) > 1:
+        return f"Interaction of {listed(involved) if len(involved) <= LISTED else f'{len(involved)} inputs'}"
+    on = [columns[d] for d in leaves[0].columns]
+    if len(on) == 1 and on[0].level is not None and leaves[0].symbol != "WN":
+        return f"Difference of {on[0].name}"
+    of = "" if alone or not on else f" in {named(on)}"
+    symbol, power = leaves[0].symbol, len(_lines(leaves))
+    changing = any(leaf.symbol in SMOOTHNESS and not _hardly_changes(leaf, on) for leaf in leaves)
+    if symbol in ("PER", "CPER", "COS", "SM"):
+        return f"{'Changing pattern' if changing else 'Pattern'}{of}{_title_period(leaves[0], on)}"
+    if symbol == "LIN":
+        kind = f"{POWERS[power]} trend" if power in POWERS else f"trend of degree {power}"
+        return capital(f"{'changing ' if changing else ''}{kind}{of}")
+    if symbol in SMOOTHNESS:
+        lengths = leaves[0].parameter("lengthscale").values
+        kind = "Slow change" if _hardly_changes(leaves[0], on) else SHORT[symbol]
+        over = f" over {_short_length(lengths[0], on[0])}" if lengths and len(on) == 1 else ""
+        return f"{kind}{of}{over}"
+    return f"Noise at each value{of}" if symbol == "WN" else "Constant"
+
+
+def _title_period(leaf: Base, on: list[Column]) -> str:
+    if len(on) != 1 or leaf.symbol == "SM":
+        return ""
+    if leaf.symbol == "COS":
+        frequencies = leaf.parameter("frequency").values
+        return f" {_period_of(frequencies[0], on[0])}" if frequencies else ""
+    periods = leaf.parameter("period").values
+    return f" with period {on[0].length(periods[0])}" if periods else ""
+
+
+def _short_length(length: float, column: Column) -> str:
+    return roughly(length, str(column.unit)) if column.unit in DAYS else f"about {column.length(length)}"
 
 
 def phrase(term: Expression, columns: Sequence[Column]) -> str:
@@ -135,11 +110,13 @@ def phrase(term: Expression, columns: Sequence[Column]) -> str:
     if len(parts) == 1:
         return parts[0]
     involved = sorted({d for dims in groups for d in dims})
-    return f"an interaction of {_names([columns[d] for d in involved])}: {', multiplied by '.join(parts)}"
+    return f"an interaction of {named([columns[d] for d in involved])}: {', multiplied by '.join(parts)}"
 
 
 def _on_same_columns(leaves: list[Base], on: list[Column]) -> str:
     head = leaves[0]
+    if len(on) == 1 and on[0].level is not None and head.symbol != "WN":  # zero or one: whatever the kernel, a step
+        return f"a difference between {on[0].name} and the others"
     lines = [leaf for leaf in leaves if leaf.symbol == "LIN"]
     others = [leaf for leaf in leaves[1:] if leaf.symbol != "LIN"]
     if head.symbol == "LIN":
@@ -154,7 +131,7 @@ def _joined(noun: str, clauses: list[str]) -> str:
 
 
 def _noun(leaf: Base, on: list[Column], degree: str) -> str:
-    symbol, of = leaf.symbol, _names(on) if on else ""
+    symbol, of = leaf.symbol, named(on) if on else ""
     if symbol in ("PER", "CPER"):
         return _periodic(leaf, on, degree)
     if symbol == "COS":
@@ -173,13 +150,14 @@ def _periodic(leaf: Base, on: list[Column], degree: str) -> str:
     shape = "sinusoidal" if widths is not None and min(widths) >= NEARLY_SINUSOIDAL else "periodic"
     degree = degree or ("nearly " if shape == "sinusoidal" else "")
     article = "an" if degree.startswith("a") else "a"
-    base = f"{article} {degree}{shape} function of {_names(on)}"
+    base = f"{article} {degree}{shape} function of {named(on)}"
     if periods is None:
         return base
     if len(on) == 1:
-        return f"{base} with period {on[0].length(periods[0])}"
+        partly = ", of which the data show only a part" if on[0].span is not None and periods[0] > on[0].span else ""
+        return f"{base} with period {on[0].length(periods[0])}{partly}"
     each = [f"{c.length(p)} in {c.name}" for c, p in zip(on, _each(periods, on), strict=True)]
-    return f"{base} with periods {_first_few(each)}"
+    return f"{base} with periods {first_few(each)}"
 
 
 def _wavelengths(leaf: Base, on: list[Column]) -> str:
@@ -189,7 +167,7 @@ def _wavelengths(leaf: Base, on: list[Column]) -> str:
     each = list(zip(on, _each(frequencies, on), strict=True))
     if len(on) == 1:
         return f" {_period_of(frequencies[0], on[0])}"
-    return f" {_first_few([f'{_period_of(f, c)} along {c.name}' for c, f in each])}"
+    return f" {first_few([f'{_period_of(f, c)} along {c.name}' for c, f in each])}"
 
 
 def _period_of(frequency: float, column: Column) -> str:
@@ -199,7 +177,7 @@ def _period_of(frequency: float, column: Column) -> str:
 
 
 def _mixture(leaf: Base, on: list[Column]) -> str:
-    base = f"a mixture of {counted(leaf.components, 'fading wave')} in {_names(on)}"
+    base = f"a mixture of {counted(leaf.components, 'fading wave')} in {named(on)}"
     weights, frequencies, widths = (leaf.parameter(n).values for n in ("weights", "frequency", "bandwidth"))
     if weights is None or frequencies is None or widths is None:
         return base
@@ -224,14 +202,14 @@ def _fading(frequencies: Sequence[float], widths: Sequence[float], on: list[Colu
 def _polynomial(lines: list[Base], on: list[Column]) -> str:
     power = len(lines)
     kind = f"a {POWERS[power]} function of" if power in POWERS else f"a polynomial of degree {power} in"
-    words = f"{kind} {_names(on)}"
+    words = f"{kind} {named(on)}"
     weights = lines[0].parameter("weights").values
     if len(on) == 1 or weights is None or power > 1:
         return words
     effects = [w * (c.span or 0.0) ** 2 for w, c in zip(_each(weights, on), on, strict=True)]
     strongest = sorted(range(len(on)), key=lambda d: -effects[d])
-    named = [on[d].name for d in strongest[:LISTED] if effects[d] > 0.05 * sum(effects)]
-    return f"{words}, steepest in {listed(named)}" if named else words
+    steep = [on[d].name for d in strongest[:LISTED] if effects[d] > 0.05 * sum(effects)]
+    return f"{words}, steepest in {listed(steep)}" if steep else words
 
 
 def _growing(lines: list[Base], on: list[Column]) -> str:
@@ -240,7 +218,7 @@ def _growing(lines: list[Base], on: list[Column]) -> str:
     how = GROWTH.get(power, f"as a polynomial of degree {power}")
     offsets = lines[0].parameter("offset").values
     if len(on) > 1 or power > 1 or offsets is None:
-        return f"with amplitude growing {how} with {_names(on)}"
+        return f"with amplitude growing {how} with {named(on)}"
     column, offset = on[0], offsets[0]
     if column.high is not None and offset >= column.high:
         return f"with amplitude shrinking {how} towards {column.at(offset)}"
@@ -303,6 +281,8 @@ def _over(length: float, column: Column) -> str:
 def _slope_words(slope: float, column: Column) -> str:
     if slope == 0:
         return "level"
+    if column.level is not None:
+        return f"{column.name} being {'higher' if slope > 0 else 'lower'} by {number(abs(slope))}"
     per = f"per {column.unit.removesuffix('s')}" if column.unit else f"for every unit of {column.name}"
     return f"{'rising' if slope > 0 else 'falling'} by {number(abs(slope))} {per}"
 
@@ -312,79 +292,52 @@ def _size(leaf: Base) -> str:
     return "" if variance is None else f", of standard deviation {number(math.sqrt(variance[0]))}"
 
 
-def _names(on: Sequence[Column]) -> str:
-    return listed([c.name for c in on]) if len(on) <= LISTED + 1 else f"{len(on)} inputs"
-
-
-def _first_few(parts: list[str]) -> str:
-    rest = len(parts) - LISTED
-    return listed(parts if rest <= 1 else [*parts[:LISTED], f"{rest} others"])
-
-
 def _each(values: Sequence[float], on: Sequence[Column], repeats: int = 1) -> Sequence[float]:
     """One value may stand for all of them."""
     return values if len(values) == len(on) * repeats else tuple(values) * (len(on) * repeats)
 
 
-# ---------------------------------------------------------------------------------------------------- the whole model
+# ---------------------------------------------------------------------------------------------------- beyond the data
 
 
-def headline(target: str, inputs: Sequence[str], rows: int) -> str:
-    """Say what was modelled."""
-    return f"{target} explained by {_names([Column(name) for name in inputs])}, from {counted(rows, 'row')}"
+def continuation(term: Expression, columns: Sequence[Column], horizon: float | None) -> str:
+    """Say what one summand on one column does beyond the data.
+
+    `horizon` is how far from the last row its band has become as wide as it would be without data; None: it never does
+    within any sensible distance.
+    """
+    leaves = list(term.leaves())
+    symbols, lines = [leaf.symbol for leaf in leaves], _lines(leaves)
+    power = len(lines)
+    fading = [leaf for leaf in leaves if leaf.symbol in SMOOTHNESS]
+    column = columns[next((leaf.columns[0] for leaf in leaves if leaf.columns), 0)]
+    if "WN" in symbols:
+        return "Nothing of it can be foreseen."
+    if symbols == ["C"]:
+        return "It stays as it is."
+    if any(symbol in WAVES for symbol in symbols):
+        swings = ", with growing swings" if lines and "growing" in _growing(lines, [column]) else ""
+        going = f"Beyond the data it goes on repeating{swings}"
+    elif power and fading:
+        going = "Beyond the data it goes on for a while, less and less surely"
+    elif power:
+        going = f"Beyond the data it goes on {GOING_ON.get(power, 'as a polynomial, which soon leaves all bounds')}"
+    else:
+        going = "Beyond the data it returns to zero"
+    if horizon is None:
+        return f"{going}; its band stays narrow as far as one can look." if fading else f"{going}."
+    return f"{going}; {after(horizon, column)} nothing of it is known any more."
 
 
-def noise_sentence(deviation: float) -> str:
-    """Say what no component explains."""
-    return f"Noise of standard deviation {number(deviation)}."
+def after(distance: float, column: Column) -> str:
+    """Say "after about 3 years (36.0 months)", or "at once"."""
+    if distance == 0:
+        return "at once"
+    if column.unit not in DAYS:
+        return f"after another {column.length(distance)}"
+    short, exact = roughly(distance, str(column.unit)), column.length(distance)
+    return f"after {short}" if short.endswith(f" {column.unit}") else f"after {short} ({exact})"
 
 
-def shares_sentence() -> str:
-    """Say what the numbers in front of the components are."""
-    return "(shares of the variance; components can overlap or cancel)"
-
-
-def kernel_phrase(kernel: str) -> str:
-    """Return the kernel's text, cut where it would fill the screen."""
-    return textwrap.shorten(kernel, LONGEST_KERNEL, placeholder=" ... (cut here; --json shows all of it)")
-
-
-def scores_phrase(log_evidence: float, bic: float, leave_one_out: float, parameters: int) -> str:
-    """List the scores."""
-    shown = [f"{score:.2f}" if math.isfinite(score) else "unknown" for score in (log_evidence, bic, leave_one_out)]
-    return f"log evidence {shown[0]}, BIC {shown[1]} ({counted(parameters, 'parameter')}), leave-one-out {shown[2]}"
-
-
-def found_sentence(structure: str, starts: int) -> str:
-    """Say where the structure of the kernel comes from."""
-    return f"The structure {structure} was given; its parameters were fitted from {counted(starts, 'start')}."
-
-
-def status_sentence(status: str, message: str, kernel: Expression, names: Sequence[str]) -> str:
-    """Say how the fit ended, naming parameters by kernel and column instead of by their place in a vector."""
-    if status == "converged":
-        return "The fit converged."
-    if status == "at a bound":
-        bounds = (message.partition(": ")[2] or message).split(", ")
-        told = _first_few([_with_parameter_names(bound, kernel, names) for bound in bounds])
-        return f"The fit converged at the edge of the search, with {told}: a simpler kernel may say as much."
-    if status == "interrupted":
-        return f"The fit was interrupted: {message}."
-    return f"The fit {status}: {_with_parameter_names(message, kernel, names)}."
-
-
-def _with_parameter_names(message: str, kernel: Expression, names: Sequence[str]) -> str:
-    """Turn "2:PER.lengthscale" into "the lengthscale of PER(month)"."""
-    leaves = list(kernel.leaves())
-
-    def named(match: re.Match[str]) -> str:
-        place = int(match["leaf"])
-        if place >= len(leaves) or leaves[place].symbol != match["symbol"]:
-            return match[0]
-        on, index = leaves[place].columns, int(match["index"] or 0)
-        own = match["index"] and match["name"] != "weights" and index < len(on)
-        which = f" for {names[on[index]]}" if own else ""
-        of = ", ".join(names[d] for d in on) if len(on) <= LISTED else f"{len(on)} inputs"
-        return f"the {match['name']} of {match['symbol']}({of}){which}"
-
-    return re.sub(r"\b(?P<leaf>\d+):(?P<symbol>[A-Z0-9]+)\.(?P<name>\w+)(?:\[(?P<index>\d+)\])?", named, message)
+def _lines(leaves: Sequence[Base]) -> list[Base]:
+    return [leaf for leaf in leaves if leaf.symbol == "LIN"]

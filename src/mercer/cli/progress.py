@@ -1,0 +1,78 @@
+"""What a person who waits sees, on a terminal only: a spinner, or how far the search is and the best it has found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+
+def spinner(console: Console) -> Progress:
+    """A line with a spinner, a bar and the time; gone when the work is done."""
+    return Progress(*_columns(), console=console, transient=True, disable=not console.is_terminal)
+
+
+def _columns() -> tuple[Any, ...]:
+    return SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(bar_width=20), TimeElapsedColumn()
+
+
+class FitDisplay:
+    """A callback for `GPRegressor.fit`: starts of a given structure, or a search with the best kernel so far below.
+
+    `names` are those of the encoded columns, None where there is only one input.
+    """
+
+    def __init__(self, console: Console, target: Any, names: Sequence[str] | None) -> None:
+        self.console, self.names = console, names
+        self.shift = _score_shift(target)
+        self.bar = Progress(*_columns(), console=console)
+        self.task = self.bar.add_task("looking for a kernel", total=None)
+        self.best = Text("", no_wrap=True, overflow="ellipsis")
+        self.stack = ExitStack()
+
+    def __enter__(self) -> FitDisplay:
+        if self.console.is_terminal:
+            live = Live(Group(self.bar, self.best), console=self.console, transient=True, refresh_per_second=8)
+            self.stack.enter_context(live)
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.stack.close()
+
+    def __call__(self, *state: Any) -> None:
+        """Take `(done, starts, best)` of a given structure or a `SearchProgress`."""
+        if not self.console.is_terminal:
+            return
+        if len(state) == 1:
+            self._search(state[0])
+        else:
+            done, total, _ = state
+            self.bar.update(self.task, completed=done, total=total, description=f"fitting: {done} of {total} starts")
+
+    def _search(self, state: Any) -> None:
+        lap = f", lap {state.lap + 1}" if state.depth else ""
+        told = f"step {state.depth}{lap}: {state.done} of {state.total} kernels"
+        if state.seconds_left is not None:
+            told += f", {state.seconds_left:.0f} s left"
+        self.bar.update(self.task, completed=state.done, total=state.total, description=told)
+        if state.best is not None:
+            self.best.plain = f"  best so far {self._structure(state.best)}, score {state.score + self.shift:.1f}"
+
+    def _structure(self, kernel: Any) -> str:
+        from mercer.explain.subject import structure_text
+
+        return structure_text(kernel, self.names, 1 if self.names is None else len(self.names))
+
+
+def _score_shift(target: Any) -> float:
+    """A score is computed for the scaled target; this is what the user's units add to it."""
+    import numpy as np
+
+    scale = float(np.std(target))
+    return 2.0 * len(target) * math.log(scale) if scale > 0 else 0.0

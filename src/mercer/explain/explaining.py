@@ -1,0 +1,248 @@
+"""From a fitted model to its explanation: every number is computed here or below, every word comes from the words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from mercer.explain import narrate, remarks
+from mercer.explain.beyond import outlooks, part_horizon, whole_horizon
+from mercer.explain.checks import Check, residual_checks
+from mercer.explain.contributions import Contributions, contributions
+from mercer.explain.effects import effects, interactions
+from mercer.explain.explanation import (
+    BAND_DIGITS,
+    Averaging,
+    ComponentExplanation,
+    Explanation,
+    Extrapolation,
+    Forecast,
+    HeldOut,
+    InputEffect,
+    InputSummary,
+    NotFound,
+    Outcome,
+    ResidualCheck,
+    Scores,
+    Structure,
+)
+from mercer.explain.story import CLEAR, Story, absences, gain_over_noise, story
+from mercer.explain.subject import Part, Subject, structure_text
+from mercer.explain.wording import Column
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Base, Expression
+from mercer.learners.contract import Candidate
+
+SHOWN_DIGITS = 4
+NEGLIGIBLE = 0.0005  # a share of the variance below which the slope of a line is not worth telling
+EVEN = 0.01  # of a step: how far rows may be off and still count as evenly spaced
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """How the model came about: `given` is the user's structure, or `bases` what a search built from."""
+
+    scores: Scores
+    status: str
+    message: str
+    jitter: float
+    noise_is_fitted: bool = True
+    given: str | None = None
+    starts: int = 1
+    bases: tuple[str, ...] = ()
+    score: str = "BIC"
+    candidates: tuple[Candidate, ...] = ()
+    weights: tuple[float, ...] = (1.0,)
+    weights_beyond: tuple[float, ...] | None = None
+    notes: tuple[str, ...] = ()
+
+
+def explain(subject: Subject, origin: Provenance) -> Explanation:
+    """Explain a fitted model."""
+    kernel = subject.fitted
+    observed = subject.observed
+    variance = float(np.var(observed)) or math.nan
+    noise_variance = subject.noise * subject.units.y_scale**2
+    ranking = contributions(subject)
+    inputs = len(subject.table_columns)
+    checks, sentences = _checks(subject)
+    told = story(subject, origin.candidates, kernel, origin.score)
+    missing = absences(subject, origin.candidates, kernel)
+    return Explanation(
+        target=subject.target,
+        rows=subject.data.count,
+        table_columns=tuple(dict.fromkeys(column.table_name for column in subject.columns)),
+        inputs=tuple(_input(column) for column in subject.columns),
+        structure=_structure(subject, origin, variance, noise_variance),
+        expression=structure_text(kernel, subject.names, len(subject.columns)),
+        kernel=kernel.text(SHOWN_DIGITS, subject.names),
+        kernel_exact=kernel.text(None, subject.names),
+        components=_components(subject, variance, ranking),
+        level=subject.level,
+        noise_std=math.sqrt(noise_variance),
+        noise_share=noise_variance / variance,
+        held_out=_held_out(ranking),
+        effects=tuple(
+            InputEffect(**asdict(effect), sentence=remarks.effect_sentence(effect, subject.target))
+            for effect in effects(subject)
+        ),
+        interactions=tuple(remarks.interaction_sentences(interactions(subject), inputs)),
+        extrapolation=_extrapolation(subject),
+        checks=tuple(
+            ResidualCheck(check.name, check.statistic, check.p_value, check.clear, sentence)
+            for check, sentence in zip(checks, sentences, strict=True)
+        ),
+        residual_sentence=remarks.residual_sentence(checks, sentences),
+        not_found=tuple(NotFound(absence.what, absence.column, absence.behind) for absence in missing),
+        not_found_sentences=tuple(remarks.absence_sentences(missing, inputs)),
+        averaging=_averaging(origin),
+        search=told,
+        scores=origin.scores,
+        outcome=_outcome(subject, origin, kernel, told),
+        notes=origin.notes,
+    )  # fmt: skip
+
+
+def _structure(subject: Subject, origin: Provenance, variance: float, noise_variance: float) -> Structure:
+    gain = gain_over_noise(subject, origin.scores.bic, origin.noise_is_fitted)
+    rows, parameters = subject.data.count, origin.scores.parameters
+    if rows <= parameters:
+        return Structure(False, gain, remarks.too_few_rows_sentence(rows, parameters))
+    if not gain >= CLEAR:
+        return Structure(False, gain, remarks.no_structure_sentence(subject.target, subject.level, math.sqrt(variance)))
+    share = noise_variance / variance
+    return Structure(True, gain, remarks.structure_sentence(subject.target, len(subject.parts), share))
+
+
+# ---------------------------------------------------------------------------------------------------------- components
+
+
+def _components(subject: Subject, variance: float, ranking: Contributions | None) -> tuple[ComponentExplanation, ...]:
+    removed: dict[int, float] = {}
+    if ranking is not None and ranking.errors[0] > 0:
+        steps = -np.diff(ranking.errors) / ranking.errors[0]
+        removed = dict(zip(ranking.order, map(float, steps), strict=True))
+    told = [_component(subject, place, part, variance, removed.get(place)) for place, part in enumerate(subject.parts)]
+    if ranking is None:
+        return tuple(sorted(told, key=lambda component: -component.share))
+    return tuple(told[place] for place in ranking.order)
+
+
+def _component(
+    subject: Subject, place: int, part: Part, variance: float, removed: float | None
+) -> ComponentExplanation:
+    found = subject.part_at(part, subject.data.X)
+    std = np.sqrt(found.variance)
+    share = float(np.var(found.mean)) / variance
+    slope = _slope(subject, part.kernel, found.mean) if share >= NEGLIGIBLE else None
+    horizon, continuation = None, ""
+    if len(part.columns) == 1 and subject.columns[part.columns[0]].level is None:
+        horizon = part_horizon(subject, part)
+        continuation = narrate.continuation(part.kernel, subject.columns, horizon)
+    return ComponentExplanation(
+        position=place,
+        title=narrate.title(part.kernel, subject.columns, len(subject.table_columns) < 2),
+        kernel=part.kernel.text(SHOWN_DIGITS, subject.names),
+        kernel_exact=part.kernel.text(None, subject.names),
+        sentence=narrate.sentence(part.kernel, subject.columns, slope),
+        share=share,
+        removed=removed,
+        removed_sentence=remarks.removed_sentence(removed),
+        horizon=horizon,
+        continuation=continuation,
+        std_low=float(np.min(std)),
+        std_high=float(np.max(std)),
+        mean=_rounded(found.mean),
+        std=_rounded(std),
+    )
+
+
+def _rounded(values: Array) -> tuple[float, ...]:
+    return tuple(float(f"{value:.{BAND_DIGITS}g}") for value in values)
+
+
+def _slope(subject: Subject, kernel: Expression, mean: Array) -> float | None:
+    """Return the slope of the posterior mean of a line in one column (it is a line exactly), else None."""
+    if not isinstance(kernel, Base) or kernel.symbol != "LIN" or len(kernel.columns) != 1:
+        return None
+    column = subject.in_user_units(kernel.columns[0])
+    low, high = int(np.argmin(column)), int(np.argmax(column))
+    run = float(column[high] - column[low])
+    return float(mean[high] - mean[low]) / run if run > 0 else None
+
+
+def _held_out(ranking: Contributions | None) -> HeldOut | None:
+    if ranking is None:
+        return None
+    before, after = ranking.errors[0], ranking.errors[-1]
+    return HeldOut(ranking.folds, before, after, remarks.held_out_sentence(ranking.folds, before, after))
+
+
+def _input(column: Column) -> InputSummary:
+    low, high = (None if end is None else column.at(end) for end in (column.low, column.high))
+    return InputSummary(column.name, column.unit, low, high)
+
+
+# ------------------------------------------------------------------------------------------------ beyond and left over
+
+
+def _extrapolation(subject: Subject) -> Extrapolation | None:
+    along = subject.only_column
+    if along is None:
+        return None
+    column = subject.columns[along]
+    horizon = whole_horizon(subject, along)
+    forecasts = tuple(
+        Forecast(
+            column.at(outlook.at), outlook.distance, outlook.mean, outlook.low, outlook.high,
+            remarks.outlook_sentence(outlook, column, subject.target),
+        )
+        for outlook in outlooks(subject, along)
+    )  # fmt: skip
+    return Extrapolation(column.name, column.unit, horizon, remarks.trust_sentence(column, horizon), forecasts)
+
+
+def _checks(subject: Subject) -> tuple[tuple[Check, ...], list[str]]:
+    order, errors = subject.one_step_errors()
+    along = subject.order_column
+    at = None if along is None else subject.in_user_units(along)[order]
+    fitted = subject.posterior.predict(subject.data.X).mean[order]
+    checks = residual_checks(errors, at, fitted)
+    column = None if along is None else subject.columns[along]
+    step = None if at is None else _even_step(at)
+    sentences = []
+    for check in checks:
+        worst = None
+        if check.name == "shape" and column is not None and at is not None:
+            worst = f"{column.name} {column.at(float(at[int(check.place or 0)]))}"
+        sentences.append(remarks.check_sentence(check, len(errors), column, step, worst))
+    return checks, sentences
+
+
+def _even_step(at: Array) -> float | None:
+    steps = np.diff(at)
+    step = float(np.median(steps)) if len(steps) else 0.0
+    return step if step > 0 and np.all(np.abs(steps - step) <= EVEN * step) else None
+
+
+# --------------------------------------------------------------------------------------------------- how it came about
+
+
+def _averaging(origin: Provenance) -> Averaging | None:
+    if len(origin.weights) < 2:
+        return None
+    beyond = origin.weights_beyond
+    sentence = remarks.averaging_sentence(len(origin.weights), origin.weights[0], None if beyond is None else beyond[0])
+    return Averaging(origin.weights, origin.weights if beyond is None else beyond, sentence)
+
+
+def _outcome(subject: Subject, origin: Provenance, kernel: Expression, told: Story | None) -> Outcome:
+    if origin.given is not None:
+        found_by = remarks.found_sentence(origin.given, origin.starts)
+    else:
+        found_by = remarks.searched_sentence(told, origin.bases)
+    names = [column.name for column in subject.columns]
+    sentence = remarks.status_sentence(origin.status, origin.message, kernel, names)
+    return Outcome(found_by, origin.status, origin.message, origin.jitter, sentence)

@@ -1,0 +1,295 @@
+"""What is said about the model as a whole: structure, held-out error, inputs, forecast, residuals, search, scores.
+
+The words of single components are in `narrate.py`. Nothing here computes anything.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import textwrap
+from collections.abc import Sequence
+
+from mercer.explain.beyond import FARTHEST, Outlook
+from mercer.explain.checks import Check
+from mercer.explain.effects import Effect
+from mercer.explain.narrate import after
+from mercer.explain.story import Absence, Story
+from mercer.explain.wording import LISTED, Column, capital, counted, first_few, listed, named, number, p_value, percent
+from mercer.kernels.expression import Expression
+
+LONGEST_KERNEL = 600  # characters
+NOTHING_LEFT = "Nothing is left over that the checks could find: what the model does not explain looks like pure noise."
+TOO_FEW_TO_CHECK = "There are too few rows to tell whether anything is left over."
+COUNTS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight", 9: "nine", 10: "ten"}
+CONSTANT = "no structure: the value does not vary"
+
+
+def headline(target: str, inputs: Sequence[str], rows: int) -> str:
+    """Say what was modelled."""
+    return f"{target} explained by {named([Column(name) for name in inputs])}, from {counted(rows, 'row')}"
+
+
+# --------------------------------------------------------------------------------------------- structure and components
+
+
+def structure_sentence(target: str, components: int, noise_share: float) -> str:
+    """Say in one sentence what was found."""
+    count = COUNTS.get(components, str(components))
+    what = "One component makes" if components == 1 else f"{capital(count)} components make"
+    return f"{what} up {target}; {percent(min(noise_share, 1.0))} of its variance is noise."
+
+
+def no_structure_sentence(target: str, level: float, std: float) -> str:
+    """Say that there is nothing but noise."""
+    return (
+        f"No structure found: {target} looks like pure noise around {number(level)}, with a standard deviation of "
+        f"{number(std)}. What is listed below explains it no better than noise alone would."
+    )
+
+
+def too_few_rows_sentence(rows: int, parameters: int) -> str:
+    """Say that the model has too many parameters for the data to speak."""
+    return (
+        f"No structure can be told from {counted(rows, 'row')}: {counted(parameters, 'number')} were fitted to them. "
+        "What is listed below is a guess."
+    )
+
+
+def noise_sentence(deviation: float) -> str:
+    """Say what no component explains."""
+    return f"Noise of standard deviation {number(deviation)}."
+
+
+def shares_sentence() -> str:
+    """Say what the numbers in front of the components are."""
+    return "(shares of the variance; components can overlap or cancel)"
+
+
+def removed_sentence(removed: float | None) -> str:
+    """Say how much held-out error a component takes away."""
+    if removed is None:
+        return ""
+    if removed < 0.0005:
+        return "It removes no error on rows that were left out."
+    return f"It removes {percent(removed)} of the error on rows that were left out."
+
+
+def held_out_sentence(folds: int, before: float, after_all: float) -> str:
+    """Say how well the components predict rows they have not seen."""
+    return (
+        f"Each row was predicted from the others ({folds} folds): the mean error is {number(after_all)}, against "
+        f"{number(before)} for the average alone. Components are listed by how much of that error they remove."
+    )
+
+
+def averaging_sentence(kernels: int, weight: float, beyond: float | None) -> str:
+    """Say that predictions come from several kernels, while the words are about one."""
+    told = percent(weight) if beyond is None else f"{percent(weight)} within the data, {percent(beyond)} beyond"
+    return (
+        f"Predictions average {kernels} of the kernels tried. The words and components are those of the winner, "
+        f"whose weight is {told}."
+    )
+
+
+# ------------------------------------------------------------------------------------------------------- several inputs
+
+
+def effect_sentence(effect: Effect, target: str) -> str:
+    """Say what one input does, the others held."""
+    size = number(effect.size)
+    if effect.direction == "hardly matters":
+        return f"The input {effect.column} hardly matters."
+    if effect.direction == "differs":
+        return (
+            f"Between the values of {effect.column}, {target} differs by up to {size}: it is lowest for "
+            f"{effect.lowest_at} and highest for {effect.highest_at}."
+        )
+    if effect.direction == "goes up and down":
+        return (
+            f"Along {effect.column}, {target} goes up and down by {size}: it is lowest near {effect.lowest_at} and "
+            f"highest near {effect.highest_at}."
+        )
+    ends = (effect.lowest_at, effect.highest_at)
+    low, high = ends if effect.direction == "rises" else ends[::-1]
+    return f"Along {effect.column}, {target} {effect.direction} by {size} from {low} to {high}."
+
+
+def interaction_sentences(joined: Sequence[Sequence[str]], inputs: int) -> list[str]:
+    """Say which inputs act together; nothing where there is only one."""
+    if inputs < 2:
+        return []
+    if not joined:
+        return ["Every input acts by itself: their effects add up."]
+    return [f"The effects of {_some(names)} depend on each other." for names in joined]
+
+
+def _some(names: Sequence[str]) -> str:
+    return listed(list(names)) if len(names) <= LISTED + 1 else f"{len(names)} inputs"
+
+
+# ------------------------------------------------------------------------------------------------------ beyond the data
+
+
+def trust_sentence(column: Column, horizon: float | None) -> str:
+    """Say how far a forecast can be trusted."""
+    end = (
+        f"after {column.at(column.high)}"
+        if column.unit and column.high is not None
+        else f"beyond the ends of {column.name}"
+    )
+    if horizon is None:
+        return (
+            f"Even {FARTHEST:.0f} times the range of the data {end} the band stays narrower than the spread of the "
+            "data: the model takes for granted that the pattern goes on, which no data can promise."
+        )
+    if horizon == 0:
+        return f"Right {end} a prediction says no more than the average of the data would."
+    start = capital(after(horizon, column)) + ("" if column.unit else f" {end}")
+    return (
+        f"{start} the band is as wide as the spread of the data themselves: from there on a prediction says no more "
+        "than their average would."
+    )
+
+
+def outlook_sentence(outlook: Outlook, column: Column, target: str) -> str:
+    """Say what is predicted at one place beyond the data."""
+    return (
+        f"The forecast of {target} for {column.at(outlook.at)} is {number(outlook.mean)}, with 95 % probability "
+        f"between {number(outlook.low)} and {number(outlook.high)}."
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------ residuals
+
+
+def check_sentence(check: Check, rows: int, column: Column | None, step: float | None, worst: str | None) -> str:
+    """Say what a check found; `step` is the even distance between rows, `worst` the place of the largest error."""
+    p = p_value(check.p_value)
+    if check.name == "autocorrelation":
+        if check.clear:
+            return f"Neighbouring errors look independent ({p})."
+        lag = int(check.place or 1)
+        if column is not None and step is not None:
+            apart = f"{column.length(lag * step)} apart"
+        else:
+            apart = "next to each other" if lag == 1 else f"{lag} rows apart"
+        alike = "alike" if check.statistic > 0 else "opposite"
+        return (
+            f"Errors {apart} are {alike}: their correlation is {check.statistic:.2f} ({p}), so something is left over."
+        )
+    if check.name == "period":
+        if check.clear or check.place is None:
+            return f"No rhythm is left in the errors ({p})."
+        length = column.length(check.place) if column is not None else number(check.place)
+        return (
+            f"A rhythm with period {length} is left in the errors, {percent(check.statistic)} of their variance ({p})."
+        )
+    if check.name == "shape":
+        return _shape_sentence(check, p, worst)
+    if check.name == "spread":
+        if check.clear:
+            return f"The errors look equally large everywhere ({p})."
+        along = "the fitted value" if column is None else column.name
+        trend = "grow" if check.statistic > 0 else "shrink"
+        return f"The errors {trend} with {along} ({p}): the band is right on average only."
+    inside = f"{int(check.place or 0):,} of {rows:,} rows ({percent(check.statistic)})"
+    told = f"{inside} lie inside the 95 % band around what the rows before them predict ({p})"
+    if check.clear:
+        return f"{told}."
+    return f"{told}: the band is too {'narrow' if check.statistic < 0.95 else 'wide'}."
+
+
+def _shape_sentence(check: Check, p: str, worst: str | None) -> str:
+    if check.clear:
+        return f"The errors look like a bell curve ({p})."
+    where = f"; the largest is at {worst}" if worst is not None else ""
+    if check.statistic > 0.5:
+        return f"Large errors are more frequent than a bell curve allows ({p}){where}."
+    return f"The errors do not follow a bell curve ({p}){where}."
+
+
+def residual_sentence(checks: Sequence[Check], sentences: Sequence[str]) -> str:
+    """Say whether anything is left over."""
+    if not checks:
+        return TOO_FEW_TO_CHECK
+    found = [sentence for check, sentence in zip(checks, sentences, strict=True) if not check.clear]
+    return " ".join(found) if found else NOTHING_LEFT
+
+
+# --------------------------------------------------------------------------------------------------------------- search
+
+
+def absence_sentences(missing: Sequence[Absence], inputs: int) -> list[str]:
+    """Say what was looked for and not found, the columns of one kind in one sentence."""
+    told = []
+    for what, words in (("effect", "no effect of"), ("trend", "no linear trend"), ("period", "no period")):
+        found = [absence for absence in missing if absence.what == what]
+        if not found:
+            continue
+        which = "" if inputs == 1 else f" {first_few([absence.column for absence in found])}"
+        which = which if what == "effect" or not which else f" in{which}"
+        least = min(absence.behind for absence in found)
+        told.append(f"{capital(words)}{which}: kernels with one lost by at least {least:.1f} in BIC.")
+    return told
+
+
+def found_sentence(structure: str, starts: int) -> str:
+    """Say that the structure of the kernel was given."""
+    return f"The structure {structure} was given; its parameters were fitted from {counted(starts, 'start')}."
+
+
+def searched_sentence(story: Story | None, bases: Sequence[str]) -> str:
+    """Say that the structure of the kernel was searched for."""
+    built = f"A search over sums and products of {listed(list(bases))} found the structure"
+    if story is None:
+        return f"{built}."
+    steps = f"in {counted(len(story.path) - 1, 'step')}" if len(story.path) > 1 else "at once, a single base kernel"
+    told = f"{counted(story.tried, 'kernel')} {'was' if story.tried == 1 else 'were'} tried"
+    ended = f", {story.finished} of them to the end" if story.finished < story.tried else ""
+    failed = f", {story.failed} failed" if story.failed else ""
+    return f"{built} {steps}: {told}{ended}{failed}."
+
+
+# ------------------------------------------------------------------------------------------------------- scores and fit
+
+
+def kernel_phrase(kernel: str) -> str:
+    """Return the kernel's text, cut where it would fill the screen."""
+    return textwrap.shorten(kernel, LONGEST_KERNEL, placeholder=" ... (cut here; --json shows all of it)")
+
+
+def scores_phrase(log_evidence: float, bic: float, leave_one_out: float, parameters: int) -> str:
+    """List the scores."""
+    shown = [f"{score:.2f}" if math.isfinite(score) else "unknown" for score in (log_evidence, bic, leave_one_out)]
+    return f"log evidence {shown[0]}, BIC {shown[1]} ({counted(parameters, 'parameter')}), leave-one-out {shown[2]}"
+
+
+def status_sentence(status: str, message: str, kernel: Expression, names: Sequence[str]) -> str:
+    """Say how the fit ended, naming parameters by kernel and column instead of by their place in a vector."""
+    if status == "converged":
+        return "The fit converged."
+    if status == "at a bound":
+        bounds = (message.partition(": ")[2] or message).split(", ")
+        told = first_few([_with_parameter_names(bound, kernel, names) for bound in bounds])
+        return f"The fit converged at the edge of the search, with {told}: a simpler kernel may say as much."
+    if status == "interrupted":
+        return f"The fit was interrupted: {message}."
+    return f"The fit {status}: {_with_parameter_names(message, kernel, names)}."
+
+
+def _with_parameter_names(message: str, kernel: Expression, names: Sequence[str]) -> str:
+    """Turn "2:PER.lengthscale" into "the lengthscale of PER(month)"."""
+    leaves = list(kernel.leaves())
+
+    def named(match: re.Match[str]) -> str:
+        place = int(match["leaf"])
+        if place >= len(leaves) or leaves[place].symbol != match["symbol"]:
+            return match[0]
+        on, index = leaves[place].columns, int(match["index"] or 0)
+        own = match["index"] and match["name"] != "weights" and index < len(on)
+        which = f" for {names[on[index]]}" if own else ""
+        of = ", ".join(names[d] for d in on) if len(on) <= LISTED else f"{len(on)} inputs"
+        return f"the {match['name']} of {match['symbol']}({of}){which}"
+
+    return re.sub(r"\b(?P<leaf>\d+):(?P<symbol>[A-Z0-9]+)\.(?P<name>\w+)(?:\[(?P<index>\d+)\])?", named, message)

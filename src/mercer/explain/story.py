@@ -1,0 +1,190 @@
+"""The story of a search: how many kernels were tried, which led to the winner, which came close, what was not found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from mercer.explain.narrate import SMOOTHNESS, WAVES
+from mercer.explain.subject import Subject, structure_text
+from mercer.explain.wording import Column
+from mercer.kernels.algebra import components, structure
+from mercer.kernels.expression import Expression
+from mercer.learners.contract import Candidate
+
+CLEAR = 6.0  # a difference in BIC that speaks clearly (Kass and Raftery 1995)
+RUNNERS_UP = 10
+
+
+@dataclass(frozen=True)
+class Step:
+    """A kernel on the way to the winner, and the best of those that it beat at its depth."""
+
+    depth: int
+    kernel: str
+    score: float
+    beat: str | None
+    by: float | None
+
+
+@dataclass(frozen=True)
+class RunnerUp:
+    """A kernel that lost, and by how much."""
+
+    kernel: str
+    behind: float
+    depth: int
+    status: str
+
+
+@dataclass(frozen=True)
+class Story:
+    """What a search did; `score` names what it went by (smaller is better)."""
+
+    score: str
+    tried: int
+    finished: int
+    failed: int
+    path: tuple[Step, ...]
+    runners_up: tuple[RunnerUp, ...]
+
+
+@dataclass(frozen=True)
+class Absence:
+    """Something that was looked for and not found: "trend", "period" or "effect" of a column, and what it would cost.
+
+    `behind` is by how much the best kernel with it lost, in BIC.
+    """
+
+    what: str
+    column: str
+    behind: float
+
+
+def winner_of(candidates: Sequence[Candidate], kernel: Expression) -> int | None:
+    """Return the number of the candidate that was chosen (`kernel` in the user's units, as the candidates are)."""
+    return next((number for number, each in enumerate(candidates) if each.expression == kernel), None)
+
+
+def story(subject: Subject, candidates: Sequence[Candidate], kernel: Expression, score: str) -> Story | None:
+    """Tell the search; None where there was none."""
+    winner = winner_of(candidates, kernel)
+    if winner is None:
+        return None
+    path: list[int] = [winner]
+    while (parent := candidates[path[-1]].parent) is not None and parent not in path:
+        path.append(parent)
+    best, columns = candidates[winner].score, len(subject.columns)
+
+    def text(candidate: Candidate) -> str:
+        return structure_text(candidate.expression, subject.names, columns)
+
+    others = [c for number, c in enumerate(candidates) if number != winner and math.isfinite(c.score)]
+    runners = sorted((c for c in others if c.status != "raced out"), key=lambda c: c.score)[:RUNNERS_UP]
+
+    def step(number: int) -> Step:
+        own = candidates[number]
+        others = [c for c in candidates if c.depth == own.depth and c is not own and math.isfinite(c.score)]
+        second = min(others, key=lambda c: c.score, default=None)
+        beaten = (None, None) if second is None else (text(second), second.score - own.score)
+        return Step(own.depth, text(own), own.score, *beaten)
+
+    return Story(
+        score=score,
+        tried=len(candidates),
+        finished=sum(c.status not in ("raced out", "failed") for c in candidates),
+        failed=sum(c.status == "failed" for c in candidates),
+        path=tuple(step(number) for number in reversed(path)),
+        runners_up=tuple(RunnerUp(text(c), c.score - best, c.depth, c.status) for c in runners),
+    )
+
+
+def gain_over_noise(subject: Subject, bic: float, noise_is_fitted: bool) -> float:
+    """Return by how much the BIC is better than that of noise alone, N(level, s2 I) (positive: structure pays)."""
+    n = subject.data.count
+    variance = float(subject.observed.var())
+    alone = n * (math.log(2 * math.pi * variance) + 1.0) + (math.log(n) if noise_is_fitted else 0.0)
+    return alone - bic
+
+
+def absences(subject: Subject, candidates: Sequence[Candidate], kernel: Expression) -> list[Absence]:
+    """Return what the evidence speaks clearly against.
+
+    A claim needs a fair comparison: the kernel found must have been tried with the thing in question added, and every
+    kernel tried that has it must have lost by more than `CLEAR`.
+    """
+    winner = winner_of(candidates, kernel)
+    if winner is None:
+        return []
+    rivals = [(c, c.parent == winner) for n, c in enumerate(candidates) if n != winner and c.status != "failed"]
+    best = _bic(candidates[winner], subject.data.count)
+
+    def margin(has: Callable[[Expression], bool]) -> float | None:
+        """Return by how much the best kernel with a feature lost, if it was tried beside the winner."""
+        found = [(_bic(c, subject.data.count) - best, beside) for c, beside in rivals if has(c.expression)]
+        return min(behind for behind, _ in found) if any(beside for _, beside in found) else None
+
+    missing: list[Absence] = []
+    used = {d for leaf in kernel.leaves() for d in leaf.columns}
+    for name, places in subject.table_columns.items():
+        column = subject.columns[places[0]]
+        if not used.intersection(places):
+            behind = margin(partial(_looks_at, places=places))
+            if behind is not None and behind > CLEAR:
+                missing.append(Absence("effect", name, behind))
+        elif column.level is None:
+            missing += _missing_features(kernel, column, places[0], margin)
+    return missing
+
+
+def _missing_features(
+    kernel: Expression, column: Column, place: int, margin: Callable[[Callable[[Expression], bool]], float | None]
+) -> list[Absence]:
+    missing = []
+    if not _may_pass_for_a_trend(kernel, place, column):
+        behind = margin(lambda k: _has_trend(k, place))
+        if behind is not None and behind > CLEAR:
+            missing.append(Absence("trend", column.table_name, behind))
+    if not _has_wave(kernel, place):
+        behind = margin(lambda k: _has_wave(k, place))
+        if behind is not None and behind > CLEAR:
+            missing.append(Absence("period", column.table_name, behind))
+    return missing
+
+
+def _bic(candidate: Candidate, rows: int) -> float:
+    return -2.0 * candidate.log_evidence + candidate.parameters * math.log(rows)
+
+
+def _looks_at(kernel: Expression, places: Sequence[int]) -> bool:
+    return any(set(places).intersection(leaf.columns) for leaf in kernel.leaves())
+
+
+def _has_wave(kernel: Expression, place: int) -> bool:
+    return any(leaf.symbol in WAVES and place in leaf.columns for leaf in kernel.leaves())
+
+
+def _has_trend(kernel: Expression, place: int) -> bool:
+    """Tell whether a summand is a line or a polynomial in the column."""
+    return any(
+        all(leaf.symbol == "LIN" and leaf.columns == (place,) for leaf in term.leaves())
+        for term in components(structure(kernel))
+    )
+
+
+def _may_pass_for_a_trend(kernel: Expression, place: int, column: Column) -> bool:
+    """Tell whether a summand could look like a trend: a line that changes, or a curve too slow to bend much."""
+    for term in components(kernel):
+        leaves = [leaf for leaf in term.leaves() if place in leaf.columns]
+        if not leaves or any(leaf.symbol in WAVES for leaf in leaves):
+            slow = [leaf.parameter("period").values for leaf in leaves if leaf.symbol in ("PER", "CPER")]
+            if any(values is not None and column.span is not None and max(values) > column.span for values in slow):
+                return True
+            continue
+        lengths = [leaf.parameter("lengthscale").values for leaf in leaves if leaf.symbol in SMOOTHNESS]
+        shortest = min((min(values) for values in lengths if values), default=math.inf)
+        if column.span is None or shortest > column.span:
+            return True
+    return False

@@ -1,0 +1,165 @@
+"""What is explained: a fitted kernel with its data in the scaled units of the fit, and the way back to the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.evaluate import fused
+from mercer.evaluate.program import Program, compile_program
+from mercer.explain.wording import Column
+from mercer.inference.contract import Data, Engine, Posterior, Prediction
+from mercer.kernels.algebra import components, structure
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Expression, build_base
+from mercer.kernels.parameters import values_of
+from mercer.kernels.units import Units, to_data_units
+from mercer.linalg.factor import Failure, factorise
+
+# Scaled rows -> mean and standard deviation of new observations, in the user's units.
+Predict = Callable[[Array], tuple[Array, Array]]
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One summand of the kernel: in the user's units, and ready to be evaluated in scaled ones."""
+
+    kernel: Expression
+    program: Program
+    values: Array
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The encoded columns that it looks at."""
+        return tuple(sorted({d for leaf in self.kernel.leaves() for d in leaf.columns}))
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A fitted model. `kernel`, `noise` and `data` are scaled; `columns` are the encoded ones.
+
+    `fitted` is the same kernel in the user's units.
+    """
+
+    target: str
+    columns: tuple[Column, ...]
+    fitted: Expression
+    kernel: Expression
+    noise: float
+    data: Data
+    engine: Engine
+    posterior: Posterior
+    units: Units
+    level: float
+    predict: Predict
+    named: bool = True  # the columns have names; otherwise kernels tell them by number
+
+    @property
+    def names(self) -> list[str] | None:
+        """The names by which a kernel's text tells columns."""
+        return [column.name for column in self.columns] if self.named else None
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The summands of the canonical form, in its order."""
+        return tuple(
+            Part(to_data_units(term, self.units), compile_program(term), values_of(term))
+            for term in components(self.kernel)
+        )
+
+    @cached_property
+    def table_columns(self) -> dict[str, tuple[int, ...]]:
+        """The columns of the user's table that vary, each with its encoded columns."""
+        groups: dict[str, tuple[int, ...]] = {}
+        for d, column in enumerate(self.columns):
+            groups[column.table_name] = (*groups.get(column.table_name, ()), d)
+        varies = np.ptp(self.data.X, axis=0) > 0
+        return {name: places for name, places in groups.items() if varies[list(places)].any()}
+
+    @property
+    def only_column(self) -> int | None:
+        """The one input, if there is one only and it is not one of categories."""
+        if len(self.table_columns) != 1:
+            return None
+        (places,) = self.table_columns.values()
+        return None if self.columns[places[0]].level is not None else places[0]
+
+    @property
+    def order_column(self) -> int | None:
+        """The column that puts the rows in order: the only input, or the only one of dates."""
+        if self.only_column is not None:
+            return self.only_column
+        dates = [d for places in self.table_columns.values() for d in places if self.columns[d].unit is not None]
+        return dates[0] if len(dates) == 1 else None
+
+    # ----------------------------------------------------------------------------------------------------------- rows
+
+    def scaled(self, column: int, values: Array) -> Array:
+        """Return places on a column, given in the user's units, in scaled ones."""
+        return (values - self.units.shift[column]) / self.units.scale[column]
+
+    def in_user_units(self, column: int) -> Array:
+        """Return a column of the training rows in the user's units."""
+        return np.asarray(self.data.X[:, column] * self.units.scale[column] + self.units.shift[column])
+
+    def typical_row(self) -> Array:
+        """Return a scaled row with the median of every number and the most common category of the others."""
+        row = np.median(self.data.X, axis=0)
+        for places in self.table_columns.values():
+            if self.columns[places[0]].level is not None:
+                chosen = places[int(self.data.X[:, places].sum(axis=0).argmax())]
+                row[list(places)] = [
+                    self.data.X[:, d].max() if d == chosen else self.data.X[:, d].min() for d in places
+                ]
+        return np.asarray(row)
+
+    def rows_along(self, column: int, values: Array) -> Array:
+        """Return scaled rows that differ in one column only, given in the user's units; the others are typical."""
+        rows = np.tile(self.typical_row(), (len(values), 1))
+        rows[:, column] = self.scaled(column, values)
+        return rows
+
+    # ---------------------------------------------------------------------------------------------------------- values
+
+    @property
+    def observed(self) -> Array:
+        """The target in the user's units."""
+        return self.level + self.units.y_scale * self.data.y
+
+    def part_at(self, part: Part, rows: Array) -> Prediction:
+        """Return the posterior of a summand at scaled rows, in the user's units."""
+        found = self.posterior.predict_part(part.program, part.values, rows)
+        return Prediction(self.units.y_scale * found.mean, self.units.y_scale**2 * found.variance)
+
+    def prior_variance(self, part: Part, rows: Array) -> Array:
+        """Return what the variance of a summand would be without data, in the user's units."""
+        return np.asarray(self.units.y_scale**2 * fused.diagonal(part.program, part.values, rows))
+
+    def one_step_errors(self) -> tuple[NDArray[np.intp], Array]:
+        """Return the order of the rows, and in it the error of each predicted from those before, in units of its band.
+
+        With A = L L' in that order these are L^-1 y: independent standard normal numbers if the model is right, which
+        residuals and leave-one-out errors are not.
+        """
+        along = self.order_column
+        X, y = self.data.X, self.data.y
+        order = np.arange(len(y)) if along is None else np.argsort(X[:, along], kind="stable")
+        data = Data(X[order], y[order])
+        program, values = compile_program(self.kernel), values_of(self.kernel)
+        factor = factorise(lambda: fused.gram_lower(program, values, data.at), self.noise)
+        if not isinstance(factor, Failure):
+            return order, factor.half_solve(data.y)
+        left = self.posterior.leave_one_out()
+        return order, ((y - left.mean) / np.sqrt(left.variance))[order]
+
+
+def structure_text(kernel: Expression, names: Sequence[str] | None, columns: int) -> str:
+    """Return a kernel without its numbers; without columns, too, where there is only one."""
+    bare = structure(kernel)
+    if columns > 1:
+        return bare.text(names=names)
+    return bare.map_leaves(lambda leaf: build_base(leaf.symbol, components=leaf.components)).text()

@@ -1,0 +1,111 @@
+"""The small words of an explanation: numbers, lengths, shares, lists, and the columns that they are about."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+DAYS = {"seconds": 1 / 86400, "minutes": 1 / 1440, "hours": 1 / 24, "days": 1.0, "weeks": 7.0, "months": 30.44,
+        "years": 365.25}  # fmt: skip
+LISTED = 3  # things that are named one by one; the rest is counted
+
+
+@dataclass(frozen=True)
+class Column:
+    """An encoded input column as a reader knows it.
+
+    `unit` is None for a plain number; `show` writes a value (a date, say). A column of categories was encoded as one
+    column for each `level`; `source` is its name in the user's table.
+    """
+
+    name: str
+    unit: str | None = None
+    low: float | None = None
+    high: float | None = None
+    show: Callable[[float], str] | None = None
+    source: str | None = None
+    level: str | None = None
+
+    @property
+    def table_name(self) -> str:
+        """The name of the column in the user's table."""
+        return self.name if self.source is None else self.source
+
+    @property
+    def span(self) -> float | None:
+        """The range of the data, where known and not zero."""
+        return self.high - self.low if self.low is not None and self.high is not None and self.high > self.low else None
+
+    def at(self, value: float) -> str:
+        """A place on this column: a date, or a number with its unit."""
+        return self.show(value) if self.show is not None else self.length(value)
+
+    def length(self, value: float) -> str:
+        """A distance along this column: "12.0 months"."""
+        return f"{number(value)} {self.unit}" if self.unit else number(value)
+
+
+def number(value: float) -> str:
+    """Three significant digits, trailing zeros kept: 12.0, 0.640, 1,230, 1.23e-07."""
+    if not math.isfinite(value):
+        return "an unknown number" if math.isnan(value) else f"{'-' if value < 0 else ''}infinity"
+    if value == 0:
+        return "0"
+    rounded = float(f"{value:.3g}")
+    if 1000 <= abs(rounded) < 1e7:
+        return f"{rounded:,.0f}"
+    if 1e-3 <= abs(rounded) < 1000:
+        return f"{value:#.3g}".rstrip(".")
+    mantissa, exponent = f"{value:.2e}".split("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
+def percent(share: float) -> str:
+    """A share of the variance: "83 %", "0.4 %"."""
+    if not math.isfinite(share):
+        return "an unknown share"
+    if 0 < share < 0.0005:
+        return "< 0.1 %"
+    return f"{100 * share:.1f} %" if share < 0.0995 else f"{100 * share:.0f} %"
+
+
+def roughly(value: float, unit: str) -> str:
+    """A length of time in the unit that suits it: 71 months are "about 6 years"."""
+    days = value * DAYS[unit]
+    fitting = [name for name, length in DAYS.items() if days / length >= 2 and (name != "weeks" or unit == "weeks")]
+    chosen = fitting[-1] if fitting else unit
+    amount = days / DAYS[chosen]
+    shown = f"{amount:.1f}".removesuffix(".0") if amount < 3 else f"{float(f'{amount:.2g}'):,.0f}"
+    return f"about {shown} {chosen}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Join as "a", "a and b", "a, b and c"."""
+    return " and ".join(([", ".join(names[:-1])] if len(names) > 1 else []) + [names[-1]])
+
+
+def counted(count: int, noun: str) -> str:
+    """Write "1 row" or "144 rows"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def named(columns: Sequence[Column]) -> str:
+    """Name columns, or count them where they are many."""
+    return listed([c.name for c in columns]) if len(columns) <= LISTED + 1 else f"{len(columns)} inputs"
+
+
+def first_few(parts: list[str]) -> str:
+    """List the first few and count the others."""
+    rest = len(parts) - LISTED
+    return listed(parts if rest <= 1 else [*parts[:LISTED], f"{rest} others"])
+
+
+def p_value(value: float) -> str:
+    """Write "p = 0.03", "p < 0.001"."""
+    return "p < 0.001" if value < 0.001 else f"p = {value:.2g}" if value < 0.1 else f"p = {value:.2f}"
+
+
+def capital(text: str) -> str:
+    """Begin with a capital letter."""
+    return text[:1].upper() + text[1:]

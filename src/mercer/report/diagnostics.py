@@ -1,0 +1,191 @@
+"""Pictures of what is left over, and of the way the search took."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from mercer.explain.checks import CLEAR, correlations, periodogram
+from mercer.explain.story import winner_of
+from mercer.kernels.domains import Array
+from mercer.report.view import (
+    BLUE,
+    GREY,
+    ORANGE,
+    STYLE,
+    WITHIN_95,
+    Paper,
+    Sight,
+    date_ticks,
+    draw_legend,
+    draw_points,
+    few_ticks,
+)
+from mercer.tables.columns import DateColumn
+
+if TYPE_CHECKING:
+    from mercer.estimators import GPRegressor
+    from mercer.learners.contract import Candidate
+
+LAGS = 24
+
+
+def residuals_figure(model: GPRegressor | Sight, *, width: int = 1200, density: int | None = None) -> Figure:
+    """Draw the one-step errors: in order, their correlations and rhythms, and how they are distributed."""
+    sight, paper = Sight.of(model), Paper(width, density)
+    subject = sight.subject
+    order, errors = sight.errors()
+    along = subject.order_column
+    ordered = along is not None and len(errors) >= 6
+    with rc_context(STYLE):
+        figure = paper.figure(4 if ordered else 2, 1 if paper.narrow else 2, height=0.55 if paper.narrow else 0.6)
+        places = iter(figure.axes)
+        if ordered and along is not None:
+            column = next(c for c in sight.columns if sight.label(c) == subject.columns[along].table_name)
+            shown, dates = sight.positions(column)[order], isinstance(column, DateColumn)
+            _draw_in_order(next(places), shown, errors, sight.label(column), dates, paper)
+            _draw_correlations(next(places), errors, paper)
+            at, unit = subject.in_user_units(along)[order], subject.columns[along].unit
+            _draw_rhythms(next(places), errors, at, unit, paper)
+        else:
+            fitted = subject.level + subject.units.y_scale * subject.posterior.predict(subject.data.X).mean[order]
+            _draw_in_order(next(places), fitted, errors, f"fitted {sight.target}", False, paper)
+        _draw_distribution(next(places), errors, paper)
+        figure.canvas.draw()
+    return figure
+
+
+def _draw_in_order(axes: Axes, at: Any, errors: Array, label: str, dates: bool, paper: Paper) -> None:
+    for level in (-WITHIN_95, 0.0, WITHIN_95):
+        axes.axhline(level, color=GREY, linewidth=0.8, linestyle="--" if level else "-")
+    draw_points(axes, at, errors, BLUE, None)
+    axes.set_title("Errors (95 % between the dashed lines)")
+    axes.set_xlabel(label)
+    axes.set_ylabel("in units of the band")
+    if dates:
+        date_ticks(axes, paper)
+    few_ticks(axes, paper)
+
+
+def _draw_correlations(axes: Axes, errors: Array, paper: Paper) -> None:
+    found = correlations(errors, min(LAGS, len(errors) // 3))
+    lags = np.arange(1, len(found) + 1)
+    reach = WITHIN_95 / math.sqrt(len(errors))
+    axes.axhspan(-reach, reach, color=BLUE, alpha=0.18, linewidth=0)
+    axes.vlines(lags, 0.0, found, color=BLUE, linewidth=2.0)
+    axes.axhline(0.0, color=GREY, linewidth=0.8)
+    axes.set_title("Correlation with earlier errors")
+    axes.set_xlabel("rows apart")
+    axes.set_ylabel("correlation")
+    most = max(0.5, float(np.abs(found).max()) * 1.1)
+    axes.set_ylim(-most, most)
+    few_ticks(axes, paper)
+
+
+def _draw_rhythms(axes: Axes, errors: Array, at: Array, unit: str | None, paper: Paper) -> None:
+    periods, power = periodogram(errors, at)
+    axes.set_title("Rhythms in the errors")
+    axes.set_xlabel(f"period{f' ({unit})' if unit else ''}")
+    axes.set_ylabel("share of variance")
+    if not len(power):
+        return
+    # The level that the largest of so many peaks passes with probability CLEAR in pure noise: see checks.period.
+    at_one = -math.expm1(math.log1p(-CLEAR) / len(power))
+    limit = 1.0 - at_one ** (2.0 / (len(errors) - 3))
+    axes.vlines(periods, 0.0, power, color=BLUE, linewidth=1.2)
+    axes.axhline(limit, color=ORANGE, linewidth=1.0, linestyle="--")
+    axes.set_xscale("log")
+    axes.set_ylim(0.0, 1.15 * max(limit, float(power.max())))
+    ticks = _log_ticks(float(periods.min()), float(periods.max()), 4 if paper.narrow else 5)
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.xaxis.minorticks_off()
+    axes.yaxis.set_major_locator(MaxNLocator(4))
+
+
+def _log_ticks(low: float, high: float, most: int) -> list[float]:
+    """Return round numbers between low and high: 1, 2, 5, 10, 20 ... or fewer."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for steps in ((1, 2, 5), (1, 3), (1,)):
+        ticks = [float(f"{step}e{decade}") for decade in decades for step in steps]
+        ticks = [tick for tick in ticks if low <= tick <= high]
+        if len(ticks) <= most:
+            return ticks
+    return ticks[:: -(-len(ticks) // most)]
+
+
+def _draw_distribution(axes: Axes, errors: Array, paper: Paper) -> None:
+    most = max(3.5, float(np.abs(errors).max()) * 1.05)
+    bins = int(np.clip(math.sqrt(len(errors)) * 1.5, 7, 40))
+    axes.hist(errors, bins=bins, range=(-most, most), density=True, color=BLUE, alpha=0.45, linewidth=0, label=None)
+    grid = np.linspace(-most, most, 121)
+    axes.plot(grid, np.exp(-0.5 * grid**2) / math.sqrt(2 * math.pi), color=ORANGE, linewidth=1.4)
+    axes.set_title("Distribution, and the bell curve it should be")
+    axes.set_xlabel("error in units of the band")
+    axes.set_ylabel("density")
+    few_ticks(axes, paper)
+
+
+# --------------------------------------------------------------------------------------------------------- the search
+
+
+def search_figure(
+    model: GPRegressor | Sight, score: str, *, width: int = 1200, density: int | None = None
+) -> Figure | None:
+    """Draw every kernel that was tried, by depth and by how far it is behind the winner; None without a search."""
+    fitted = Sight.of(model).model
+    candidates = fitted.candidates_
+    winner = winner_of(candidates, fitted.kernel_)
+    if winner is None:
+        return None
+    paper = Paper(width, density)
+    with rc_context(STYLE):
+        figure = paper.figure(1, 1, height=0.8 if paper.narrow else 0.45)
+        _draw_search(figure.axes[0], candidates, winner, score, paper)
+        draw_legend(figure, paper)
+        figure.canvas.draw()
+    return figure
+
+
+def _draw_search(axes: Axes, candidates: Sequence[Candidate], winner: int, score: str, paper: Paper) -> None:
+    best = candidates[winner].score
+    path = _path(candidates, winner)
+    for wanted, color, label in ((False, BLUE, "finished"), (True, GREY, "left behind in the race")):
+        chosen = [
+            (number, c) for number, c in enumerate(candidates)
+            if (c.status == "raced out") is wanted and math.isfinite(c.score)
+        ]  # fmt: skip
+        if chosen:
+            # Spread sideways, in a fixed way, so that dots of equal score can be told apart.
+            at = [c.depth + 0.5 * ((number * 0.618034) % 1.0 - 0.5) for number, c in chosen]
+            axes.scatter(
+                at, [c.score - best for _, c in chosen], s=9, color=color, linewidths=0, alpha=0.6, label=label
+            )
+    way = [candidates[number] for number in path]
+    axes.plot([c.depth for c in way], [c.score - best for c in way], color=ORANGE, marker="o", markersize=5,
+              linewidth=1.4, label="the way to the winner")  # fmt: skip
+    axes.set_yscale("symlog", linthresh=10.0, linscale=0.6)
+    behind = [c.score - best for c in candidates if math.isfinite(c.score)]
+    ends = (min(0.0, *behind), max(1.0, *behind))
+    ticks = [tick for tick in (-100, -10, 0, 10, 100, 1000, 10000, 100000) if ends[0] * 1.2 <= tick <= ends[1] * 1.2]
+    axes.set_yticks(ticks)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.minorticks_off()
+    axes.set_ylim(ends[1] * 1.3, ends[0] - 3.0)  # the best is at the top
+    axes.set_xlabel("steps from a base kernel")
+    axes.set_ylabel(f"{score} behind the winner" if not paper.narrow else f"{score} behind")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6 if paper.narrow else 12))
+    axes.set_xlim(-0.5, max(c.depth for c in candidates) + 0.5)
+
+
+def _path(candidates: Sequence[Candidate], winner: int) -> list[int]:
+    path = [winner]
+    while (parent := candidates[path[-1]].parent) is not None and parent not in path:
+        path.append(parent)
+    return path[::-1]

@@ -1,0 +1,182 @@
+"""The report: an explanation and its pictures on one self-contained HTML page."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+from matplotlib.figure import Figure
+
+from mercer.estimators.explaining import has_names
+from mercer.estimators.kernels import expression_or_learner
+from mercer.explain import Explanation
+from mercer.explain.wording import number, percent
+from mercer.fitting.periodogram import typical_gap
+from mercer.kernels.base import REGISTRY
+from mercer.kernels.expression import Expression
+from mercer.report import captions
+from mercer.report.diagnostics import residuals_figure, search_figure
+from mercer.report.formulas import FORMULAS
+from mercer.report.plots import component_figure, fit_figure
+from mercer.report.svg import inline_svg
+from mercer.report.view import Sight
+from mercer.tables.columns import CategoryColumn, DateColumn
+
+if TYPE_CHECKING:
+    from mercer.estimators import GPRegressor
+    from mercer.tables.columns import Column
+
+# The page shows one of two drawings of each picture: (class, width in pixels, pixels for an inch).
+SIZES = (("wide", 760, 104), ("narrow", 358, 96))
+LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "torch")
+Draw = Callable[..., Figure | None]
+
+
+def report_html(model: GPRegressor | Sight, explanation: Explanation | None = None) -> str:
+    """Return the page."""
+    sight = Sight.of(model)
+    model = sight.model
+    explanation = model.explain() if explanation is None else explanation
+    environment = Environment(
+        loader=PackageLoader("mercer.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_unbroken,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"number": number, "percent": percent, "code": escape}
+    css = environment.get_template("report.css").render()
+    return environment.get_template("report.html").render(
+        explanation=explanation,
+        css=Markup(css),
+        pictures=_pictures(sight, explanation),
+        symbols=_symbols(model),
+        usage=usage(model),
+        protocol=protocol(model),
+    )
+
+
+def _unbroken(value: Any) -> Any:
+    """Keep a number and its sign on one line; code (already escaped) stays as it is."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    for words in (" %", "p = ", "p < ", "± "):
+        value = value.replace(words, words.replace(" ", "\u00a0"))
+    return value
+
+
+# ------------------------------------------------------------------------------------------------------------ pictures
+
+
+@dataclass(frozen=True)
+class _Picture:
+    """A picture to be drawn in both sizes."""
+
+    name: str
+    title: str
+    description: str
+    draw: Draw
+
+    def html(self) -> Markup:
+        drawn = [(size, self.draw(width=width, density=density)) for size, width, density in SIZES]
+        return Markup("\n").join(
+            Markup(inline_svg(figure, f"{self.name}-{size}", self.title, self.description, size))
+            for size, figure in drawn
+            if figure is not None
+        )
+
+
+def _pictures(sight: Sight, explanation: Explanation) -> dict[str, Any]:
+    target, score = explanation.target, explanation.search.score if explanation.search is not None else ""
+    fit = _Picture(
+        "fit", f"{target}: data, fit and forecast", captions.fit_caption(explanation), partial(fit_figure, sight)
+    )
+    left, way = captions.residuals_caption(explanation), captions.search_caption(explanation)
+    return {
+        "fit": fit.html(),
+        "components": [
+            _Picture(
+                f"component{place}", component.title, captions.component_caption(component),
+                partial(component_figure, sight, explanation, component),
+            ).html()
+            for place, component in enumerate(explanation.components)
+        ],
+        "residuals": _Picture("residuals", "What is left over", left, partial(residuals_figure, sight)).html(),
+        "search": _Picture("search", "The path of the search", way, partial(search_figure, sight, score)).html(),
+    }  # fmt: skip
+
+
+# --------------------------------------------------------------------------------------------- mathematics and protocol
+
+
+def _symbols(model: GPRegressor) -> list[dict[str, Any]]:
+    """Return the base kernels that were tried, with their formulas; `used` are those of the winner."""
+    used = {leaf.symbol for leaf in model.kernel_.leaves()}
+    tried = used.union(leaf.symbol for c in model.candidates_ if c.depth == 0 for leaf in c.expression.leaves())
+    return [
+        {"symbol": symbol, "name": spec.name, "formula": FORMULAS[symbol], "words": spec.words, "used": symbol in used}
+        for symbol, spec in REGISTRY.items()
+        if symbol in tried
+    ]
+
+
+def usage(model: GPRegressor) -> str:
+    """Return five lines of Python that use the model, with a row that it can predict."""
+    sight = Sight.of(model)
+    row = {column.name: _example(sight, column) for column in sight.columns}
+    if has_names(model):
+        new, imports = f"pd.DataFrame([{json.dumps(row, ensure_ascii=False)}])", "import mercer, pandas as pd"
+    else:
+        new, imports = json.dumps([list(row.values())]), "import mercer"
+    return "\n".join([
+        imports,
+        'model = mercer.load("model.mercer")',
+        f"new = {new}",
+        "mean, std = model.predict(new, return_std=True)  # of a new observation",
+        "print(model.explain())",
+    ])  # fmt: skip
+
+
+def _example(sight: Sight, column: Column) -> Any:
+    """Return the step after the last date, the last number, or the most common category."""
+    if isinstance(column, CategoryColumn):
+        return sight.typical(column)
+    numbers = sight.encoded(column)
+    if isinstance(column, DateColumn):
+        step = typical_gap(numbers)
+        return str(column.timeline.moments([numbers.max() + step])[0].astype("datetime64[s]")).removesuffix("T00:00:00")
+    return float(f"{numbers[-1]:.6g}")
+
+
+def protocol(model: GPRegressor) -> list[tuple[str, str]]:
+    """Return what another person needs to get the same result."""
+    rows = [("Written", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"))]
+    if getattr(model, "fit_seconds_", None) is not None:
+        rows.append(("Time to learn", f"{model.fit_seconds_:.1f} s"))
+    rows.append(("Seed", str(model.random_state)))
+    learner = expression_or_learner(model.kernel)
+    given = isinstance(learner, Expression)
+    settings = {"kernel": str(model.kernel)} if isinstance(learner, Expression) else learner.describe()
+    ours = ("noise", "restarts", "priors", "max_iterations", "device", "n_jobs") if given else ("n_jobs",)
+    options = {name: getattr(model, name) for name in ours}
+    shown = ", ".join(f"{name}={_plain(value)}" for name, value in (options | settings).items() if value is not None)
+    rows.append(("Settings", shown))
+    rows.append(("Inference", model.inference_.reason))
+    versions = [f"{name} {version(name)}" for name in LIBRARIES]
+    rows.append(
+        ("Versions", ", ".join([f"mercer {version('mercer')}", f"Python {platform.python_version()}", *versions]))
+    )
+    return rows
+
+
+def _plain(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

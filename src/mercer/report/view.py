@@ -1,0 +1,317 @@
+"""What pictures share: style, size, and a fitted model with its training rows as a reader knows them.
+
+Matplotlib's object interface only (no pyplot, no global state), so that any thread or server can draw. `width` is in
+pixels: below `NARROW` everything is stacked in one column with fewer ticks, for a phone.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from mercer.estimators.explaining import has_names, subject_of, target_name
+from mercer.estimators.inputs import encoding_of
+from mercer.explain import Subject
+from mercer.kernels.domains import Array
+from mercer.tables.columns import CategoryColumn, DateColumn
+
+if TYPE_CHECKING:
+    from mercer.estimators import GPRegressor
+    from mercer.tables.columns import Column
+
+# Okabe and Ito's palette: told apart with any colour vision, and in grey.
+BLUE, ORANGE, YELLOW, GREY, INK, PALE = "#0072B2", "#D55E00", "#F0E442", "#8A8A8A", "#222222", "#E4E4E4"
+NARROW = 600
+DENSITY = {True: 100, False: 160}  # pixels for an inch, narrow and wide
+STYLE: dict[Any, Any] = {
+    "font.size": 9, "axes.titlesize": 9, "axes.labelsize": 9, "xtick.labelsize": 8, "ytick.labelsize": 8,
+    "legend.fontsize": 8, "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": GREY,
+    "axes.titlelocation": "left", "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK, "text.color": INK,
+    "axes.formatter.useoffset": False, "axes.formatter.limits": (-4, 5), "axes.unicode_minus": True,
+    "axes.grid": True, "grid.color": PALE, "grid.linewidth": 0.6, "axes.axisbelow": True,
+}  # fmt: skip
+WITHIN_95 = 1.959964
+FORECAST = 0.2  # how far beyond the data a curve goes, as a share of their range
+MOST_POINTS = 4000
+FINEST = 1500  # places along a curve: more than a picture has pixels
+
+
+@dataclass(frozen=True)
+class Paper:
+    """How wide to draw, and how many pixels make an inch (fonts are in points, 72 to the inch)."""
+
+    width: int
+    density: int | None = None
+
+    @property
+    def narrow(self) -> bool:
+        """For a phone: one column, few ticks."""
+        return self.width < NARROW
+
+    @property
+    def dots(self) -> int:
+        """Pixels for an inch."""
+        return DENSITY[self.narrow] if self.density is None else self.density
+
+    def figure(self, panels: int, columns: int, height: float) -> Figure:
+        """Return an empty grid of panels; `height` is that of one panel relative to its width."""
+        rows = -(-panels // columns)
+        inches = self.width / self.dots
+        figure = Figure(
+            figsize=(inches, max(2.0 if self.narrow else 2.4, rows * height * inches / columns)),
+            dpi=self.dots,
+            layout=ConstrainedLayoutEngine(h_pad=0.06, w_pad=0.06),
+        )
+        FigureCanvasAgg(figure)
+        for panel in range(panels):
+            figure.add_subplot(rows, columns, panel + 1)
+        return figure
+
+    def room(self, columns: int) -> int:
+        """Return how many characters of a title fit above a panel, were all of them rather wide."""
+        return int(13.0 * (self.width / self.dots / columns - 0.6))
+
+    def wrapped(self, text: str, columns: int) -> str:
+        """Break a title into lines."""
+        return "\n".join(textwrap.wrap(text, self.room(columns)))
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """Rows along one input, the others held, and where they are on the axis."""
+
+    at: Any  # numbers, datetime64, or category texts
+    rows: Any  # as the model takes them
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """A mean and the half-width of its 95 % band."""
+
+    mean: Array
+    reach: Array
+
+
+class Sight:
+    """A fitted model with its training rows, decoded; what was computed for one drawing is kept for the next."""
+
+    def __init__(self, model: GPRegressor) -> None:
+        self.model = model
+        self.columns: tuple[Column, ...] = encoding_of(model).columns
+        self.inputs = _decoded(model, self.columns)
+        self.observed = model.y_train_
+        self.target = target_name(model)
+        varying = tuple(column for column in self.columns if self.inputs[column.name].nunique() > 1)
+        self.varying = varying or self.columns[:1]
+        # One input of numbers or dates: a curve says it all.
+        self.is_curve = len(self.varying) == 1 and not isinstance(self.varying[0], CategoryColumn)
+        self._kept: dict[Any, Any] = {}
+
+    @staticmethod
+    def of(model: GPRegressor | Sight) -> Sight:
+        """Look at a model; nothing is computed twice for one that is looked at already."""
+        return model if isinstance(model, Sight) else Sight(model)
+
+    @cached_property
+    def subject(self) -> Subject:
+        """The model as the room `explain` sees it."""
+        return subject_of(self.model)
+
+    def label(self, column: Column) -> str:
+        """Return what an axis is called."""
+        return column.name if has_names(self.model) else f"column {column.name}"
+
+    def encoded(self, column: Column) -> Array:
+        """Return a column of numbers or dates as numbers."""
+        return column.encode(self.inputs[column.name])[:, 0]
+
+    def positions(self, column: Column) -> Any:
+        """Return where the training rows are on the axis of a column."""
+        if isinstance(column, CategoryColumn):
+            return column.encode(self.inputs[column.name]).argmax(axis=1)
+        return axis_values(column, self.encoded(column))
+
+    def typical(self, column: Column) -> Any:
+        """Return the median, or the most common category."""
+        if isinstance(column, CategoryColumn):
+            return column.levels[int(column.encode(self.inputs[column.name]).sum(axis=0).argmax())]
+        return axis_values(column, np.array([np.median(self.encoded(column))]))[0]
+
+    def sweep(self, column: Column) -> Sweep:
+        """Return rows along one column, the others held; a single input goes on beyond its ends."""
+        return self._once(("sweep", column.name), lambda: self._sweep(column))
+
+    def _sweep(self, column: Column) -> Sweep:
+        if isinstance(column, CategoryColumn):
+            at: Any = np.array(column.levels, dtype=object)
+        else:
+            numbers = self.encoded(column)
+            low, high = float(numbers.min()), float(numbers.max())
+            before, after = _beyond(column) if self.is_curve else (0.0, 0.0)
+            count = int(np.clip(4 * len(np.unique(numbers)), 600, FINEST)) if self.is_curve else 200
+            at = axis_values(column, np.linspace(low - before * (high - low), high + after * (high - low), count))
+        held = {other.name: self.typical(other) for other in self.columns if other.name != column.name}
+        rows = pd.DataFrame({column.name: at, **held})[[each.name for each in self.columns]]
+        return Sweep(at, rows if has_names(self.model) else rows.to_numpy())
+
+    def prediction(self, column: Column, include_noise: bool) -> Band:
+        """Return what the model predicts along a column."""
+
+        def predicted() -> Band:
+            mean, std = self.model.predict(self.sweep(column).rows, return_std=True, include_noise=include_noise)
+            return Band(mean, WITHIN_95 * std)
+
+        return self._once(("prediction", column.name, include_noise), predicted)
+
+    def part(self, position: int, column: Column) -> Band:
+        """Return one component along a column."""
+
+        def computed() -> Band:
+            rows = self.model._scaled_inputs(self.sweep(column).rows)
+            found = self.subject.part_at(self.subject.parts[position], rows)
+            return Band(found.mean, WITHIN_95 * np.sqrt(found.variance))
+
+        return self._once(("part", position, column.name), computed)
+
+    def left_out(self) -> Array:
+        """Return the mean of every row given all the others."""
+        return self._once("left out", lambda: self.model.leave_one_out()[0])
+
+    def errors(self) -> tuple[NDArray[np.intp], Array]:
+        """Return the one-step errors and the order of the rows."""
+        return self._once("errors", self.subject.one_step_errors)
+
+    def concerned(self, position: int) -> list[Column]:
+        """Return the table columns that a component looks at."""
+        names = [name for column in self.columns for name in column.encoded_names]
+        used = {names[d] for d in self.subject.parts[position].columns}
+        return [column for column in self.columns if used.intersection(column.encoded_names)]
+
+    def _once(self, key: Any, compute: Callable[[], Any]) -> Any:
+        if key not in self._kept:
+            self._kept[key] = compute()
+        return self._kept[key]
+
+
+def _beyond(column: Column) -> tuple[float, float]:
+    return (0.0, FORECAST) if isinstance(column, DateColumn) else (FORECAST / 2, FORECAST / 2)
+
+
+def _decoded(model: GPRegressor, columns: tuple[Column, ...]) -> pd.DataFrame:
+    table, place = {}, 0
+    for column in columns:
+        width = len(column.encoded_names)
+        part = model.X_train_[:, place : place + width]
+        place += width
+        if isinstance(column, CategoryColumn):
+            table[column.name] = np.array(column.levels, dtype=object)[part.argmax(axis=1)]
+        else:
+            table[column.name] = axis_values(column, part[:, 0])
+    return pd.DataFrame(table)
+
+
+def axis_values(column: Column, numbers: Array) -> Any:
+    """Return encoded numbers as an axis shows them: dates for a column of dates."""
+    return column.timeline.moments(numbers) if isinstance(column, DateColumn) else numbers
+
+
+# ----------------------------------------------------------------------------------------------------------- drawing
+
+
+def draw_band(axes: Axes, at: Any, mean: Array, reach: Array, label: str | None) -> None:
+    """Shade mean plus and minus reach."""
+    axes.fill_between(at, mean - reach, mean + reach, color=BLUE, alpha=0.18, linewidth=0, label=label)
+
+
+def draw_points(axes: Axes, at: Any, values: Array, color: str, label: str | None) -> None:
+    """Draw rows as dots; of very many, an evenly spread choice: more would only blacken the paper."""
+    if len(values) > MOST_POINTS:
+        chosen = np.linspace(0, len(values) - 1, MOST_POINTS).astype(int)
+        at, values = np.asarray(at)[chosen], values[chosen]
+    size = float(np.clip(900 / max(1, len(values)), 1.5, 14))
+    axes.scatter(at, values, s=size, color=color, linewidths=0, alpha=0.85, label=label, zorder=2.5)
+
+
+def draw_beyond(axes: Axes, data: Any, at: Any) -> None:
+    """Shade what lies beyond the data."""
+    label: str | None = "beyond the data"
+    for start, end in ((at[0], data.min()), (data.max(), at[-1])):
+        if end > start:
+            axes.axvspan(start, end, color=YELLOW, alpha=0.2, linewidth=0, zorder=0, label=label)
+            label = None
+    margin = (at[-1] - at[0]) / 100  # the first point should not be cut in half
+    axes.set_xlim(at[0] - margin if at[0] == data.min() else at[0], at[-1])
+
+
+def label_axes(axes: Axes, paper: Paper, column: Column, name: str, value: str) -> None:
+    """Name the axes and choose ticks that suit the column."""
+    axes.set_xlabel(name)
+    axes.set_ylabel(value)
+    if isinstance(column, CategoryColumn):
+        levels = [level if len(level) <= 14 else f"{level[:13]}…" for level in column.levels]
+        crowded = sum(map(len, levels)) + 2 * len(levels) > paper.room(_columns(axes))
+        tilt: dict[str, Any] = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
+        axes.set_xticks(range(len(levels)), levels, **tilt)
+        axes.set_xlim(-0.5, len(levels) - 0.5)
+        axes.grid(visible=False, axis="x")
+    elif isinstance(column, DateColumn):
+        date_ticks(axes, paper)
+    few_ticks(axes, paper)
+
+
+def date_ticks(axes: Axes, paper: Paper) -> None:
+    """Label an axis of dates."""
+    locator = AutoDateLocator(minticks=3, maxticks=5 if _small(axes, paper) else 9)
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+
+
+def few_ticks(axes: Axes, paper: Paper) -> None:
+    """Use no more ticks than there is room for."""
+    count = 4 if _small(axes, paper) else 7
+    if not isinstance(axes.xaxis.get_major_locator(), AutoDateLocator) and not _has_categories(axes):
+        axes.xaxis.set_major_locator(MaxNLocator(count))
+    axes.yaxis.set_major_locator(MaxNLocator(min(count, 5)))
+
+
+def _small(axes: Axes, paper: Paper) -> bool:
+    return paper.narrow or _columns(axes) > 1
+
+
+def _columns(axes: Axes) -> int:
+    spec = axes.get_subplotspec()
+    return 1 if spec is None else int(spec.get_geometry()[1])
+
+
+def _has_categories(axes: Axes) -> bool:
+    return type(axes.xaxis.get_major_locator()).__name__ == "FixedLocator"
+
+
+LEGEND = ("data", "mean", "component", "95 % of new observations", "its 95 % band", "beyond the data",
+          "data less the other components")  # fmt: skip
+
+
+def draw_legend(figure: Figure, paper: Paper) -> None:
+    """Draw one legend above all panels, where it covers nothing."""
+    found: dict[str, Any] = {}
+    for axes in figure.axes:
+        handles, labels = axes.get_legend_handles_labels()
+        found |= dict(zip(labels, handles, strict=True))
+    shown = [label for label in LEGEND if label in found] + [label for label in found if label not in LEGEND]
+    figure.legend(
+        [found[label] for label in shown], shown,
+        loc="outside upper left", ncols=2 if paper.narrow else 4, frameon=False, handlelength=1.6,
+    )  # fmt: skip

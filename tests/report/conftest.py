@@ -1,0 +1,43 @@
+"""Models whose reports are looked at: a series found by a search, and a table with everything in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mercer.datasets import airline
+from mercer.estimators import GPRegressor
+from mercer.learners.grammar.grammar_search import GrammarSearch
+
+
+@pytest.fixture(scope="session")
+def found() -> GPRegressor:
+    """A year-long rhythm, found by a short search."""
+    data = airline().iloc[:72]
+    search = GrammarSearch(bases=("SE", "PER", "LIN"), max_depth=2, restarts=2)
+    return GPRegressor(search, random_state=0).fit(data[["month"]], data["passengers"])
+
+
+@pytest.fixture(scope="session")
+def mixed() -> GPRegressor:
+    """Numbers, dates and categories; names that HTML must escape."""
+    rng = np.random.default_rng(0)
+    inputs = pd.DataFrame({
+        "heat & <light>": rng.uniform(0, 30, 40),
+        "region": rng.choice(["north", "a <b>place</b> with a very long name", "south"], 40),
+        "day": pd.date_range("2023-01-01", periods=40),
+    })  # fmt: skip
+    target = pd.Series(np.sin(inputs.iloc[:, 0] / 5) + (inputs["region"] == "south"), name='energy "use" <kWh>')
+    kernel = 'SE("heat & <light>") + LIN("region=south")*LIN(day)'
+    return GPRegressor(kernel, random_state=0, restarts=1).fit(inputs, target)
+
+
+@pytest.fixture(scope="session")
+def page(found: GPRegressor, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of the series."""
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    found.report(path)
+    return path
