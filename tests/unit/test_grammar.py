@@ -1,0 +1,290 @@
+"""The grammar search: what it tries, how it races, and that it survives."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mercer
+from mercer.errors import InputError
+from mercer.inference.contract import Data
+from mercer.inference.exact import Exact
+from mercer.kernels import SE, bind, parse
+from mercer.kernels.algebra import canonical_structure
+from mercer.learners.grammar import search as search_module
+from mercer.learners.grammar.forward import Forecasts, stacked_weights, stretches
+from mercer.learners.grammar.grammar_search import GrammarSearch
+from mercer.learners.grammar.operators import base_kernels, children
+from mercer.learners.grammar.race import Lap, laps, runners, sample
+
+BASES = base_kernels(["SE", "PER", "LIN", "RQ"], [0])
+
+
+def season(rows: int = 60, seed: int = 0) -> Data:
+    rng = np.random.default_rng(seed)
+    x = np.linspace(-1.7, 1.7, rows)
+    y = np.sin(2 * math.pi * x / 0.5) + 0.6 * x + 0.1 * rng.standard_normal(rows)
+    return Data(x[:, None], (y - y.mean()) / y.std())
+
+
+def learned(data: Data, jobs: int | None = None, report=None, **settings):
+    return GrammarSearch(**settings).learn(data, Exact(), [0], 0, jobs, report)
+
+
+# ------------------------------------------------------------------------------------------------------- the grammar
+
+
+def structures(text: str, grammar: str, operators: str = "+*r") -> set[str]:
+    return {str(child.key) for child in children(bind(parse(text), 1), BASES, operators, grammar)}
+
+
+def test_the_children_of_a_base_kernel():
+    found = structures("SE(0)", "full")
+    assert {"LIN(0) + SE(0)", "PER(0) * SE(0)", "SE(0) + SE(0)", "RQ(0)", "PER(0)"} <= found
+    assert "SE(0)" not in found  # itself, and SE * SE which is an SE
+
+
+def test_the_full_grammar_reaches_subexpressions_that_the_plain_one_does_not():
+    text = "SE(0)*PER(0) + LIN(0)"
+    inner = str(canonical_structure(parse("SE(0)*(PER(0) + LIN(0)) + LIN(0)")))
+    assert inner in structures(text, "full")
+    assert inner not in structures(text, "cks")
+    assert structures(text, "cks") < structures(text, "full")
+
+
+def test_operators_are_the_users_choice():
+    assert all("*" not in key for key in structures("SE(0)", "full", "+"))
+    assert structures("SE(0)", "full", "r") == {"PER(0)", "LIN(0)", "RQ(0)"}
+    with pytest.raises(InputError, match=r"\+\*r"):
+        GrammarSearch(operators="+x").learn(season(), Exact(), [0], 0, None, None)
+
+
+def test_a_child_keeps_its_parents_values_and_leaves_the_new_part_open():
+    parent = bind(SE(0, variance=2.0, lengthscale=3.0), 1)
+    child = next(c for c in children(parent, BASES, "*", "full") if "PER" in str(c.key))
+    first, second = child.expression.leaves()
+    assert first == parent.with_parameter(first.parameter("variance"))
+    assert second.parameter("period").values is None
+
+
+# ------------------------------------------------------------------------------------------------------------ racing
+
+
+def test_who_runs_a_lap():
+    assert runners([5.0, 0.0, 100.0, 9.0], Lap(1, 1, margin=6.0, at_least=0)) == [0, 1]
+    assert runners([5.0, 0.0, 100.0, 9.0], Lap(1, 1, margin=1.0, at_least=3)) == [0, 1, 3]
+    assert runners([], Lap(1, 1, 1.0, 1)) == []
+    assert len(laps(False, 50)) == 1
+
+
+def test_many_rows_are_sampled_in_order():
+    data = Data(np.arange(1000.0)[:, None], np.arange(1000.0))
+    some = sample(data, seed=3)
+    assert len(some.y) < 500
+    assert np.all(np.diff(some.y) > 0)
+    assert sample(season(), 3).count == 60
+
+
+def test_racing_ends_where_the_whole_search_does():
+    raced = learned(season(), max_depth=2, average=False)
+    whole = learned(season(), max_depth=2, average=False, race=False)
+    assert raced.fit.log_evidence == pytest.approx(whole.fit.log_evidence, abs=0.5)
+    assert any(c.status == "raced out" for c in raced.candidates)
+
+
+# ------------------------------------------------------------------------------------------------------- the search
+
+
+def test_it_finds_the_period_and_counts_every_structure_once():
+    found = learned(season(), max_depth=2)
+    periods = [leaf.value("period") for leaf in found.fit.expression.leaves() if leaf.symbol == "PER"]
+    assert any(p == pytest.approx(0.5, rel=0.02) for p in periods)
+    keys = [str(canonical_structure(c.expression)) for c in found.candidates]
+    assert len(keys) == len(set(keys))
+    assert sum(found.weights.within) == pytest.approx(1.0)
+    assert sum(found.weights.beyond) == pytest.approx(1.0)
+
+
+def test_the_same_winner_for_any_number_of_jobs():
+    alone, together = learned(season(40), max_depth=1), learned(season(40), jobs=2, max_depth=1)
+    assert alone.fit.expression == together.fit.expression
+    assert alone.weights == together.weights
+
+
+def test_an_interruption_returns_the_best_so_far(monkeypatch: pytest.MonkeyPatch):
+    calls = []
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) > 6:
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    original = search_module.advance
+    monkeypatch.setattr(search_module, "advance", interrupted)
+    found = learned(season(40))
+    assert found.fit.status in ("converged", "at a bound", "stopped")
+    assert any("on request" in note for note in found.notes)
+
+
+def test_a_time_budget_too_short_still_gives_a_base_kernel():
+    found = learned(season(40), time_budget=1e-6)
+    assert len(list(found.fit.expression.leaves())) == 1
+    assert any("budget" in note for note in found.notes)
+
+
+def test_a_candidate_that_fails_is_a_row_with_a_reason():
+    class Fragile(Exact):
+        def evidence(self, program, values, noise, data, gradient=True):
+            if any(getattr(node, "kind", None) is not None and node.kind.name == "PER" for node in program.nodes):
+                from mercer.inference.contract import Evidence
+
+                return Evidence(-math.inf, failure="broken on purpose")
+            return super().evidence(program, values, noise, data, gradient)
+
+    found = GrammarSearch(max_depth=1).learn(season(40), Fragile(), [0], 0, None, None)
+    failed = [c for c in found.candidates if c.status == "failed"]
+    assert failed
+    assert all(c.message for c in failed)
+    assert not any(leaf.symbol == "PER" for leaf in found.fit.expression.leaves())
+
+
+@pytest.mark.parametrize("settings", [{"score": "r2"}, {"grammar": "x"}, {"time_budget": -1}, {"restarts": 0}])
+def test_bad_settings_say_what_is_allowed(settings):
+    with pytest.raises(InputError):
+        learned(season(), **settings)
+
+
+# ----------------------------------------------------------------------------------------------------------- survival
+
+
+def count_fits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    fits: list[int] = []
+    original = search_module.advance
+
+    def counted(*arguments):
+        fits.append(1)
+        return original(*arguments)
+
+    monkeypatch.setattr(search_module, "advance", counted)
+    return fits
+
+
+def test_a_finished_journal_is_not_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    first = learned(season(40), max_depth=1, checkpoint=tmp_path)
+    fits = count_fits(monkeypatch)
+    second = learned(season(40), max_depth=1, checkpoint=tmp_path)
+    assert not fits
+    assert second.fit.expression == first.fit.expression
+
+
+def test_a_journal_cut_off_anywhere_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    first = learned(season(40), max_depth=1, checkpoint=tmp_path)
+    file = tmp_path / "journal.jsonl"
+    whole = file.read_bytes()
+    file.write_bytes(whole[: int(len(whole) * 0.6)])
+    kept = file.read_bytes().count(b"\n") - 1
+    fits = count_fits(monkeypatch)
+    second = learned(season(40), max_depth=1, checkpoint=tmp_path)
+    assert second.fit.expression == first.fit.expression
+    assert len(fits) == whole.count(b"\n") - 1 - kept
+
+
+def test_a_journal_of_other_data_is_refused(tmp_path: Path):
+    learned(season(40), max_depth=0, checkpoint=tmp_path)
+    with pytest.raises(InputError, match="other data"):
+        learned(season(41), max_depth=0, checkpoint=tmp_path)
+
+
+SCRIPT = """
+import sys
+sys.path.insert(0, {root!r})
+from tests.unit.test_grammar import learned, season
+learned(season(40), max_depth=2, checkpoint={folder!r})
+print("finished")
+"""
+
+
+def test_it_goes_on_after_a_kill(tmp_path: Path):
+    script = SCRIPT.format(root=str(Path(__file__).parents[2]), folder=str(tmp_path))
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    journal = tmp_path / "journal.jsonl"
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and (not journal.exists() or journal.read_bytes().count(b"\n") < 8):
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    done = [json.loads(line) for line in journal.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")][1:]
+    assert done
+    again = learned(season(40), max_depth=2, checkpoint=tmp_path)
+    lines = [json.loads(line) for line in journal.read_text().splitlines()][1:]
+    assert lines[: len(done)] == done  # nothing finished was written, or fitted, a second time
+    assert len({(e["depth"], e["lap"], e["key"]) for e in lines}) == len(lines)
+    assert again.fit.expression == learned(season(40), max_depth=2).fit.expression
+
+
+# -------------------------------------------------------------------------------------------- forecasts and averaging
+
+
+def test_origins_see_only_what_came_before():
+    column = np.random.default_rng(0).permutation(np.arange(90.0))
+    for before, after in stretches(column):
+        assert column[before].max() < column[after].min()
+
+
+def test_stacking_prefers_the_better_forecaster():
+    rng = np.random.default_rng(0)
+    good, bad = rng.normal(-0.5, 0.2, 40), rng.normal(-2.0, 0.2, 40)
+    weights = stacked_weights([Forecasts(bad, bad), Forecasts(good, good)], np.ones(2))
+    assert weights[1] > 0.9
+    assert weights.sum() == pytest.approx(1.0)
+
+
+def test_averaged_predictions_are_those_of_the_mixture():
+    data = season(50)
+    model = mercer.GPRegressor(GrammarSearch(max_depth=1), random_state=0).fit(data.X, data.y)
+    rows = np.array([[-1.0], [0.3], [3.0]])
+    weights = model._mixture.weights_at((rows - np.array(model._units.shift)) / np.array(model._units.scale))
+    means, variances = [], []
+    for member in model._mixture.members:
+        text = str(member.kernel)
+        alone = Exact().posterior(*_program(text), member.noise, model._scaled_data()).predict(
+            (rows - np.array(model._units.shift)) / np.array(model._units.scale)
+        )
+        means.append(alone.mean)
+        variances.append(alone.variance + member.noise)
+    mean = np.sum(weights * means, axis=0)
+    variance = np.sum(weights * (np.array(variances) + np.square(means)), axis=0) - mean**2
+    got_mean, got_std = model.predict(rows, return_std=True)
+    scale = model._units.y_scale
+    np.testing.assert_allclose(got_mean, model._level + scale * mean, rtol=1e-9)
+    np.testing.assert_allclose(got_std, scale * np.sqrt(variance), rtol=1e-7)
+    _, covariance = model.predict(rows, return_cov=True)
+    np.testing.assert_allclose(np.sqrt(np.diag(covariance)), got_std, rtol=1e-7)
+
+
+def _program(text: str):
+    from mercer.evaluate.program import compile_program
+    from mercer.kernels.parameters import values_of
+
+    kernel = bind(parse(text), 1)
+    return compile_program(kernel), values_of(kernel)
+
+
+def test_a_learner_is_saved_and_loaded(tmp_path: Path):
+    data = season(40)
+    model = mercer.GPRegressor(GrammarSearch(max_depth=1, bases=("SE", "PER")), random_state=0).fit(data.X, data.y)
+    model.save(tmp_path / "m.mercer")
+    again = mercer.load(tmp_path / "m.mercer")
+    assert again.kernel == GrammarSearch(max_depth=1, bases=["SE", "PER"])
+    rows = np.linspace(-2, 4, 9)[:, None]
+    np.testing.assert_allclose(again.predict(rows), model.predict(rows), rtol=1e-9)
