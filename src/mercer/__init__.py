@@ -1,7 +1,12 @@
 """Mercer learns the kernel of a Gaussian process from data, and explains what it learned."""
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+# OpenBLAS's threads spin for 2^26 ticks after each call and take the second core from what comes next; after 2^20
+# (a third of a millisecond) they sleep (docs/design.md, Threads). It is read when SciPy's BLAS is loaded, so it comes first.
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
 
 from mercer.errors import (
     DataWarning,
