@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 # OpenBLAS's threads spin for 2^26 ticks after each call and take the second core from what comes next; after 2^20
-# (a third of a millisecond) they sleep (docs/design.md, Threads). It is read when SciPy's BLAS is loaded, so it comes first.
+# (a third of a millisecond) they sleep (docs/design.md, Threads). Read when SciPy's BLAS is loaded, so it comes first.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
 
 from mercer.errors import (
@@ -18,6 +18,7 @@ from mercer.errors import (
     MercerWarning,
     ModelFileError,
     NumericalError,
+    NumericalWarning,
     TooLargeError,
 )
 
@@ -43,6 +44,7 @@ __all__ = [
     "MercerWarning",
     "ModelFileError",
     "NumericalError",
+    "NumericalWarning",
     "TooLargeError",
     "fixed",
     "load",

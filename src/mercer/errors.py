@@ -50,5 +50,9 @@ class DataWarning(MercerWarning):
     """Something about the data was changed or ignored; the message says what and how much."""
 
 
+class NumericalWarning(MercerWarning):
+    """A number was changed to make a computation possible; the message says by how much."""
+
+
 class FitWarning(MercerWarning):
     """The fit ended in a state the user should know about (at a bound, not converged)."""

@@ -156,3 +156,10 @@ def test_every_constructor_is_the_registry_entry() -> None:
         assert kernel == build_base(symbol)
         assert [p.name for p in kernel.parameters] == [p.name for p in spec.parameters]
         assert kernel.spec.parameters[0].name == "variance"
+
+
+def test_nesting_has_a_limit_that_says_so() -> None:
+    kernel = SE(0)
+    with pytest.raises(KernelError, match="nest at most"):
+        for _ in range(150):
+            kernel = (kernel + PER(0)) * LIN(0)

@@ -165,3 +165,8 @@ def test_fixed_values_stay_fixed() -> None:
 def test_a_vector_of_the_wrong_length_is_refused(count: int) -> None:
     with pytest.raises(KernelError, match=f"2 values, {count} given"):
         with_values(SE(0), np.ones(count))
+
+
+def test_a_column_of_categories_stands_for_its_levels() -> None:
+    names = ["x", "colour=blue", "colour=red"]
+    assert bind(parse("SE(colour) + LIN(x)"), 3, names) == bind(parse("SE(1, 2) + LIN(0)"), 3)

@@ -12,7 +12,7 @@ from mercer.fitting.priors import weak_prior
 from mercer.fitting.ranges import Frame, free_bounds
 from mercer.fitting.starts import Starts, noise_start
 from mercer.inference.contract import Data
-from mercer.kernels import LIN, PER, REGISTRY, RQ, SE, SM, Expression, bind, fixed, layout, parse
+from mercer.kernels import COS, LIN, PER, REGISTRY, RQ, SE, SM, Expression, bind, fixed, layout, parse
 
 Array = NDArray[np.float64]
 
@@ -170,3 +170,11 @@ def test_the_weak_prior_is_highest_at_its_centre_and_has_the_right_slope() -> No
         assert_allclose(slope[i], (ends[0] - ends[1]) / 2e-6, atol=1e-6)
     places = [i for i, path in enumerate(shape.free_paths()) if "offset" in path or "frequency" in path]
     assert np.isinf(prior.spread[places]).all()
+
+
+def test_waves_are_not_faster_than_the_rows_can_show() -> None:
+    x = np.linspace(-1.7, 1.7, 60)[:, None]
+    expression = bind(COS(0), 1)
+    bounds = free_bounds(expression, layout(expression), Frame.of(x))
+    frequency = bounds[list(layout(expression).free_paths()).index("0:COS.frequency")]
+    assert frequency == pytest.approx([-0.5 / (3.4 / 59), 0.5 / (3.4 / 59)])

@@ -220,6 +220,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             raise InputError("ask for return_std or return_cov, not both")
         rows, scale = self._scaled_inputs(X), self._units.y_scale
         if return_cov:
+            choose(len(rows))  # refuses what does not fit in memory
             mean, covariance = self._mixture.predict_joint(rows, include_noise)
             return self._level + scale * mean, scale**2 * covariance
         prediction = self._mixture.predict(rows, include_noise)
@@ -246,6 +247,9 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, include_noise: bool = True) -> Array:
         """Draw joint samples of y (or of the function without noise) at the rows: an array rows x n_samples."""
         rows = self._scaled_inputs(X)
+        if n_samples < 1:
+            raise InputError(f"n_samples must be at least 1, not {n_samples!r}")
+        choose(len(rows))  # refuses what does not fit in memory
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
         return self._level + self._units.y_scale * self._mixture.sample(rows, n_samples, rng, include_noise)
 

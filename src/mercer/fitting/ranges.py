@@ -57,9 +57,10 @@ def value_bounds(slot: Slot, leaf: Base, frame: Frame) -> Array:
         return np.column_stack([low - 5.0 * span, low + 6.0 * span])
     if unit == "frequency":
         repeats = slot.size // max(1, len(columns))
-        highest = np.tile(1.0 / gap, repeats)
-        lowest = np.tile(1e-3 / span, repeats) if name == "bandwidth" else -highest
-        return np.column_stack([lowest, highest])
+        if name == "bandwidth":
+            return np.column_stack([np.tile(1e-3 / span, repeats), np.tile(1.0 / gap, repeats)])
+        highest = np.tile(0.5 / gap, repeats)  # Nyquist: a faster wave looks slow at the rows and is wrong between them
+        return np.column_stack([-highest, highest])
     return np.tile(PURE_LENGTH, (slot.size, 1))
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mercer.errors import InputError, KernelError, NumericalError
+from mercer.errors import InputError, KernelError, NumericalError, NumericalWarning
 from mercer.evaluate.program import compile_program
 from mercer.inference.choose import choose
 from mercer.inference.contract import Data
@@ -61,6 +62,13 @@ def log_evidence(
     evidence = engine.evidence(compile_program(bound), values, float(noise), Data(inputs, target), gradient)
     if evidence.failure is not None:
         raise NumericalError(f"no evidence: {evidence.failure}; try a larger noise")
+    if evidence.jitter > 0:
+        warnings.warn(
+            f"{evidence.jitter:.2g} was added to the diagonal of the covariance matrix to factorise it, as if the "
+            f"noise were {noise + evidence.jitter:.2g}; a larger noise needs no such help",
+            NumericalWarning,
+            stacklevel=2,
+        )
     if not gradient:
         return evidence.value
     assert evidence.gradient is not None

@@ -21,6 +21,9 @@ from mercer.kernels.domains import Simplex
 MOST_COMPONENTS = 1000  # of a mixture; a slip such as SM40000000 is an error and not a memory of gigabytes
 
 
+DEEPEST = 200  # nested sums and products: enough for any kernel, and far from Python's limit on recursion
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """One named parameter: its values (None: to be found from the data) and whether they are fixed."""
@@ -188,6 +191,13 @@ def _check_parts(parts: tuple[Expression, ...], kind: type[Expression], sign: st
             f"a {kind.__name__} holds a tuple of at least two kernels, none itself a {kind.__name__}, not {parts!r}: "
             f"combine kernels with '{sign}'"
         )
+    if 1 + max(map(nesting, parts)) > DEEPEST:
+        raise KernelError(f"a kernel may nest at most {DEEPEST} sums and products in each other; multiply it out")
+
+
+def nesting(expression: Expression) -> int:
+    """Return how many sums and products are nested in each other; 0 for a base kernel."""
+    return 1 + max(map(nesting, expression.children)) if expression.children else 0
 
 
 def sum_of(parts: Sequence[Expression]) -> Expression:

@@ -42,7 +42,7 @@ def bind(
     def bound(leaf: Base) -> Expression:
         if not leaf.spec.uses_inputs:
             return leaf
-        dims = everywhere if leaf.dims is None else tuple(_column(leaf, d) for d in leaf.dims)
+        dims = everywhere if leaf.dims is None else tuple(c for d in leaf.dims for c in _columns(leaf, d))
         if len(set(dims)) != len(dims):
             raise KernelError(f"{leaf.text()} names the same column twice")
         parameters = []
@@ -53,19 +53,23 @@ def bind(
             parameters.append(replace(parameter, values=values))
         return replace(leaf, dims=dims, parameters=tuple(parameters))
 
-    def _column(leaf: Base, dim: int | str) -> int:
+    def _columns(leaf: Base, dim: int | str) -> list[int]:
         if isinstance(dim, int):
             if dim >= dimensions:
                 last = f"0 to {dimensions - 1}" if dimensions > 1 else "only 0"
                 raise KernelError(f"{leaf.text(digits=4)} acts on dimension {dim}, but the data has {last}")
-            return dim
+            return [dim]
+        known_names = [] if names is None else list(names)
+        levels = [place for place, name in enumerate(known_names) if str(name).startswith(f"{dim}=")]
+        if levels and dim not in known_names:  # a column of categories, one-hot encoded
+            return levels
         if names is None or dim not in names:
             known = ", ".join(names) if names is not None else "no column names (give the data as a table)"
             raise KernelError(f"{leaf.text(digits=4)} acts on column '{dim}', but the data has {known}")
         places = [place for place, name in enumerate(names) if name == dim]
         if len(places) > 1:
             raise KernelError(f"{leaf.text(digits=4)}: columns {places} are all called '{dim}': give a column number")
-        return places[0]
+        return places
 
     return expression.map_leaves(bound)
 

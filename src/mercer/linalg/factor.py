@@ -62,6 +62,12 @@ class Failure:
     reason: str
 
 
+def _trustworthy(diagonal: Array) -> bool:
+    """Tell whether the smallest pivot stands above rounding: below it potrf may succeed on noise and mean nothing."""
+    largest, smallest = float(np.max(diagonal)), float(np.min(diagonal))
+    return bool(np.isfinite(largest) and smallest**2 > len(diagonal) * np.finfo(float).eps * largest**2)
+
+
 def factorise(build: Callable[[], Array], diagonal: float | Array = 0.0) -> Factor | Failure:
     """Factorise build() + diagonal * I. `build` is called again for each rung: the factor overwrites the matrix."""
     for rung in LADDER:
@@ -75,6 +81,6 @@ def factorise(build: Callable[[], Array], diagonal: float | Array = 0.0) -> Fact
         with one_thread(when=len(matrix) < SMALL):
             upper, info = lapack.dpotrf(matrix.T, lower=0, clean=0, overwrite_a=1)
         lower = upper.T
-        if info == 0 and np.all(np.isfinite(np.diagonal(lower))):
+        if info == 0 and _trustworthy(np.diagonal(lower)):
             return Factor(lower, jitter)
     return Failure(f"the covariance matrix is not positive definite, even with {LADDER[-1]:g} of its diagonal added")
