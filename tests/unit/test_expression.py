@@ -10,7 +10,7 @@ import pytest
 
 import mercer.kernels
 from mercer.errors import KernelError
-from mercer.kernels import LIN, PER, REGISTRY, SE, SM, WN, Base, C, Fixed, Product, Sum, fixed
+from mercer.kernels import LIN, PER, REGISTRY, SE, SM, WN, Base, C, Expression, Fixed, Product, Sum, fixed
 from mercer.kernels.expression import Parameter, as_expression, build_base, product_of, sum_of
 
 loose: Any = mercer.kernels  # for arguments whose type is wrong, or only convertible, on purpose
@@ -159,7 +159,9 @@ def test_every_constructor_is_the_registry_entry() -> None:
 
 
 def test_nesting_has_a_limit_that_says_so() -> None:
-    kernel = SE(0)
+    def nested(levels: int) -> Expression:
+        return (nested(levels - 1) + PER(0)) * LIN(0) if levels else SE(0)
+
+    assert nested(90) is not None
     with pytest.raises(KernelError, match="nest at most"):
-        for _ in range(150):
-            kernel = (kernel + PER(0)) * LIN(0)
+        nested(150)
