@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo test lint types contract chromium unit bench-speed clean
+.PHONY: demo test lint types contract chromium unit bench-speed bench-discovery bench-cuda clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/mercer demo --out mercer-demo
@@ -48,6 +48,13 @@ $(VENV)/.bench: $(VENV)/.dev
 
 bench-speed: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.speed
+
+# DATA is the folder with timeseries/ and regression/, for example: make bench-discovery DATA=../shared/data
+bench-discovery: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.discovery --data $(DATA)
+
+bench-cuda: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.cuda
 
 clean:
 	rm -rf $(VENV) build dist mercer-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
