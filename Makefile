@@ -49,7 +49,7 @@ $(VENV)/.bench: $(VENV)/.dev
 bench-speed: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.speed
 
-# DATA is the folder with timeseries/ and regression/, for example: make bench-discovery DATA=../shared/data
+# DATA is the folder with timeseries/ and regression/ (benchmarks/README.md)
 bench-discovery: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.discovery --data $(DATA)
 
