@@ -19,7 +19,7 @@ from mercer.errors import InputError
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.kernels import SE, bind, parse
-from mercer.kernels.algebra import canonical_structure
+from mercer.kernels.algebra import canonical_structure, structure
 from mercer.learners.grammar import search as search_module
 from mercer.learners.grammar.forward import Forecasts, stacked_weights, stretches
 from mercer.learners.grammar.grammar_search import GrammarSearch
@@ -116,8 +116,10 @@ def test_it_finds_the_period_and_counts_every_structure_once():
 
 def test_the_same_winner_for_any_number_of_jobs():
     alone, together = learned(season(40), max_depth=1), learned(season(40), jobs=2, max_depth=1)
-    assert alone.fit.expression == together.fit.expression
-    assert alone.weights == together.weights
+    assert structure(alone.fit.expression) == structure(together.fit.expression)
+    # to rounding: sums in another process may fall differently onto vector registers
+    np.testing.assert_allclose(alone.fit.values, together.fit.values, rtol=1e-6)
+    np.testing.assert_allclose(alone.weights.beyond, together.weights.beyond, rtol=1e-4)
 
 
 def test_an_interruption_returns_the_best_so_far(monkeypatch: pytest.MonkeyPatch):
@@ -184,7 +186,7 @@ def test_a_finished_journal_is_not_done_again(tmp_path: Path, monkeypatch: pytes
     fits = count_fits(monkeypatch)
     second = learned(season(40), max_depth=1, checkpoint=tmp_path)
     assert not fits
-    assert second.fit.expression == first.fit.expression
+    assert second.fit.expression == first.fit.expression  # read back, not fitted: to the last bit
 
 
 def test_a_journal_cut_off_anywhere_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -195,7 +197,8 @@ def test_a_journal_cut_off_anywhere_goes_on(tmp_path: Path, monkeypatch: pytest.
     kept = file.read_bytes().count(b"\n") - 1
     fits = count_fits(monkeypatch)
     second = learned(season(40), max_depth=1, checkpoint=tmp_path)
-    assert second.fit.expression == first.fit.expression
+    assert structure(second.fit.expression) == structure(first.fit.expression)
+    np.testing.assert_allclose(second.fit.values, first.fit.values, rtol=1e-6)
     assert len(fits) == whole.count(b"\n") - 1 - kept
 
 
@@ -229,7 +232,9 @@ def test_it_goes_on_after_a_kill(tmp_path: Path):
     lines = [json.loads(line) for line in journal.read_text().splitlines()][1:]
     assert lines[: len(done)] == done  # nothing finished was written, or fitted, a second time
     assert len({(e["depth"], e["lap"], e["key"]) for e in lines}) == len(lines)
-    assert again.fit.expression == learned(season(40), max_depth=2).fit.expression
+    whole = learned(season(40), max_depth=2)
+    assert structure(again.fit.expression) == structure(whole.fit.expression)
+    np.testing.assert_allclose(again.fit.values, whole.fit.values, rtol=1e-6)
 
 
 # -------------------------------------------------------------------------------------------- forecasts and averaging

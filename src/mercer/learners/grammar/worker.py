@@ -1,6 +1,6 @@
 """Fit one candidate, in laps so that candidates can be raced: a few steps from several starts, then more for the best.
 
-A lap depends on nothing but its arguments, runs on one BLAS thread and gives the same numbers in any process.
+A lap depends on its arguments alone and runs on one BLAS thread: it gives the same numbers, to rounding, anywhere.
 """
 
 from __future__ import annotations
