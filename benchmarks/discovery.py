@@ -24,7 +24,6 @@ from benchmarks.known_kernels import draw, recovered, truths
 from benchmarks.machine import describe
 
 RESULTS = Path(__file__).parent / "results"
-NINE = ("ABCD-accuracy", "ABCD-interpretability", "SP", "TCI", "MKL", "EL", "CP", "SE", "Lin")
 SEED = 0
 
 

@@ -27,7 +27,7 @@ Status = Literal["converged", "at a bound", "stopped", "interrupted", "failed"]
 Progress = Callable[[int, int, float], None]  # starts done, starts in all, best log evidence so far
 
 DRAWS_PER_START = 12
-SMALL = 1000  # rows below which fits keep to one BLAS thread: a second gains little and, on a busy machine, loses much
+ONE_THREAD_BELOW = 1000  # rows of a fit: below, a second BLAS thread gains little and on a busy machine loses much
 FAILED_VALUE = 1e15  # what the line search sees where the evidence cannot be computed: it turns back
 
 
@@ -114,7 +114,7 @@ def fit(
     expression: Expression, data: Data, engine: Engine, options: FitOptions, progress: Progress | None = None
 ) -> Fit:
     """Fit a bound expression (scaled units); values given in it are where every start begins."""
-    with one_thread(when=data.count < SMALL):
+    with one_thread(when=data.count < ONE_THREAD_BELOW):
         problem = prepare(expression, data, engine, options)
         points, screened = starting_points(problem, options)
         runs, interrupted = _run_all(problem, points, options, progress)
