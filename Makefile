@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo test lint types contract chromium unit bench-speed bench-discovery bench-cuda clean
+.PHONY: demo test lint types contract chromium unit bench-speed bench-discovery bench-nkn bench-cuda clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/mercer demo --out mercer-demo
@@ -52,6 +52,9 @@ bench-speed: $(VENV)/.bench
 # DATA is the folder with timeseries/ and regression/ (benchmarks/README.md)
 bench-discovery: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.discovery --data $(DATA)
+
+bench-nkn: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.nkn --data $(DATA)
 
 bench-cuda: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.cuda

@@ -1,9 +1,10 @@
-"""How far is the batched evidence from the factorisations that it cannot do without?
+"""How far is the batched evidence from the factorisations that it cannot do without, and what does a search gain?
 
     python -m benchmarks.cuda                                  # on a machine with an NVIDIA GPU
     python -m benchmarks.cuda --device cpu --batch 4 --size 64   # to see that it runs
+    python -m benchmarks.cuda --part search --jobs 2 16          # the search, against that machine's CPU cores
 
-Needs torch, numpy and scipy only; Mercer need not be installed.
+Needs torch, numpy and scipy only (the search: all that Mercer needs); Mercer need not be installed.
 """
 
 from __future__ import annotations
@@ -98,10 +99,13 @@ def measure(work: Callable[[], object], device: torch.device, repeats: int) -> t
 
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cuda", description=__doc__.splitlines()[0])
+    parser.add_argument("--part", choices=("evidence", "search"), default="evidence")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--batch", type=int, default=256, help="candidates evaluated at once")
     parser.add_argument("--size", type=int, default=512, help="rows of data")
     parser.add_argument("--repeats", type=int, default=20, help="timed runs, after three that are not")
+    parser.add_argument("--jobs", type=int, nargs="+", default=[2, 16], help="search: processes on the CPU")
+    parser.add_argument("--rows", type=int, default=1000, help="search: rows of the synthetic series")
     return parser.parse_args()
 
 
@@ -112,9 +116,17 @@ def main() -> None:
         sys.exit(
             "No CUDA device here: run this on a machine with an NVIDIA GPU, or try --device cpu --batch 4 --size 64"
         )
-    batch, size, repeats = arguments.batch, arguments.size, arguments.repeats
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
     print(f"machine   {name}; PyTorch {torch.__version__}, {torch.get_num_threads()} CPU thread(s)")
+    if arguments.part == "evidence":
+        run_evidence(device, arguments.batch, arguments.size, arguments.repeats)
+    else:
+        from benchmarks import cuda_search
+
+        cuda_search.run(arguments.device, arguments.jobs, arguments.rows)
+
+
+def run_evidence(device: torch.device, batch: int, size: int, repeats: int) -> None:
     print(f"protocol  B = {batch} candidates, N = {size}, float64; median of {repeats} runs after 3 warm-ups")
     torch.manual_seed(0)
 

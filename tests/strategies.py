@@ -1,7 +1,8 @@
 """Hypothesis strategies: random bound kernels with all values set, and inputs for them.
 
 Every base kernel of the registry is drawn, with values picked by the unit and the domain of each parameter, so a new
-base kernel is tested as soon as it is registered. Deep kernels nest sums and products at least three levels.
+base kernel is tested as soon as it is registered. Deep kernels nest sums and products at least three levels. Networks
+have one to three Linear-Product modules over base kernels, sums and products.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mercer.kernels.base import REGISTRY, BaseSpec, ParameterSpec
+from mercer.kernels.base import REGISTRY, SPECS, BaseSpec, ParameterSpec
 from mercer.kernels.domains import Positive, Simplex
 from mercer.kernels.expression import Base, Expression, build_base, product_of, sum_of
+from mercer.kernels.network import Network, network
 
 MAX_DIMENSIONS = 3
 
@@ -36,7 +38,7 @@ def parameter_values(draw: st.DrawFn, spec: ParameterSpec, size: int) -> list[fl
 @st.composite
 def base_kernels(draw: st.DrawFn, dimensions: int = MAX_DIMENSIONS, symbol: str | None = None) -> Base:
     """A base kernel on one to `dimensions` columns, all values set."""
-    spec: BaseSpec = REGISTRY[symbol or draw(st.sampled_from(sorted(REGISTRY)))]
+    spec: BaseSpec = SPECS[symbol or draw(st.sampled_from(sorted(REGISTRY)))]
     columns = st.lists(st.integers(0, dimensions - 1), min_size=1, max_size=dimensions, unique=True)
     dims = draw(columns) if spec.uses_inputs else []
     components = draw(st.integers(1, 3)) if spec.mixture else 1
@@ -64,6 +66,38 @@ def _nested(draw: st.DrawFn, dimensions: int, depth: int, adds: bool) -> Express
 def kernels(dimensions: int = MAX_DIMENSIONS) -> st.SearchStrategy[Expression]:
     """Base kernels, flat sums and products, and deep ones."""
     return st.integers(0, 4).flatmap(lambda depth: deep_kernels(dimensions, depth))
+
+
+@st.composite
+def networks(draw: st.DrawFn, dimensions: int = MAX_DIMENSIONS, complex: bool = False, exp: bool = True) -> Network:
+    """A network with all values set; some weights are zero."""
+    layers = draw(_architectures(exp and not complex))
+    small = "Exp" in layers  # exp soon leaves all bounds
+    known = ["SUMI", "SE", "PER"] if small else ["SUMI", *sorted(REGISTRY)]
+    if complex:
+        known = ["EXPI", "SUMI", "SE", "LIN"]
+    plain = st.sampled_from(known).flatmap(lambda symbol: base_kernels(dimensions, symbol))
+    primitives: list[Expression] = draw(st.lists(plain, min_size=1, max_size=4))
+    if draw(st.booleans()) and not small:
+        primitives.append(draw(deep_kernels(dimensions, 1)))
+    bare = network(primitives, layers, complex=complex or None)
+    weight = st.one_of(st.just(0.0), numbers(0, 0.125 if small else 1))
+    return bare.with_weights(
+        [[draw(weight) for _ in range(one.width * one.inputs)] for one in bare.linears],
+        [[draw(weight) for _ in range(one.width)] for one in bare.linears],
+    )
+
+
+@st.composite
+def _architectures(draw: st.DrawFn, exp: bool) -> str:
+    layers = []
+    for module in range(draw(st.integers(1, 3))):
+        width, step = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+        layers += [f"Linear{width * step}", f"Product{width}"]
+        if draw(st.integers(0, 3)) == 0:
+            exps = ["Exp"] if exp and module == 0 else []
+            layers.append(draw(st.sampled_from(["Poly(0.5, 1, 0.25)", "Poly(0, 0, 1)", *exps])))
+    return "-".join([*layers, "Linear1"])
 
 
 @st.composite

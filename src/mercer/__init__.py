@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mercer.inference.evidence import log_evidence
     from mercer.kernels import Expression, fixed, parse
     from mercer.learners.grammar.grammar_search import GrammarSearch
+    from mercer.learners.neural.neural_kernel_network import NeuralKernelNetwork
 
 __version__ = "0.1.0"
 
@@ -43,6 +44,7 @@ __all__ = [
     "MercerError",
     "MercerWarning",
     "ModelFileError",
+    "NeuralKernelNetwork",
     "NumericalError",
     "NumericalWarning",
     "TooLargeError",
@@ -58,6 +60,7 @@ _HOMES = {
     "Expression": "mercer.kernels",
     "GPRegressor": "mercer.estimators",
     "GrammarSearch": "mercer.learners.grammar.grammar_search",
+    "NeuralKernelNetwork": "mercer.learners.neural.neural_kernel_network",
     "fixed": "mercer.kernels",
     "load": "mercer.estimators",
     "log_evidence": "mercer.inference.evidence",

@@ -5,6 +5,7 @@ It walks the expression itself and knows nothing of programs, tensors or gradien
 
 from __future__ import annotations
 
+import cmath
 import math
 from collections.abc import Sequence
 from functools import lru_cache
@@ -13,6 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer.kernels.expression import Base, Expression, Product, Sum
+from mercer.kernels.layers import Exponential, Layer, Linear, Multiply
+from mercer.kernels.network import Network
 
 
 def slow_gram(expression: Expression, X: ArrayLike, Z: ArrayLike | None = None) -> NDArray[np.float64]:
@@ -26,11 +29,53 @@ def slow_kernel(expression: Expression, x: Sequence[float], z: Sequence[float]) 
         return math.fsum(slow_kernel(term, x, z) for term in expression.terms)
     if isinstance(expression, Product):
         return math.prod(slow_kernel(factor, x, z) for factor in expression.factors)
+    if isinstance(expression, Network):
+        return slow_units(expression, x, z)[-1][0].real
     assert isinstance(expression, Base)
     parameters = {p.name: list(p.values or ()) for p in expression.parameters}
     dims = [d for d in expression.dims or () if isinstance(d, int)]
     xs, zs = [x[d] for d in dims], [z[d] for d in dims]
     return parameters["variance"][0] * _unit(expression.symbol, parameters, xs, zs)
+
+
+def slow_units(network: Network, x: Sequence[float], z: Sequence[float]) -> list[list[complex]]:
+    """Every unit of every layer, the primitives first."""
+    layers = [[_primitive(part, x, z) for part in network.primitives]]
+    for layer in network.layers:
+        layers.append(_slow_layer(layer, layers[-1]))
+    return layers
+
+
+def _slow_layer(layer: Layer, below: list[complex]) -> list[complex]:
+    if isinstance(layer, Linear):
+        weights, bias = (list(p.values or ()) for p in layer.parameters)
+        n = layer.inputs
+        return [_dot_complex(weights[u * n : (u + 1) * n], below) + bias[u] for u in range(layer.width)]
+    if isinstance(layer, Multiply):
+        return [math.prod(below[u * layer.step : (u + 1) * layer.step], start=1 + 0j) for u in range(layer.width)]
+    if isinstance(layer, Exponential):
+        return [cmath.exp(u) for u in below]
+    return [sum((c * u**power for power, c in enumerate(layer.coefficients)), start=0j) for u in below]
+
+
+def _primitive(part: Expression, x: Sequence[float], z: Sequence[float]) -> complex:
+    if not isinstance(part, Base) or part.symbol not in ("EXPI", "SUMI"):
+        return complex(slow_kernel(part, x, z))
+    p = {parameter.name: list(parameter.values or ()) for parameter in part.parameters}
+    xs, zs = ([point[d] for d in part.columns] for point in (x, z))
+    if part.symbol == "EXPI":
+        tau = [a - b for a, b in zip(xs, zs, strict=True)]
+        return p["variance"][0] * cmath.exp(2j * math.pi * _dot(p["frequency"], tau))
+    sides = (math.cos(2 * math.pi * sum(map(_phase, p["frequency"], side, p["offset"]))) for side in (xs, zs))
+    return complex(p["variance"][0] * math.prod(sides))
+
+
+def _phase(frequency: float, x: float, offset: float) -> float:
+    return frequency * (x - offset)
+
+
+def _dot_complex(a: list[float], b: list[complex]) -> complex:
+    return sum((ai * bi for ai, bi in zip(a, b, strict=True)), start=0j)
 
 
 def _unit(symbol: str, p: dict[str, list[float]], xs: list[float], zs: list[float]) -> float:

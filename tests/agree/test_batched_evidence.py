@@ -154,9 +154,9 @@ def test_a_fit_survives_failures_on_the_way(monkeypatch: pytest.MonkeyPatch) -> 
     expression, X, y, starts, bounds = fit_problem()
     wall, met = math.exp(-2.0), []
 
-    def with_wall(program: Any, values: Any, noise: torch.Tensor, X: Any, y: Any) -> BatchedEvidence:
+    def with_wall(program: Any, values: Any, noise: torch.Tensor, X: Any, y: Any, **options: Any) -> BatchedEvidence:
         met.append(bool((noise < wall).any()))
-        return batched_log_evidence(program, values, torch.where(noise < wall, -1e9, noise), X, y)
+        return batched_log_evidence(program, values, torch.where(noise < wall, -1e9, noise), X, y, **options)
 
     monkeypatch.setattr("mercer.fitting.batched.batched_log_evidence", with_wall)
     before = [fit.log_evidence for fit in fit_batch(expression, X, y, starts, bounds, max_iterations=1)]

@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from mercer.evaluate import fused, fused_leaves, torch_backend
+from mercer.evaluate import compiling, fused, torch_backend
 from mercer.evaluate import fused_sweep as sweep
 from mercer.evaluate.program import Affine, Leaf, LeafKind, Program, Term, compile_program
 from mercer.kernels import COS, CPER, LIN, M12, M52, PER, REGISTRY, RQ, SE, SM, WN, C, Expression, bind
@@ -329,4 +329,4 @@ def test_compiled_code_on_disk_is_keyed_by_every_file_compiled_into_it() -> None
     """Numba itself looks at a function's own file only: a changed leaf would leave the sweeps as they were."""
     dispatcher = sweep.gram_rows
     key = dispatcher._cache._index_key((), dispatcher.targetctx.codegen())
-    assert fused_leaves.SOURCES in key
+    assert compiling.SOURCES in key

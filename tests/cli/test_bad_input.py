@@ -73,6 +73,7 @@ BAD_OPTIONS = {
     "unknown base kernel to search with": (["--bases", "SE,FOO"], "InputError", "'FOO'. There are SE, PER"),
     "nothing to search with": (["--bases", ""], "InputError", "the list is empty"),
     "search options with a structure": (["--kernel", "SE", "--depth", "2"], "InputError", "--depth: only for a search"),
+    "search options with a network": (["--kernel", "nkn", "--bases", "SE"], "InputError", "--bases: only for a search"),
     "checkpoint that is a file": (["--checkpoint", "data.csv"], "InputError", "checkpoint folder"),
 }
 
@@ -297,3 +298,31 @@ def _with_version(content: bytes, version: int) -> bytes:
                 data = json.dumps(json.loads(data) | {"version": version}).encode()
             new.writestr(name, data)
     return changed.getvalue()
+
+
+# ------------------------------------------------------------------------------------------- options of the search
+
+
+def test_a_score_that_is_none_or_useless(mercer: Mercer, tmp_path: Path) -> None:
+    name = table(tmp_path / "data.csv", wave_text(24))
+    wrong = mercer("discover", name, "--target", "y", "--score", "r2")
+    assert wrong.code == 2
+    assert "--score: there is no score 'r2'. There are bic, aic, loo, heldout." in wrong.err
+    given = mercer("discover", name, "--target", "y", "--kernel", "SE", "--score", "aic")
+    assert given.code == 2
+    assert "--score: only for a search" in given.err
+
+
+def test_the_score_of_a_search(mercer: Mercer, tmp_path: Path) -> None:
+    text = wave_text(24)
+    explanation = discovered(mercer, tmp_path, text, "--depth", "0", "--jobs", "1", "--score", "HELDOUT")
+    assert explanation["search"]["score"] == "held-out score"
+    assert any("5 of 24 rows were held out" in note for note in explanation["notes"])
+
+
+def test_a_blank_line_among_new_rows_is_told(mercer: Mercer, tmp_path: Path) -> None:
+    assert mercer("discover", table(tmp_path / "d.csv", wave_text(24)), "--target", "y", "--kernel", "LIN").code == 0
+    result = mercer("predict", "mercer-out/model.mercer", table(tmp_path / "n.csv", "x\n1\n\n3\n"), "--out", "p.csv")
+    assert result.code == 0, result.err
+    assert "note    Line 3 of 'n.csv' is blank and was skipped" in result.out
+    assert len(pd.read_csv(tmp_path / "p.csv")) == 2

@@ -87,6 +87,19 @@ def shops() -> pd.DataFrame:
     return pd.DataFrame({"day": days.strftime("%Y-%m-%d"), "shop": shop, "price": price, "sales": sales})
 
 
+def test_discover_with_a_network(mercer: Mercer, tmp_path: Path) -> None:
+    name = table(tmp_path / "data.csv", wave_text(24))
+    found = mercer("discover", name, "--target", "y", "--kernel", "nkn", "--jobs", "1", "--out", "out", "--json")
+    assert found.code == 0, found.err
+    kernel = found.document["explanation"]["expression"]
+    assert "Linear8-Product4-Linear4-Product2-Linear1" in kernel
+    tried = json.loads((tmp_path / "out" / "candidates.json").read_text())
+    assert len(tried["candidates"]) == 8
+    assert tried["winner"] is not None
+    again = mercer("explain", "out/model.mercer")
+    assert again.code == 0, again.err
+
+
 def test_discover_predict_explain(mercer: Mercer, tmp_path: Path, shops: pd.DataFrame) -> None:
     shops.to_parquet(tmp_path / "shops.parquet")
     search = ("--bases", "se,lin", "--depth", "1", "--jobs", "1")
@@ -274,11 +287,15 @@ def test_the_first_compilation_is_announced_beside_the_result(
 
 def test_a_cold_cache_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from mercer.evaluate import fused_sweep
+    from mercer.evaluate.compiling import SOURCES
 
     monkeypatch.setattr(fused_sweep, "gram_rows", SimpleNamespace(stats=SimpleNamespace(cache_path=str(tmp_path))))
     assert not core_is_compiled()
     for name in ("gram_rows", "contract_rows", "cross_rows"):
-        (tmp_path / f"fused_sweep.{name}-1.py311.nbi").touch()
+        (tmp_path / f"fused_sweep.{name}-1.py311.nbi").write_bytes(b"of another version")
+    assert not core_is_compiled()
+    for name in ("gram_rows", "contract_rows", "cross_rows"):
+        (tmp_path / f"fused_sweep.{name}-1.py311.nbi").write_bytes(b"... " + SOURCES.encode() + b" ...")
     assert core_is_compiled()
 
 
@@ -309,3 +326,10 @@ def test_progress_of_a_search(on_terminal: bool) -> None:
     told = stream.getvalue()
     assert ("step 2, lap 2: 7 of 23 kernels, 42 s left" in told) is on_terminal
     assert (f"best so far SE(heat) + LIN(rain), score {5 + 4 * np.log(10):.1f}" in told) is on_terminal
+
+
+def test_progress_of_a_network_counts_starts() -> None:
+    terminal, stream = on_stream(True)
+    with terminal.fitting(np.array([0.0, 20.0]), None) as progress:
+        progress(SearchProgress(0, 1, 2, 4, library.parse("NKN(SE(0) + LIN(0), Linear1)"), 5.0, 3.0, None))
+    assert "lap 2: 2 of 4 starts" in stream.getvalue()

@@ -305,3 +305,9 @@ def test_a_fit_that_cannot_succeed_says_what_to_try() -> None:
     X, y = series()
     with pytest.raises(mercer.NumericalError, match="another kernel or a larger noise"):
         model("SE(variance=fixed(1e308)) * SE(variance=fixed(1e308))").fit(X, y)
+
+
+@pytest.mark.parametrize("jobs", [0, 1.5, "2", True])
+@pytest.mark.parametrize("kernel", ["SE", "search"])
+def test_a_number_of_jobs_that_is_none(jobs: Any, kernel: str) -> None:
+    refused(*series(), "n_jobs must be", repr(jobs), estimator=model(kernel, n_jobs=jobs))

@@ -61,10 +61,11 @@ def _uneven(parameter: Parameter) -> Parameter:
 def partly_set(draw: st.DrawFn) -> Expression:
     """Any kernel that a user may write: values unset, set or fixed, dimensions by number, by name or left open."""
     names = draw(st.sampled_from((ODD_NAMES, None)))
+    open_sizes = {draw(st.integers(1, 3))}  # leaves left open are all on the same columns
 
     def some_values(leaf: Base) -> Expression:
         dims: Sequence[int | str] | None = leaf.dims
-        if dims is not None and draw(st.booleans()):
+        if dims is not None and (names is not None or len(dims) in open_sizes) and draw(st.booleans()):
             dims = None if names is None else draw(st.permutations(names))[: len(dims)]
         parameters = [_left_out(leaf, i) if draw(st.booleans()) else p for i, p in enumerate(leaf.parameters)]
         return replace(leaf, dims=None if dims is None else tuple(dims), parameters=tuple(parameters))

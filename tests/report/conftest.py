@@ -11,6 +11,7 @@ import pytest
 from mercer.datasets import airline
 from mercer.estimators import GPRegressor
 from mercer.learners.grammar.grammar_search import GrammarSearch
+from mercer.learners.neural.neural_kernel_network import NeuralKernelNetwork
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +34,22 @@ def mixed() -> GPRegressor:
     target = pd.Series(np.sin(inputs.iloc[:, 0] / 5) + (inputs["region"] == "south"), name='energy "use" <kWh>')
     kernel = 'SE("heat & <light>") + LIN("region=south")*LIN(day)'
     return GPRegressor(kernel, random_state=0, restarts=1).fit(inputs, target)
+
+
+@pytest.fixture(scope="session")
+def trained() -> GPRegressor:
+    """A small network, trained from two starts."""
+    data = airline().iloc[:72]
+    network = NeuralKernelNetwork("2*SE + PER + LIN", "Linear4-Product2-Linear1", restarts=2, max_iterations=60)
+    return GPRegressor(network, random_state=0).fit(data[["month"]], data["passengers"])
+
+
+@pytest.fixture(scope="session")
+def network_page(trained: GPRegressor, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of the network."""
+    path = tmp_path_factory.mktemp("network") / "report.html"
+    trained.report(path)
+    return path
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ import pytest
 import mercer
 from mercer.errors import InputError
 from mercer.estimators import GPRegressor
-from mercer.kernels import REGISTRY
+from mercer.kernels.base import SPECS
 from mercer.report.formulas import FORMULAS
 from mercer.report.html import report_html, usage
 from mercer.report.view import BLUE, GREY, INK, ORANGE, PALE, YELLOW
@@ -177,4 +177,4 @@ def test_a_place_that_cannot_be_written(found: GPRegressor, tmp_path: Path) -> N
 
 
 def test_every_base_kernel_has_a_formula() -> None:
-    assert set(FORMULAS) == set(REGISTRY)
+    assert set(FORMULAS) == set(SPECS)

@@ -51,8 +51,12 @@ def share_of(picture: np.ndarray, colour: tuple[int, int, int]) -> float:
     return float((np.abs(picture - colour).max(axis=2) < 25).mean())
 
 
+@pytest.mark.parametrize("report", ["page", "network_page"])
 @pytest.mark.parametrize(("width", "size"), [(1200, "wide"), (390, "narrow")])
-def test_everything_fits_and_can_be_read(page: Path, tmp_path: Path, width: int, size: str) -> None:
+def test_everything_fits_and_can_be_read(
+    request: pytest.FixtureRequest, report: str, tmp_path: Path, width: int, size: str
+) -> None:
+    page: Path = request.getfixturevalue(report)
     measured_page = tmp_path / "measured.html"
     measured_page.write_text(page.read_text(encoding="utf-8").replace("</body>", f"{MEASURE}</body>"), encoding="utf-8")
     told = browse(measured_page, tmp_path, f"--window-size={width},1400", "--dump-dom")

@@ -73,7 +73,12 @@ def test_components_are_ordered_by_the_held_out_error_they_remove(given: mercer.
 def test_held_out_components_add_up_to_predictions_without_the_row(given: mercer.GPRegressor) -> None:
     subject = subject_of(given)
     left_out = subject.posterior.leave_one_out().mean
-    np.testing.assert_allclose(held_out_parts(subject, subject.data.count).sum(axis=0), left_out, atol=1e-8)
+    program, values, everybody = compile_program(subject.kernel), values_of(subject.kernel), np.arange(60)
+    levels = [
+        subject.engine.posterior(program, values, subject.noise, subject.data.take(everybody != row)).level.mean[0]
+        for row in everybody
+    ]
+    np.testing.assert_allclose(held_out_parts(subject, 60).sum(axis=0) + levels, left_out, atol=1e-8)
     assert contributions(subject).order in ((0, 1), (1, 0))
 
 
@@ -88,7 +93,7 @@ def test_shares_bands_and_slope(given: mercer.GPRegressor) -> None:
         assert (component.std_low, component.std_high) == (pytest.approx(part.std.min()), pytest.approx(part.std.max()))
     assert explanation.components[0].sentence.startswith("A linear function of month, rising by 3.0")
     assert explanation.noise_std == pytest.approx(math.sqrt(given.noise_))
-    assert explanation.level == pytest.approx(SALES.mean())
+    assert explanation.level == pytest.approx(parts[-1].mean[0])
 
 
 def test_one_step_errors_are_those_of_predicting_from_the_rows_before(given: mercer.GPRegressor) -> None:
@@ -97,7 +102,7 @@ def test_one_step_errors_are_those_of_predicting_from_the_rows_before(given: mer
     subject = subject_of(shuffled)
     rows, errors = subject.one_step_errors()
     np.testing.assert_array_equal(order[rows], np.arange(60))
-    X, y = subject.data.X[rows], subject.data.y[rows]
+    X, y = subject.data.X[rows], subject.data.y[rows] - subject.posterior.level.mean
     gram = fused.gram(compile_program(subject.kernel), values_of(subject.kernel), X) + subject.noise * np.eye(60)
     weights = np.linalg.solve(gram[:20, :20], gram[:20, 20])
     deviation = math.sqrt(gram[20, 20] - weights @ gram[:20, 20])
@@ -173,6 +178,20 @@ def test_too_few_rows() -> None:
     assert not explanation.structure.found
     assert "No structure can be told from 3 rows: 3 numbers were fitted to them" in explanation.structure.sentence
     assert explanation.checks == ()
+
+
+@pytest.mark.parametrize("rows", [3, 4, 5, 6, 7, 8])
+@pytest.mark.parametrize("kernel", ["LIN", "SE*PER", "SE*PER + LIN"])
+def test_the_words_on_a_few_rows_do_not_contradict_each_other(rows: int, kernel: str) -> None:
+    x = np.arange(float(rows))
+    model = mercer.GPRegressor(kernel, random_state=0, restarts=1).fit(x[:, None], np.sin(x) + x)
+    explanation = model.explain()
+    guess = "is a guess" in explanation.to_text(1000)
+    assert guess == (rows < 2 * model.n_parameters_)
+    assert not (guess and explanation.structure.found)
+    found = explanation.structure.found
+    assert ("of the error on rows that were left out" in explanation.to_text(1000)) == found
+    assert (explanation.held_out is not None) == found
 
 
 # ----------------------------------------------------------------------------------------------------------- the search

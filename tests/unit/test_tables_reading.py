@@ -242,3 +242,19 @@ def test_what_pandas_writes_is_read_back(tmp_path_factory, rows, delimiter):
     path = tmp_path_factory.mktemp("written") / "written.csv"
     frame.to_csv(path, sep=delimiter, index=False)
     pd.testing.assert_frame_equal(read_table(path), frame, check_dtype=False, rtol=1e-15, atol=0)
+
+
+def test_a_blank_line_in_a_table_of_one_column_is_told(written):
+    with pytest.warns(DataWarning, match=r"Line 3 of 'table.csv' is blank and was skipped.*\"\" or NA"):
+        assert read_table(written("x\n1\n\n2\n\n")).x.tolist() == [1, 2]
+    with pytest.warns(DataWarning, match=r"2 lines of 'table.csv' are blank \(the first is line 4\)"):
+        assert len(read_table(written("\nx\r\n1\r\n  \r\n\r\n2\r\n"))) == 2
+
+
+@pytest.mark.parametrize(
+    "text", ["x\n1\n2\n\n\n", "\nx\n1\n2\n", 'x\n1\n""\n2\n', "x,y\n1,2\n\n3,4\n", 'x\n"a\n\nb"\nc\n']
+)
+def test_blank_lines_that_mean_nothing_are_not_told(written, text):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_table(written(text))

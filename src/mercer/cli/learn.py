@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mercer.cli.files import prepared_folder, write_text
+from mercer.cli.interruption import heard_once
 from mercer.cli.terminal import Terminal
-from mercer.errors import InputError, NumericalError
+from mercer.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from mercer.explain import Explanation
 
 SEARCH = "search"
-NOTHING_YET = "nothing was finished"
+NETWORK = "nkn"
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Request:
     inputs: list[str] | None = None
     kernel: str = SEARCH
     bases: list[str] | None = None
+    score: str | None = None
     time_budget: float | None = None
     depth: int | None = None
     jobs: int | None = None
@@ -56,10 +58,11 @@ def learn_and_write(request: Request, read: Callable[[], pd.DataFrame], terminal
     folder = prepared_folder(request.out)
     with terminal.working("reading the data"):
         task = prepared_task(request, read(), kernel, terminal)
-    model = fitted_model(task, request, terminal)
-    with terminal.working("explaining"):
-        explanation = model.explain()
-        files = write_results(model, explanation, folder)
+    with heard_once():
+        model = fitted_model(task, request, terminal)
+        with terminal.working("explaining"):
+            explanation = model.explain()
+            files = write_results(model, explanation, folder)
     elapsed = time.perf_counter() - started
     listing = "\n".join(f"wrote     {path}" for path in files.values())
     terminal.finish(
@@ -69,19 +72,23 @@ def learn_and_write(request: Request, read: Callable[[], pd.DataFrame], terminal
 
 
 def kernel_or_search(request: Request) -> Any:
-    """Return the structure that the user gave, or the search with the user's settings, checked."""
+    """Return the structure that the user gave, or the learner with the user's settings, checked."""
     from mercer.kernels import REGISTRY, parse
     from mercer.learners.grammar.grammar_search import GrammarSearch
+    from mercer.learners.grammar.scores import SCORES
+    from mercer.learners.neural.neural_kernel_network import NeuralKernelNetwork
 
     settings: dict[str, Any] = {
         "--bases": request.bases, "--time-budget": request.time_budget, "--depth": request.depth,
-        "--checkpoint": request.checkpoint,
+        "--checkpoint": request.checkpoint, "--score": request.score,
     }  # fmt: skip
     if request.kernel != SEARCH:
-        parse(request.kernel)
         useless = [option for option, value in settings.items() if value is not None]
         if useless:
             raise InputError(f"{', '.join(useless)}: only for a search. Leave out --kernel to search for a structure.")
+        if request.kernel == NETWORK:
+            return NeuralKernelNetwork()
+        parse(request.kernel)
         return request.kernel
     if request.time_budget is not None and not request.time_budget > 0:
         raise InputError(f"--time-budget is a number of seconds greater than zero, not {request.time_budget:g}.")
@@ -90,7 +97,12 @@ def kernel_or_search(request: Request) -> Any:
     if unknown or bases == []:
         wrong = f"there is no base kernel {', '.join(map(repr, unknown))}" if unknown else "the list is empty"
         raise InputError(f"--bases: {wrong}. There are {', '.join(REGISTRY)}.")
-    search = GrammarSearch(max_depth=request.depth, time_budget=request.time_budget, checkpoint=request.checkpoint)
+    score = "bic" if request.score is None else request.score.lower()
+    if score not in SCORES:
+        raise InputError(f"--score: there is no score {request.score!r}. There are {', '.join(SCORES)}.")
+    search = GrammarSearch(
+        score=score, max_depth=request.depth, time_budget=request.time_budget, checkpoint=request.checkpoint
+    )
     return search if bases is None else replace(search, bases=tuple(bases))
 
 
@@ -145,19 +157,14 @@ def fitted_model(task: Task, request: Request, terminal: Terminal) -> GPRegresso
     """Fit the model, with progress; Ctrl-C keeps the best so far."""
     from mercer.estimators import GPRegressor
 
-    terminal.announce_compilation()
+    terminal.prepare_core()
     searching = not isinstance(task.kernel, str)
     jobs = -1 if request.jobs is None and searching else request.jobs
     model = GPRegressor(kernel=task.kernel, random_state=request.seed, n_jobs=jobs)
     names = None if len(task.inputs.columns) == 1 else _encoded_names(task.inputs)
     with terminal.fitting(task.target.to_numpy(), names) as progress:
-        try:
-            model.fit(task.inputs, task.target, progress=progress)
-        except NumericalError as error:
-            if NOTHING_YET in str(error):  # however short the time, one kernel is finished: this was Ctrl-C
-                raise KeyboardInterrupt from None
-            raise
-    if model.status_ == "interrupted" or any("on request" in note for note in model.notes_):
+        model.fit(task.inputs, task.target, progress=progress)
+    if model.stopped_ == "request":
         terminal.aside("stopped at your request; going on with the best so far")
     for note in model.notes_:
         terminal.note(note)

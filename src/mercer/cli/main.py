@@ -103,10 +103,13 @@ def discover(
         str | None, typer.Option("--inputs", help="Columns to explain it by, as a,b; all others by default.")
     ] = None,
     kernel: Annotated[
-        str, typer.Option("--kernel", help="A structure such as 'SE*PER + LIN', or 'search' to find one.")
+        str, typer.Option("--kernel", help="'search' for a structure, 'nkn' (a network), or say 'SE*PER + LIN'.")
     ] = "search",
     bases: Annotated[
         str | None, typer.Option("--bases", help="Base kernels to search with, as SE,PER,LIN,RQ (the default).")
+    ] = None,
+    score: Annotated[
+        str | None, typer.Option("--score", help="What a search goes by: bic (the default), aic, loo or heldout.")
     ] = None,
     time_budget: TimeBudget = None,
     depth: Depth = None,
@@ -127,8 +130,8 @@ def discover(
         return read_table(data)
 
     request = Request(
-        "discover", target, out, inputs=_listed(inputs), kernel=kernel, bases=_listed(bases), time_budget=time_budget,
-        depth=depth, jobs=jobs, checkpoint=checkpoint, seed=seed,
+        "discover", target, out, inputs=_listed(inputs), kernel=kernel, bases=_listed(bases), score=score,
+        time_budget=time_budget, depth=depth, jobs=jobs, checkpoint=checkpoint, seed=seed,
     )  # fmt: skip
     learn_and_write(request, read, context.obj)
 
@@ -177,7 +180,7 @@ def explain(
     from mercer.estimators import load
 
     terminal: Terminal = context.obj
-    terminal.announce_compilation()
+    terminal.prepare_core()
     with terminal.working("reading the model"):
         explanation = load(model).explain()
     terminal.finish(

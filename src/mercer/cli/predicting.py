@@ -21,7 +21,7 @@ def with_predictions(model_file: Path, table_file: Path, terminal: Terminal) -> 
     from mercer.estimators.inputs import encoding_of
     from mercer.tables import read_table
 
-    terminal.announce_compilation()
+    terminal.prepare_core()
     with terminal.working("predicting"):
         model = load(model_file)
         table = read_table(table_file)

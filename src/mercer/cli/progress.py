@@ -58,6 +58,8 @@ class FitDisplay:
     def _search(self, state: Any) -> None:
         lap = f", lap {state.lap + 1}" if state.depth else ""
         told = f"step {state.depth}{lap}: {state.done} of {state.total} kernels"
+        if getattr(state.best, "architecture", None):  # a network: always the same, from several starts
+            told = f"lap {state.lap + 1}: {state.done} of {state.total} starts"
         if state.seconds_left is not None:
             told += f", {state.seconds_left:.0f} s left"
         self.bar.update(self.task, completed=state.done, total=state.total, description=told)

@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
+from mercer.cli.interruption import held_back
 from mercer.cli.progress import FitDisplay, spinner
 from mercer.errors import FitWarning, MercerWarning
 
@@ -69,10 +70,12 @@ class Terminal:
                     if issubclass(warning.category, MercerWarning) and not issubclass(warning.category, FitWarning):
                         self.note(str(warning.message))
 
-    def announce_compilation(self) -> None:
-        """Say so if the numerical core has yet to be compiled on this machine."""
+    def prepare_core(self) -> None:
+        """Compile the numerical core where that has yet to be done on this machine, and say so."""
         if not core_is_compiled():
             self.aside(f"{COMPILING} ...")
+            with held_back(lambda: self.aside("stopping when it is compiled; once more to stop now")):
+                compile_core()
 
 
 def write(text: str) -> None:
@@ -88,15 +91,30 @@ def core_is_compiled() -> bool:
     """Tell whether Numba's cache on disk holds the core as it is now. Cheap, and True where it cannot tell."""
     from pathlib import Path
 
-    from mercer.evaluate import fused_leaves, fused_sweep, vector_math
+    from mercer.evaluate import fused_sweep
+    from mercer.evaluate.compiling import SOURCES
 
     try:
         folder = Path(fused_sweep.gram_rows.stats.cache_path)
-        source = max(Path(str(room.__file__)).stat().st_mtime for room in (fused_leaves, fused_sweep, vector_math))
-        for name in ("gram_rows", "contract_rows", "cross_rows"):
-            newest = max((entry.stat().st_mtime for entry in folder.glob(f"*.{name}-*.nbi")), default=0.0)
-            if newest < source:
-                return False
+        return all(
+            any(SOURCES.encode() in index.read_bytes() for index in folder.glob(f"*.{name}-*.nbi"))
+            for name in ("gram_rows", "contract_rows", "cross_rows")
+        )
     except (AttributeError, OSError, TypeError):
         return True
-    return True
+
+
+def compile_core() -> None:
+    """Run everything that Numba compiles once: evidence, gradient, prediction."""
+    import numpy as np
+
+    from mercer.evaluate.program import compile_program
+    from mercer.inference.contract import Data
+    from mercer.inference.exact import Exact
+    from mercer.kernels.parameters import bind, values_of
+    from mercer.kernels.text import parse
+
+    kernel = bind(parse("SE(0, variance=1, lengthscale=1)"), 1)
+    program, values, data = compile_program(kernel), values_of(kernel), Data(np.arange(3.0)[:, None], np.zeros(3))
+    Exact().evidence(program, values, 0.1, data)
+    Exact().posterior(program, values, 0.1, data).predict(data.X)

@@ -19,6 +19,15 @@ if TYPE_CHECKING:
     from mercer.tables import Encoding
 
 
+SCORE_NAMES = {
+    "bic": "BIC",
+    "aic": "AIC",
+    "loo": "leave-one-out score",
+    "heldout": "held-out score",
+    "evidence": "-2 log evidence",
+}
+
+
 def explanation_of(model: GPRegressor) -> Explanation:
     """Explain a fitted or loaded model at the rows it learned from."""
     return explain(subject_of(model), _provenance(model))
@@ -87,9 +96,10 @@ def _provenance(model: GPRegressor) -> Provenance:
         jitter=model.jitter_,
         noise_is_fitted=not given or model.noise is None,
         given=str(model.kernel) if given else None,
+        distilled_from=getattr(model, "distilled_from_", None),
         starts=model.restarts,
         bases=tuple(settings.get("bases", ())),
-        score=str(settings.get("score", "BIC")).upper(),
+        score=SCORE_NAMES.get(settings.get("score", settings.get("selection", "bic")), "score"),
         candidates=model.candidates_,
         weights=tuple(member.within for member in mixture.members),
         weights_beyond=None if mixture.column is None else beyond,

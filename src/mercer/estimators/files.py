@@ -8,7 +8,7 @@ import math
 import zipfile
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind
 from mercer.kernels.text import from_json, to_json
 from mercer.kernels.units import Units, to_data_units, to_scaled_units
-from mercer.learners.contract import Weights
+from mercer.learners.contract import Stopped, Weights
 
 if TYPE_CHECKING:
     from mercer.estimators.mixture import Member
@@ -45,6 +45,7 @@ def save(model: GPRegressor, path: str | Path) -> None:
         "parameters": model.n_parameters_,
         "status": model.status_,
         "message": model.message_,
+        "stopped": model.stopped_,
         "units": {"shift": model._units.shift, "scale": model._units.scale, "y_scale": model._units.y_scale},
         "level": model._level,
         "features": [str(n) for n in model.feature_names_in_] if hasattr(model, "feature_names_in_") else None,
@@ -52,6 +53,7 @@ def save(model: GPRegressor, path: str | Path) -> None:
         "encoding": model.encoding_.to_json() if model.encoding_ is not None else None,
         "target": getattr(model, "target_name_", None),
         "notes": list(getattr(model, "notes_", ())),
+        "distilled_from": getattr(model, "distilled_from_", None),
         "fit_seconds": getattr(model, "fit_seconds_", None),
         "candidates": candidates_to_plain(model.candidates_),
     }
@@ -146,18 +148,22 @@ def _rebuilt(document: dict[str, Any], matrix: Array, target: Array) -> GPRegres
         setattr(model, name, float(document["scores"][name]))
     model.n_parameters_ = int(document["parameters"])
     model.status_, model.message_ = str(document["status"]), str(document["message"])
+    stopped = document.get("stopped", "")
+    model.stopped_ = stopped if stopped in get_args(Stopped) else ""
     model.target_name_ = None if document.get("target") is None else str(document["target"])
     if document.get("fit_seconds") is not None:
         model.fit_seconds_ = _finite(document["fit_seconds"])
     model.notes_ = tuple(str(note) for note in document.get("notes", ()))
+    source = document.get("distilled_from")
+    model.distilled_from_ = None if source is None else str(source)
     model.inference_ = choose(len(target))
     model.kernel_ = _kernel(document["kernel"], matrix.shape[1])
     model.candidates_ = candidates_from_plain(document.get("candidates", []), matrix.shape[1])
-    kernels, (within, beyond) = _members(document["members"], model._units)
+    kernels, weights = _members(document["members"], model._units)
     column = document["time_column"]
-    if column is not None and column not in range(matrix.shape[1]):
+    if column is not None and (isinstance(column, bool) or column not in range(matrix.shape[1])):
         raise InputError("its column of time is not there")
-    model._prepare(kernels, Weights(tuple(within), tuple(beyond), column))
+    model._prepare(kernels, Weights(weights[0], weights[1], weights[2], column))
     return model
 
 
@@ -197,18 +203,23 @@ def _kernel(data: Any, columns: int) -> Expression:
 
 def _member(member: Member, units: Units) -> dict[str, Any]:
     kernel = to_json(to_data_units(member.kernel, units))
-    return {"kernel": kernel, "noise": member.noise * units.y_scale**2, "weights": [member.within, member.beyond]}
+    weights = [member.within, member.beyond, member.widening]
+    return {"kernel": kernel, "noise": member.noise * units.y_scale**2, "weights": weights}
 
 
-def _members(entries: list[dict[str, Any]], units: Units) -> tuple[list[tuple[Expression, float]], list[Array]]:
+def _members(
+    entries: list[dict[str, Any]], units: Units
+) -> tuple[list[tuple[Expression, float]], list[tuple[float, ...]]]:
     kernels = [
         (to_scaled_units(_kernel(entry["kernel"], len(units.shift)), units), _finite(entry["noise"]) / units.y_scale**2)
         for entry in entries
     ]
-    weights = [np.array([_finite(entry["weights"][k]) for entry in entries]) for k in (0, 1)]
-    if not kernels or any(w.min() < 0 or abs(w.sum() - 1.0) > 1e-6 for w in weights):
+    within, beyond, widening = (tuple(_finite(entry["weights"][k]) for entry in entries) for k in (0, 1, 2))
+    if not kernels or any(min(w) < 0 or abs(sum(w) - 1.0) > 1e-6 for w in (within, beyond)):
         raise InputError("the weights of its kernels do not add up to one")
-    return kernels, weights
+    if min(widening) <= 0:
+        raise InputError("the factors by which its bands are widened are not greater than zero")
+    return kernels, [within, beyond, widening]
 
 
 def _finite(value: Any) -> float:

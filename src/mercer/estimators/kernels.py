@@ -14,8 +14,12 @@ from mercer.kernels.text import parse
 from mercer.kernels.units import Units, to_data_units
 from mercer.learners.contract import Candidate, Learner
 from mercer.learners.grammar.grammar_search import GrammarSearch
+from mercer.learners.neural.neural_kernel_network import NeuralKernelNetwork
 
-LEARNERS = {"search": GrammarSearch}
+LEARNERS: dict[str, type[GrammarSearch] | type[NeuralKernelNetwork]] = {
+    "search": GrammarSearch,
+    "nkn": NeuralKernelNetwork,
+}
 
 
 def expression_or_learner(kernel: Any) -> Expression | Learner:

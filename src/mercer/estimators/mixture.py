@@ -20,6 +20,7 @@ class Member:
     noise: float
     within: float  # weight within the data
     beyond: float  # weight beyond its ends
+    widening: float  # factor of its variances there
     posterior: Posterior
 
 
@@ -42,25 +43,31 @@ class Mixture:
         beyond = self.is_beyond(X)
         return np.array([np.where(beyond, member.beyond, member.within) for member in self.members])
 
+    def widening_at(self, X: Array) -> Array:
+        """Return the factors of the standard deviations, members x rows."""
+        beyond = self.is_beyond(X)
+        return np.array([np.where(beyond, member.widening**0.5, 1.0) for member in self.members])
+
     def predict(self, X: Array, include_noise: bool) -> Prediction:
         """Return mean sum_i w_i m_i and variance sum_i w_i (v_i + (m_i - mean)^2)."""
         weights = self.weights_at(X)
         parts = [member.posterior.predict(X) for member in self.members]
         means = np.array([part.mean for part in parts])
         spreads = np.array([p.variance + include_noise * m.noise for p, m in zip(parts, self.members, strict=True)])
+        spreads = spreads * self.widening_at(X) ** 2
         mean = (weights * means).sum(axis=0)
         return Prediction(mean, (weights * (spreads + (means - mean) ** 2)).sum(axis=0))
 
     def predict_joint(self, X: Array, include_noise: bool) -> tuple[Array, Array]:
         """Return mean and full covariance; two rows with different weights share their geometric mean."""
-        weights = self.weights_at(X)
+        weights, widening = self.weights_at(X), self.widening_at(X)
         parts = [member.posterior.predict_joint(X) for member in self.members]
         mean = np.sum([w * own for w, (own, _) in zip(weights, parts, strict=True)], axis=0)
         covariance = np.zeros((len(X), len(X)))
-        for weight, member, (own, spread) in zip(weights, self.members, parts, strict=True):
+        for weight, wide, member, (own, spread) in zip(weights, widening, self.members, parts, strict=True):
             root = np.sqrt(weight)
-            total = spread + np.outer(own - mean, own - mean) + include_noise * member.noise * np.eye(len(X))
-            covariance += total * np.outer(root, root)
+            spread = (spread + include_noise * member.noise * np.eye(len(X))) * np.outer(wide, wide)
+            covariance += (spread + np.outer(own - mean, own - mean)) * np.outer(root, root)
         return mean, covariance
 
     def sample(self, X: Array, count: int, rng: np.random.Generator, include_noise: bool) -> Array:
@@ -68,10 +75,12 @@ class Mixture:
         beyond = bool(self.is_beyond(X).any())
         chances = np.array([m.beyond if beyond else m.within for m in self.members])
         chosen = rng.choice(len(self.members), size=count, p=chances / chances.sum())
-        samples = np.empty((len(X), count))
+        samples, widening = np.empty((len(X), count)), self.widening_at(X)
         for number, member in enumerate(self.members):
             places = np.flatnonzero(chosen == number)
             if len(places):
                 noise = member.noise if include_noise else 0.0
-                samples[:, places] = member.posterior.sample(X, len(places), rng, noise)
+                mean = member.posterior.predict(X).mean[:, None]
+                drawn = member.posterior.sample(X, len(places), rng, noise)
+                samples[:, places] = mean + (drawn - mean) * widening[number][:, None]
         return samples

@@ -25,12 +25,12 @@ from mercer.explain import Explanation
 from mercer.fitting.optimise import Fit, FitOptions, fit
 from mercer.inference.choose import Choice, choose
 from mercer.inference.contract import Data
-from mercer.kernels.algebra import components
+from mercer.kernels.algebra import told_components
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind, values_of
 from mercer.kernels.units import Units, to_data_units, to_scaled_units
-from mercer.learners.contract import Learned, Learner, Weights, learned_alone
+from mercer.learners.contract import Learned, Learner, Stopped, Weights, checked_jobs, learned_alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     Parameters
     ----------
     kernel : str, Expression or learner
-        "search" or a `mercer.GrammarSearch` finds the structure. Otherwise the structure is given, such as
+        "search" or a `mercer.GrammarSearch` finds the structure; "nkn" or a `mercer.NeuralKernelNetwork` trains a
+        network of kernels. Otherwise the structure is given, such as
         "SE*PER + LIN" or `SE(0)*PER(0, period=12) + LIN(1)`. Base kernels with a dimension (a column number or name)
         act on it, those without on all columns, one lengthscale each. Values given are where the fit begins;
         `fixed(...)` ones stay.
@@ -61,7 +62,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     max_iterations : int
         Quasi-Newton steps for each start.
     device : str
-        "cpu", or "cuda" to fit all starts at once on a GPU.
+        "cpu", or "cuda" to fit all starts at once on a GPU; in a search, those of all kernels of a level.
     n_jobs : int or None
         Starts optimised at the same time (joblib). The result does not depend on it.
     random_state : int, RandomState or None
@@ -77,6 +78,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     jitter_ : float, what was added to the diagonal of the covariance to factorise it, in squared units of y.
     inference_ : Choice, the engine and the reason for it.
     candidates_ : tuple of every kernel that a search tried, in the units of the data; empty where one was given.
+    distilled_from_ : the network that `distil` made this model from, in words, or None.
+    stopped_ : "request" where Ctrl-C ended the fit or the search early, "time" where the time budget did, else "".
     target_name_, fit_seconds_, notes_ : the name of y where it has one, how long the fit took, remarks on it.
     """
 
@@ -129,10 +132,12 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             bound = to_scaled_units(bind(kernel, matrix.shape[1], names, default=columns), self._units)
             learned = learned_alone(self._fit_scaled(bound, data, options, progress))
         else:
-            learned = kernel.learn(data, self.inference_.engine, columns, options.seed, self.n_jobs, progress)
+            engine, seed = self.inference_.engine, options.seed
+            learned = kernel.learn(data, engine, columns, seed, self.n_jobs, progress, device=self.device)
         self._keep(learned)
         name = getattr(y, "name", None)
         self.target_name_ = None if name is None else str(name)
+        self.distilled_from_: str | None = None
         self.fit_seconds_ = time.perf_counter() - started
         return self
 
@@ -154,7 +159,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             max_iterations=self.max_iterations,
             priors=self.priors == "weak",
             noise=noise,
-            n_jobs=self.n_jobs,
+            n_jobs=checked_jobs(self.n_jobs),
             seed=seed,
         )
 
@@ -174,7 +179,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     def _scaled_data(self) -> Data:
         matrix, target = self._train
         shift, scale = np.array(self._units.shift), np.array(self._units.scale)
-        return Data((matrix - shift) / scale, (target - self._level) / self._units.y_scale)
+        return Data((matrix - shift) / scale, (target - self._level) / self._units.y_scale, free_level=True)
 
     def _keep(self, learned: Learned) -> None:
         """Store what was learned, in the user's units."""
@@ -182,6 +187,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         rows, scale = len(self._train[1]), self._units.y_scale
         self.candidates_ = tuple(in_data_units(c, self._units, rows) for c in learned.candidates)
         self.notes_: tuple[str, ...] = learned.notes
+        self.stopped_: Stopped = learned.stopped
         self.kernel_ = to_data_units(result.expression, self._units)
         self.noise_ = result.noise * scale**2
         self.log_evidence_ = result.log_evidence - rows * math.log(scale)
@@ -197,8 +203,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         """Factorise once, for all predictions; the first kernel (with its noise) is the one explained."""
         data, engine = self._scaled_data(), self.inference_.engine
         members = tuple(
-            Member(k, noise, within, beyond, engine.posterior(compile_program(k), values_of(k), noise, data))
-            for (k, noise), within, beyond in zip(kernels, weights.within, weights.beyond, strict=True)
+            Member(k, noise, within, beyond, wide, engine.posterior(compile_program(k), values_of(k), noise, data))
+            for (k, noise), (within, beyond, wide) in zip(kernels, weights.of_each(), strict=True)
         )
         along = data.X[:, weights.column or 0]
         self._mixture = Mixture(members, weights.column, (float(along.min()), float(along.max())))
@@ -237,11 +243,13 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         rows, scale = self._scaled_data().X if X is None else self._scaled_inputs(X), self._units.y_scale
         parts: list[Component] = []
         explained = self._mixture.members[0]
-        for term in components(explained.kernel):
+        for term in told_components(explained.kernel):
             part = explained.posterior.predict_part(compile_program(term), values_of(term), rows)
             kernel = to_data_units(term, self._units)
             parts.append(Component(kernel, scale * part.mean, scale * np.sqrt(part.variance)))
-        parts.append(Component(None, np.full(len(rows), self._level), np.zeros(len(rows))))
+        level = explained.posterior.level
+        mean, std = self._level + scale * float(level.mean[0]), scale * float(np.sqrt(level.variance[0]))
+        parts.append(Component(None, np.full(len(rows), mean), np.full(len(rows), std)))
         return parts
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, include_noise: bool = True) -> Array:
@@ -261,6 +269,19 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         return self._level + scale * left.mean, scale * np.sqrt(left.variance)
 
     # ---------------------------------------------------------------------------------------------------- explaining
+
+    def distil(self, *, time_budget: float | None = None, progress: Any = None) -> GPRegressor:
+        """Return a new model whose kernel is the ordinary expression that this one's network comes to.
+
+        The network's polynomial is reduced to the terms that matter, and these are simplified step by step, refitting
+        the parameters; the result is the smallest expression whose BIC is within 2 of the best found. Every kernel
+        tried is in `candidates_`. `progress(state)` is called as for a search; Ctrl-C and the end of `time_budget`
+        (seconds) give the best so far.
+        """
+        from mercer.estimators.distilling import distilled
+
+        check_is_fitted(self)
+        return distilled(self, time_budget, progress)
 
     def explain(self) -> Explanation:
         """Return what was learned as plain data and words: `print` it, or see `to_json`."""

@@ -80,7 +80,7 @@ def _ready(program: Program, values: Array, even: bool) -> _Ready:
     tape = build_tape(program, even)
     values = np.ascontiguousarray(values, dtype=np.float64)
     coef, weight = np.empty(tape.n_sums), np.empty(len(tape.edge_child))
-    sweep.prepare(tape.nodes, tape.pool, tape.weight_start, tape.weight_pool, values, coef, weight)
+    sweep.prepare(tape.nodes, tape.pool, tape.weight_start, tape.weight_pool, tape.constant, values, coef, weight)
     for place, lengthscale in tape.centred:
         coef[place : place + 3] = centred_constants(float(values[lengthscale]))
     return _Ready(tape, values, coef, weight)
@@ -213,7 +213,7 @@ def contract(program: Program, values: Array, at: Points, matrix: Array, vector:
         )
     gradient = np.zeros(program.n_values)
     sweep.gradient_of_sums(
-        tape.nodes, tape.weight_start, tape.weight_pool, ready.values, ready.coef, ready.weight, total,
+        tape.nodes, tape.weight_start, tape.weight_pool, tape.constant, ready.values, ready.coef, total,
         tape.edge_place, gradient,
     )  # fmt: skip
     return gradient

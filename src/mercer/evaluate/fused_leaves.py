@@ -3,24 +3,19 @@
 A block is one left point i against m right points j0 .. j0+m-1. Points are stored column by column (x[d, i]). `forward`
 functions fill a row with the leaf's value (or logarithm, see program.LeafKind); `reverse` functions take a row `bar` of
 sensitivities and add to `sums` what the gradient needs; `finish` turns those sums into a gradient by parameters once,
-after all pairs. Waves use cos(a - b) = cos a cos b + sin a sin b with tables of cos and sin at the points, so that no
-pair costs a trigonometric function.
-
-Everything here is compiled once, for every kernel structure, and kept in Numba's cache on disk.
+after all pairs. Waves are in fused_waves.py.
 """
 
 from __future__ import annotations
 
 import math
-from hashlib import sha256
-from pathlib import Path
 
 import numpy as np
-from numba import njit
-from numba.core.caching import FunctionCache
 
 from mercer.evaluate import vector_math as vm
-from mercer.evaluate.program import LeafKind
+from mercer.evaluate.compiling import compiled
+from mercer.evaluate.fused_waves import SMALL_Q
+from mercer.evaluate.nodes import LeafKind
 from mercer.kernels.domains import Array
 
 SE, RQ, M12, M32, M52, ENVELOPE = (
@@ -32,29 +27,10 @@ SE, RQ, M12, M32, M52, ENVELOPE = (
     int(LeafKind.ENVELOPE),
 )
 PER, CPER, LIN, COS, WN = int(LeafKind.PER), int(LeafKind.CPER), int(LeafKind.LIN), int(LeafKind.COS), int(LeafKind.WN)
+SIN, SUMI = int(LeafKind.SIN), int(LeafKind.SUMI)
 
-# Reassociation lets sums over a block run in vector registers; infinities and NaN keep their meaning.
-FAST = {"contract", "reassoc", "nsz", "arcp"}
 SQRT3, SQRT5 = math.sqrt(3.0), math.sqrt(5.0)
 TWO_PI = 2.0 * math.pi
-SMALL_Q = 0.05  # below it exp(q (cos t - 1)) is close to one, and what it lacks of one is computed for itself
-
-
-# Numba's cache on disk notices a change of a function's own file only, but a sweep has the leaves, the mathematics and
-# the codes of the tape compiled into it: they all belong to the key.
-FILES = ("program.py", "tape.py", "vector_math.py", "fused_leaves.py", "fused_sweep.py")
-SOURCES = sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in FILES)).hexdigest()
-
-
-class _Cache(FunctionCache):
-    def _index_key(self, signature, codegen):
-        return (*super()._index_key(signature, codegen), SOURCES)
-
-
-def compiled(function):  # type: ignore[no-untyped-def]  # noqa: D103
-    dispatcher = njit(fastmath=FAST, error_model="numpy", cache=True, nogil=True)(function)
-    dispatcher._cache = _Cache(function)
-    return dispatcher
 
 
 # ------------------------------------------------------------------------------------- radial kernels: SE, RQ, Matern
@@ -152,106 +128,6 @@ def radial_reverse(kind, bar, work, m, dims, coef, sums, xa, i, xb, j0):
         sums[k] += total
 
 
-# --------------------------------------------------------------------------------------------- waves: PER, CPER, COS
-
-
-@compiled
-def per_forward(out, m, coef, ta, i, tb, j0, row):
-    """-sum_d (1 - cos t_d) / l_d^2; rows of the tables: cos and sin of 2 pi x / p for each dimension."""
-    for l in range(m):
-        out[l] = 0.0
-    for k in range(len(coef)):
-        c, s, q = ta[row + 2 * k, i], ta[row + 2 * k + 1, i], coef[k]
-        for l in range(m):
-            out[l] += q * (c * tb[row + 2 * k, j0 + l] + s * tb[row + 2 * k + 1, j0 + l] - 1.0)
-
-
-@compiled
-def per_reverse(bar, m, dims, sums, xa, ta, i, xb, tb, j0, row):
-    """sums: first sum bar (1 - cos t_d), then sum bar sin t_d (x_d - x'_d)."""
-    for k in range(len(dims)):
-        d = dims[k]
-        c, s, x = ta[row + 2 * k, i], ta[row + 2 * k + 1, i], xa[d, i]
-        by_width, by_period = 0.0, 0.0
-        for l in range(m):
-            cb, sb = tb[row + 2 * k, j0 + l], tb[row + 2 * k + 1, j0 + l]
-            by_width += bar[l] * (1.0 - (c * cb + s * sb))
-            by_period += bar[l] * (s * cb - c * sb) * (x - xb[d, j0 + l])
-        sums[k] += by_width
-        sums[len(dims) + k] += by_period
-
-
-@compiled
-def exp_less_one(x):
-    """exp(x) - 1 for -0.1 <= x <= 0 by its Taylor series, which loses no digits near zero."""
-    p = 1.0 + x / 9.0
-    p = 1.0 + x / 8.0 * p
-    p = 1.0 + x / 7.0 * p
-    p = 1.0 + x / 6.0 * p
-    p = 1.0 + x / 5.0 * p
-    p = 1.0 + x / 4.0 * p
-    p = 1.0 + x / 3.0 * p
-    p = 1.0 + x / 2.0 * p
-    return x * p
-
-
-@compiled
-def cper_falls(out, m, q, ta, i, tb, j0, row):
-    """exp(q (cos t - 1)) - 1. The choice stays outside the loops, so that they run in vector registers."""
-    c, s = ta[row, i], ta[row + 1, i]
-    if q < SMALL_Q:
-        for l in range(m):
-            out[l] = exp_less_one(q * (c * tb[row, j0 + l] + s * tb[row + 1, j0 + l] - 1.0))
-    else:
-        for l in range(m):
-            out[l] = vm.exp(q * (c * tb[row, j0 + l] + s * tb[row + 1, j0 + l] - 1.0)) - 1.0
-
-
-@compiled
-def cper_forward(out, m, coef, ta, i, tb, j0, row):
-    """(exp(q (cos t - 1)) - I0e) / (1 - I0e); coef: q, 1 - I0e(q), I1e(q) - I0e(q)."""
-    cper_falls(out, m, coef[0], ta, i, tb, j0, row)
-    room = coef[1]
-    for l in range(m):
-        out[l] = 1.0 + out[l] / room
-
-
-@compiled
-def cper_reverse(bar, work, m, d, coef, sums, xa, ta, i, xb, tb, j0, row):
-    """sums: by q, then sum bar E sin t (x - x')."""
-    cper_falls(work, m, coef[0], ta, i, tb, j0, row)
-    c, s, room, slope = ta[row, i], ta[row + 1, i], coef[1], coef[2]
-    x = xa[d, i]
-    by_q, by_period = 0.0, 0.0
-    for l in range(m):
-        cb, sb, fall = tb[row, j0 + l], tb[row + 1, j0 + l], work[l]
-        e = 1.0 + fall
-        by_q += bar[l] * (e * (c * cb + s * sb - 1.0) + slope * (fall / room)) / room
-        by_period += bar[l] * e * (s * cb - c * sb) * (x - xb[d, j0 + l])
-    sums[0] += by_q
-    sums[1] += by_period
-
-
-@compiled
-def cos_forward(out, m, ta, i, tb, j0, row):
-    """cos of the difference of two phases."""
-    c, s = ta[row, i], ta[row + 1, i]
-    for l in range(m):
-        out[l] = c * tb[row, j0 + l] + s * tb[row + 1, j0 + l]
-
-
-@compiled
-def cos_reverse(bar, m, dims, sums, xa, ta, i, xb, tb, j0, row):
-    """sums_d += sum bar sin(phase) (x_d - x'_d)."""
-    c, s = ta[row, i], ta[row + 1, i]
-    for k in range(len(dims)):
-        d, x = dims[k], xa[dims[k], i]
-        total = 0.0
-        for l in range(m):
-            total += bar[l] * (s * tb[row, j0 + l] - c * tb[row + 1, j0 + l]) * (x - xb[d, j0 + l])
-        sums[k] += total
-
-
 # ------------------------------------------------------------------------------------------------ LIN and white noise
 
 
@@ -302,13 +178,13 @@ def noise_forward(out, m, dims, xa, i, xb, j0):
 def leaf_size(kind: int, count: int) -> int:
     """Return how many coefficients and sums a leaf on `count` dimensions needs."""
     return {SE: count, ENVELOPE: count, M12: count, M32: count, M52: count, RQ: count + 1}.get(
-        kind, {PER: 2 * count, CPER: 3, LIN: 2 * count, COS: count, WN: 0}.get(kind, 0)
+        kind, {PER: 2 * count, CPER: 3, LIN: 2 * count, COS: count, WN: 0, SIN: count, SUMI: 2 * count}.get(kind, 0)
     )
 
 
 def table_rows(kind: int, count: int) -> int:
     """Return how many rows of cos and sin a leaf needs."""
-    return {PER: 2 * count, CPER: 2, COS: 2}.get(kind, 0)
+    return {PER: 2 * count, CPER: 2, COS: 2, SIN: 2, SUMI: 2}.get(kind, 0)
 
 
 @compiled
@@ -329,19 +205,22 @@ def coefficients(kind, count, first, second, values, coef):
         elif kind == LIN:
             coef[k] = v
             coef[count + k] = values[second + k]
+        elif kind == SUMI:
+            coef[k] = values[second + k]
     if kind == RQ:
         coef[count] = values[second]
 
 
 @compiled
-def fill_table(kind, dims, first, values, x, origin, table, row):
+def fill_table(kind, dims, first, second, values, x, origin, table, row):
     """Fill cos and sin of the phases of the points; phases are measured from `origin` to keep them small."""
     n = x.shape[1]
-    if kind == COS:
+    if kind == COS or kind == SIN or kind == SUMI:
         for i in range(n):
             phase = 0.0
             for k in range(len(dims)):
-                phase += values[first + k] * (x[dims[k], i] - origin[dims[k]])
+                start = values[second + k] if kind == SUMI else origin[dims[k]]
+                phase += values[first + k] * (x[dims[k], i] - start)
             table[row, i] = math.cos(TWO_PI * phase)
             table[row + 1, i] = math.sin(TWO_PI * phase)
         return
@@ -374,6 +253,11 @@ def finish(kind, count, first, second, values, coef, sums, gradient):
             gradient[second + k] += sums[count + k]
         elif kind == COS:
             gradient[first + k] -= TWO_PI * sums[k]
+        elif kind == SIN:
+            gradient[first + k] += TWO_PI * sums[k]
+        elif kind == SUMI:
+            gradient[first + k] -= TWO_PI * sums[k]
+            gradient[second + k] += TWO_PI * v * sums[count + k]
     if kind == RQ:
         gradient[second] += sums[count]
 

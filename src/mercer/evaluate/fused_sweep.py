@@ -9,15 +9,17 @@ from __future__ import annotations
 import numpy as np
 
 from mercer.evaluate import fused_leaves as leaf
+from mercer.evaluate import fused_waves as wave
 from mercer.evaluate import vector_math as vm
-from mercer.evaluate.fused_leaves import COS, CPER, LIN, PER, WN, compiled
+from mercer.evaluate.compiling import compiled
+from mercer.evaluate.fused_leaves import COS, CPER, LIN, PER, SIN, SUMI, WN
 from mercer.evaluate.tape import AFFINE, CODE, END, EXP, FIRST, PLACE, PRODUCT, SECOND, START, WAVE
 
 BLOCK = 256
 
 
 @compiled
-def prepare(nodes, pool, weight_start, weight_pool, values, coef, weight):
+def prepare(nodes, pool, weight_start, weight_pool, constant, values, coef, weight):
     """Fill the coefficients of the leaves and the weights of the edges from the values vector."""
     for n in range(len(nodes)):
         if nodes[n, CODE] < EXP:
@@ -25,7 +27,7 @@ def prepare(nodes, pool, weight_start, weight_pool, values, coef, weight):
             count = nodes[n, END] - nodes[n, START]
             leaf.coefficients(nodes[n, CODE], count, nodes[n, FIRST], nodes[n, SECOND], values, coef[place:])
     for e in range(len(weight)):
-        weight[e] = 1.0
+        weight[e] = constant[e]
         for k in range(weight_start[e], weight_start[e + 1]):
             weight[e] *= values[weight_pool[k]]
 
@@ -35,9 +37,9 @@ def fill_waves(nodes, pool, values, x, origin, table):
     """Fill the tables of cos and sin at the points."""
     for n in range(len(nodes)):
         code = nodes[n, CODE]
-        if code == PER or code == CPER or code == COS:
+        if code == PER or code == CPER or code == COS or code == SIN or code == SUMI:
             dims = pool[nodes[n, START] : nodes[n, END]]
-            leaf.fill_table(code, dims, nodes[n, FIRST], values, x, origin, table, nodes[n, WAVE])
+            leaf.fill_table(code, dims, nodes[n, FIRST], nodes[n, SECOND], values, x, origin, table, nodes[n, WAVE])
 
 
 @compiled
@@ -47,11 +49,15 @@ def leaf_forward(node, pool, coef, xa, ta, i, xb, tb, j0, m, out):
     dims = pool[node[START] : node[END]]
     own = coef[node[PLACE] :]
     if code == PER:
-        leaf.per_forward(out, m, own[: len(dims)], ta, i, tb, j0, row)
+        wave.per_forward(out, m, own[: len(dims)], ta, i, tb, j0, row)
     elif code == CPER:
-        leaf.cper_forward(out, m, own, ta, i, tb, j0, row)
+        wave.cper_forward(out, m, own, ta, i, tb, j0, row)
     elif code == COS:
-        leaf.cos_forward(out, m, ta, i, tb, j0, row)
+        wave.cos_forward(out, m, ta, i, tb, j0, row)
+    elif code == SIN:
+        wave.sin_forward(out, m, ta, i, tb, j0, row)
+    elif code == SUMI:
+        wave.sumi_forward(out, m, ta, i, tb, j0, row)
     elif code == LIN:
         leaf.lin_forward(out, m, dims, own, xa, i, xb, j0)
     elif code == WN:
@@ -68,11 +74,15 @@ def leaf_reverse(node, pool, coef, xa, ta, i, xb, tb, j0, m, bar, work, sums):
     own = coef[node[PLACE] :]
     add = sums[node[PLACE] :]
     if code == PER:
-        leaf.per_reverse(bar, m, dims, add, xa, ta, i, xb, tb, j0, row)
+        wave.per_reverse(bar, m, dims, add, xa, ta, i, xb, tb, j0, row)
     elif code == CPER:
-        leaf.cper_reverse(bar, work, m, dims[0], own, add, xa, ta, i, xb, tb, j0, row)
+        wave.cper_reverse(bar, work, m, dims[0], own, add, xa, ta, i, xb, tb, j0, row)
     elif code == COS:
-        leaf.cos_reverse(bar, m, dims, add, xa, ta, i, xb, tb, j0, row)
+        wave.cos_reverse(bar, m, dims, add, xa, ta, i, xb, tb, j0, row)
+    elif code == SIN:
+        wave.sin_reverse(bar, m, dims, add, xa, ta, i, xb, tb, j0, row)
+    elif code == SUMI:
+        wave.sumi_reverse(bar, m, dims, own, add, xa, ta, i, xb, tb, j0, row)
     elif code == LIN:
         leaf.lin_reverse(bar, m, dims, own, add, xa, i, xb, j0)
     elif code != WN:
@@ -338,7 +348,7 @@ def contract_lags(lagged, nodes, pool, edge_child, weight, coef, slot, x, table,
 
 
 @compiled
-def gradient_of_sums(nodes, weight_start, weight_pool, values, coef, weight, sums, edge_place, gradient):
+def gradient_of_sums(nodes, weight_start, weight_pool, constant, values, coef, sums, edge_place, gradient):
     """Turn the sums over all pairs into a gradient by values."""
     for n in range(len(nodes)):
         if nodes[n, CODE] < EXP:
@@ -347,6 +357,10 @@ def gradient_of_sums(nodes, weight_start, weight_pool, values, coef, weight, sum
             leaf.finish(
                 nodes[n, CODE], count, nodes[n, FIRST], nodes[n, SECOND], values, coef[place:], sums[place:], gradient
             )
-    for e in range(len(weight)):
+    for e in range(len(constant)):
         for k in range(weight_start[e], weight_start[e + 1]):
-            gradient[weight_pool[k]] += sums[edge_place + e] * weight[e] / values[weight_pool[k]]
+            others = constant[e]  # not weight / value: a weight of a network may be zero
+            for other in range(weight_start[e], weight_start[e + 1]):
+                if other != k:
+                    others *= values[weight_pool[other]]
+            gradient[weight_pool[k]] += sums[edge_place + e] * others

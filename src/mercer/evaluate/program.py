@@ -5,7 +5,7 @@ of points. Strictly positive base kernels give their logarithm, so that a produc
 
     Leaf     a unit function of one pair, or its logarithm (see LOG_KINDS)
     Term     exp(sum of the log nodes) * product of the factor nodes; an empty Term is the constant one
-    Affine   sum over children of weight * child; a weight is a product of entries of the values vector
+    Affine   sum over children of weight * child; a weight is a product of entries of the values vector, and a constant
 
 Parameters are read from the flat values vector of `mercer.kernels.parameters`.
 """
@@ -13,59 +13,14 @@ Parameters are read from the flat values vector of `mercer.kernels.parameters`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 from functools import cached_property, lru_cache
 
+from mercer.errors import KernelError
+from mercer.evaluate.network_program import NetworkCompiler, Unit, pruned
+from mercer.evaluate.nodes import LOG_KINDS, Affine, Leaf, LeafKind, Node, Term
+from mercer.kernels.base import NETWORK_ONLY
 from mercer.kernels.expression import Base, Expression, Product, Sum
-
-
-class LeafKind(IntEnum):
-    """What a leaf computes; `offsets` of the leaf point at the parameters named here, in this order."""
-
-    SE = 0  # log: -sum d^2 / 2 l^2; lengthscale
-    RQ = 1  # log: -a log1p(sum d^2 / 2 a l^2); lengthscale, alpha
-    M12 = 2  # log: -r; lengthscale
-    M32 = 3  # log: -sqrt3 r + log1p(sqrt3 r); lengthscale
-    M52 = 4  # log: -sqrt5 r + log(1 + sqrt5 r + 5 r^2 / 3); lengthscale
-    ENVELOPE = 5  # log: -2 pi^2 sum b^2 d^2; bandwidth (the fading of one component of SM)
-    PER = 6  # log: -sum (1 - cos(2 pi d / p)) / l^2; period, lengthscale
-    CPER = 7  # (exp(q (cos t - 1)) - I0e(q)) / (1 - I0e(q)), t = 2 pi d / p, q = 1 / l^2; period, lengthscale
-    LIN = 8  # sum w (x - c)(x' - c); offset, weights
-    COS = 9  # cos(2 pi f.d); frequency
-    WN = 10  # [d = 0]
-
-
-LOG_KINDS = frozenset(
-    {LeafKind.SE, LeafKind.RQ, LeafKind.M12, LeafKind.M32, LeafKind.M52, LeafKind.ENVELOPE, LeafKind.PER}
-)
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """A unit function of one pair on some columns; `offsets` point at its parameter blocks in the values vector."""
-
-    kind: LeafKind
-    dims: tuple[int, ...]
-    offsets: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Term:
-    """exp(sum of `logs`) times the product of `factors` (node numbers)."""
-
-    logs: tuple[int, ...]
-    factors: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Affine:
-    """Weighted sum of `children` (node numbers); weights[i] lists the values whose product weighs children[i]."""
-
-    children: tuple[int, ...]
-    weights: tuple[tuple[int, ...], ...]
-
-
-Node = Leaf | Term | Affine
+from mercer.kernels.network import Network
 
 
 @dataclass(frozen=True)
@@ -85,9 +40,12 @@ class Program:
 def compile_program(expression: Expression) -> Program:
     """Compile a bound expression. Values do not matter, only structure and dimensions."""
     compiler = _Compiler()
-    root = compiler.affine(expression.terms if isinstance(expression, Sum) else (expression,))
+    if isinstance(expression, Network):
+        root = compiler.network(expression)
+    else:
+        root = compiler.affine(expression.terms if isinstance(expression, Sum) else (expression,))
     assert root == len(compiler.nodes) - 1
-    return Program(tuple(compiler.nodes), compiler.next_value)
+    return Program(tuple(pruned(compiler.nodes)), compiler.next_value)
 
 
 @dataclass
@@ -129,8 +87,33 @@ class _Compiler:
                 [node for part in parts for node in part.logs],
                 [node for part in parts for node in part.factors],
             )
+        if isinstance(expression, Network):
+            return _Factors([], [], [self.network(expression)])
         assert isinstance(expression, Base)
+        if expression.symbol in NETWORK_ONLY:
+            instead = "use COS, its real part" if expression.symbol == "EXPI" else "NKN(SUMI, Linear1) is one"
+            raise KernelError(f"{expression.symbol} is a primitive of a network, not a kernel on its own: {instead}")
         return self.base(expression)
+
+    def network(self, network: Network) -> int:
+        """Return the node of the last unit; weights and biases follow the parameters of the primitives."""
+        primitives = [self.primitive(part) for part in network.primitives]
+        layers = NetworkCompiler(self.add)
+        (last,) = layers.units(primitives, network.layers, self.next_value)
+        self.next_value += sum(linear.width * (linear.inputs + 1) for linear in network.linears)
+        return last.real
+
+    def primitive(self, expression: Expression) -> Unit:
+        if isinstance(expression, Base) and expression.symbol == "EXPI":
+            variance, columns = self.next_value, tuple(expression.columns)
+            wave = (variance + 1,)
+            self.next_value += 1 + len(columns)
+            real, imaginary = (self.add(Leaf(kind, columns, wave)) for kind in (LeafKind.COS, LeafKind.SIN))
+            return Unit(real, imaginary, (variance,))
+        parts = self.base(expression) if isinstance(expression, Base) else self.gather(expression)
+        alone = not parts.logs and len(parts.factors) == 1
+        node = parts.factors[0] if alone else self.add(Term(tuple(parts.logs), tuple(parts.factors)))
+        return Unit(node, None, tuple(parts.weights))
 
     def base(self, leaf: Base) -> _Factors:
         dims = tuple(leaf.columns)
@@ -160,3 +143,6 @@ class _Compiler:
             children.append(self.add(Term((envelope,), (wave,))))
             weights.append((offset["weights"] + component,))
         return self.add(Affine(tuple(children), tuple(weights)))
+
+
+__all__ = ["LOG_KINDS", "Affine", "Leaf", "LeafKind", "Node", "Program", "Term", "compile_program"]

@@ -33,6 +33,7 @@ class Tape:
     edge_child: Integers
     weight_start: Integers  # weights of edge e: product of values[weight_pool[weight_start[e]:weight_start[e + 1]]]
     weight_pool: Integers
+    constant: NDArray[np.float64]  # of each edge: multiplies its weight
     shared: NDArray[np.bool_]  # nodes with several parents: their sensitivities add up
     slot: Integers  # row of the lag table for tabled nodes, else -1
     main: Integers  # nodes to run for every pair
@@ -57,6 +58,7 @@ class _Builder:
         self.pool: list[int] = []
         self.edge_child: list[int] = []
         self.edge_weights: list[tuple[int, ...]] = []
+        self.edge_constants: list[float] = []
         self.parents: list[list[int]] = []
         self.children: list[list[int]] = []
         self.stationary: list[bool] = []
@@ -82,7 +84,7 @@ class _Builder:
 
     def leaf(self, leaf: Leaf) -> int:
         kind, count = int(leaf.kind), len(leaf.dims)
-        node = self.add(kind, [], list(leaf.dims), stationary=leaf.kind is not LeafKind.LIN)
+        node = self.add(kind, [], list(leaf.dims), stationary=leaf.kind not in (LeafKind.LIN, LeafKind.SUMI))
         first, second = (*leaf.offsets, 0, 0)[:2]
         self.rows[node][FIRST:] = [first, second, self.sums, self.waves]
         if kind == CPER:
@@ -95,7 +97,7 @@ class _Builder:
         logs = [self.number[n] for n in term.logs]
         factors = [self.number[n] for n in term.factors]
         if logs or not factors:
-            factors.append(self.add(EXP, logs, logs, stationary=True))
+            factors.append(self.add(EXP, logs, logs, stationary=all(self.stationary[n] for n in logs)))
         steady = [n for n in factors if self.stationary[n]]
         if self.even and 1 < len(steady) < len(factors):  # keep the stationary part together, to be tabled as one
             factors = [n for n in factors if not self.stationary[n]]
@@ -107,6 +109,7 @@ class _Builder:
     def affine(self, affine: Affine) -> int:
         children = [self.number[n] for n in affine.children]
         self.edge_weights.extend(affine.weights)
+        self.edge_constants.extend(affine.constants or (1.0,) * len(children))
         steady = all(self.stationary[n] for n in children)
         return self.add(AFFINE, children, children, stationary=steady, edges=True)
 
@@ -131,6 +134,7 @@ class _Builder:
             edge_child=np.array(self.edge_child, dtype=np.int64),
             weight_start=starts.astype(np.int64),
             weight_pool=np.array([i for w in self.edge_weights for i in w], dtype=np.int64),
+            constant=np.array(self.edge_constants, dtype=np.float64),
             shared=np.array([len(p) > 1 for p in parents]),
             slot=slot,
             main=np.array(main, dtype=np.int64),

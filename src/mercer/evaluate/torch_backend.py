@@ -144,25 +144,27 @@ def _evaluate(program: Program, number: int, values: Tensor, pairs: Pairs, tape:
             forward, _ = LEAVES[node.kind]
             tape.values[number] = forward(pairs.on(node.dims), *_parameters(node, values))
     elif isinstance(node, Term):
-        tape.exponentials[number] = exponential = _exponential(program, node, values, pairs)
+        tape.exponentials[number] = exponential = _exponential(program, node, values, pairs, tape)
         tape.values[number] = _product(exponential, [tape.values[i] for i in node.factors], values)
     else:
         total: Tensor | None = None
-        for child, places in zip(node.children, node.weights, strict=True):
-            value, weight = tape.values[child], _weight(values, places)
+        for child, places, constant in _edges(node):
+            value, weight = tape.values[child], _weight(values, places, constant)
             total = weight * value.expand(-1, pairs.count) if total is None else total.addcmul_(weight, value)
         assert total is not None, "an Affine has at least one child"
         tape.values[number] = total
 
 
-def _exponential(program: Program, term: Term, values: Tensor, pairs: Pairs) -> Tensor | None:
-    """exp(sum of the log leaves); None where there are none."""
+def _exponential(program: Program, term: Term, values: Tensor, pairs: Pairs, tape: _Tape) -> Tensor | None:
+    """exp(sum of the log leaves, or of the unit that an Exp unit takes); None where there are none."""
     total: Tensor | None = None
     for number in term.logs:
-        leaf = program.nodes[number]
-        assert isinstance(leaf, Leaf), "only leaves give logarithms"
-        forward, _ = LEAVES[leaf.kind]
-        logarithm = forward(pairs.on(leaf.dims), *_parameters(leaf, values))
+        node = program.nodes[number]
+        if isinstance(node, Leaf):
+            forward, _ = LEAVES[node.kind]
+            logarithm = forward(pairs.on(node.dims), *_parameters(node, values))
+        else:
+            logarithm = tape.values[number].clone()
         total = logarithm if total is None else total.add_(logarithm)
     return None if total is None else total.exp_()
 
@@ -221,19 +223,21 @@ def _pull_back(
             # The same for every log: d exp(s) = exp(s) ds
             by_logarithm = array * tape.values[number] if times_value is None else times_value
             for log in node.logs:
-                leaf = program.nodes[log]
-                assert isinstance(leaf, Leaf)
-                _add_leaf_gradient(leaf, values, pairs, scale, by_logarithm, gradient)
+                below = program.nodes[log]
+                if isinstance(below, Leaf):
+                    _add_leaf_gradient(below, values, pairs, scale, by_logarithm, gradient)
+                else:
+                    _add_adjoint(adjoints, log, _Adjoint(scale, by_logarithm))
         for i, factor in enumerate(node.factors):
             others = [tape.values[other] for k, other in enumerate(node.factors) if k != i]
             _add_adjoint(adjoints, factor, _Adjoint(scale, array * _product(exponential, others, values)))
     else:
-        for child, places in zip(node.children, node.weights, strict=True):
+        for child, places, constant in _edges(node):
             times_child = array * tape.values[child]
             by_weight = scale * times_child.sum(1, keepdim=True)
             for i, place in enumerate(places):
-                gradient[:, place : place + 1] += by_weight * _weight(values, places[:i] + places[i + 1 :])
-            _add_adjoint(adjoints, child, _Adjoint(scale * _weight(values, places), array, times_child))
+                gradient[:, place : place + 1] += by_weight * _weight(values, places[:i] + places[i + 1 :], constant)
+            _add_adjoint(adjoints, child, _Adjoint(scale * _weight(values, places, constant), array, times_child))
 
 
 def _add_adjoint(adjoints: Adjoints, number: int, new: _Adjoint) -> None:
@@ -259,11 +263,17 @@ def _parameters(leaf: Leaf, values: Tensor) -> list[Tensor]:
     return [values[:, offset : offset + size] for offset, size in zip(leaf.offsets, sizes, strict=True)]
 
 
-def _weight(values: Tensor, places: tuple[int, ...]) -> Tensor:
-    """The product of some values of each candidate, (B, 1)."""
+def _edges(node: Affine) -> Iterator[tuple[int, tuple[int, ...], float]]:
+    """Child, places of the values that weigh it, and constant."""
+    return zip(node.children, node.weights, node.constants or (1.0,) * len(node.children), strict=True)
+
+
+def _weight(values: Tensor, places: tuple[int, ...], constant: float) -> Tensor:
+    """The product of a constant and some values of each candidate, (B, 1)."""
     if not places:
-        return torch.ones_like(values[:, :1])
-    return math.prod((values[:, i : i + 1] for i in places[1:]), start=values[:, places[0] : places[0] + 1])
+        return torch.full_like(values[:, :1], constant)
+    product = math.prod((values[:, i : i + 1] for i in places[1:]), start=values[:, places[0] : places[0] + 1])
+    return product if constant == 1.0 else product * constant
 
 
 @lru_cache(maxsize=4096)
@@ -271,7 +281,9 @@ def _last_uses(program: Program) -> tuple[tuple[int, ...], ...]:
     """For each node, the nodes that are not needed after it."""
     last: dict[int, int] = {}
     for number, node in enumerate(program.nodes):
-        parts = node.factors if isinstance(node, Term) else node.children if isinstance(node, Affine) else ()
+        parts: tuple[int, ...] = ()
+        if not isinstance(node, Leaf):
+            parts = node.logs + node.factors if isinstance(node, Term) else node.children
         last.update(dict.fromkeys(parts, number))
     done: list[list[int]] = [[] for _ in program.nodes]
     for part, number in last.items():

@@ -15,7 +15,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from mercer.evaluate.program import LeafKind
+from mercer.evaluate.nodes import LeafKind
 
 # The least square that a root is taken of: the slope of sqrt stays finite there, and is multiplied by d^2 = 0.
 SMALLEST_SQUARE = 1e-200
@@ -236,6 +236,38 @@ def _cos_reverse(x: Pairs, adjoint: Tensor, frequency: Tensor) -> tuple[Tensor, 
     return (_over_pairs(sine.mul_(adjoint), x.difference) * (-2 * math.pi),)
 
 
+def _sin(x: Pairs, frequency: Tensor) -> Tensor:
+    """sin(2 pi f.d)."""
+    return _weighted(2 * math.pi * frequency, x.difference).sin_()
+
+
+def _sin_reverse(x: Pairs, adjoint: Tensor, frequency: Tensor) -> tuple[Tensor, ...]:
+    cosine = _weighted(2 * math.pi * frequency, x.difference).cos_()
+    return (_over_pairs(cosine.mul_(adjoint), x.difference) * (2 * math.pi),)
+
+
+def _phases(x: Pairs, frequency: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
+    """2 pi f.(x - c) on both sides."""
+    start = (frequency * offset).sum(1, keepdim=True)
+    left, right = (_weighted(frequency, side).sub(start).mul_(2 * math.pi) for side in (x.left, x.right))
+    return left, right
+
+
+def _sumi(x: Pairs, frequency: Tensor, offset: Tensor) -> Tensor:
+    """cos(2 pi f.(x - c)) cos(2 pi f.(x' - c))."""
+    left, right = _phases(x, frequency, offset)
+    return left.cos_() * right.cos_()
+
+
+def _sumi_reverse(x: Pairs, adjoint: Tensor, frequency: Tensor, offset: Tensor) -> tuple[Tensor, ...]:
+    """With phases s, t: by f -2 pi (sin s cos t (x - c) + cos s sin t (x' - c)); by c 2 pi f sin(s + t)."""
+    s, t = _phases(x, frequency, offset)
+    one, other = s.sin().mul_(t.cos()).mul_(adjoint), s.cos().mul_(t.sin()).mul_(adjoint)
+    total = (one + other).sum(1, keepdim=True)
+    by_frequency = _over_pairs(one, x.left) + _over_pairs(other, x.right) - total * offset
+    return by_frequency * (-2 * math.pi), total * frequency * (2 * math.pi)
+
+
 def _wn(x: Pairs) -> Tensor:
     """[x = x'], the same for all candidates: (1, M)."""
     return (x.left == x.right).all(0, keepdim=True).to(x.left.dtype)
@@ -257,4 +289,6 @@ LEAVES: dict[LeafKind, tuple[Callable[..., Tensor], Callable[..., tuple[Tensor, 
     LeafKind.LIN: (_lin, _lin_reverse),
     LeafKind.COS: (_cos, _cos_reverse),
     LeafKind.WN: (_wn, _wn_reverse),
+    LeafKind.SIN: (_sin, _sin_reverse),
+    LeafKind.SUMI: (_sumi, _sumi_reverse),
 }

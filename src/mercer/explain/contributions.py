@@ -14,7 +14,6 @@ import numpy as np
 from mercer.errors import NumericalError
 from mercer.evaluate.program import compile_program
 from mercer.explain.subject import Subject
-from mercer.inference.contract import Data
 from mercer.kernels.domains import Array
 from mercer.kernels.parameters import values_of
 
@@ -51,7 +50,7 @@ def held_out_parts(subject: Subject, folds: int) -> Array:
     program, values = compile_program(subject.kernel), values_of(subject.kernel)
     for number in range(folds):
         out = fold == number
-        posterior = subject.engine.posterior(program, values, subject.noise, Data(X[~out], y[~out]))
+        posterior = subject.engine.posterior(program, values, subject.noise, subject.data.take(~out))
         for place, part in enumerate(subject.parts):
             means[place, out] = posterior.predict_part(part.program, part.values, X[out]).mean
     return means

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from mercer.explain import narrate, remarks
+from mercer.explain import narrate, network_words, remarks
 from mercer.explain.beyond import outlooks, part_horizon, whole_horizon
 from mercer.explain.checks import Check, residual_checks
 from mercer.explain.contributions import Contributions, contributions
@@ -28,21 +28,27 @@ from mercer.explain.explanation import (
     Scores,
     Structure,
 )
-from mercer.explain.story import CLEAR, Story, absences, gain_over_noise, story
+from mercer.explain.networks import explain_networks
+from mercer.explain.story import CLEAR, Story, absences, gain_over_noise, left_out_gain_over_noise, story
 from mercer.explain.subject import Part, Subject, structure_text
 from mercer.explain.wording import Column
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression
+from mercer.kernels.network import has_network
 from mercer.learners.contract import Candidate
 
 SHOWN_DIGITS = 4
 NEGLIGIBLE = 0.0005  # a share of the variance below which the slope of a line is not worth telling
+ROWS_FOR_A_NUMBER = 2  # fewer rows for each number that was fitted, and any model fits them
 EVEN = 0.01  # of a step: how far rows may be off and still count as evenly spaced
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """How the model came about: `given` is the user's structure, or `bases` what a search built from."""
+    """How the model came about: `given` is the user's structure, or `bases` what a search built from.
+
+    `distilled_from` says what network the kernel was distilled from.
+    """
 
     scores: Scores
     status: str
@@ -50,6 +56,7 @@ class Provenance:
     jitter: float
     noise_is_fitted: bool = True
     given: str | None = None
+    distilled_from: str | None = None
     starts: int = 1
     bases: tuple[str, ...] = ()
     score: str = "BIC"
@@ -65,22 +72,24 @@ def explain(subject: Subject, origin: Provenance) -> Explanation:
     observed = subject.observed
     variance = float(np.var(observed)) or math.nan
     noise_variance = subject.noise * subject.units.y_scale**2
-    ranking = contributions(subject)
+    structure = _structure(subject, origin, variance, noise_variance)
+    ranking = contributions(subject) if structure.found else None  # else "it removes 90 % of the error" would mislead
     inputs = len(subject.table_columns)
     checks, sentences = _checks(subject)
     told = story(subject, origin.candidates, kernel, origin.score)
-    missing = absences(subject, origin.candidates, kernel)
+    missing = [] if _is_guess(subject, origin) else absences(subject, origin.candidates, kernel)
     return Explanation(
         target=subject.target,
         rows=subject.data.count,
         table_columns=tuple(dict.fromkeys(column.table_name for column in subject.columns)),
         inputs=tuple(_input(column) for column in subject.columns),
-        structure=_structure(subject, origin, variance, noise_variance),
+        structure=structure,
         expression=structure_text(kernel, subject.names, len(subject.columns)),
         kernel=kernel.text(SHOWN_DIGITS, subject.names),
         kernel_exact=kernel.text(None, subject.names),
         components=_components(subject, variance, ranking),
-        level=subject.level,
+        networks=explain_networks(subject),
+        level=subject.fitted_level,
         noise_std=math.sqrt(noise_variance),
         noise_share=noise_variance / variance,
         held_out=_held_out(ranking),
@@ -105,11 +114,19 @@ def explain(subject: Subject, origin: Provenance) -> Explanation:
     )  # fmt: skip
 
 
+def _is_guess(subject: Subject, origin: Provenance) -> bool:
+    """Tell whether so many numbers were fitted that they must fit; those of a network say much the same."""
+    return not has_network(subject.kernel) and subject.data.count < ROWS_FOR_A_NUMBER * origin.scores.parameters
+
+
 def _structure(subject: Subject, origin: Provenance, variance: float, noise_variance: float) -> Structure:
-    gain = gain_over_noise(subject, origin.scores.bic, origin.noise_is_fitted)
-    rows, parameters = subject.data.count, origin.scores.parameters
-    if rows <= parameters:
-        return Structure(False, gain, remarks.too_few_rows_sentence(rows, parameters))
+    if has_network(subject.kernel):  # BIC counts all its weights, of which few matter: rows left out judge it
+        gain = left_out_gain_over_noise(subject, origin.scores.leave_one_out)
+    else:
+        gain = gain_over_noise(subject, origin.scores.bic, origin.noise_is_fitted)
+    if _is_guess(subject, origin):
+        told = remarks.too_few_rows_sentence(subject.data.count, origin.scores.parameters)
+        return Structure(False, gain, told)
     if not gain >= CLEAR:
         return Structure(False, gain, remarks.no_structure_sentence(subject.target, subject.level, math.sqrt(variance)))
     share = noise_variance / variance
@@ -239,8 +256,12 @@ def _averaging(origin: Provenance) -> Averaging | None:
 
 
 def _outcome(subject: Subject, origin: Provenance, kernel: Expression, told: Story | None) -> Outcome:
-    if origin.given is not None:
+    if origin.distilled_from is not None:
+        found_by = network_words.distilled_sentence(told, origin.distilled_from)
+    elif origin.given is not None:
         found_by = remarks.found_sentence(origin.given, origin.starts)
+    elif has_network(kernel):
+        found_by = network_words.trained_sentence(told, origin.score)
     else:
         found_by = remarks.searched_sentence(told, origin.bases)
     names = [column.name for column in subject.columns]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mercer.explain import remarks, wording
+from mercer.explain.networks import NetworkExplanation
 from mercer.explain.story import Story
 
 BAND_DIGITS = 6
@@ -53,7 +54,11 @@ class ComponentExplanation:
 
 @dataclass(frozen=True)
 class Structure:
-    """Whether anything but noise was found: `gain` is the BIC of noise alone less that of the model."""
+    """Whether anything but noise was found: `gain` is the BIC of noise alone less that of the model.
+
+    Of a network, whose weights BIC would count one by one: twice the gain in log density of rows left out, less the
+    price of its primitives' parameters.
+    """
 
     found: bool
     gain: float
@@ -171,6 +176,7 @@ class Explanation:
     kernel: str
     kernel_exact: str
     components: tuple[ComponentExplanation, ...]
+    networks: tuple[NetworkExplanation, ...]
     level: float
     noise_std: float
     noise_share: float
@@ -218,6 +224,8 @@ class Explanation:
     def _paragraphs(self) -> list[tuple[str, str]]:
         about_inputs = [*(effect.sentence for effect in self.effects), *self.interactions]
         told = [("" if place else "inputs", sentence) for place, sentence in enumerate(about_inputs)]
+        for network in self.networks:
+            told.append(("network", " ".join([network.sentence, network.polynomial_sentence, network.largest]).strip()))
         if self.extrapolation is not None:
             last = [forecast.sentence for forecast in self.extrapolation.forecasts[-1:]]
             told.append(("beyond", " ".join([*last, self.extrapolation.sentence])))

@@ -24,6 +24,7 @@ from mercer.explain.wording import (
     roughly,
 )
 from mercer.kernels.expression import Base, Expression
+from mercer.kernels.network import has_network
 
 # Which factor of a product is the noun; those of one symbol are taken in the order of the canonical form.
 NOUNS = ("WN", "PER", "CPER", "COS", "SM", "LIN", "SE", "RQ", "M52", "M32", "M12", "C")
@@ -62,6 +63,8 @@ def sentence(term: Expression, columns: Sequence[Column], slope: float | None = 
 
 def title(term: Expression, columns: Sequence[Column], alone: bool = True) -> str:
     """Name one summand in a few words: "Pattern with period 12.0 months". `alone`: there is only one input."""
+    if has_network(term):
+        return "Function learned by a network"
     leaves = sorted(term.leaves(), key=lambda each: NOUNS.index(each.symbol))
     involved = list(dict.fromkeys(columns[d].table_name for leaf in leaves for d in leaf.columns))
     if len({leaf.columns for leaf in leaves}) > 1 and len(involved) > 1:
@@ -101,6 +104,10 @@ def _short_length(length: float, column: Column) -> str:
 
 def phrase(term: Expression, columns: Sequence[Column]) -> str:
     """Say what one summand is, as a noun phrase such as "a periodic function of month with period 12.0 months"."""
+    if has_network(term):  # its primitives are added and multiplied by weights: no rule for products applies
+        used = sorted({d for leaf in term.leaves() for d in leaf.columns})
+        symbols = list(dict.fromkeys(leaf.symbol for leaf in term.leaves()))
+        return f"a function of {named([columns[d] for d in used])} learned by a network of {listed(symbols)}"
     groups: dict[tuple[int, ...], list[Base]] = {}
     for leaf in sorted(term.leaves(), key=lambda each: NOUNS.index(each.symbol)):
         groups.setdefault(leaf.columns, []).append(leaf)
@@ -311,6 +318,9 @@ def continuation(term: Expression, columns: Sequence[Column], horizon: float | N
     power = len(lines)
     fading = [leaf for leaf in leaves if leaf.symbol in SMOOTHNESS]
     column = columns[next((leaf.columns[0] for leaf in leaves if leaf.columns), 0)]
+    if has_network(term):
+        until = "" if horizon is None else f"; {after(horizon, column)} nothing of it is known any more"
+        return f"Beyond the data it goes on as the network has learned{until}."
     if "WN" in symbols:
         return "Nothing of it can be foreseen."
     if symbols == ["C"]:

@@ -240,7 +240,9 @@ def found_sentence(structure: str, starts: int) -> str:
 
 
 def searched_sentence(story: Story | None, bases: Sequence[str]) -> str:
-    """Say that the structure of the kernel was searched for."""
+    """Say that the structure of the kernel was searched for, or, where it is not made of bases, trained."""
+    if not bases:
+        return trained_sentence(story)
     built = f"A search over sums and products of {listed(list(bases))} found the structure"
     if story is None:
         return f"{built}."
@@ -249,6 +251,15 @@ def searched_sentence(story: Story | None, bases: Sequence[str]) -> str:
     ended = f", {story.finished} of them to the end" if story.finished < story.tried else ""
     failed = f", {story.failed} failed" if story.failed else ""
     return f"{built} {steps}: {told}{ended}{failed}."
+
+
+def trained_sentence(story: Story | None) -> str:
+    """Say that a network was trained."""
+    if story is None:
+        return "A neural kernel network was trained."
+    ended = f", {story.finished} of them to the end" if story.finished < story.tried else ""
+    failed = f", {story.failed} failed" if story.failed else ""
+    return f"A neural kernel network was trained from {counted(story.tried, 'start')}{ended}{failed}."
 
 
 # ------------------------------------------------------------------------------------------------------- scores and fit
@@ -280,7 +291,7 @@ def status_sentence(status: str, message: str, kernel: Expression, names: Sequen
 
 def _with_parameter_names(message: str, kernel: Expression, names: Sequence[str]) -> str:
     """Turn "2:PER.lengthscale" into "the lengthscale of PER(month)"."""
-    leaves = list(kernel.leaves())
+    leaves = list(kernel.owners())
 
     def named(match: re.Match[str]) -> str:
         place = int(match["leaf"])

@@ -7,15 +7,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+
 from mercer.explain.narrate import SMOOTHNESS, WAVES
 from mercer.explain.subject import Subject, structure_text
 from mercer.explain.wording import Column
 from mercer.kernels.algebra import components, structure
 from mercer.kernels.expression import Expression
+from mercer.kernels.network import Network, has_network, networks_in
+from mercer.kernels.parameters import layout
 from mercer.learners.contract import Candidate
 
 CLEAR = 6.0  # a difference in BIC that speaks clearly (Kass and Raftery 1995)
 RUNNERS_UP = 10
+ROWS_TO_LEAVE_OUT = 4  # fewer tell no spread
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,11 @@ def story(subject: Subject, candidates: Sequence[Candidate], kernel: Expression,
         path.append(parent)
     best, columns = candidates[winner].score, len(subject.columns)
 
+    alike = structure(kernel)
+
     def text(candidate: Candidate) -> str:
+        if has_network(kernel) and structure(candidate.expression) == alike:
+            return candidate.step  # starts of one network: which of them, not what they all are
         return structure_text(candidate.expression, subject.names, columns)
 
     others = [c for number, c in enumerate(candidates) if number != winner and math.isfinite(c.score)]
@@ -107,6 +116,30 @@ def gain_over_noise(subject: Subject, bic: float, noise_is_fitted: bool) -> floa
     variance = float(subject.observed.var())
     alone = n * (math.log(2 * math.pi * variance) + 1.0) + (math.log(n) if noise_is_fitted else 0.0)
     return alone - bic
+
+
+def left_out_gain_over_noise(subject: Subject, leave_one_out: float) -> float:
+    """Return twice by how much rows left out are predicted better (in log density) than by mean and spread alone.
+
+    For networks: rows left out judge the weights, of which there are many that matter little; the parameters of the
+    primitives have their price as in BIC.
+    """
+    y = subject.observed - float(subject.observed.mean())
+    n = len(y)
+    if n < ROWS_TO_LEAVE_OUT:
+        return -math.inf
+    others = (float(y.sum()) - y) / (n - 1)
+    spread = (float((y**2).sum()) - y**2) / (n - 1) - others**2
+    spread = np.maximum(spread, 1e-12 * float(y.var())) * n / (n - 1)  # the mean is not known exactly either
+    alone = -0.5 * float(np.sum(np.log(2 * math.pi * spread) + (y - others) ** 2 / spread))
+    price = sum(_own_parameters(network) for network in networks_in(subject.kernel)) * math.log(n)
+    return 2.0 * (leave_one_out - alone) - price
+
+
+def _own_parameters(network: Network) -> int:
+    """Count what is fitted of the primitives themselves."""
+    slots = [slot for slot in layout(network).slots if slot.fitted and slot.spec.name not in ("weights", "bias")]
+    return sum(slot.spec.domain.free_size(slot.size) for slot in slots)
 
 
 def absences(subject: Subject, candidates: Sequence[Candidate], kernel: Expression) -> list[Absence]:

@@ -13,7 +13,7 @@ from mercer.evaluate import fused
 from mercer.evaluate.program import Program, compile_program
 from mercer.explain.wording import Column
 from mercer.inference.contract import Data, Engine, Posterior, Prediction
-from mercer.kernels.algebra import components, structure
+from mercer.kernels.algebra import structure, told_components
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, build_base
 from mercer.kernels.parameters import values_of
@@ -68,7 +68,7 @@ class Subject:
         """The summands of the canonical form, in its order."""
         return tuple(
             Part(to_data_units(term, self.units), compile_program(term), values_of(term))
-            for term in components(self.kernel)
+            for term in told_components(self.kernel)
         )
 
     @cached_property
@@ -126,6 +126,11 @@ class Subject:
     # ---------------------------------------------------------------------------------------------------------- values
 
     @property
+    def fitted_level(self) -> float:
+        """The constant to which the components are added, in the user's units."""
+        return self.level + self.units.y_scale * float(self.posterior.level.mean[0])
+
+    @property
     def observed(self) -> Array:
         """The target in the user's units."""
         return self.level + self.units.y_scale * self.data.y
@@ -148,11 +153,11 @@ class Subject:
         along = self.order_column
         X, y = self.data.X, self.data.y
         order = np.arange(len(y)) if along is None else np.argsort(X[:, along], kind="stable")
-        data = Data(X[order], y[order])
+        data = self.data.take(order)
         program, values = compile_program(self.kernel), values_of(self.kernel)
         factor = factorise(lambda: fused.gram_lower(program, values, data.at), self.noise)
         if not isinstance(factor, Failure):
-            return order, factor.half_solve(data.y)
+            return order, factor.half_solve(data.y - self.posterior.level.mean)
         left = self.posterior.leave_one_out()
         return order, ((y - left.mean) / np.sqrt(left.variance))[order]
 

@@ -29,7 +29,9 @@ def fit_on_device(expression: Expression, data: Data, engine: Engine, options: F
     problem = prepare(expression, data, engine, options)
     points, screened = starting_points(problem, options)
     known = with_values(expression, problem.objective.known)
-    ends = fit_batch(known, data.X, data.y, np.stack(points), problem.bounds, device, options.max_iterations)
+    ends = fit_batch(
+        known, data.X, data.y, np.stack(points), problem.bounds, device, options.max_iterations, data.free_level
+    )
     runs = [
         Run(end.free, -end.log_evidence, end.status, end.status == "converged", options.max_iterations, data.count)
         for end in ends
@@ -54,11 +56,12 @@ def fit_batch(
     bounds: Array,
     device: str | torch.device = "cpu",
     max_iterations: int = 200,
+    free_level: bool = False,
 ) -> list[BatchFit]:
     """Maximise the log evidence from every row of `starts_free` (S, n_free + 1), within `bounds` (n_free + 1, 2)."""
-    optimise = _batched_optimiser()
+    optimise = batched_optimiser()
     starts, limits = np.asarray(starts_free, dtype=float), [(float(low), float(high)) for low, high in bounds]
-    objective = _Objective(expression, X, y, starts, _available(device))
+    objective = _Objective(expression, X, y, starts, available_device(device), free_level)
     if starts.ndim != 2 or starts.shape[1] != objective.layout.n_free + 1:
         raise InputError(
             f"a start for {expression.text(digits=4)} is {objective.layout.n_free} free parameters and the logarithm "
@@ -81,7 +84,8 @@ def _status(loss: float, result: Any, max_iterations: int) -> str:
     return f"stopped {reason}"
 
 
-def _available(device: str | torch.device) -> torch.device:
+def available_device(device: str | torch.device) -> torch.device:
+    """Return the device, or say why there is none."""
     try:
         wanted = torch.device(device)
     except RuntimeError:
@@ -94,7 +98,8 @@ def _available(device: str | torch.device) -> torch.device:
     return wanted
 
 
-def _batched_optimiser() -> Callable[..., Any]:
+def batched_optimiser() -> Callable[..., Any]:
+    """Return BoTorch's L-BFGS-B for many starts, or say that it is missing."""
     try:
         from botorch.optim.batched_lbfgs_b import fmin_l_bfgs_b_batched
     except ImportError as error:
@@ -107,12 +112,15 @@ def _batched_optimiser() -> Callable[..., Any]:
 class _Objective:
     """Minus the log evidence and its gradient, for the rows of a matrix of free vectors."""
 
-    def __init__(self, expression: Expression, X: Array, y: Array, starts: Array, device: torch.device) -> None:
+    def __init__(
+        self, expression: Expression, X: Array, y: Array, starts: Array, device: torch.device, free_level: bool
+    ) -> None:
         self.layout: Layout = layout(expression)
         self.program: Program = compile_program(expression)
         self.values = values_of(expression)
         self.X = torch.as_tensor(X, dtype=torch.float64, device=device)
         self.y = torch.as_tensor(y, dtype=torch.float64, device=device)
+        self.free_level = free_level
         # Of each start, so far
         self.best, self.least = starts.copy(), np.full(len(starts), np.inf)
         self.worst = np.full(len(starts), -np.inf)
@@ -120,7 +128,9 @@ class _Objective:
     def __call__(self, free: Array, batch_indices: list[int]) -> tuple[Array, Array]:
         values = np.stack([self.layout.from_free(row[:-1], self.values) for row in free])
         noise = np.exp(free[:, -1])
-        evidence = batched_log_evidence(self.program, self._tensor(values), self._tensor(noise), self.X, self.y)
+        evidence = batched_log_evidence(
+            self.program, self._tensor(values), self._tensor(noise), self.X, self.y, free_level=self.free_level
+        )
         assert evidence.gradient is not None
         assert evidence.noise_gradient is not None
         by_values, by_noise = evidence.gradient.cpu().numpy(), evidence.noise_gradient.cpu().numpy()

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from mercer.evaluate.program import Program, compile_program
 from mercer.fitting.priors import GaussianPrior, weak_prior
-from mercer.fitting.ranges import NOISE, free_bounds
+from mercer.fitting.ranges import NOISE, free_bounds, may_vanish
 from mercer.fitting.starts import Starts, noise_start
 from mercer.inference.contract import Data, Engine, Evidence
 from mercer.kernels.domains import Array
@@ -28,6 +28,8 @@ Progress = Callable[[int, int, float], None]  # starts done, starts in all, best
 
 DRAWS_PER_START = 12
 ONE_THREAD_BELOW = 1000  # rows of a fit: below, a second BLAS thread gains little and on a busy machine loses much
+CORRECTIONS = 20  # steps that L-BFGS-B remembers
+FLAT = 1e-4  # a run ends where no slope of the objective is steeper
 FAILED_VALUE = 1e15  # what the line search sees where the evidence cannot be computed: it turns back
 
 
@@ -83,9 +85,8 @@ class Objective:
         values, noise = self.split(point)
         return self.engine.evidence(self.program, values, noise, self.data, gradient)
 
-    def __call__(self, point: Array) -> tuple[float, Array]:
-        values, noise = self.split(point)
-        evidence = self.engine.evidence(self.program, values, noise, self.data, True)
+    def loss(self, point: Array, values: Array, noise: float, evidence: Evidence) -> tuple[float, Array]:
+        """Return what is minimised and its gradient, given the evidence at a point and what the point is split into."""
         if evidence.gradient is None or evidence.noise_gradient is None or not np.all(np.isfinite(evidence.gradient)):
             return FAILED_VALUE, np.zeros(len(point))
         gradient = self.layout.pullback(values, evidence.gradient)
@@ -96,6 +97,10 @@ class Objective:
             density, slope = self.prior.log_density(point)
             value, gradient = value + density, gradient + slope
         return -value, -gradient
+
+    def __call__(self, point: Array) -> tuple[float, Array]:
+        values, noise = self.split(point)
+        return self.loss(point, values, noise, self.engine.evidence(self.program, values, noise, self.data, True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +137,9 @@ class Problem:
     tolerance: float
 
 
+Screen = Callable[[Problem, Sequence[Array]], Sequence[float]]  # the log evidence at every point
+
+
 def prepare(
     expression: Expression, data: Data, engine: Engine, options: FitOptions, peaks: dict[int, Array] | None = None
 ) -> Problem:
@@ -156,10 +164,20 @@ def concluded(problem: Problem, runs: Sequence[Run], first: Array, screened: int
     return _finished(problem, best, screened + sum(run.evaluations for run in runs), interrupted)
 
 
-def starting_points(problem: Problem, options: FitOptions, noise: float | None = None) -> tuple[list[Array], int]:
+def starting_points(
+    problem: Problem,
+    options: FitOptions,
+    noise: float | None = None,
+    screen: Screen | None = None,
+    neutral: bool = True,
+) -> tuple[list[Array], int]:
     """Draw many starts, keep the typical one and the best of the others by evidence; also return how many were tried.
 
-    `noise` is the noise variance of a kernel that this one grew from: the first start is then the one nearest to it.
+    The first draws try one period after the other with everything else typical, so that none is missed by chance.
+
+    `noise` is the noise variance of a kernel that this one grew from: the first start is then the one nearest to it,
+    unless `neutral` is False.
+    `screen` gives the log evidence of every point, where they are not to be worked out one by one.
     """
     rng = np.random.default_rng(options.seed)
     objective, starts, bounds = problem.objective, problem.starts, problem.bounds
@@ -169,14 +187,17 @@ def starting_points(problem: Problem, options: FitOptions, noise: float | None =
         free = objective.layout.to_free(values)
         return np.clip(np.append(free, math.log(noise)) if fitted_noise else free, bounds[:, 0], bounds[:, 1])
 
-    first = point(starts.typical(), noise_start(None)) if noise is None else point(starts.neutral(), noise)
+    nearest = noise is not None and neutral
+    first = point(starts.neutral() if nearest else starts.typical(), noise_start(None) if noise is None else noise)
     wanted = max(1, options.restarts) - 1
     if wanted == 0 or (starts.complete and not fitted_noise):
         return [first], 0
-    drawn = [
-        point(starts.draw(rng), noise_start(rng) if noise is None else noise) for _ in range(wanted * options.draws)
-    ]
-    scores = [objective.evidence(p, gradient=False).value for p in drawn]
+    in_turn = [starts.typical(turn) for turn in range(starts.turns)]
+    drawn = [point(values, noise_start(None) if noise is None else noise) for values in in_turn]
+    at_random = range(wanted * options.draws - len(in_turn))
+    drawn += [point(starts.draw(rng), noise_start(rng) if noise is None else noise) for _ in at_random]
+    drawn = [p for p in drawn if not np.array_equal(p, first)]
+    scores = screen(problem, drawn) if screen else [objective.evidence(p, gradient=False).value for p in drawn]
     order = np.argsort([-s for s in scores], kind="stable")
     return [first, *(drawn[i] for i in order[:wanted])], len(drawn)
 
@@ -217,13 +238,16 @@ def optimise(problem: Problem, point: Array, max_iterations: int) -> Run:
         return Run(point, value, "nothing to fit", True, 1, objective.data.count)
     result = minimize(
         objective, point, jac=True, method="L-BFGS-B", bounds=bounds,
-        options={"maxiter": max_iterations, "maxcor": 20, "ftol": problem.tolerance, "gtol": 1e-4},
+        options={"maxiter": max_iterations, "maxcor": CORRECTIONS, "ftol": problem.tolerance, "gtol": FLAT},
     )  # fmt: skip
+    return ended(problem, np.asarray(result.x), float(result.fun), result)
+
+
+def ended(problem: Problem, point: Array, value: float, result: Any) -> Run:
+    """Return the run that an optimiser's result (SciPy's or BoTorch's) tells of."""
     # scipy reports an abnormal line search where no progress is possible at machine precision: good enough if it moved
     converged = bool(result.success) or "ABNORMAL" in str(result.message)
-    return Run(
-        np.asarray(result.x), float(result.fun), str(result.message), converged, int(result.nfev), objective.data.count
-    )
+    return Run(point, value, str(result.message), converged, int(result.nfev), problem.objective.data.count)
 
 
 def _failed(problem: Problem, point: Array, interrupted: bool) -> Fit:
@@ -261,10 +285,11 @@ def _status(problem: Problem, best: Run, interrupted: bool) -> tuple[Status, str
     if interrupted:
         return "interrupted", "stopped on request; this is the best of the starts that were finished"
     names = [*problem.objective.layout.free_paths(), "noise"]
+    vanishing = [*may_vanish(problem.objective.layout), False]
     touching = [
         f"{names[i]} at its {'lower' if best.point[i] <= low else 'upper'} bound"
         for i, (low, high) in enumerate(problem.bounds)
-        if best.point[i] <= low or best.point[i] >= high
+        if (best.point[i] <= low and not vanishing[i]) or best.point[i] >= high
     ]
     if not best.converged:
         return "stopped", f"not converged after {best.evaluations} evaluations; allow more iterations"

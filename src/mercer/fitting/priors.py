@@ -1,7 +1,8 @@
 """Optional weak priors: a Gaussian on each free number, wide enough to matter only where the data say nothing.
 
 In scaled units: variances near one, lengthscales near a third of the range, noise near a tenth, each within a factor of
-about e^2 (one standard deviation).
+about e^2 (one standard deviation). Weights of a network near one share of its inputs each: a layer of a hundred units
+says no more than one of ten.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer.fitting.ranges import Frame
-from mercer.kernels.domains import Array
+from mercer.kernels.domains import Array, NonNegative
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import Layout
 
@@ -33,7 +34,7 @@ class GaussianPrior:
 
 def weak_prior(expression: Expression, layout: Layout, frame: Frame) -> GaussianPrior:
     """Build the weak prior on the free vector followed by the log noise."""
-    leaves = list(expression.leaves())
+    leaves = list(expression.owners())
     centre: list[float] = []
     spread: list[float] = []
     for slot in layout.slots:
@@ -41,7 +42,11 @@ def weak_prior(expression: Expression, layout: Layout, frame: Frame) -> Gaussian
         if not count:
             continue
         columns = list(leaves[slot.leaf].columns)
-        if slot.spec.name in ("offset", "frequency"):  # a place, not a size: no opinion
+        if isinstance(slot.spec.domain, NonNegative):
+            share = np.array([1.0 / max(1, len(leaves[slot.leaf].dims or ()))])
+            centre += [float(slot.spec.domain.to_free(share)[0])] * count
+            spread += [SPREAD] * count
+        elif slot.spec.name in ("offset", "frequency"):  # a place, not a size: no opinion
             centre += [0.0] * count
             spread += [np.inf] * count
         elif slot.spec.unit == "length":

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer.fitting.periodogram import typical_gap
-from mercer.kernels.domains import Array
-from mercer.kernels.expression import Base, Expression
+from mercer.kernels.domains import Array, NonNegative, Simplex
+from mercer.kernels.expression import Expression, Owner
 from mercer.kernels.parameters import Layout, Slot
 
 NOISE = (1e-8, 10.0)
@@ -19,6 +19,8 @@ VARIANCE = (1e-8, 1e4)
 PURE_LENGTH = (0.15, 20.0)
 ALPHA = (0.1, 300.0)
 LOG_RATIO = 12.0
+# Of a network's weights and biases: the units are of order one. A weight at the lower end counts for nothing.
+NETWORK_WEIGHT = (1e-6, 100.0)
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,10 @@ class Frame:
         return Frame(gap, span, tuple(float(c.min()) for c in columns))
 
 
-def value_bounds(slot: Slot, leaf: Base, frame: Frame) -> Array:
-    """Return low and high (size x 2) of a parameter's values; the weights' bounds are on their log-ratios instead."""
+def value_bounds(slot: Slot, leaf: Owner, frame: Frame) -> Array:
+    """Return low and high (size x 2) of a parameter's values; bounds of shares are on their log-ratios instead."""
+    if isinstance(slot.spec.domain, NonNegative):
+        return np.tile(NETWORK_WEIGHT, (slot.size, 1))
     columns = list(leaf.columns)
     gap, span, low = (np.array(a)[columns] for a in (frame.gap, frame.span, frame.low))
     name, unit = slot.spec.name, slot.spec.unit
@@ -47,7 +51,7 @@ def value_bounds(slot: Slot, leaf: Base, frame: Frame) -> Array:
         return np.array([VARIANCE])
     if name == "alpha":
         return np.array([ALPHA])
-    if name == "weights":
+    if isinstance(slot.spec.domain, Simplex):
         return np.tile([-LOG_RATIO, LOG_RATIO], (slot.size - 1, 1))
     if name == "period":
         return np.column_stack([np.minimum(3.0 * gap, span), 3.0 * span])
@@ -64,14 +68,24 @@ def value_bounds(slot: Slot, leaf: Base, frame: Frame) -> Array:
     return np.tile(PURE_LENGTH, (slot.size, 1))
 
 
+def may_vanish(layout: Layout) -> list[bool]:
+    """Tell for each entry of the free vector whether its lower bound stands for zero: the weights of a network."""
+    return [
+        isinstance(slot.spec.domain, NonNegative)
+        for slot in layout.slots
+        if slot.fitted
+        for _ in range(slot.spec.domain.free_size(slot.size))
+    ]
+
+
 def free_bounds(expression: Expression, layout: Layout, frame: Frame) -> Array:
     """Return bounds (n_free x 2) on the free vector of a bound expression."""
-    leaves = list(expression.leaves())
+    leaves = list(expression.owners())
     rows = [np.empty((0, 2))]
     for slot in layout.slots:
         if slot.fitted and slot.spec.domain.free_size(slot.size):
             bounds = value_bounds(slot, leaves[slot.leaf], frame)
-            if slot.spec.name != "weights":
+            if not isinstance(slot.spec.domain, Simplex):
                 bounds = np.column_stack([slot.spec.domain.to_free(bounds[:, k]) for k in (0, 1)])
             rows.append(bounds)
     return np.concatenate(rows)

@@ -9,6 +9,7 @@ A candidate that cannot be factorised is a row with `failed` set, never an excep
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -51,14 +52,16 @@ def batched_log_evidence(
     *,
     gradient: bool = True,
     memory: int | None = None,
+    free_level: bool = False,
 ) -> BatchedEvidence:
     """Return the log evidence of every row of `values` (B, P) and `noise` (B,), with gradients unless told otherwise.
 
+    With `free_level` the target is a constant plus the process, and each candidate has its most likely constant.
     The batch is cut so that its matrices take at most `memory` bytes: by default half of what the device has free.
     """
-    at_a_time = max(1, (memory or _default_memory(X.device)) // (8 * MATRICES * len(X) ** 2))
+    at_a_time = max(1, (memory or default_memory(X.device)) // (8 * MATRICES * len(X) ** 2))
     parts = [
-        _evidence(program, some_values, some_noise, X, y, gradient)
+        _evidence(program, some_values, some_noise, X, y, gradient, free_level)
         for some_values, some_noise in zip(values.split(at_a_time), noise.split(at_a_time), strict=True)
     ]
     if len(parts) == 1:
@@ -72,26 +75,43 @@ def batched_log_evidence(
     )
 
 
-def _evidence(program: Program, values: Tensor, noise: Tensor, X: Tensor, y: Tensor, gradient: bool) -> BatchedEvidence:
-    factor, jitter, failed = factorise_batch(gram(program, values, X, lower_only=True), noise)
+def _evidence(
+    program: Program, values: Tensor, noise: Tensor, X: Tensor, y: Tensor, gradient: bool, free_level: bool
+) -> BatchedEvidence:
+    contracted = (lambda weights: contract(program, values, X, weights)) if gradient else None
+    return solved(gram(program, values, X, lower_only=True), noise, y, free_level, contracted)
+
+
+def solved(
+    K: Tensor, noise: Tensor, y: Tensor, free_level: bool, contracted: Callable[[Tensor], Tensor] | None
+) -> BatchedEvidence:
+    """Return the evidence given the lower triangles of kernel matrices (B, N, N), which are overwritten.
+
+    `contracted` takes W (B, N, N) to the gradient by the kernels' values (B, P); None: no gradients.
+    """
+    factor, jitter, failed = factorise_batch(K, noise)
     whitened = torch.linalg.solve_triangular(factor, y[None, :, None], upper=False)
+    if free_level:  # c = 1' A^-1 y / 1' A^-1 1; being at its optimum it adds nothing to the gradient
+        ones = torch.linalg.solve_triangular(factor, torch.ones_like(y)[None, :, None], upper=False)
+        whitened = whitened - (ones * whitened).sum(1, keepdim=True) / ones.square().sum(1, keepdim=True) * ones
     log_determinant = 2 * factor.diagonal(dim1=1, dim2=2).log().sum(1)
     value = -0.5 * (whitened.square().sum((1, 2)) + log_determinant + len(y) * math.log(2 * math.pi))
     failed |= ~torch.isfinite(value)
     by_values = by_noise = None
-    if gradient:
+    if contracted is not None:
         solution = torch.linalg.solve_triangular(factor.mT, whitened, upper=True)
         weights = inverse_of(factor)
         del factor
         weights.baddbmm_(solution, solution.mT, beta=-0.5, alpha=0.5)
         by_noise = weights.diagonal(dim1=1, dim2=2).sum(1)
-        by_values = contract(program, values, X, weights)
+        by_values = contracted(weights)
         failed |= ~(torch.isfinite(by_noise) & torch.isfinite(by_values).all(1))
         by_noise, by_values = by_noise.masked_fill(failed, 0.0), by_values.masked_fill(failed[:, None], 0.0)
     return BatchedEvidence(value.masked_fill(failed, -math.inf), by_values, by_noise, jitter, failed)
 
 
-def _default_memory(device: torch.device) -> int:
+def default_memory(device: torch.device) -> int:
+    """Return how many bytes the matrices of a batch may take: half of what the device has free."""
     if device.type != "cuda":
         return MEMORY_CPU
     free, _ = torch.cuda.mem_get_info(device)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mercer.evaluate.fused import Points, points
 from mercer.evaluate.program import Program
@@ -19,10 +20,15 @@ from mercer.kernels.domains import Array
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Training rows: inputs (N x D) and a centred target (N)."""
+    """Training rows: inputs (N x D) and a target (N).
+
+    With `free_level` the target is a constant plus the process, and the constant is fitted with everything else: taking
+    the mean out beforehand is not enough for a kernel such as LIN * PER, under which no function has a free constant.
+    """
 
     X: Array
     y: Array
+    free_level: bool = False
 
     @cached_property
     def at(self) -> Points:
@@ -33,6 +39,10 @@ class Data:
     def count(self) -> int:
         """Number of rows."""
         return len(self.y)
+
+    def take(self, rows: NDArray[Any]) -> Data:
+        """Return some of the rows, by number or by a mask."""
+        return Data(self.X[rows], self.y[rows], self.free_level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +59,7 @@ class Evidence:
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """Mean and variance of the function f at new rows; add the noise for the target y."""
+    """Mean and variance of the function f (level included) at new rows; add the noise for the target y."""
 
     mean: Array
     variance: Array
@@ -61,6 +71,10 @@ class Posterior(Protocol):
     @property
     def jitter(self) -> float:
         """What was added to the diagonal of the covariance to factorise it."""
+
+    @property
+    def level(self) -> Prediction:
+        """The fitted constant (one number) and its variance; both zero where the level is not free."""
 
     def predict(self, X: Array) -> Prediction:
         """Return mean and variance of f at each row."""

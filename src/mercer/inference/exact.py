@@ -3,6 +3,10 @@
     log p(y) = -y' A^-1 y / 2 - log|A| / 2 - N log(2 pi) / 2,   A = K + noise I
     d log p / d theta = -sum_ij G_ij dK_ij / d theta,   G = (A^-1 - a a') / 2,   a = A^-1 y
 
+With a free level c the target is c + f and y stands for y - c above, c = 1'A^-1 y / 1'A^-1 1 being the most likely one:
+a = P y with P = A^-1 - s s' / 1's, s = A^-1 1. As c is at its optimum it adds nothing to the gradient. Predictions
+then carry the uncertainty of c: + (1 - K* s)^2 / 1's (universal kriging; Rasmussen & Williams 2006, 2.7, flat prior).
+
 The gradient is a contraction of G with dK/dtheta: nothing is differentiated through the factorisation, and evidence
 plus gradient need one N x N matrix in all (Gram, then its factor, then the inverse, in the same memory).
 """
@@ -36,7 +40,7 @@ class Exact:
         factor = factorise(lambda: fused.gram_lower(program, values, data.at, matrix), noise)
         if isinstance(factor, Failure):
             return Evidence(-math.inf, failure=factor.reason)
-        alpha = factor.solve(data.y)
+        alpha, level = _solved(factor, data)
         value = -0.5 * (float(data.y @ alpha) + factor.log_determinant() + data.count * LOG_2_PI)
         if not math.isfinite(value):
             return Evidence(-math.inf, failure="the evidence overflowed")
@@ -46,6 +50,7 @@ class Exact:
         by_values = -0.5 * fused.contract(program, values, data.at, inverse, alpha)
         precision = np.diagonal(inverse)
         by_noise = -0.5 * float(precision.sum() - alpha @ alpha)
+        precision = precision - level.variance * level.pull**2
         left_out = float(_log_density(alpha / precision, 1.0 / precision).sum())
         return Evidence(value, by_values, by_noise, left_out, factor.jitter)
 
@@ -54,7 +59,26 @@ class Exact:
         factor = factorise(lambda: fused.gram_lower(program, values, data.at), noise)
         if isinstance(factor, Failure):
             raise NumericalError(f"no posterior: {factor.reason}; try a larger noise or another kernel")
-        return ExactPosterior(program, values, data, factor, factor.solve(data.y))
+        return ExactPosterior(program, values, data, factor, *_solved(factor, data))
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """The constant c, its variance 1 / 1's, and s = A^-1 1 (zeros where the level is not free)."""
+
+    mean: float
+    variance: float
+    pull: Array
+
+
+def _solved(factor: Factor, data: Data) -> tuple[Array, Level]:
+    """Return a = A^-1 (y - c) and c."""
+    if not data.free_level:
+        return factor.solve(data.y), Level(0.0, 0.0, np.zeros(data.count))
+    alpha, pull = factor.solve(np.stack([data.y, np.ones(data.count)]).T).T
+    variance = 1.0 / float(pull.sum())
+    level = variance * float(pull @ data.y)
+    return alpha - level * pull, Level(level, variance, pull)
 
 
 def _log_density(error: Array, variance: Array) -> Array:
@@ -63,25 +87,36 @@ def _log_density(error: Array, variance: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class ExactPosterior:
-    """f | y is Gaussian with mean K* a and covariance K** - K* A^-1 K*'."""
+    """f | y is Gaussian with mean c + K* a and covariance K** - K* A^-1 K*' (and what c adds to it)."""
 
     program: Program
     values: Array
     data: Data
     factor: Factor
     alpha: Array
+    fitted: Level
 
     @property
     def jitter(self) -> float:
         """What the factorisation added to the diagonal."""
         return self.factor.jitter
 
+    @property
+    def level(self) -> Prediction:
+        """The fitted constant and its variance."""
+        return Prediction(np.array([self.fitted.mean]), np.array([self.fitted.variance]))
+
     def predict(self, X: Array) -> Prediction:
         """Return mean and variance of f at each row."""
-        return self.predict_part(self.program, self.values, X)
+        found = self._predicted(self.program, self.values, X, share=1.0)
+        return Prediction(self.fitted.mean + found.mean, found.variance)
 
     def predict_part(self, program: Program, values: Array, X: Array) -> Prediction:
-        """Return mean K_j* a and variance K_j** - K_j* A^-1 K_j*' of one summand (METHODS 3), in blocks of rows."""
+        """Return mean K_j* a and variance K_j** - K_j* A^-1 K_j*' of one summand (METHODS 3)."""
+        return self._predicted(program, values, X, share=0.0)
+
+    def _predicted(self, program: Program, values: Array, X: Array, share: float) -> Prediction:
+        """Predict in blocks of rows; `share` of the level belongs to what is predicted."""
         mean, variance = np.empty(len(X)), np.empty(len(X))
         step = max(1, 2_000_000 // max(1, self.data.count))
         for start in range(0, len(X), step):
@@ -90,14 +125,19 @@ class ExactPosterior:
             half = self.factor.half_solve(cross.T)
             mean[part] = cross @ self.alpha
             variance[part] = fused.diagonal(program, values, X[part]) - np.einsum("ij,ij->j", half, half)
-        return Prediction(mean, np.maximum(variance, 0.0))
+            variance[part] = np.maximum(variance[part], 0.0)
+            variance[part] += self.fitted.variance * (share - cross @ self.fitted.pull) ** 2
+        return Prediction(mean, variance)
 
     def predict_joint(self, X: Array) -> tuple[Array, Array]:
         """Return mean and full covariance of f at the rows."""
         cross = fused.cross(self.program, self.values, X, self.data.X)
         half = self.factor.half_solve(cross.T)
         covariance = fused.gram(self.program, self.values, X) - half.T @ half
-        return cross @ self.alpha, 0.5 * (covariance + covariance.T)
+        if self.data.free_level:
+            unsure = 1.0 - cross @ self.fitted.pull
+            covariance += self.fitted.variance * np.outer(unsure, unsure)
+        return self.fitted.mean + cross @ self.alpha, 0.5 * (covariance + covariance.T)
 
     def sample(self, X: Array, count: int, rng: np.random.Generator, noise: float) -> Array:
         """Draw joint samples of f at the rows, plus independent noise of the given variance."""
@@ -108,7 +148,7 @@ class ExactPosterior:
         return mean[:, None] + factor.multiply(rng.standard_normal((len(X), count)))
 
     def leave_one_out(self) -> Prediction:
-        """Return mean_i = y_i - a_i / [A^-1]_ii and var_i = 1 / [A^-1]_ii (METHODS 2)."""
+        """Return mean_i = y_i - a_i / P_ii and var_i = 1 / P_ii, P = A^-1 where the level is not free (METHODS 2)."""
         inverse = Factor(self.factor.lower.copy(), 0.0).into_inverse()
-        precision = np.diagonal(inverse)
+        precision = np.diagonal(inverse) - self.fitted.variance * self.fitted.pull**2
         return Prediction(self.data.y - self.alpha / precision, 1.0 / precision)

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from mercer.kernels.algebra import canonical, components, structure
 from mercer.kernels.base import REGISTRY
 from mercer.kernels.expression import Base, Expression, Fixed, Product, Sum, build_base, fixed
+from mercer.kernels.layers import Layer, Values
+from mercer.kernels.network import Network, network, regression_network, time_series_network
 from mercer.kernels.parameters import bind, layout
+from mercer.kernels.polynomial import PolynomialTerm
 from mercer.kernels.text import from_json, parse, to_json, to_text
 
 Value = float | Sequence[float] | Fixed | None
@@ -88,23 +91,57 @@ def SM(
     )
 
 
+def EXPI(*dims: int | str, variance: Value = None, frequency: Value = None) -> Base:
+    """Complex wave: v exp(2 pi i sum_d f_d (x_d - x'_d)). A primitive of complex networks only."""
+    return build_base("EXPI", *dims, variance=variance, frequency=frequency)
+
+
+def SUMI(*dims: int | str, variance: Value = None, frequency: Value = None, offset: Value = None) -> Base:
+    """Standing wave: v cos(2 pi sum_d f_d (x_d - c_d)) cos(2 pi sum_d f_d (x'_d - c_d)). For networks only."""
+    return build_base("SUMI", *dims, variance=variance, frequency=frequency, offset=offset)
+
+
+def NKN(
+    primitives: str | Sequence[Expression],
+    layers: str | Sequence[Layer],
+    *,
+    weights: Sequence[Values] | None = None,
+    bias: Sequence[Values] | None = None,
+    complex: bool | None = None,
+    variances: bool = False,
+) -> Network:
+    """Neural kernel network: `layers` such as "Linear4-Product2-Linear1" over `primitives` such as "2*SE + LIN".
+
+    weights, bias : one entry for each Linear layer: its numbers row by row, one number for all, or None (to be found).
+    complex : carry real and imaginary parts; None: where a primitive is complex (EXPI).
+    variances : fit the primitives' own variances too, as the paper does.
+    """
+    bare = network(primitives, layers, complex=complex, variances=variances)
+    return bare if weights is None and bias is None else bare.with_weights(weights, bias)
+
+
 __all__ = [
     "COS",
     "CPER",
+    "EXPI",
     "LIN",
     "M12",
     "M32",
     "M52",
+    "NKN",
     "PER",
     "REGISTRY",
     "RQ",
     "SE",
     "SM",
+    "SUMI",
     "WN",
     "Base",
     "C",
     "Expression",
     "Fixed",
+    "Network",
+    "PolynomialTerm",
     "Product",
     "Sum",
     "bind",
@@ -114,7 +151,9 @@ __all__ = [
     "from_json",
     "layout",
     "parse",
+    "regression_network",
     "structure",
+    "time_series_network",
     "to_json",
     "to_text",
 ]

@@ -13,9 +13,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product as cartesian
 
+from scipy.special import i0e
+
 from mercer.kernels.expression import (
     Base,
     Expression,
+    Owner,
     Parameter,
     Product,
     Sum,
@@ -24,11 +27,15 @@ from mercer.kernels.expression import (
     product_of,
     sum_of,
 )
+from mercer.kernels.layers import Linear
+from mercer.kernels.network import Network
 from mercer.kernels.parameters import fill_held
 from mercer.kernels.text import to_text
 
-Term = tuple[Base, ...]
+Term = tuple[Base | Network, ...]  # a network is taken as a whole: its own sums and products stay inside
 Path = tuple[int, ...]
+
+FLAT = 2.0  # the lengthscale of PER from which its mean is more than four fifths of it
 
 
 def canonical(expression: Expression) -> Expression:
@@ -42,9 +49,47 @@ def components(expression: Expression) -> tuple[Expression, ...]:
     return tuple(product_of(term) for term in sorted(terms, key=_order))
 
 
+def told_components(expression: Expression) -> tuple[Expression, ...]:
+    """Return the summands as they are told: a nearly flat PER among factors is split into its mean and a wave.
+
+    PER = m + (1 - m) CPER with m = I0e(1 / l^2) (METHODS 1): LIN * PER with a long lengthscale l is a trend with a
+    small wave on it, and to call it a wave would hide the trend.
+    """
+    return components(sum_of([_waves_around_zero(term) for term in components(expression)]))
+
+
+def _waves_around_zero(term: Expression) -> Expression:
+    if size(term) == 1 or isinstance(term, Network):
+        return term
+    return term.map_leaves(lambda leaf: _around_zero(leaf) if _is_flat(leaf) else leaf)
+
+
+def _is_flat(leaf: Base) -> bool:
+    if leaf.symbol != "PER" or any(p.values is None for p in leaf.parameters):
+        return False
+    lengths = leaf.parameter("lengthscale").values
+    return lengths is not None and len(lengths) == 1 and lengths[0] >= FLAT
+
+
+def _around_zero(leaf: Base) -> Expression:
+    (variance,), (length,) = (leaf.parameter(name).values or () for name in ("variance", "lengthscale"))
+    mean = float(i0e(length**-2))
+    wave = build_base(
+        "CPER", *(leaf.dims or ()), variance=variance * (1 - mean), period=leaf.parameter("period").values,
+        lengthscale=length,
+    )  # fmt: skip
+    return sum_of([build_base("C", variance=variance * mean), wave])
+
+
 def structure(expression: Expression) -> Expression:
     """Return the expression without its values, for comparing what two kernels are rather than where they stand."""
-    return expression.map_leaves(lambda leaf: build_base(leaf.symbol, *(leaf.dims or ()), components=leaf.components))
+    return expression.map_owners(_without_values)
+
+
+def _without_values(owner: Owner) -> Owner:
+    if isinstance(owner, Linear):
+        return Linear(owner.width, owner.inputs)
+    return build_base(owner.symbol, *(owner.dims or ()), components=owner.components)
 
 
 def canonical_structure(expression: Expression) -> Expression:
@@ -74,7 +119,7 @@ def substitute(expression: Expression, path: Path, new: Expression) -> Expressio
 
 
 def _expanded(expression: Expression) -> list[Term]:
-    if isinstance(expression, Base):
+    if isinstance(expression, Base | Network):
         return [(expression,)]
     parts = [_expanded(child) for child in expression.children]
     if isinstance(expression, Sum):
@@ -89,12 +134,26 @@ def _order(term: Term) -> tuple[str, str]:
 
 def _simplified(term: Term) -> Term:
     """Absorb constants, merge SE factors, let white noise swallow, sort, and put the whole variance on the first."""
-    variance = _product_of_variances(term)
-    factors = [_dims_in_order(leaf) for leaf in term if leaf.symbol != "C"]
-    factors = _merge_se(_swallow(factors)) or [term[0]]
+    networks = sorted((part for part in term if isinstance(part, Network)), key=lambda each: _order((each,)))
+    bases = tuple(part for part in term if isinstance(part, Base))
+    if networks:
+        return _with_networks(networks, bases)
+    variance = _product_of_variances(bases)
+    factors = [_dims_in_order(leaf) for leaf in bases if leaf.symbol != "C"]
+    factors = _merge_se(_swallow(factors)) or [bases[0]]
     factors.sort(key=lambda leaf: _order((_with_variance(leaf, Parameter("variance")),)))
     rest = Parameter("variance", None if variance.values is None else (1.0,), variance.fixed)
     return (_with_variance(factors[0], variance), *(_with_variance(leaf, rest) for leaf in factors[1:]))
+
+
+def _with_networks(networks: list[Network], bases: tuple[Base, ...]) -> Term:
+    """The first network carries the scale of a product: the base kernels beside it have variance one."""
+    others = [leaf for leaf in _simplified(bases) if isinstance(leaf, Base)] if bases else []
+    scale = others[0].parameter("variance") if others else Parameter("variance", (1.0,))
+    if scale.values is not None:
+        networks = [networks[0].scaled(scale.values[0]), *networks[1:]]
+        others = [_with_variance(leaf, Parameter("variance", (1.0,), scale.fixed)) for leaf in others]
+    return (*networks, *(leaf for leaf in others if leaf.symbol != "C"))
 
 
 def _dims_in_order(leaf: Base) -> Base:
@@ -116,7 +175,7 @@ def _dim_order(dim: int | str) -> tuple[int, str]:
     return (-1, dim) if isinstance(dim, str) else (dim, "")
 
 
-def _product_of_variances(term: Term) -> Parameter:
+def _product_of_variances(term: tuple[Base, ...]) -> Parameter:
     parameters = [leaf.parameter("variance") for leaf in term]
     values = [p.values[0] for p in parameters if p.values is not None]
     if len(values) < len(parameters):
@@ -174,8 +233,9 @@ def _merge_sum(terms: list[Term]) -> list[Term]:
     groups: dict[object, list[Base]] = {}
     others: list[Term] = []
     for term in terms:
-        if len(term) == 1 and term[0].symbol in ("C", "WN"):
-            groups.setdefault((term[0].symbol, term[0].dims), []).append(term[0])
+        only = term[0]
+        if len(term) == 1 and isinstance(only, Base) and only.symbol in ("C", "WN"):
+            groups.setdefault((only.symbol, only.dims), []).append(only)
         else:
             others.append(term)
     return others + [(_added(group),) for group in groups.values()]

@@ -10,6 +10,14 @@ d = x - x' on one dimension and sums over the chosen dimensions where there are 
     RQ    (1 + r^2 / 2a)^(-a)                                  WN   [x = x']
     C     1
     SM    sum_q w_q exp(-2 pi^2 sum_d b_qd^2 d^2) cos(2 pi f_q.d)
+
+Two more are units of a neural kernel network only (NKN 3.1 and appendix G):
+
+    EXPI  exp(2 pi i f.d), complex                             SUMI  cos(2 pi f.(x - c)) cos(2 pi f.(x' - c))
+
+Appendix G multiplies by exp(i (x + x').nu) and by its conjugate, which is 2 cos(nu.(x + x')). That is not a kernel, not
+even as a factor: on the diagonal it is negative wherever cos(2 nu.x) is. With the stationary terms that complete the
+square it is one, cos(nu.(x + x')) + cos(nu.(x - x')) = 2 cos(nu.x) cos(nu.x'): this is SUMI.
 """
 
 from __future__ import annotations
@@ -94,3 +102,10 @@ _SPECS = (
 )
 
 REGISTRY: dict[str, BaseSpec] = {spec.symbol: spec for spec in _SPECS}
+
+_NETWORK_SPECS = (
+    BaseSpec("EXPI", "complex wave", (VARIANCE, FREQUENCY), True, True, "a complex wave"),
+    BaseSpec("SUMI", "standing wave", (VARIANCE, FREQUENCY, OFFSET), False, False, "a standing wave"),
+)
+NETWORK_ONLY: dict[str, BaseSpec] = {spec.symbol: spec for spec in _NETWORK_SPECS}
+SPECS = REGISTRY | NETWORK_ONLY

@@ -84,6 +84,30 @@ class Positive:
 
 
 @dataclass(frozen=True)
+class NonNegative:
+    """Zero or greater; value = log(1 + exp(free)), the softplus of NKN 3.1. Zero itself is at free = -infinity."""
+
+    def free_size(self, size: int) -> int:
+        return size
+
+    def contains(self, values: Array) -> bool:
+        return bool(np.all(np.isfinite(values)) and np.all(values >= 0))
+
+    def to_free(self, values: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.asarray(values + np.log(-np.expm1(-values)))  # log(exp(v) - 1), without overflow
+
+    def from_free(self, free: Array) -> Array:
+        return np.asarray(np.logaddexp(0.0, free))
+
+    def pullback(self, values: Array, gradient: Array) -> Array:
+        return gradient * -np.expm1(-values)
+
+    def describe(self) -> str:
+        return "a number not below zero"
+
+
+@dataclass(frozen=True)
 class Interval:
     """Strictly between two numbers; free = logit of the relative position."""
 

@@ -11,12 +11,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from numbers import Real as RealNumber
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from mercer.errors import KernelError
-from mercer.kernels.base import REGISTRY, BaseSpec, ParameterSpec
-from mercer.kernels.domains import Simplex
+from mercer.kernels.base import REGISTRY, SPECS, BaseSpec, ParameterSpec
+from mercer.kernels.domains import Array, Simplex
+
+if TYPE_CHECKING:
+    from mercer.kernels.layers import Linear
+
+Owner: TypeAlias = "Base | Linear"  # what has parameters: a base kernel, or a Linear layer of a network
 
 MOST_COMPONENTS = 1000  # of a mixture; a slip such as SM40000000 is an error and not a memory of gigabytes
 
@@ -42,7 +48,7 @@ class Fixed:
 
 def fixed(value: float | Sequence[float]) -> Fixed:
     """Mark a parameter value as not to be fitted."""
-    return Fixed(_as_tuple(value))
+    return Fixed(as_tuple(value))
 
 
 class Expression(ABC):
@@ -68,6 +74,15 @@ class Expression(ABC):
     def map_leaves(self, change: Callable[[Base], Expression]) -> Expression:
         """Return the expression with every base kernel replaced by `change(base)`."""
         return self.with_children([child.map_leaves(change) for child in self.children])
+
+    def owners(self) -> Iterator[Owner]:
+        """Yield everything that has parameters, in the order of the values vector."""
+        for child in self.children:
+            yield from child.owners()
+
+    def map_owners(self, change: Callable[[Owner], Owner]) -> Expression:
+        """Return the expression with every owner of parameters replaced by one of its kind, `change(owner)`."""
+        return self.with_children([child.map_owners(change) for child in self.children])
 
     def __add__(self, other: Expression | float) -> Expression:
         return sum_of([self, as_expression(other)])
@@ -108,7 +123,7 @@ class Base(Expression):
     @property
     def spec(self) -> BaseSpec:
         """The registry entry of this kernel."""
-        return REGISTRY[self.symbol]
+        return SPECS[self.symbol]
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -132,6 +147,14 @@ class Base(Expression):
 
     def map_leaves(self, change: Callable[[Base], Expression]) -> Expression:
         return change(self)
+
+    def owners(self) -> Iterator[Owner]:
+        yield self
+
+    def map_owners(self, change: Callable[[Owner], Owner]) -> Expression:
+        changed = change(self)
+        assert isinstance(changed, Base)
+        return changed
 
     def parameter(self, name: str) -> Parameter:
         """Return the parameter of that name."""
@@ -225,9 +248,9 @@ def build_base(
     symbol: str, *dims: int | str, components: int | None = None, **values: float | Sequence[float] | Fixed | None
 ) -> Base:
     """Build a base kernel, checking names, sizes and domains; every constructor and the parser come through here."""
-    if symbol not in REGISTRY:
+    if symbol not in SPECS:
         raise KernelError(f"there is no base kernel '{symbol}'; there are {_listed(REGISTRY)}")
-    spec = REGISTRY[symbol]
+    spec = SPECS[symbol]
     known = [p.name for p in spec.parameters]
     for name in values:
         if name not in known:
@@ -267,7 +290,7 @@ def _parameter(
     size = None if dims is None and "dimension" in spec.shape else spec.size(len(dims or ()), components)
     if given is None:
         return Parameter(spec.name, only_value(spec, size))
-    values = _as_tuple(given.values if isinstance(given, Fixed) else given)
+    values = as_tuple(given.values if isinstance(given, Fixed) else given)
     if size is not None:
         values = broadcast(symbol, spec, values, size)
     if not spec.domain.contains(np.asarray(values)):
@@ -289,7 +312,8 @@ def broadcast(symbol: str, spec: ParameterSpec, values: tuple[float, ...], size:
     return values
 
 
-def _as_tuple(value: float | Sequence[float]) -> tuple[float, ...]:
+def as_tuple(value: float | Sequence[float] | Array) -> tuple[float, ...]:
+    """Return a number or numbers as a tuple, refusing what is not a number."""
     try:
         array = np.asarray(value)
         if array.size and array.dtype.kind in "iufO":  # not "3", not True; O: whole numbers beyond 64 bits, fractions

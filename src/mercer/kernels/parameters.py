@@ -2,11 +2,13 @@
 
 Three views of the same numbers:
   expression   values inside the tree (what users see)
-  values       one flat vector of every parameter value, leaf by leaf, in registry order (what back ends take)
+  values       one flat vector of every parameter value, leaf by leaf, in registry order (what back ends take); those
+               of a network's Linear layers follow the leaves of its primitives
   free         unconstrained numbers for the parameters that are fitted (what optimisers take)
 
 Products carry one variance only: the variances of the factors of a product are not separately identifiable (METHODS 1),
-so all but one of them are *held* at their value (1 where none was given) and do not count as parameters.
+so all but one of them are *held* at their value (1 where none was given) and do not count as parameters. A network has
+its scale in its last layer, and that of its primitives in the weights of its first: their variances are held too.
 """
 
 from __future__ import annotations
@@ -22,7 +24,10 @@ from numpy.typing import NDArray
 from mercer.errors import KernelError
 from mercer.kernels.base import ParameterSpec
 from mercer.kernels.domains import Array, Domain, Simplex
-from mercer.kernels.expression import Base, Expression, Parameter, Product, Sum, broadcast, only_value
+from mercer.kernels.expression import Base, Expression, Owner, Parameter, Product, Sum, broadcast, only_value
+from mercer.kernels.network import Network
+
+NETWORK = -1  # the carrier of a scale that lies in many weights, of which none can be held
 
 
 def bind(
@@ -74,14 +79,14 @@ def bind(
     return expression.map_leaves(bound)
 
 
-def _size(leaf: Base, spec: ParameterSpec, dims: Sequence[object] | None) -> int:
-    if dims is None and leaf.spec.uses_inputs:
+def _size(leaf: Owner, spec: ParameterSpec, dims: Sequence[object] | None) -> int:
+    if dims is None and isinstance(leaf, Base) and leaf.spec.uses_inputs:
         raise KernelError(f"{leaf.text(digits=4)} acts on columns not known yet: bind it to the data first")
     return spec.size(len(dims or ()), leaf.components)
 
 
 def held_variances(expression: Expression) -> frozenset[int]:
-    """Return the leaves (by number) whose variance is redundant inside a product and therefore held."""
+    """Return the owners (by number) whose variance is redundant in a product or network and therefore held."""
     held: set[int] = set()
     _find_carrier(expression, 0, held)
     return frozenset(held)
@@ -95,16 +100,20 @@ def fill_held(expression: Expression) -> Expression:
     if isinstance(expression, Sum):
         return expression.with_children([fill_held(term) for term in expression.terms])
     held = held_variances(expression)
-    unset = {i for i, leaf in enumerate(expression.leaves()) if leaf.parameter("variance").values is None}
+    unset = {
+        number
+        for number, owner in enumerate(expression.owners())
+        if isinstance(owner, Base) and owner.parameter("variance").values is None
+    }
     if not unset or not unset <= held:
         return expression
     numbers = count()
     one = Parameter("variance", (1.0,))
-    return expression.map_leaves(lambda leaf: leaf.with_parameter(one) if next(numbers) in unset else leaf)
+    return expression.map_owners(lambda owner: owner.with_parameter(one) if next(numbers) in unset else owner)
 
 
 def _find_carrier(expression: Expression, start: int, held: set[int]) -> tuple[int, int | None]:
-    """Return the number of the next leaf, and the leaf that carries the overall scale (None: the scale is pinned)."""
+    """Return the number of the next owner, and the one that carries the overall scale (None: the scale is pinned)."""
     if isinstance(expression, Base):
         return start + 1, None if expression.parameter("variance").fixed else start
     carriers: list[int | None] = []
@@ -112,17 +121,21 @@ def _find_carrier(expression: Expression, start: int, held: set[int]) -> tuple[i
         start, carrier = _find_carrier(child, start, held)
         carriers.append(carrier)
     if isinstance(expression, Sum):  # a sum scales only if every term does; holding one term then pins the whole
-        return start, None if None in carriers else carriers[0]
+        return start, None if None in carriers else max(carriers, key=lambda c: c != NETWORK)
     if isinstance(expression, Product):
-        free = [c for c in carriers if c is not None]
-        held.update(free[1:])
+        free = sorted((c for c in carriers if c is not None), key=lambda c: c != NETWORK)
+        held.update(c for c in free[1:] if c != NETWORK)
         return start, free[0] if free else None
+    if isinstance(expression, Network):
+        if not expression.variances:
+            held.update(c for c in carriers if c not in (None, NETWORK))
+        return start + len(expression.linears), None if expression.pinned else NETWORK
     raise TypeError(f"unknown kind of kernel {type(expression).__name__}")
 
 
 @dataclass(frozen=True)
 class Slot:
-    """Where one parameter of one leaf sits in the flat vector of values."""
+    """Where one parameter of one leaf (or Linear layer) sits in the flat vector of values."""
 
     leaf: int
     symbol: str
@@ -225,7 +238,7 @@ def layout(expression: Expression) -> Layout:
     held = held_variances(expression)
     slots: list[Slot] = []
     offset = 0
-    for number, leaf in enumerate(expression.leaves()):
+    for number, leaf in enumerate(expression.owners()):
         for parameter, spec in zip(leaf.parameters, leaf.spec.parameters, strict=True):
             size = _size(leaf, spec, leaf.dims)
             redundant = spec.name == "variance" and number in held
@@ -239,7 +252,7 @@ def values_of(expression: Expression) -> Array:
     """Return the flat vector of a bound expression's values; NaN where unset (1 for a held variance)."""
     held = held_variances(expression)
     parts: list[Array] = []
-    for number, leaf in enumerate(expression.leaves()):
+    for number, leaf in enumerate(expression.owners()):
         for parameter, spec in zip(leaf.parameters, leaf.spec.parameters, strict=True):
             if parameter.values is not None:
                 parts.append(np.array(parameter.values))
@@ -253,7 +266,7 @@ def with_values(expression: Expression, values: Array) -> Expression:
     """Return the bound expression holding these values (the inverse of `values_of`: NaN unsets a parameter)."""
     position = 0
 
-    def filled(leaf: Base) -> Expression:
+    def filled(leaf: Owner) -> Owner:
         nonlocal position
         parameters = []
         for parameter, spec in zip(leaf.parameters, leaf.spec.parameters, strict=True):
@@ -264,7 +277,7 @@ def with_values(expression: Expression, values: Array) -> Expression:
             position += size
         return replace(leaf, parameters=tuple(parameters))
 
-    result = expression.map_leaves(filled)
+    result = expression.map_owners(filled)
     if position != len(values):
         raise KernelError(f"{expression.text(digits=4)} has {position} values, {len(values)} given")
     return result

@@ -4,6 +4,7 @@
 
 A symbol may be followed by dimensions (column numbers or names; odd names in double quotes) and by parameter values,
 in parentheses. SM takes the number of its components as a digit. A number is a constant kernel of that variance.
+Networks, `NKN(primitives, layers, ...)`, are written as in `mercer.kernels.network_text`.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from mercer.errors import KernelError, KernelSyntaxError
-from mercer.kernels.base import REGISTRY
+from mercer.kernels.base import REGISTRY, SPECS
 from mercer.kernels.domains import Simplex
 from mercer.kernels.expression import (
     Base,
@@ -29,8 +31,12 @@ from mercer.kernels.expression import (
     product_of,
     sum_of,
 )
+from mercer.kernels.layers import LAYERS
+from mercer.kernels.network import Network, has_network, network
+from mercer.kernels.network_text import network_from_node, network_node, network_text, repeated, with_given
 
-JSON_VERSION = 1
+JSON_VERSION = 2
+PLAIN_VERSION = 1  # of a kernel without networks: older versions of Mercer read it
 DEEPEST = 100  # nested parentheses: enough for any kernel, and far from Python's limit on recursion
 
 # ---------------------------------------------------------------------------------------------------------- printing
@@ -43,14 +49,15 @@ def to_text(expression: Expression, digits: int | None = None, names: Sequence[s
     if isinstance(expression, Product):
         parts = [to_text(f, digits, names) for f in expression.factors]
         return " * ".join(f"({p})" if isinstance(f, Sum) else p for p, f in zip(parts, expression.factors, strict=True))
+    if isinstance(expression, Network):
+        return network_text(expression, lambda part: to_text(part, digits, names), lambda p: _parameter_text(p, digits))
     assert isinstance(expression, Base)
     symbol = expression.symbol + (str(expression.components) if expression.spec.mixture else "")
     arguments = [_dim_text(d, names) for d in expression.dims or ()]
     for parameter, spec in zip(expression.parameters, expression.spec.parameters, strict=True):
         if parameter.values is None or _has_no_choice(expression, parameter, spec.domain):
             continue
-        value = _values_text(parameter.values, digits)
-        arguments.append(f"{parameter.name}={f'fixed({value})' if parameter.fixed else value}")
+        arguments.append(f"{parameter.name}={_parameter_text(parameter, digits)}")
     return f"{symbol}({', '.join(arguments)})" if arguments else symbol
 
 
@@ -66,6 +73,11 @@ def _dim_text(dim: int | str, names: Sequence[str] | None) -> str:
             return str(dim)
         dim = names[dim]
     return dim if re.fullmatch(r"[A-Za-z_]\w*", dim) and dim != "fixed" else json.dumps(dim)
+
+
+def _parameter_text(parameter: Parameter, digits: int | None) -> str:
+    value = _values_text(parameter.values or (), digits)
+    return f"fixed({value})" if parameter.fixed else value
 
 
 def _values_text(values: Sequence[float], digits: int | None) -> str:
@@ -87,6 +99,16 @@ def parse(text: str) -> Expression:
     if not isinstance(text, str):
         raise KernelError(f"a kernel text is a string, not {type(text).__name__}")
     return _Parser(text).whole()
+
+
+def parse_primitives(text: str) -> list[Expression]:
+    """Read the primitives of a network: "2*SE + PER(0)" is two SE and one PER."""
+    parser = _Parser(text)
+    primitives = parser.primitives()
+    kind, found, _ = parser.peek()
+    if kind != "end":
+        raise parser.fail(f"expected '+', '*' or the end, found '{found}'")
+    return primitives
 
 
 class _Parser:
@@ -164,7 +186,7 @@ class _Parser:
             return self.checked(lambda: as_expression(float(found)), start)
         if kind == "name":
             self.position = end
-            return self.base(found, start)
+            return self.network(start) if found == "NKN" else self.base(found, start)
         raise self.fail("expected a kernel such as SE, PER(0) or (SE + LIN)" + (f", found '{found}'" if found else ""))
 
     def base(self, word: str, start: int) -> Expression:
@@ -172,7 +194,7 @@ class _Parser:
         mixture = re.fullmatch(r"(SM)(\d{1,9})", word)
         if mixture:
             symbol, components = "SM", int(mixture[2])
-        if symbol not in REGISTRY:
+        if symbol not in SPECS:
             raise self.fail(f"there is no base kernel '{word}'; there are {', '.join(REGISTRY)}", start)
         dims: list[int | str] = []
         values: dict[str, Fixed | tuple[float, ...]] = {}
@@ -181,13 +203,68 @@ class _Parser:
             self.expect(")", f"to close {symbol}(")
         return self.checked(lambda: build_base(symbol, *dims, components=components, **values), start)
 
+    def network(self, start: int) -> Expression:
+        """NKN(primitives, layers, complex, variances, weights1=[...], bias1=[...], ...)."""
+        self.expect("(", "after NKN, then primitives and layers: NKN(2*SE + LIN, Linear4-Product2-Linear1)")
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise self.fail(f"parentheses nest more than {DEEPEST} deep")
+        primitives = self.primitives()
+        self.expect(",", "and the layers after the primitives, such as Linear4-Product2-Linear1")
+        at = self.position
+        match = LAYERS.match(self.text, at)
+        if match is None:
+            raise self.fail("expected the layers, such as Linear4-Product2-Linear1")
+        self.position = match.end()
+        flags: set[str] = set()
+        values: dict[str, Fixed | tuple[float, ...]] = {}
+        while self.accept(","):
+            self.network_argument(flags, values)
+        self.expect(")", "to close NKN(")
+        self.depth -= 1
+        is_complex = True if "complex" in flags else None
+        build = partial(network, primitives, match[0], complex=is_complex, variances="variances" in flags)
+        bare = self.checked(build, at)
+        assert isinstance(bare, Network)
+        return self.checked(lambda: with_given(bare, values), start)
+
+    def network_argument(self, flags: set[str], values: dict[str, Fixed | tuple[float, ...]]) -> None:
+        kind, found, end = self.peek()
+        before, self.position = self.position, end
+        if kind == "name" and self.accept("="):
+            if found in values:
+                raise self.fail(f"'{found}' is given twice", before)
+            values[found] = self.value()
+        elif kind == "name" and found in ("complex", "variances"):
+            flags.add(found)
+        else:
+            raise self.fail("expected complex, variances, or values such as weights1=[...]", before)
+
+    def primitives(self) -> list[Expression]:
+        """Terms of a sum, of which a whole number times something means copies."""
+        primitives: list[Expression] = []
+        while True:
+            kind, found, end = self.peek()
+            start = self.position
+            if kind == "number":
+                self.position = end
+                self.expect("*", f"after {found}: so many copies of a primitive, as in 2*SE")
+                try:
+                    primitives += repeated(self.product(), found)
+                except KernelError as error:
+                    raise error if isinstance(error, KernelSyntaxError) else self.fail(str(error), start) from None
+            else:
+                primitives.append(self.product())
+            if not self.accept("+"):
+                return primitives
+
     def arguments(self, symbol: str, dims: list[int | str], values: dict[str, Fixed | tuple[float, ...]]) -> None:
         while True:
             kind, found, end = self.peek()
             before = self.position
             self.position = end
             if kind == "name" and self.accept("="):
-                known = [p.name for p in REGISTRY[symbol].parameters]
+                known = [p.name for p in SPECS[symbol].parameters]
                 if found in values or found not in known:
                     problem = "is given twice" if found in values else f"is not a parameter of {symbol}"
                     raise self.fail(f"'{found}' {problem}; it has {', '.join(known)}", before)
@@ -252,7 +329,8 @@ class _Parser:
 
 def to_json(expression: Expression) -> dict[str, Any]:
     """Return the kernel as plain JSON data with a version."""
-    return {"format": "mercer-kernel", "version": JSON_VERSION, "kernel": _node(expression)}
+    version = JSON_VERSION if has_network(expression) else PLAIN_VERSION
+    return {"format": "mercer-kernel", "version": version, "kernel": _node(expression)}
 
 
 def _node(expression: Expression) -> dict[str, Any]:
@@ -260,6 +338,8 @@ def _node(expression: Expression) -> dict[str, Any]:
         return {"sum": [_node(t) for t in expression.terms]}
     if isinstance(expression, Product):
         return {"product": [_node(f) for f in expression.factors]}
+    if isinstance(expression, Network):
+        return network_node(expression, _node)
     assert isinstance(expression, Base)
     parameters = {
         p.name: {"values": list(p.values), "fixed": p.fixed} for p in expression.parameters if p.values is not None
@@ -292,6 +372,8 @@ def _from_node(node: Any, depth: int = 0) -> Expression:
             return sum_of([_from_node(part, depth + 1) for part in _list(node["sum"])])
         if "product" in node:
             return product_of([_from_node(part, depth + 1) for part in _list(node["product"])])
+        if "network" in node:
+            return network_from_node(node["network"], lambda part: _from_node(part, depth + 1))
         values = {name: _read_values(entry) for name, entry in node["parameters"].items()}
         return build_base(node["base"], *_list(node.get("dims", [])), components=node.get("components"), **values)
     except KernelError:

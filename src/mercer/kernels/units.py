@@ -13,6 +13,7 @@ import numpy as np
 from mercer.kernels.base import ParameterSpec
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression, Parameter, Product, Sum
+from mercer.kernels.network import Network
 from mercer.kernels.parameters import fill_held
 
 
@@ -49,8 +50,10 @@ def multiplied(expression: Expression, factor: float) -> Expression:
         return expression.with_parameter(replace(variance, values=(float(variance.values[0] * factor),)))
     if isinstance(expression, Sum):
         return expression.with_children([multiplied(term, factor) for term in expression.terms])
+    if isinstance(expression, Network):
+        return expression.scaled(factor)
     factors = list(expression.children)
-    carrier = next((i for i, f in enumerate(factors) if not _pinned(f)), 0)
+    carrier = min(range(len(factors)), key=lambda i: (_pinned(factors[i]), not isinstance(factors[i], Network)))
     factors[carrier] = multiplied(factors[carrier], factor)
     return expression.with_children(factors)
 
@@ -59,6 +62,8 @@ def _pinned(expression: Expression) -> bool:
     """Tell whether fixed variances leave the expression no scale to fit."""
     if isinstance(expression, Base):
         return expression.parameter("variance").fixed
+    if isinstance(expression, Network):
+        return expression.pinned
     pinned = [_pinned(child) for child in expression.children]
     return any(pinned) if isinstance(expression, Sum) else all(pinned)
 
@@ -68,7 +73,37 @@ def _convert(expression: Expression, units: Units) -> Expression:
         converted, factor = _convert_base(expression, units)
         return multiplied(converted, factor)
     result = expression.with_children([_convert(child, units) for child in expression.children])
+    if isinstance(result, Network):
+        return result if result.variances else _gather_weights(result)
     return _gather(result) if isinstance(expression, Product) else result
+
+
+def _gather_weights(network: Network) -> Network:
+    """Keep the variances of a network's primitives at one: the weights of its first layer carry them."""
+    factors, primitives = [], []
+    for primitive in network.primitives:
+        bare, factor = _without_scale(primitive)
+        primitives.append(bare)
+        factors.append(factor)
+    first, *others = network.linears
+    weights = first.parameter("weights")
+    if weights.values is not None:
+        columns = np.array(weights.values).reshape(first.width, first.inputs) * factors
+        first = first.with_parameter(replace(weights, values=tuple(map(float, columns.ravel()))))
+    return replace(network, primitives=tuple(primitives)).with_linears([first, *others])
+
+
+def _without_scale(expression: Expression) -> tuple[Expression, float]:
+    """Return a base kernel, or a product led by one, with variance one, and what its variance was."""
+    if isinstance(expression, Base):
+        variance = expression.parameter("variance")
+        if variance.fixed or variance.values is None:
+            return expression, 1.0
+        return expression.with_parameter(Parameter("variance", (1.0,))), variance.values[0]
+    if not isinstance(expression, Product):
+        return expression, 1.0
+    parts = [_without_scale(factor) for factor in expression.factors]
+    return expression.with_children([part for part, _ in parts]), float(np.prod([factor for _, factor in parts]))
 
 
 def _gather(product: Expression) -> Expression:
@@ -79,6 +114,8 @@ def _gather(product: Expression) -> Expression:
         if isinstance(f, Base) and not f.parameter("variance").fixed and f.parameter("variance").values is not None
     ]
     factors, total = list(product.children), 1.0
+    networks = [i for i, f in enumerate(factors) if isinstance(f, Network) and not f.pinned]
+    bases = networks[:1] + bases  # a network carries the scale of a product
     for i in bases[1:]:
         base = factors[i]
         assert isinstance(base, Base)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from numbers import Integral
+from typing import Any, Literal, Protocol
 
+from mercer.errors import InputError
 from mercer.fitting.optimise import Fit
 from mercer.inference.contract import Data, Engine
 from mercer.kernels.expression import Expression
+
+Stopped = Literal["", "request", "time"]  # it came to its end; Ctrl-C; the time budget
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +25,7 @@ class Candidate:
     parent: int | None  # number of the candidate it was grown from
     log_evidence: float
     parameters: int
-    score: float  # smaller is better
+    score: float  # smaller is better; infinite where there is none
     status: str
     message: str
     seconds: float
@@ -33,12 +37,22 @@ class Weights:
     """Weights of the members of an average: within the data, and beyond its ends along a column of time.
 
     The evidence judges how well a kernel fills gaps, a rolling origin how well it forecasts; each is trusted where it
-    knows.
+    knows. A kernel whose earlier forecasts missed by more than they said has its variances beyond widened by a factor.
     """
 
     within: tuple[float, ...]
     beyond: tuple[float, ...]
+    widening: tuple[float, ...]
     column: int | None = None  # None: there is no beyond
+
+    def of_each(self) -> list[tuple[float, float, float]]:
+        """Return what every member has: (within, beyond, widening)."""
+        return list(zip(self.within, self.beyond, self.widening, strict=True))
+
+
+def alone() -> Weights:
+    """Return the weights of a single kernel."""
+    return Weights((1.0,), (1.0,), (1.0,))
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +64,20 @@ class Learned:
     members: tuple[Fit, ...]  # to predict with: the winner first, alone or with others
     weights: Weights
     notes: tuple[str, ...] = ()
+    stopped: Stopped = ""
 
 
 def learned_alone(fit: Fit) -> Learned:
     """Return what was learned where the structure was given."""
-    return Learned(fit, (), (fit,), Weights((1.0,), (1.0,)))
+    stopped: Stopped = "request" if fit.status == "interrupted" else ""
+    return Learned(fit, (), (fit,), alone(), stopped=stopped)
+
+
+def checked_jobs(jobs: Any) -> int | None:
+    """Return a number of jobs as joblib counts them, refusing what is none."""
+    if jobs is None or (isinstance(jobs, Integral) and not isinstance(jobs, bool) and jobs != 0):
+        return None if jobs is None else int(jobs)
+    raise InputError(f"n_jobs must be None or 1 (one at a time), more, or -1 (all cores), not {jobs!r}")
 
 
 @dataclass(frozen=True)
@@ -78,9 +101,16 @@ class Learner(Protocol):
     """Finds a kernel for scaled data."""
 
     def learn(
-        self, data: Data, engine: Engine, columns: list[int], seed: int, jobs: int | None, report: Report | None
+        self,
+        data: Data,
+        engine: Engine,
+        columns: list[int],
+        seed: int,
+        jobs: int | None,
+        report: Report | None,
+        device: str = "cpu",
     ) -> Learned:
-        """Return the structure found and its fit; the same whatever the number of jobs."""
+        """Return the structure found and its fit; the same whatever the number of jobs, and to rounding the device."""
 
     def describe(self) -> dict[str, Any]:
         """Return the settings as plain data."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mercer.explain import ComponentExplanation, Explanation
+from mercer.explain.networks import NetworkExplanation
 from mercer.explain.wording import listed, number, percent
 
 
@@ -28,6 +29,15 @@ def component_caption(component: ComponentExplanation) -> str:
     return (
         f"{component.sentence} Over the data it changes by {swing}; it makes up {percent(component.share)} of the "
         f"variance. {component.continuation}"
+    ).strip()
+
+
+def network_caption(network: NetworkExplanation) -> str:
+    """Describe the picture of a network."""
+    strongest = sorted(zip(network.primitive_flows, network.primitives, strict=True), reverse=True)[:3]
+    return (
+        f"The primitives {listed(list(network.primitives))}, then the layers {network.architecture}. Most of the "
+        f"variance comes from {listed([name for _, name in strongest])}. {network.largest}"
     ).strip()
 
 

@@ -15,6 +15,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from mercer.explain.checks import CLEAR, correlations, periodogram
 from mercer.explain.story import winner_of
 from mercer.kernels.domains import Array
+from mercer.kernels.network import has_network
 from mercer.report.view import (
     BLUE,
     GREY,
@@ -142,7 +143,7 @@ def search_figure(
     fitted = Sight.of(model).model
     candidates = fitted.candidates_
     winner = winner_of(candidates, fitted.kernel_)
-    if winner is None:
+    if winner is None or has_network(fitted.kernel_):  # starts of one network: no way leads from one to another
         return None
     paper = Paper(width, density)
     with rc_context(STYLE):
@@ -178,7 +179,7 @@ def _draw_search(axes: Axes, candidates: Sequence[Candidate], winner: int, score
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.minorticks_off()
     axes.set_ylim(ends[1] * 1.3, ends[0] - 3.0)  # the best is at the top
-    axes.set_xlabel("steps from a base kernel")
+    axes.set_xlabel(f"steps from {'the network' if has_network(candidates[0].expression) else 'a base kernel'}")
     axes.set_ylabel(f"{score} behind the winner" if not paper.narrow else f"{score} behind")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6 if paper.narrow else 12))
     axes.set_xlim(-0.5, max(c.depth for c in candidates) + 0.5)

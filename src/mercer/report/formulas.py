@@ -15,4 +15,6 @@ FORMULAS = {
     "M52": "v (1 + √5 d / l + 5d² / 3l²) exp(−√5 d / l)",
     "COS": "v cos(2π f d), f the frequency",
     "SM": "v Σ w exp(−2π² b² d²) cos(2π f d), f the frequencies, b the bandwidths",
+    "EXPI": "v exp(2πi f d), f the frequency; the real part is taken at the end",
+    "SUMI": "v cos(2π f (x − c)) cos(2π f (x′ − c)), f the frequency, c the offset",
 }

@@ -17,14 +17,16 @@ from matplotlib.figure import Figure
 
 from mercer.estimators.explaining import has_names
 from mercer.estimators.kernels import expression_or_learner
-from mercer.explain import Explanation
+from mercer.explain import Explanation, network_words
+from mercer.explain.networks import NetworkExplanation
 from mercer.explain.wording import number, percent
 from mercer.fitting.periodogram import typical_gap
-from mercer.kernels.base import REGISTRY
+from mercer.kernels.base import SPECS
 from mercer.kernels.expression import Expression
 from mercer.report import captions
 from mercer.report.diagnostics import residuals_figure, search_figure
 from mercer.report.formulas import FORMULAS
+from mercer.report.networks import network_figure, units_figure
 from mercer.report.plots import component_figure, fit_figure
 from mercer.report.svg import inline_svg
 from mercer.report.view import Sight
@@ -110,8 +112,25 @@ def _pictures(sight: Sight, explanation: Explanation) -> dict[str, Any]:
             ).html()
             for place, component in enumerate(explanation.components)
         ],
+        "networks": [_network_pictures(sight, place, network) for place, network in enumerate(explanation.networks)],
         "residuals": _Picture("residuals", "What is left over", left, partial(residuals_figure, sight)).html(),
         "search": _Picture("search", "The path of the search", way, partial(search_figure, sight, score)).html(),
+    }  # fmt: skip
+
+
+def _network_pictures(sight: Sight, place: int, network: NetworkExplanation) -> dict[str, Any]:
+    several = len(sight.subject.table_columns) > 1
+    layers = _Picture(
+        f"network{place}", f"The network {network.architecture}", captions.network_caption(network),
+        partial(network_figure, sight, network),
+    )  # fmt: skip
+    units = _Picture(
+        f"units{place}", "What each unit is like", network_words.patterns_caption(several),
+        partial(units_figure, sight, network, place),
+    )  # fmt: skip
+    return {
+        "layers": layers.html(), "layers_caption": network_words.FLOW_CAPTION,
+        "units": units.html(), "units_caption": network_words.patterns_caption(several),
     }  # fmt: skip
 
 
@@ -124,7 +143,7 @@ def _symbols(model: GPRegressor) -> list[dict[str, Any]]:
     tried = used.union(leaf.symbol for c in model.candidates_ if c.depth == 0 for leaf in c.expression.leaves())
     return [
         {"symbol": symbol, "name": spec.name, "formula": FORMULAS[symbol], "words": spec.words, "used": symbol in used}
-        for symbol, spec in REGISTRY.items()
+        for symbol, spec in SPECS.items()
         if symbol in tried
     ]
 

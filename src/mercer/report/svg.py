@@ -13,9 +13,12 @@ from html import escape
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from mercer.report.view import BLUE, GREY, INK, ORANGE, PALE, STYLE, YELLOW
+from mercer.report.view import BLUE, GREY, GROUND, INK, ORANGE, PALE, STYLE, YELLOW
 
-VARIABLES = {BLUE: "--blue", ORANGE: "--orange", YELLOW: "--yellow", GREY: "--grey", INK: "--ink", PALE: "--pale"}
+VARIABLES = {
+    BLUE: "--blue", ORANGE: "--orange", YELLOW: "--yellow", GREY: "--grey", INK: "--ink", PALE: "--pale",
+    GROUND: "--ground",
+}  # fmt: skip
 SVG_STYLE = STYLE | {"svg.fonttype": "none", "svg.hashsalt": "mercer", "path.simplify_threshold": 0.2}
 NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 TAG = re.compile(r"<[^>]+>")

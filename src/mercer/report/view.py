@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's palette: told apart with any colour vision, and in grey.
 BLUE, ORANGE, YELLOW, GREY, INK, PALE = "#0072B2", "#D55E00", "#F0E442", "#8A8A8A", "#222222", "#E4E4E4"
+GROUND = "#FEFEFE"  # of the page: for what is written on a coloured mark
 NARROW = 600
 DENSITY = {True: 100, False: 160}  # pixels for an inch, narrow and wide
 STYLE: dict[Any, Any] = {

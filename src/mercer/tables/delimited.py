@@ -58,7 +58,7 @@ def read_delimited(content: bytes, name: str) -> tuple[pd.DataFrame, tuple[str, 
             f"The first line of '{name}' holds only numbers ({quoted(header.fields)}) and was read as column names. "
             "If it is data, add a line of column names above it.",
         )
-    return frame, repairs
+    return frame, repairs + _blank_lines(text, header, name)
 
 
 def decode(content: bytes, name: str) -> str:
@@ -133,6 +133,27 @@ def _records(text: str, delimiter: str) -> Iterator[Record]:
         if len(fields) > 1 or (fields and fields[0].strip()):
             yield Record(start, fields)
         start = reader.line_num + 1
+
+
+def _blank_lines(text: str, header: Record, name: str) -> tuple[str, ...]:
+    """In a table of one column a blank line may have been meant as a missing value, and rows are then one off."""
+    if len(header.fields) > 1:
+        return ()
+    lines = list(io.StringIO(text, newline=""))
+    blank: list[int] = []
+    end = header.line
+    for record in _records(text, ","):
+        # lines between two records are blank, or hold "", or the rest of the record before in quotation marks
+        between = range(end + 1, record.line)
+        blank += [place for place in between if not lines[place - 1].strip()]
+        end = record.line + sum(field.count("\n") for field in record.fields)
+    if not blank:
+        return ()
+    if len(blank) == 1:
+        which = f"Line {blank[0]} of '{name}' is blank and was"
+    else:
+        which = f"{len(blank)} lines of '{name}' are blank (the first is line {blank[0]}) and were"
+    return (f'{which} skipped, not read as a missing value; write "" or NA for one.',)
 
 
 def _values(text: str, delimiter: str, names: list[str], name: str) -> pd.DataFrame:

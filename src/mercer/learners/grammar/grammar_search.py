@@ -9,12 +9,14 @@ from typing import Any, Literal
 
 from mercer.errors import InputError, NumericalError
 from mercer.inference.contract import Data, Engine
-from mercer.learners.contract import Learned, Report
+from mercer.learners.contract import Learned, Report, checked_jobs
 from mercer.learners.grammar.finalists import conclude
 from mercer.learners.grammar.journal import Journal, fingerprint
 from mercer.learners.grammar.operators import Grammar, checked_operators
-from mercer.learners.grammar.scores import SCORES, Score
+from mercer.learners.grammar.scores import SCORES, Score, parted
 from mercer.learners.grammar.search import Plan, Search
+
+ANY_TIME = ("n_jobs", "time_budget", "device")  # may change when a search goes on from its checkpoint
 
 
 @dataclass(frozen=True)
@@ -26,14 +28,15 @@ class GrammarSearch:
     bases : symbols of the base kernels to build from.
     operators : "+" adds, "*" multiplies, "r" replaces a base kernel.
     grammar : "full" applies them to every subexpression, "cks" to the whole kernel only (replacement everywhere).
-    score : "bic" (default), "aic" or "loo".
+    score : "bic" (default), "aic", "loo" (leave one out), or "heldout": a fifth of the rows, drawn at random, judges
+        kernels fitted to the others by -2 N times its mean log density; the chosen are then fitted to all N rows.
     max_depth : how many steps from a base kernel; None: until the score no longer improves.
     time_budget : seconds after which the best so far is returned.
     restarts : starting points for each candidate.
     race : leave candidates that cannot win behind (much faster).
     n_jobs : candidates fitted at the same time, through joblib. The result does not depend on it.
     checkpoint : a folder; the same call with the same folder goes on where an earlier one was cut off.
-    average : predict with the finalists, not with the winner alone: weighted by exp(-BIC / 2) within the data, and
+    average : predict with the finalists, not with the winner alone: weighted by exp(-score / 2) within the data, and
         beyond it, where there is one input column, by how well they forecast from earlier origins. Components and
         words stay the winner's.
     finalists : how the winner is chosen among the best by score. "score": the best score. "forward": the best forecast
@@ -55,18 +58,28 @@ class GrammarSearch:
     max_iterations: int = 200
 
     def learn(
-        self, data: Data, engine: Engine, columns: list[int], seed: int, jobs: int | None, report: Report | None
+        self,
+        data: Data,
+        engine: Engine,
+        columns: list[int],
+        seed: int,
+        jobs: int | None,
+        report: Report | None,
+        device: str = "cpu",
     ) -> Learned:
         """Search on scaled data."""
-        plan = self._plan(seed, self.n_jobs if self.n_jobs is not None else jobs)
-        settings = {name: value for name, value in vars(plan).items() if name not in ("n_jobs", "time_budget")}
+        plan = self._plan(seed, self.n_jobs if self.n_jobs is not None else jobs, device)
+        settings = {name: value for name, value in vars(plan).items() if name not in ANY_TIME}
         journal = Journal(self.checkpoint, fingerprint(data, settings, seed))
-        search = Search(plan, data, engine, columns, journal, report)
+        learned_from, held_out = parted(data, seed) if self.score == "heldout" else (data, None)
+        search = Search(plan, learned_from, engine, columns, journal, report, held_out)
         search.run()
         if search.best is None:
+            if search.stopped == "request":  # there is no best so far to return
+                raise KeyboardInterrupt
             reasons = "; ".join(sorted({c.message for c in search.candidates})) or "nothing was finished in time"
             raise NumericalError(f"the search found no kernel: {reasons}")
-        return conclude(search, self.average, self.finalists)
+        return conclude(search, data, self.average, self.finalists)
 
     def describe(self) -> dict[str, Any]:
         """Return the settings as plain data."""
@@ -75,7 +88,7 @@ class GrammarSearch:
         settings["checkpoint"] = None if self.checkpoint is None else str(self.checkpoint)
         return settings
 
-    def _plan(self, seed: int, jobs: int | None) -> Plan:
+    def _plan(self, seed: int, jobs: int | None, device: str) -> Plan:
         if self.score not in SCORES:
             raise InputError(f"score must be one of {', '.join(SCORES)}, not {self.score!r}")
         if self.grammar not in ("full", "cks"):
@@ -86,6 +99,10 @@ class GrammarSearch:
             raise InputError(f"finalists must be 'score' or 'forward', not {self.finalists!r}")
         if self.restarts < 1:
             raise InputError(f"restarts must be at least 1, not {self.restarts!r}")
+        if device != "cpu":
+            from mercer.fitting.batched import available_device  # it loads PyTorch
+
+            available_device(device)
         return Plan(
             bases=tuple(self.bases),
             operators=checked_operators(self.operators),
@@ -95,7 +112,8 @@ class GrammarSearch:
             time_budget=self.time_budget,
             restarts=self.restarts,
             race=self.race,
-            n_jobs=1 if jobs is None else jobs,
+            n_jobs=checked_jobs(jobs) or 1,
             max_iterations=self.max_iterations,
             seed=seed,
+            device=device,
         )

@@ -46,7 +46,7 @@ def sample(data: Data, seed: int) -> Data:
     if data.count <= MANY:
         return data
     rows = np.sort(np.random.default_rng(seed).choice(data.count, SAMPLE, replace=False))
-    return Data(data.X[rows], data.y[rows])
+    return data.take(rows)
 
 
 def runners(scores: Sequence[float], lap: Lap) -> list[int]:

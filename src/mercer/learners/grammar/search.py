@@ -20,17 +20,17 @@ from mercer.inference.contract import Data, Engine
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import layout
-from mercer.learners.contract import Candidate, Report, SearchProgress
+from mercer.learners.contract import Candidate, Report, SearchProgress, Stopped
 from mercer.learners.grammar.journal import Journal
 from mercer.learners.grammar.operators import Child, Grammar, base_kernels, children
-from mercer.learners.grammar.parallel import in_parallel
 from mercer.learners.grammar.race import laps, runners, sample
-from mercer.learners.grammar.scores import Score, score_of
+from mercer.learners.grammar.scores import Score, held_out_score, score_of
 from mercer.learners.grammar.worker import State, Task, advance, seed_for
+from mercer.learners.parallel import in_parallel
 
 PEAKS = 4
-DRAWS = 6
-IMPROVEMENT = 2.0  # by how much a deeper kernel must beat the best, in BIC: less is "not worth a bare mention"
+DRAWS = 8  # for each start: one for every peak, and some at random
+IMPROVEMENT = 2.0  # by how much a deeper kernel must beat the best, in score: less is "not worth a bare mention"
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ class Plan:
     n_jobs: int
     max_iterations: int
     seed: int
+    device: str = "cpu"  # where laps run; elsewhere all candidates of a lap are one batch
 
 
 class OutOfTimeError(Exception):
@@ -56,7 +57,10 @@ class OutOfTimeError(Exception):
 
 @dataclass
 class Search:
-    """One run of the search; `run` fills `candidates` and leaves the number of the best in `best`."""
+    """One run of the search; `run` fills `candidates` and leaves the number of the best in `best`.
+
+    `data` are the rows to learn from; where some are held out, `held_out` judges what was learned.
+    """
 
     plan: Plan
     data: Data
@@ -64,10 +68,12 @@ class Search:
     columns: list[int]
     journal: Journal
     report: Report | None
+    held_out: Data | None = None
     candidates: list[Candidate] = field(default_factory=list)
     tried: set[Expression] = field(default_factory=set)
     best: int | None = None
     notes: list[str] = field(default_factory=list)
+    stopped: Stopped = ""
     started: float = field(default_factory=time.perf_counter)
 
     def run(self) -> None:
@@ -84,8 +90,10 @@ class Search:
                 if self.best == before:
                     break
         except KeyboardInterrupt:
+            self.stopped = "request"
             self.notes.append("the search was stopped on request; this is the best kernel found until then")
         except OutOfTimeError:
+            self.stopped = "time"
             self.notes.append(f"the time budget of {self.plan.time_budget:g} s was spent before the search had ended")
 
     def _best_fit(self) -> Fit:
@@ -128,7 +136,12 @@ class Search:
             tolerance=1e-9,
             seed=seed_for(self.plan.seed, key),
         )
-        return Task(child.expression, key, self._best_fit().noise if grown else None, unexplained, self.own, options)
+        if not grown:
+            return Task(child.expression, key, None, False, self.own, self.own, options)
+        best = self._best_fit()
+        replaced = len(list(child.expression.leaves())) <= len(list(best.expression.leaves()))
+        peaks = self.own if replaced else unexplained  # what a replaced part explained is to be explained again
+        return Task(child.expression, key, best.noise, replaced, peaks, self.own, options)
 
     @cached_property
     def sampled(self) -> Data:
@@ -152,17 +165,27 @@ class Search:
         posterior = self.engine.posterior(compile_program(fit.expression), fit.values, fit.noise, self.data)
         return self._periods(self.data.y - posterior.leave_one_out().mean)
 
+    @property
+    def rows(self) -> int:
+        """All rows, those held out among them."""
+        return self.data.count + (0 if self.held_out is None else self.held_out.count)
+
+    @property
+    def share(self) -> float:
+        """The share of the rows that the score was measured on: scaled up to all, it says no more than they do."""
+        return 1.0 if self.held_out is None else self.held_out.count / self.rows
+
     def _provisional(self, task: Task, state: State | None) -> float:
-        """The score that a candidate would have if it ended here (BIC and AIC; LOO races by AIC)."""
+        """The score that a candidate would have if it ended here (BIC and AIC; the others race by AIC)."""
         if state is None:
             return 0.0
         count = layout(task.expression).n_free + 1
-        price = math.log(self.data.count) if self.plan.score == "bic" else 2.0
+        price = math.log(self.rows) if self.plan.score == "bic" else 2.0
         return -2.0 * self._expected(state) + count * price
 
     def _expected(self, state: State) -> float:
         """The log evidence so far; of a sample of the rows, what it would come to for all of them."""
-        return state.log_evidence * self.data.count / state.runs[0].rows
+        return state.log_evidence * self.rows / state.runs[0].rows
 
     def _advanced(self, depth: int, lap: int, work: dict[int, tuple[Any, ...]]) -> Iterator[tuple[int, State]]:
         """Yield every candidate's state after the lap: from the journal where it was done before."""
@@ -170,7 +193,7 @@ class Search:
         done = {i: state for i, key in keys.items() if (state := self.journal.get(key)) is not None}
         yield from done.items()
         count = len(done)
-        for i, state in in_parallel(advance, {i: a for i, a in work.items() if i not in done}, self.plan.n_jobs):
+        for i, state in self._run({i: arguments for i, arguments in work.items() if i not in done}):
             self.journal.put(keys[i], state)
             count += 1
             self._tell(depth, lap, count, len(work))
@@ -179,17 +202,26 @@ class Search:
             if budget is not None and time.perf_counter() - self.started > budget:
                 raise OutOfTimeError
 
+    def _run(self, work: dict[int, tuple[Any, ...]]) -> Iterator[tuple[int, State]]:
+        if self.plan.device == "cpu":
+            return in_parallel(advance, work, self.plan.n_jobs)
+        from mercer.learners.grammar.batches import in_one_batch  # it loads PyTorch
+
+        return in_one_batch(work, self.plan.device)
+
     # ---------------------------------------------------------------------------------------------- bookkeeping
 
     def _add(self, child: Child, task: Task, state: State, depth: int, parent: int | None) -> None:
         fit = state.fit
         if fit is None:
-            score, parameters = self._provisional(task, state), layout(task.expression).n_free + 1
+            # what it raced by is no score where the score is another one
+            score = self._provisional(task, state) if self.plan.score in ("bic", "aic") else math.inf
+            parameters = layout(task.expression).n_free + 1
             status, message = "raced out", "left behind in the race: it could not have won"
             if state.runs[0].value >= FAILED_VALUE:
                 status, message, score = "failed", "the covariance matrix could not be factorised", math.inf
         else:
-            score = score_of(self.plan.score, fit, self.data.count) if fit.status != "failed" else math.inf
+            score = self._score(fit)
             parameters, status, message = fit.parameters, fit.status, fit.message
         self.candidates.append(
             Candidate(
@@ -199,8 +231,15 @@ class Search:
         )  # fmt: skip
         leading = self.candidates[self.best].score if self.best is not None else math.inf
         needed = IMPROVEMENT if self.best is not None and self.candidates[self.best].depth < depth else 0.0
-        if fit is not None and score < leading - needed:
+        if fit is not None and score < leading - needed / self.share:
             self.best = len(self.candidates) - 1
+
+    def _score(self, fit: Fit) -> float:
+        if fit.status == "failed":
+            return math.inf
+        if self.held_out is not None:
+            return held_out_score(fit, self.data, self.held_out, self.engine)
+        return score_of(self.plan.score, fit, self.data.count)
 
     def _tell(self, depth: int, lap: int, done: int, total: int) -> None:
         if self.report is None:

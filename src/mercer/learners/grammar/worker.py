@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import time
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from mercer.fitting.optimise import Fit, FitOptions, Problem, Run, concluded, optimise, prepare, starting_points
 from mercer.fitting.starts import Starts
@@ -25,7 +27,8 @@ class Task:
     expression: Expression
     key: str
     noise: float | None
-    peaks: dict[int, Array]  # periods that the parent leaves unexplained
+    replaced: bool  # a part of the parent gave way to the new one
+    peaks: dict[int, Array]  # periods for the new part: those that the parent, without what was replaced, leaves over
     own_peaks: dict[int, Array]  # periods of the target itself
     options: FitOptions
 
@@ -50,43 +53,76 @@ def seed_for(seed: int, key: str) -> int:
     return (seed * 1_000_003 + zlib.crc32(key.encode())) % 2**31
 
 
+class Descent(Protocol):
+    """How a problem is evaluated and optimised from several points."""
+
+    def screen(self, problem: Problem, points: Sequence[Array]) -> Sequence[float]:
+        """Return the log evidence at every point."""
+
+    def descend(self, problem: Problem, points: Sequence[Array], iterations: int) -> list[Run]:
+        """Optimise from every point."""
+
+
+class OneByOne:
+    """On the CPU, one point after the other."""
+
+    def screen(self, problem: Problem, points: Sequence[Array]) -> list[float]:
+        """Return the log evidence at every point."""
+        return [problem.objective.evidence(point, gradient=False).value for point in points]
+
+    def descend(self, problem: Problem, points: Sequence[Array], iterations: int) -> list[Run]:
+        """Optimise from every point."""
+        return [optimise(problem, point, iterations) for point in points]
+
+
 def advance(
-    task: Task, state: State | None, data: Data, engine: Engine, iterations: int, keep: int, last: bool
+    task: Task,
+    state: State | None,
+    data: Data,
+    engine: Engine,
+    iterations: int,
+    keep: int,
+    last: bool,
+    by: Descent = OneByOne(),  # noqa: B008  (it has no state)
 ) -> State:
     """Begin a candidate (state None) or carry its `keep` best starts on, by some iterations; conclude it if `last`."""
     started = time.perf_counter()
     with one_thread():
         problem = prepare(task.expression, data, engine, task.options, task.peaks)
         if state is None:
-            points, screened = _points(problem, task)
-            runs = [optimise(problem, point, iterations) for point in points]
+            points, screened = _points(problem, task, by)
+            runs = by.descend(problem, points, iterations)
         else:
             screened = state.screened
-            runs = [_continued(problem, run, iterations) for run in state.runs[:keep]]
+            runs = _continued(problem, state.runs[:keep], iterations, by)
         runs.sort(key=lambda run: run.value)
         fit = concluded(problem, runs, runs[0].point, screened) if last else None
     earlier = state.seconds if state is not None else 0.0
     return State(tuple(runs), screened, earlier + time.perf_counter() - started, fit)
 
 
-def _points(problem: Problem, task: Task) -> tuple[list[Array], int]:
+def _points(problem: Problem, task: Task, by: Descent) -> tuple[list[Array], int]:
     """Half of the starts keep the parent's optimum and draw the new part; the others draw everything afresh.
 
     A parent fitted without the new part may have bent itself to do that part's work (a short lengthscale in place of a
     period), and its optimum is then a bad place to start.
     """
     if task.noise is None:
-        return starting_points(problem, task.options)
+        return starting_points(problem, task.options, screen=by.screen)
     half = replace(task.options, restarts=max(1, task.options.restarts // 2))
-    points, screened = starting_points(problem, half, task.noise)
+    points, screened = starting_points(problem, half, task.noise, by.screen, neutral=not task.replaced)
     layout, data = problem.objective.layout, problem.objective.data
     afresh = replace(problem, starts=Starts(structure(task.expression), layout, data, task.own_peaks))
-    more, also_screened = starting_points(afresh, replace(task.options, restarts=task.options.restarts - half.restarts))
+    others = replace(task.options, restarts=task.options.restarts - half.restarts)
+    more, also_screened = starting_points(afresh, others, screen=by.screen)
     return [*points, *more], screened + also_screened
 
 
-def _continued(problem: Problem, run: Run, iterations: int) -> Run:
-    if run.converged and run.rows == problem.objective.data.count:
-        return run
-    later = optimise(problem, run.point, iterations)
-    return replace(later, evaluations=later.evaluations + run.evaluations)
+def _continued(problem: Problem, runs: Sequence[Run], iterations: int, by: Descent) -> list[Run]:
+    """Carry on the runs that are not at their end."""
+    result = list(runs)
+    going = [i for i, run in enumerate(runs) if not (run.converged and run.rows == problem.objective.data.count)]
+    if going:
+        for i, later in zip(going, by.descend(problem, [runs[i].point for i in going], iterations), strict=True):
+            result[i] = replace(later, evaluations=later.evaluations + runs[i].evaluations)
+    return result

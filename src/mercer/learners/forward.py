@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.evaluate.program import compile_program
-from mercer.fitting.optimise import FAILED_VALUE, Fit, FitOptions, optimise, prepare
+from mercer.fitting.optimise import Fit
 from mercer.inference.contract import Data, Engine
 from mercer.kernels.domains import Array
+from mercer.learners.refit import resumed
 from mercer.linalg.threads import one_thread
 
 Rows = NDArray[np.intp]
@@ -24,19 +25,34 @@ HORIZON = 1.0 / 9.0  # of the range: forecasting a tenth of the whole from the o
 ORIGINS = 4
 REFIT_ITERATIONS = 40
 LEAST = 10  # rows to refit on
+WIDEST = 25.0  # bands five times as wide: more means that the kernel cannot forecast at all, and its weight says so
 
 
 @dataclass(frozen=True, eq=False)
 class Forecasts:
-    """Log predictive density and error of one finalist at every row that some origin forecasts."""
+    """Error and predictive variance of one finalist at every row that some origin forecasts."""
 
-    log_density: Array
     error: Array
+    variance: Array
+
+    @property
+    def log_density(self) -> Array:
+        """The log predictive density of every row."""
+        return -0.5 * (np.log(2 * math.pi * self.variance) + self.error**2 / self.variance)
 
     @property
     def score(self) -> float:
         """Mean log density; larger is better."""
-        return float(self.log_density.mean()) if len(self.log_density) else -math.inf
+        return float(self.log_density.mean()) if len(self.error) else -math.inf
+
+    @property
+    def widening(self) -> float:
+        """By how much variances must grow for the forecasts' errors to be as large as they said: mean e^2 / v."""
+        return float(np.clip(np.mean(self.error**2 / self.variance), 1.0, WIDEST)) if len(self.error) else 1.0
+
+    def widened(self) -> Forecasts:
+        """Return the forecasts with variances that own up to their errors."""
+        return Forecasts(self.error, self.variance * self.widening)
 
 
 def stretches(column: Array, origins: int = ORIGINS, horizon: float = HORIZON) -> list[tuple[Rows, Rows]]:
@@ -53,33 +69,27 @@ def stretches(column: Array, origins: int = ORIGINS, horizon: float = HORIZON) -
     return parts
 
 
-def forecast(fit: Fit, data: Data, engine: Engine, column: int) -> Forecasts:
-    """Refit at every origin and predict the stretch that follows."""
-    densities, errors = [], []
+def forecast(fit: Fit, data: Data, engine: Engine, column: int, priors: bool = False) -> Forecasts:
+    """Refit at every origin, with weak priors if told so, and predict the stretch that follows."""
+    errors, variances = [], []
     with one_thread():
         for before, after in stretches(data.X[:, column]):
-            past = Data(data.X[before], data.y[before])
-            mean, variance = _predicted(fit, past, engine, data.X[after])
-            error = data.y[after] - mean
-            densities.append(-0.5 * (np.log(2 * math.pi * variance) + error**2 / variance))
-            errors.append(error)
-    if not densities:
+            past = data.take(before)
+            mean, variance = _predicted(fit, past, engine, data.X[after], priors)
+            errors.append(data.y[after] - mean)
+            variances.append(variance)
+    if not errors:
         return Forecasts(np.empty(0), np.empty(0))
-    return Forecasts(np.concatenate(densities), np.concatenate(errors))
+    return Forecasts(np.concatenate(errors), np.concatenate(variances))
 
 
-def _predicted(fit: Fit, past: Data, engine: Engine, X: Array) -> tuple[Array, Array]:
-    """Mean and variance (with noise) of a finalist refitted on the past; the past's own level is taken out first."""
-    level = float(past.y.mean())
-    centred = Data(past.X, past.y - level)
-    problem = prepare(fit.expression, centred, engine, FitOptions())
-    point = np.append(problem.objective.layout.to_free(fit.values), math.log(fit.noise))
-    point = np.clip(point, problem.bounds[:, 0], problem.bounds[:, 1])
-    run = optimise(problem, point, REFIT_ITERATIONS)
-    values, noise = problem.objective.split(run.point if run.value < FAILED_VALUE else point)
-    posterior = engine.posterior(compile_program(fit.expression), values, noise, centred)
+def _predicted(fit: Fit, past: Data, engine: Engine, X: Array, priors: bool) -> tuple[Array, Array]:
+    """Mean and variance (with noise) of a finalist refitted on the past."""
+    problem, run = resumed(fit, past, engine, REFIT_ITERATIONS, priors)
+    values, noise = problem.objective.split(run.point)
+    posterior = engine.posterior(compile_program(fit.expression), values, noise, past)
     prediction = posterior.predict(X)
-    return prediction.mean + level, prediction.variance + noise
+    return prediction.mean, prediction.variance + noise
 
 
 def stacked_weights(forecasts: list[Forecasts], prior: Array, strength: float = 1.0, steps: int = 200) -> Array:

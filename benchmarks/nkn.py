@@ -1,0 +1,260 @@
+"""Neural kernel networks against the paper's tables, and against plainer kernels on the same rows.
+
+    python -m benchmarks.nkn --data FOLDER [--part random,pca,...] [--only yacht,energy,01] [--splits 1-3]
+
+Default settings everywhere, one seed, nothing chosen by looking at test rows. What was measured is not measured again
+unless `--fresh`; several processes may write to one file. Results and protocol: benchmarks/results/nkn.json and .md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import mercer
+from benchmarks import nkn_functions as known
+from benchmarks.discovery import scores
+from benchmarks.machine import describe
+
+RESULTS = Path(__file__).parent / "results"
+PARTS = ("random", "pca", "figure1", "recovery", "series", "seconds", "speed")
+TABLES = ("yacht", "energy", "boston", "concrete", "wine")
+SHORT = {"airline": "01-airline", "solar": "02-solar", "mauna": "03-mauna"}
+PLAIN = {"se": "SE", "sm4": "SM", "heuristic": "PER + LIN + SE + C"}  # SM has four components, as in the paper
+METHODS = ("nkn", *PLAIN)
+FIGURE_PRIMITIVES = "2*SE + 2*PER + 2*LIN + 2*RQ"  # J.1: the same for one and for two dimensions
+SEED = 0
+SEEDS = range(5)
+
+Work = dict[str, Callable[[], dict[str, Any]]]
+
+
+class Bench:
+    """How to fit: the settings that all parts share."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.folder = Path(arguments.data)
+        self.jobs, self.device = arguments.jobs, arguments.device
+        self.kernel, self.methods = arguments.kernel, arguments.methods.split(",")
+        self.only = arguments.only.split(",") if arguments.only else []
+        self.splits = between(arguments.splits)
+
+    def fit(self, method: str, X: Any, y: Any, learner: Any = None) -> tuple[mercer.GPRegressor, dict[str, Any]]:
+        """Fit by one method; return the model and what to keep of the fit."""
+        kernel = PLAIN.get(method, learner or self.kernel)
+        model = mercer.GPRegressor(kernel, device=self.device, n_jobs=self.jobs, random_state=SEED)
+        started, worked = time.perf_counter(), time.process_time()
+        model.fit(X, y)
+        return model, {
+            "seconds": time.perf_counter() - started,
+            "cpu_seconds": time.process_time() - worked if self.jobs == 1 else None,  # less, on a busy machine
+            "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+            "rows": len(y),
+            "log_evidence": model.log_evidence_,
+            "loo": model.loo_,
+            "status": model.status_,
+            "polynomial": polynomial(model, 8),
+            "jobs": self.jobs,
+            "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+            "device": self.device,
+        }
+
+    def wanted(self, name: str) -> bool:
+        return not self.only or name in self.only
+
+
+def between(text: str) -> list[int]:
+    """Read 1-3 or 1,4,5."""
+    bounds = [part.split("-") for part in text.split(",")]
+    return [number for bound in bounds for number in range(int(bound[0]), int(bound[-1]) + 1)]
+
+
+def polynomial(model: mercer.GPRegressor, top: int | None) -> list[str] | None:
+    """Return the largest terms in words, where the kernel is a network."""
+    if not hasattr(model.kernel_, "polynomial"):
+        return None
+    return [f"{term.coefficient:.3g} {term.name}" for term in model.kernel_.polynomial(top=top)]
+
+
+# ------------------------------------------------------------------------------------------------------ tables
+
+
+def table(bench: Bench, name: str, held_out_rows: list[int], method: str) -> dict[str, Any]:
+    """Fit all rows but those held out; RMSE and log density of these in raw units."""
+    rows = pd.read_csv(bench.folder / "regression" / f"{name}.csv")
+    held_out = np.isin(np.arange(len(rows)), held_out_rows)
+    columns, target = list(rows.columns[:-1]), rows.columns[-1]
+    train, test = rows[~held_out], rows[held_out]
+    model, found = bench.fit(method, train[columns], train[target])
+    return found | scores(model, test[columns], test[target].to_numpy(dtype=float))
+
+
+def table_work(bench: Bench, part: str) -> Work:
+    stored = json.loads((bench.folder / "regression" / "splits_nkn.json").read_text())
+    work: Work = {}
+    for name in filter(bench.wanted, TABLES):
+        splits = {f"/{number}": stored[name]["random_test_rows"][str(number)] for number in bench.splits}
+        if part == "pca":
+            splits = {"": stored[name]["pca_test_rows_low"] + stored[name]["pca_test_rows_high"]}
+        for method in bench.methods:
+            for split, rows in splits.items():
+                work[f"{part}/{name}{split}/{method}"] = lambda n=name, r=rows, m=method: table(bench, n, r, m)
+    return work
+
+
+# ------------------------------------------------------------------------------------------------------ series
+
+
+def series(bench: Bench, path: Path, method: str) -> dict[str, Any]:
+    """Fit the first 90 % of a series, forecast the rest."""
+    rows = pd.read_csv(path)
+    train, test = rows[rows["extrap_9010"] == "train"], rows[rows["extrap_9010"] == "test"]
+    model, found = bench.fit(method, train[["x"]], train["y"])
+    return found | scores(model, test[["x"]], test["y"].to_numpy())
+
+
+def series_work(bench: Bench) -> Work:
+    files = [file for file in sorted((bench.folder / "timeseries").glob("*.csv")) if bench.wanted(file.stem[:2])]
+    return {
+        f"series/{file.stem}/{method}": lambda f=file, m=method: series(bench, f, m)
+        for method in bench.methods
+        for file in files
+    }
+
+
+def seconds_work(bench: Bench) -> Work:
+    """The whole series, as the paper times it; the seconds are what counts."""
+
+    def whole(stem: str) -> dict[str, Any]:
+        rows = pd.read_csv(bench.folder / "timeseries" / f"{stem}.csv")
+        return bench.fit("nkn", rows[["x"]], rows["y"])[1]
+
+    return {f"seconds/{name}": lambda s=stem: whole(s) for name, stem in SHORT.items() if bench.wanted(stem[:2])}
+
+
+# ------------------------------------------------------------------------------------------- functions that are known
+
+
+def figure_work(bench: Bench) -> Work:
+    def one(seed: int, method: str) -> dict[str, Any]:
+        learner = mercer.NeuralKernelNetwork(primitives=FIGURE_PRIMITIVES) if method == "nkn" else None
+        model, found = bench.fit(method, *known.figure_data(seed), learner)
+        return found | scores(model, *known.figure_square())
+
+    return {f"figure1/{seed}/{m}": lambda s=seed, m=m: one(s, m) for m in bench.methods for seed in SEEDS}
+
+
+def recovery_work(bench: Bench) -> Work:
+    def one(kind: str, seed: int) -> dict[str, Any]:
+        draw = known.additive_data if kind == "additive" else known.grouped_data
+        X, y = draw(seed)
+        model, found = bench.fit("nkn", X, y, known.column_network())
+        terms = model.kernel_.polynomial(top=None)
+        verdict = known.additive_verdict(terms) if kind == "additive" else known.grouped_verdict(terms)
+        found["polynomial"] = polynomial(model, known.TOP + 1)
+        return found | verdict | {"interaction": known.interaction(model, X)}
+
+    return {f"recovery/{kind}/{seed}": lambda k=kind, s=seed: one(k, s) for kind in ("additive", "grouped")
+            for seed in SEEDS}  # fmt: skip
+
+
+def speed_work() -> Work:
+    from benchmarks.nkn_speed import CASES, make
+    from benchmarks.speed import REPEATS, time_cell
+
+    return {f"speed/{case}/{n}": lambda c=case, n=n: dict(time_cell(make, c, n, REPEATS.get(n, 7))) for case in CASES
+            for n in (150, 500, 1500)}  # fmt: skip
+
+
+# ----------------------------------------------------------------------------------------------------------- running
+
+
+def work_of(bench: Bench, part: str) -> Work:
+    """Return what a part runs: name -> call without arguments."""
+    if part in ("random", "pca"):
+        return table_work(bench, part)
+    makers = {"series": series_work, "seconds": seconds_work, "figure1": figure_work, "recovery": recovery_work}
+    return speed_work() if part == "speed" else makers[part](bench)
+
+
+def read(path: Path) -> dict[str, Any]:
+    done = json.loads(path.read_text()) if path.exists() else {}
+    for key in ("machines", "results", "failures"):
+        done.setdefault(key, {})
+    return done
+
+
+def keep(path: Path, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """Change the file as it is now: another process may have written to it."""
+    done = read(path)
+    change(done)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_suffix(f".{os.getpid()}")
+    new.write_text(json.dumps(done, indent=1) + "\n")
+    new.replace(path)
+    return done
+
+
+def measure(name: str, call: Callable[[], dict[str, Any]], path: Path) -> None:
+    """Run one cell and keep it; a failure is kept too, reported, and tried again the next time."""
+    try:
+        found = call()
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        keep(path, lambda done: done["failures"].update({name: reason}))
+        print(name, "FAILED", reason, flush=True)
+        return
+    keep(path, lambda done: (done["results"].update({name: found}), done["failures"].pop(name, None)))
+    print(name, {key: value for key, value in found.items() if key != "polynomial"}, flush=True)
+
+
+def here(device: str) -> tuple[str, dict[str, Any]]:
+    """Return a name for this machine and its description."""
+    machine = describe()
+    if device.startswith("cuda"):
+        import torch
+
+        machine["gpu"] = torch.cuda.get_device_name(device)
+    return f"{device}: {machine.get('gpu', machine['processor'])}", machine
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True, help="the folder with timeseries/ and regression/")
+    parser.add_argument("--part", default=",".join(PARTS))
+    parser.add_argument("--only", default="", help="tables and numbers of series, such as yacht,energy,01")
+    parser.add_argument("--splits", default="1-10", help="random splits, such as 1-3")
+    parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--kernel", default="nkn", help="in place of the default network, to try things out")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=RESULTS / "nkn.json")
+    parser.add_argument("--reference", type=Path, help="published numbers; default: reference.json beside the data")
+    parser.add_argument("--fresh", action="store_true")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    place, machine = here(arguments.device)
+    bench, path = Bench(arguments), arguments.out
+    keep(path, lambda done: done["machines"].update({place: machine}))
+    for part in arguments.part.split(","):
+        for name, call in work_of(bench, part).items():
+            if arguments.fresh or name not in read(path)["results"]:
+                measure(name, call, path)
+    from benchmarks.nkn_report import write_report
+
+    reference = arguments.reference or Path(arguments.data).parent / "reference.json"
+    print(write_report(read(path), json.loads(reference.read_text()), path.with_suffix(".md")))
+
+
+if __name__ == "__main__":
+    main()

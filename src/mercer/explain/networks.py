@@ -1,0 +1,315 @@
+"""What a network in the kernel comes to: the terms of its polynomial with their shares, and what each unit is like.
+
+The share of a term. A network multiplied out is a sum of kernels, so its posterior mean m is the sum of those of its
+terms, m_j = c_j K_j a. The share of term j is cov(m_j, m) / var(m) over the rows: shares of all terms add up to one.
+(Coefficients cannot be compared: that of LIN depends on the unit of its column.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mercer.errors import KernelError
+from mercer.evaluate.fused import cross
+from mercer.evaluate.patterns import unit_patterns
+from mercer.evaluate.program import compile_program
+from mercer.explain import network_words as words
+from mercer.explain.subject import Part, Subject
+from mercer.kernels.algebra import told_components
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Expression, Product, product_of
+from mercer.kernels.layers import Layer, Linear, Multiply
+from mercer.kernels.network import Network
+from mercer.kernels.parameters import values_of
+from mercer.kernels.polynomial import PolynomialTerm, degree
+
+SHOWN = 20  # terms
+KINDS = 8  # of terms
+WEIGHED = 300  # terms whose share is worked out: those with the largest variance
+ROWS = 200  # that shares and flows are worked out at
+FINE, COARSE = 241, 49  # places along the only column, along one of several
+
+
+@dataclass(frozen=True)
+class NetworkTerm:
+    """One product of primitives: `coefficient` as in `Network.polynomial`, `share` of the fitted curve."""
+
+    name: str
+    words: str
+    coefficient: float
+    share: float
+
+
+@dataclass(frozen=True)
+class TermKind:
+    """Terms that differ in nothing but which copies of a primitive they take, such as SE·LIN²."""
+
+    name: str
+    count: int
+    share: float
+
+
+@dataclass(frozen=True)
+class NetworkLayer:
+    """One layer for a picture: its units, by how much each counts, and the lines that lead to them.
+
+    A line is (from, to, flow): flow is the share of the variance of the network that passes along it. All factors of a
+    product pass on the whole of it.
+    """
+
+    symbol: str
+    kind: str  # "linear", "product" or "activation"
+    units: tuple[float, ...]
+    lines: tuple[tuple[int, int, float], ...] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class NetworkExplanation:
+    """A network in the kernel; `position` is that of its component.
+
+    `terms` are the largest of its polynomial, of `count` in all (none where it is no polynomial); `rest` is the share
+    of the others. `kinds` are the largest kinds of terms.
+    """
+
+    position: int
+    architecture: str
+    primitives: tuple[str, ...]
+    primitive_words: tuple[str, ...]
+    primitive_flows: tuple[float, ...]
+    layers: tuple[NetworkLayer, ...]
+    terms: tuple[NetworkTerm, ...]
+    kinds: tuple[TermKind, ...]
+    count: int
+    rest: float
+    sentence: str
+    polynomial_sentence: str
+    largest: str
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A network of a component, in scaled units and in the user's, with what it is multiplied by (scaled)."""
+
+    part: Part
+    position: int
+    scaled: Network
+    shown: Network
+    beside: Expression | None
+
+
+def networks_of(subject: Subject) -> list[Found]:
+    """Return the networks that are components or factors of one; those inside a network belong to it."""
+    found = []
+    terms = told_components(subject.kernel)
+    for position, (part, term) in enumerate(zip(subject.parts, terms, strict=True)):
+        scaled, shown = _factors(term), _factors(part.kernel)
+        for place, factor in enumerate(scaled):
+            twin = shown[place]  # units change no order
+            if isinstance(factor, Network) and isinstance(twin, Network):
+                others = [each for each in scaled if each is not factor]
+                found.append(Found(part, position, factor, twin, product_of(others) if others else None))
+    return found
+
+
+def _factors(term: Expression) -> tuple[Expression, ...]:
+    return term.factors if isinstance(term, Product) else (term,)
+
+
+def explain_networks(subject: Subject) -> tuple[NetworkExplanation, ...]:
+    """Explain every network of the kernel."""
+    return tuple(_explained(subject, found) for found in networks_of(subject))
+
+
+def _explained(subject: Subject, found: Found) -> NetworkExplanation:
+    network = found.shown
+    rows = _rows(subject)
+    flows, layers = _flows(found.scaled, subject.data.X[rows])
+    names = words.primitive_names(network, subject.columns)
+    terms, kinds, count, problem = _terms(subject, found, rows, names)
+    rest = 1.0 - sum(term.share for term in terms)
+    copies = len(set(words.kind_names(network, subject.columns))) < len(names)
+    return NetworkExplanation(
+        position=found.position,
+        architecture=network.architecture,
+        primitives=names,
+        primitive_words=tuple(words.primitive_phrase(p, subject.columns) for p in network.primitives),
+        primitive_flows=flows,
+        layers=layers,
+        terms=terms,
+        kinds=kinds,
+        count=count,
+        rest=rest,
+        sentence=words.network_sentence(network),
+        polynomial_sentence=problem or words.polynomial_sentence(terms, count, rest),
+        largest=words.largest_kinds_sentence(kinds) if copies else words.largest_terms_sentence(terms),
+    )
+
+
+def _rows(subject: Subject) -> Array:
+    count = subject.data.count
+    return np.linspace(0, count - 1, min(count, ROWS)).astype(int)
+
+
+# ------------------------------------------------------------------------------------------------------- the polynomial
+
+
+def _terms(
+    subject: Subject, found: Found, rows: Array, names: tuple[str, ...]
+) -> tuple[tuple[NetworkTerm, ...], tuple[TermKind, ...], int, str]:
+    """Return the largest terms and kinds of them, how many terms there are, and why there are none."""
+    try:
+        degree(found.shown)
+        shown = found.shown.polynomial(None)
+    except KernelError as error:
+        return (), (), 0, words.no_polynomial_sentence(str(error))
+    scaled = {term.powers: term.coefficient for term in found.scaled.polynomial(None)}
+    at, X = subject.data.X[rows], subject.data.X
+    sizes = _sizes(found, at, shown, scaled)
+    chosen = [shown[i] for i in np.argsort(-sizes, kind="stable")[:WEIGHED]]
+    shares = _shares(subject, found, at, X, [(term.powers, scaled[term.powers]) for term in chosen])
+    order = np.argsort(-shares, kind="stable")[:SHOWN]
+    told = tuple(
+        NetworkTerm(
+            words.term_name(chosen[i].powers, names),
+            words.term_words(found.shown, chosen[i].powers, subject.columns),
+            chosen[i].coefficient,
+            float(shares[i]),
+        )
+        for i in order
+        if any(chosen[i].powers)  # a constant is no part of a curve
+    )
+    names_of_kinds = words.kind_names(found.shown, subject.columns)
+    return told, _kinds(names_of_kinds, [term.powers for term in chosen], shares), len(shown), ""
+
+
+def _kinds(names: tuple[str, ...], terms: list[tuple[int, ...]], shares: Array) -> tuple[TermKind, ...]:
+    kinds = list(dict.fromkeys(names))
+    found: dict[tuple[int, ...], tuple[int, float]] = {}
+    for powers, share in zip(terms, shares, strict=True):
+        key = tuple(sum(p for p, n in zip(powers, names, strict=True) if n == kind) for kind in kinds)
+        if any(key):
+            count, total = found.get(key, (0, 0.0))
+            found[key] = (count + 1, total + float(share))
+    largest = sorted(found.items(), key=lambda item: -item[1][1])[:KINDS]
+    return tuple(TermKind(words.term_name(key, kinds), count, share) for key, (count, share) in largest)
+
+
+def _sizes(found: Found, at: Array, terms: tuple[PolynomialTerm, ...], scaled: dict[tuple[int, ...], float]) -> Array:
+    """The mean variance of every term over the rows, which is cheap: it tells which could have a share."""
+    primitives = unit_patterns(found.scaled, at)[0].values
+    diagonals = np.abs(np.array([np.diagonal(values) for values in primitives]))
+    return np.array([
+        scaled[term.powers] * float(np.mean(_product(diagonals, term.powers))) for term in terms
+    ])  # fmt: skip
+
+
+def _shares(subject: Subject, found: Found, at: Array, X: Array, terms: list[tuple[tuple[int, ...], float]]) -> Array:
+    primitives = unit_patterns(found.scaled, at, X)[0].values
+    beside = found.beside
+    others = 1.0 if beside is None else cross(compile_program(beside), values_of(beside), at, X)
+    solved = _solved(subject)
+    whole = subject.posterior.predict_part(found.part.program, found.part.values, at).mean
+    whole = whole - whole.mean()
+    variance = float(whole @ whole) or 1.0
+    means = (coefficient * np.real(_product(primitives, powers) * others) @ solved for powers, coefficient in terms)
+    return np.array([float((mean - mean.mean()) @ whole) / variance for mean in means])
+
+
+def _product(values: Array, powers: tuple[int, ...]) -> Array:
+    result = np.ones_like(values[0])
+    for one, power in zip(values, powers, strict=True):
+        if power:
+            result = result * one**power
+    return result
+
+
+def _solved(subject: Subject) -> Array:
+    """A^-1 (y - level), from what a row left out tells: y_i - mean_i = a_i / [A^-1]_ii, var_i = 1 / [A^-1]_ii."""
+    left = subject.posterior.leave_one_out()
+    return np.asarray((subject.data.y - left.mean) / left.variance)
+
+
+# ------------------------------------------------------------------------------------------------------ flows and units
+
+
+def _flows(network: Network, at: Array) -> tuple[tuple[float, ...], tuple[NetworkLayer, ...]]:
+    """Follow the variance of the network back from its end: how much of it each line and unit passes on."""
+    patterns = unit_patterns(network, at)
+    sizes = [np.array([float(np.mean(np.abs(np.diagonal(unit)))) for unit in layer.values]) for layer in patterns]
+    flow = np.ones(1)
+    layers: list[NetworkLayer] = []
+    for place in reversed(range(len(network.layers))):
+        layer = network.layers[place]
+        through = _through(layer, sizes[place], flow)
+        lines = tuple(
+            (int(i), int(u), float(through[u, i])) for u, i in zip(*np.nonzero(through > 0), strict=True)
+        )  # fmt: skip
+        layers.append(NetworkLayer(words.layer_name(layer), _kind(layer), tuple(map(float, flow)), lines))
+        flow = np.minimum(through.sum(axis=0), 1.0)
+    return tuple(map(float, flow)), tuple(reversed(layers))
+
+
+def _through(layer: Layer, inputs: Array, flow: Array) -> Array:
+    """Return what passes along each line, units x inputs."""
+    if isinstance(layer, Linear):
+        weights = np.array(layer.parameter("weights").values).reshape(layer.width, layer.inputs) * inputs
+        whole = weights.sum(axis=1) + np.array(layer.parameter("bias").values)
+        return np.asarray(flow[:, None] * weights / np.where(whole > 0, whole, 1.0)[:, None])
+    step = layer.step if isinstance(layer, Multiply) else 1
+    return np.asarray(np.kron(np.diag(flow), np.ones(step)))
+
+
+def _kind(layer: Layer) -> str:
+    return "linear" if isinstance(layer, Linear) else "product" if isinstance(layer, Multiply) else "activation"
+
+
+@dataclass(frozen=True, eq=False)
+class UnitCurve:
+    """k(x, x0) / k(x0, x0) of one unit along one column, the level left out, with x0 at the upper end of the data.
+
+    `column` is the encoded column along which the unit varies most, the others typical; `at` is x on it. The upper end
+    rather than the lower: what grows is large there.
+    """
+
+    name: str
+    column: int
+    at: Array
+    values: Array
+
+
+def unit_curves(subject: Subject, network: Network, names: tuple[str, ...]) -> list[tuple[str, list[UnitCurve]]]:
+    """Return the curve of every unit, layer by layer from the primitives (`network` scaled, `names` of those)."""
+    along = sorted({d for leaf in network.leaves() for d in leaf.columns})
+    along = [d for d in along if np.ptp(subject.data.X[:, d]) > 0] or along[:1]
+    swept = [_swept(subject, network, d, FINE if len(along) == 1 else COARSE) for d in along]
+    layers = []
+    for place, first in enumerate(swept[0][1]):
+        curves = []
+        for unit in range(len(first)):
+            best = max(range(len(along)), key=lambda i: float(np.ptp(swept[i][1][place][unit])))
+            at, values, sizes = swept[best][0], swept[best][1][place][unit], swept[best][2][place][unit]
+            name = names[unit] if place == 0 else str(unit + 1)
+            curves.append(UnitCurve(name, along[best], at, values / sizes if sizes > 0 else values))
+        title = "Primitives" if place == 0 else words.layer_name(network.layers[place - 1])
+        layers.append((title, curves))
+    return layers
+
+
+def _swept(subject: Subject, network: Network, column: int, count: int) -> tuple[Array, list[Array], list[Array]]:
+    """Return places, and for every layer the centred last rows (units x places) and their sizes at the end."""
+    own = subject.in_user_units(column)
+    places = np.linspace(float(own.min()), float(own.max()), count)
+    patterns = unit_patterns(network, subject.rows_along(column, places))
+    rows, sizes = [], []
+    for layer in patterns:
+        values = np.real(layer.values)
+        centred = values - values.mean(axis=1, keepdims=True) - values.mean(axis=2, keepdims=True)
+        centred = centred + values.mean(axis=(1, 2))[:, None, None]
+        spread = np.maximum(np.abs(values).max(axis=(1, 2)), 1e-300)
+        flat = np.abs(centred).max(axis=(1, 2)) < 1e-9 * spread  # a constant: what is left is rounding
+        centred[flat] = 0.0
+        rows.append(centred[:, -1, :])
+        sizes.append(centred[:, -1, -1])
+    return places, rows, sizes

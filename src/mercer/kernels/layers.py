@@ -1,0 +1,207 @@
+"""The layers of a neural kernel network, in the paper's notation: "Linear8-Product4-Linear4-Product2-Linear1".
+
+    LinearK    K units, each a non-negative combination of all units before it, plus a bias (NKN 3.1)
+    ProductM   M units, each the product of a group of neighbours before it; the groups are of equal size
+    Exp        exp of every unit
+    Poly(c0, c1, ...)   c0 + c1 z + c2 z^2 + ... of every unit z, no coefficient below zero
+
+All of them make kernels of kernels: sums and products of kernels with non-negative weights are kernels, and so are
+limits of those (exp).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from mercer.errors import KernelError
+from mercer.kernels.base import BaseSpec, ParameterSpec
+from mercer.kernels.domains import Array, NonNegative
+from mercer.kernels.expression import Fixed, Parameter, as_tuple, broadcast
+
+WIDEST = 1000  # units of a layer; a slip such as Linear80000000 is an error and not a memory of gigabytes
+
+# Row by row: the weights of the first unit on all its inputs, then those of the second, ...
+WEIGHTS = ParameterSpec("weights", NonNegative(), "per component and dimension", "none")
+BIAS = ParameterSpec("bias", NonNegative(), "per component", "none")
+LINEAR = BaseSpec("Linear", "linear layer", (WEIGHTS, BIAS), False, False, "a linear layer", uses_inputs=False)
+
+Values: TypeAlias = float | Sequence[float] | Array | Fixed | None
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """`width` units; weights (width x inputs) and biases. It owns parameters as a base kernel does."""
+
+    width: int
+    inputs: int
+    parameters: tuple[Parameter, ...] = (Parameter("weights"), Parameter("bias"))
+
+    @property
+    def symbol(self) -> str:
+        """The name of the layer, as in the paper."""
+        return f"Linear{self.width}"
+
+    @property
+    def spec(self) -> BaseSpec:
+        """What its parameters are."""
+        return LINEAR
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """The units before it take the place of the columns of a base kernel."""
+        return tuple(range(self.inputs))
+
+    @property
+    def components(self) -> int:
+        """Its units take the place of the components of a mixture."""
+        return self.width
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """It does not look at the inputs itself."""
+        return ()
+
+    def parameter(self, name: str) -> Parameter:
+        """Return the weights or the bias."""
+        return self.parameters[("weights", "bias").index(name)]
+
+    def with_parameter(self, parameter: Parameter) -> Linear:
+        """Return the layer with the parameter of that name replaced."""
+        return replace(self, parameters=tuple(parameter if p.name == parameter.name else p for p in self.parameters))
+
+    def with_values(self, weights: Values = None, bias: Values = None) -> Linear:
+        """Return the layer with weights and biases checked and set; one number stands for all."""
+        parameters = []
+        for spec, given in ((WEIGHTS, weights), (BIAS, bias)):
+            values = None
+            if given is not None:
+                given_values = given.values if isinstance(given, Fixed) else as_tuple(given)
+                values = broadcast(self.symbol, spec, given_values, spec.size(self.inputs, self.width))
+                if not spec.domain.contains(np.asarray(values)):
+                    raise KernelError(f"{self.symbol}: '{spec.name}' must be numbers not below zero")
+            parameters.append(Parameter(spec.name, values, isinstance(given, Fixed)))
+        return replace(self, parameters=tuple(parameters))
+
+    def scaled(self, factor: float) -> Linear:
+        """Return the layer with all that is set multiplied."""
+        changed = (
+            p if p.values is None else replace(p, values=tuple(v * factor for v in p.values)) for p in self.parameters
+        )
+        return replace(self, parameters=tuple(changed))
+
+
+@dataclass(frozen=True, slots=True)
+class Multiply:
+    """`width` units, each the product of `step` neighbours: unit m of the units m step, ..., (m + 1) step - 1."""
+
+    width: int
+    step: int
+
+    @property
+    def symbol(self) -> str:
+        """The name of the layer, as in the paper."""
+        return f"Product{self.width}"
+
+
+@dataclass(frozen=True, slots=True)
+class Exponential:
+    """exp of every unit."""
+
+    width: int
+
+    @property
+    def symbol(self) -> str:
+        """The name of the activation."""
+        return "Exp"
+
+
+@dataclass(frozen=True, slots=True)
+class Polynomial:
+    """coefficients[0] + coefficients[1] z + ... of every unit z."""
+
+    width: int
+    coefficients: tuple[float, ...]
+
+    @property
+    def symbol(self) -> str:
+        """The name of the activation with its coefficients, lowest power first."""
+        return f"Poly({', '.join(map(repr, self.coefficients))})"
+
+
+Layer = Linear | Multiply | Exponential | Polynomial
+
+_NAME = re.compile(r"(?P<kind>[A-Za-z]+)\s*(?P<width>\d*)\s*(?:\((?P<inside>[^()]*)\))?")
+_ONE = r"[A-Za-z]+\s*\d*\s*(?:\([^()]*\))?"
+LAYERS = re.compile(rf"\s*{_ONE}(?:\s*-\s*{_ONE})*")
+EXAMPLE = "write them as in Linear8-Product4-Linear4-Product2-Linear1"
+
+
+def layers_from(text: str, inputs: int) -> tuple[Layer, ...]:
+    """Read layers from text over so many primitives, without weights."""
+    if not isinstance(text, str) or LAYERS.fullmatch(text.rstrip()) is None:
+        raise KernelError(f"cannot read the layers {text!r:.80}: {EXAMPLE}")
+    layers: list[Layer] = []
+    for match in _NAME.finditer(text):
+        before = layers[-1].symbol if layers else f"{inputs} primitive{'s' if inputs != 1 else ''}"
+        kind, width, inside = match["kind"].lower(), match["width"], match["inside"]
+        layer = _layer(kind, width, inside, match[0], inputs, before)
+        layers.append(layer)
+        inputs = layer.width
+    return check_layers(layers)
+
+
+def _layer(kind: str, width: str, inside: str | None, shown: str, inputs: int, before: str) -> Layer:
+    if kind == "exp" and not width and inside is None:
+        return Exponential(inputs)
+    if kind == "poly" and not width and inside is not None:
+        return Polynomial(inputs, _coefficients(inside))
+    if kind not in ("linear", "product") or not width or inside is not None:
+        raise KernelError(f"there is no layer '{shown}': there are LinearK, ProductM, Exp and Poly(c0, c1, ...)")
+    if len(width) > 9 or not 1 <= int(width) <= WIDEST:
+        raise KernelError(f"{shown}: a layer has 1 to {WIDEST} units")
+    return Linear(int(width), inputs) if kind == "linear" else multiply(int(width), inputs, before)
+
+
+def multiply(width: int, inputs: int, before: str) -> Multiply:
+    """Return the Product layer that turns so many inputs into so many units."""
+    if inputs % width == 0:
+        return Multiply(width, inputs // width)
+    divisors = [d for d in range(1, inputs + 1) if inputs % d == 0]
+    nearest = min(divisors, key=lambda d: (abs(d - width), -d))
+    raise KernelError(
+        f"Product{width} after {before}: {inputs} is not divisible by {width}; "
+        f"use Linear{-(-inputs // width) * width} or Product{nearest}"
+    )
+
+
+def _coefficients(text: str) -> tuple[float, ...]:
+    try:
+        numbers = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise KernelError(f"Poly({text}): give the coefficients, lowest power first, as in Poly(0, 1, 0.5)") from None
+    return checked_coefficients(numbers)
+
+
+def checked_coefficients(numbers: Iterable[float]) -> tuple[float, ...]:
+    """Return the coefficients of an activation if it keeps kernels kernels."""
+    coefficients = tuple(map(float, numbers))
+    if not 2 <= len(coefficients) <= 20 or not NonNegative().contains(np.asarray(coefficients)):
+        shown = ", ".join(f"{c:g}" for c in coefficients)
+        raise KernelError(f"Poly({shown}): an activation has 2 to 20 coefficients, none below zero, to stay a kernel")
+    return coefficients
+
+
+def check_layers(layers: Sequence[Layer]) -> tuple[Layer, ...]:
+    """Return the layers if they begin and end as a network must."""
+    if not layers or not isinstance(layers[0], Linear):
+        first = layers[0].symbol if layers else "nothing"
+        raise KernelError(f"a network begins with a Linear layer, not with {first}: its weights scale the primitives")
+    last = layers[-1]
+    if not isinstance(last, Linear) or last.width != 1:
+        raise KernelError(f"a network ends with Linear1, which carries its scale, not with {last.symbol}: add -Linear1")
+    return tuple(layers)

@@ -1,0 +1,234 @@
+"""The neural kernel network (NKN, Sun et al. 2018) as one node of a kernel expression.
+
+Primitive kernels -> Linear (weights and biases not below zero) -> Product (groups of neighbours) -> ... -> Linear1.
+Every unit of every layer is a kernel (NKN lemma 2), so the network is one, and can be added, multiplied and nested as
+any other. With complex primitives (EXPI) each unit has a real and an imaginary part; the real part is taken at the end.
+
+How many parameters? The paper counts (its table 4, d columns) the variance and one lengthscale for each column of RBF,
+d + 1; variance, periods and lengthscales of PER, 2d + 1; the variance of LIN, 1; d + 1 for RQ. "We trained both the
+variance and d-dimensional lengthscales for all kernels" (5.2.1): so LIN has no offset and no relevance, and RQ no alpha
+of its own. That makes 16 numbers of primitives and 95 weights and biases, 111 in all, for `time_series_network`, and
+4d + 6 and 79, 4d + 85 in all, for `regression_network`.
+
+But a primitive's variance and the weights of the first layer on it say the same thing. So `variances` is off by default
+and they are held at one; with offsets of LIN and alphas of RQ fitted instead, the network of `time_series_network` then
+has 107 parameters, all of which matter.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from mercer.errors import KernelError
+from mercer.kernels.expression import DEEPEST, Base, Expression, Owner, build_base, fixed, nesting
+from mercer.kernels.layers import Exponential, Layer, Linear, Multiply, Polynomial, Values, check_layers, layers_from
+
+if TYPE_CHECKING:
+    from mercer.kernels.polynomial import PolynomialTerm
+
+MOST_PRIMITIVES = 1000
+PAPER_LAYERS = "Linear8-Product4-Linear4-Product2-Linear1"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Network(Expression):
+    """Layers over primitive kernels; `layers` carry their weights. Build it with `NKN` or `network`.
+
+    complex : carry real and imaginary parts of the units; the kernel is the real part of the last.
+    variances : fit the variances of the primitives too, as the paper does, though the first weights do their work.
+    """
+
+    primitives: tuple[Expression, ...]
+    layers: tuple[Layer, ...]
+    complex: bool = False
+    variances: bool = False
+
+    def __post_init__(self) -> None:
+        _check_primitives(self.primitives, self.complex)
+        check_layers(self.layers)
+        width = len(self.primitives)
+        for layer in self.layers:
+            if _inputs(layer) != width:
+                raise KernelError(f"{layer.symbol} takes {_inputs(layer)} units, but there are {width} before it")
+            width = layer.width
+        if self.complex and any(isinstance(layer, Exponential) for layer in self.layers):
+            raise KernelError("Exp is not offered for complex units: use Poly(c0, c1, ...), or COS in place of EXPI")
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return self.primitives
+
+    def with_children(self, children: Sequence[Expression]) -> Expression:
+        return replace(self, primitives=tuple(children))
+
+    def owners(self) -> Iterator[Owner]:
+        for primitive in self.primitives:
+            yield from primitive.owners()
+        yield from self.linears
+
+    def map_owners(self, change: Callable[[Owner], Owner]) -> Expression:
+        primitives = tuple(primitive.map_owners(change) for primitive in self.primitives)
+        return replace(self, primitives=primitives).with_linears([_as_linear(change(each)) for each in self.linears])
+
+    @property
+    def linears(self) -> tuple[Linear, ...]:
+        """The Linear layers, from the primitives up."""
+        return tuple(layer for layer in self.layers if isinstance(layer, Linear))
+
+    def with_linears(self, linears: Sequence[Linear]) -> Network:
+        """Return the network with its Linear layers replaced, in order."""
+        new = iter(linears)
+        return replace(self, layers=tuple(next(new) if isinstance(layer, Linear) else layer for layer in self.layers))
+
+    def with_weights(self, weights: Sequence[Values] | None = None, bias: Sequence[Values] | None = None) -> Network:
+        """Return the network with the weights (row by row) and biases of each Linear layer set by hand.
+
+        One entry for each Linear layer: all its numbers, one number for all of them, or None.
+        """
+        count = len(self.linears)
+        given = [[None] * count if values is None else list(values) for values in (weights, bias)]
+        if any(len(values) != count for values in given):
+            raise KernelError(f"the network has {count} Linear layers: give weights and biases for each, or None")
+        return self.with_linears([one.with_values(w, b) for one, w, b in zip(self.linears, *given, strict=True)])
+
+    @property
+    def pinned(self) -> bool:
+        """Whether fixed weights leave the network no scale to fit."""
+        return all(p.fixed for p in self.linears[-1].parameters)
+
+    @property
+    def architecture(self) -> str:
+        """The layers as text."""
+        return "-".join(layer.symbol for layer in self.layers)
+
+    def scaled(self, factor: float) -> Network:
+        """Return factor times the network: the last layer carries the scale."""
+        return self.with_linears([*self.linears[:-1], self.linears[-1].scaled(factor)])
+
+    def unit(self, layer: int, place: int) -> Network:
+        """Return one unit as a kernel of its own: layers and units are counted from 0; the primitives are no layer."""
+        if not (0 <= layer < len(self.layers) and 0 <= place < self.layers[layer].width):
+            widths = ", ".join(str(each.width) for each in self.layers)
+            raise KernelError(f"there is no unit {place} in layer {layer}: the layers 0, 1, ... have {widths} units")
+        below = self.layers[: layer + 1]
+        chosen = fixed([float(unit == place) for unit in range(below[-1].width)])
+        top = Linear(1, below[-1].width).with_values(chosen, fixed(0.0))
+        return replace(self, layers=(*below, top))
+
+    def polynomial(self, top: int | None = 20) -> tuple[PolynomialTerm, ...]:
+        """Multiply the network out: the terms with the largest coefficients, each a product of primitives."""
+        from mercer.kernels.polynomial import polynomial  # polynomial.py imports this file
+
+        return polynomial(self, top)
+
+    def primitive_names(self) -> tuple[str, ...]:
+        """Name the primitives: by symbol and columns, with a number where there are copies (SE, PER[1], PER[2])."""
+        bare = [_short_name(primitive) for primitive in self.primitives]
+        count, seen, names = Counter(bare), Counter[str](), []
+        for name in bare:
+            seen[name] += 1
+            names.append(name if count[name] == 1 else f"{name}[{seen[name]}]")
+        return tuple(names)
+
+
+def network(
+    primitives: str | Sequence[Expression],
+    layers: str | Sequence[Layer],
+    *,
+    complex: bool | None = None,
+    variances: bool = False,
+) -> Network:
+    """Build a network without weights.
+
+    primitives : a list of kernels, or a text such as "2*SE + 2*PER + LIN(0)*SE(1)", where 2* means two copies.
+    layers : as in the paper, such as "Linear8-Product4-Linear4-Product2-Linear1".
+    complex : None: where a primitive is (EXPI).
+    """
+    if isinstance(primitives, str):
+        from mercer.kernels.text import parse_primitives  # text.py imports this file: the parser is needed only here
+
+        primitives = parse_primitives(primitives)
+    parts = tuple(primitives)
+    if complex is None:
+        complex = any(isinstance(part, Base) and part.symbol == "EXPI" for part in parts)
+    built = layers_from(layers, len(parts)) if isinstance(layers, str) else tuple(layers)
+    return Network(parts, built, complex, variances)
+
+
+def networks_in(expression: Expression) -> Iterator[Network]:
+    """Yield every network of a kernel, those inside others too."""
+    if isinstance(expression, Network):
+        yield expression
+    for child in expression.children:
+        yield from networks_in(child)
+
+
+def has_network(expression: Expression) -> bool:
+    """Tell whether there is a network anywhere in a kernel."""
+    return next(networks_in(expression), None) is not None
+
+
+def time_series_network() -> Network:
+    """Return the paper's 1-D network (J.1): two RBF, PER, LIN and RQ each, 111 parameters. Centre the column first."""
+    lin, rq = build_base("LIN", offset=fixed(0.0)), build_base("RQ", alpha=fixed(1.0))
+    parts = [kernel for kernel in (build_base("SE"), build_base("PER"), lin, rq) for _ in range(2)]
+    return network(parts, PAPER_LAYERS, variances=True)
+
+
+def regression_network(dimensions: int) -> Network:
+    """Return the paper's regression network (J.2): two RQ, RBF and LIN each with ARD, 4d + 85 parameters."""
+    columns = range(dimensions)
+    lin = build_base("LIN", *columns, offset=fixed(0.0), weights=fixed([1.0 / dimensions] * dimensions))
+    rq, se = build_base("RQ", *columns, alpha=fixed(1.0)), build_base("SE", *columns)
+    return network([kernel for kernel in (rq, se, lin) for _ in range(2)], PAPER_LAYERS, variances=True)
+
+
+def _check_primitives(primitives: tuple[Expression, ...], is_complex: bool) -> None:
+    fits = isinstance(primitives, tuple) and all(isinstance(p, Expression) for p in primitives)
+    if not fits or not 1 <= len(primitives) <= MOST_PRIMITIVES:
+        raise KernelError(f"a network has 1 to {MOST_PRIMITIVES} primitive kernels, not {primitives!r:.80}")
+    if 1 + max(map(nesting, primitives)) > DEEPEST:
+        raise KernelError(f"a kernel may nest at most {DEEPEST} sums, products and networks in each other")
+    for primitive in primitives:
+        if isinstance(primitive, Base):
+            if primitive.symbol == "EXPI" and not is_complex:
+                raise KernelError("EXPI is complex: give complex=True, or use COS, its real part")
+        elif any(leaf.symbol == "EXPI" for leaf in primitive.leaves()):
+            raise KernelError(
+                f"{primitive.text(digits=4)}: EXPI must be a primitive of its own; the layers multiply it with others"
+            )
+
+
+def _inputs(layer: Layer) -> int:
+    if isinstance(layer, Linear):
+        return layer.inputs
+    return layer.width * layer.step if isinstance(layer, Multiply) else layer.width
+
+
+def _as_linear(owner: Owner) -> Linear:
+    assert isinstance(owner, Linear)
+    return owner
+
+
+def _short_name(primitive: Expression) -> str:
+    from mercer.kernels.algebra import structure  # algebra.py imports this file
+
+    text = structure(primitive).text()
+    return text if isinstance(primitive, Base) else f"({text})"
+
+
+__all__ = [
+    "Exponential",
+    "Linear",
+    "Multiply",
+    "Network",
+    "Polynomial",
+    "has_network",
+    "network",
+    "networks_in",
+    "regression_network",
+    "time_series_network",
+]

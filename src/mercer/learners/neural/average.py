@@ -1,0 +1,70 @@
+"""After training: the best start, and the weights of all that came to their end for averaging."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mercer.errors import NumericalError
+from mercer.evaluate.program import compile_program
+from mercer.fitting.optimise import Fit
+from mercer.inference.contract import Data, Engine
+from mercer.learners.contract import Learned, Weights, alone
+from mercer.learners.forward import Forecasts, forecast, stacked_weights
+from mercer.learners.neural.training import Training
+from mercer.learners.parallel import in_parallel
+from mercer.linalg.threads import one_thread
+
+ROWS_TO_FORECAST = 40  # fewer give origins with nothing to learn from
+
+
+def conclude(training: Training, average: bool) -> Learned:
+    """Return the best network and, to average, the others with their weights."""
+    fits = training.ranked()
+    weights = alone()
+    if average and len(fits) > 1:
+        fits, weights = _weighted(training, fits)
+    members = tuple(fits[: len(weights.within)])
+    return Learned(fits[0], training.candidates(), members, weights, tuple(training.notes), training.stopped)
+
+
+def _weighted(training: Training, ranked: list[Fit]) -> tuple[list[Fit], Weights]:
+    """Weigh the networks so that their mixture predicts best: rows left out, and beyond the data the next stretch.
+
+    Stacking (Yao et al. 2018): restarts of a network reach almost the same evidence with different functions, of which
+    the mixture predicts better than any one.
+    """
+    jobs = 1 if training.stopped else training.plan.n_jobs  # Ctrl-C ends the workers of a terminal as well
+    rest = (training.data, training.engine)
+    found = dict(in_parallel(left_out, {i: (fit, *rest) for i, fit in enumerate(ranked)}, jobs))
+    kept = [i for i in range(len(ranked)) if found[i] is not None]
+    if len(kept) < 2 or kept[0] != 0:
+        return ranked, alone()
+    fits, equal = [ranked[i] for i in kept], np.ones(len(kept))
+    within = tuple(map(float, stacked_weights([found[i] for i in kept], equal)))
+    as_they_are = (1.0,) * len(kept)
+    if len(training.columns) > 1 or training.data.count < ROWS_TO_FORECAST:
+        return fits, Weights(within, within, as_they_are)
+    column = training.columns[0]
+    try:
+        work = {i: (fit, *rest, column, training.plan.priors) for i, fit in enumerate(fits)}
+        told = dict(in_parallel(forecast, work, jobs))
+    except KeyboardInterrupt:
+        training.stopped = "request"
+        training.notes.append("forecasts were stopped on request, so the networks are weighed without them")
+        return fits, Weights(within, within, as_they_are)
+    forecasts = [told[i] for i in range(len(fits))]
+    if not len(forecasts[0].error):
+        return fits, Weights(within, within, as_they_are)
+    beyond = stacked_weights([each.widened() for each in forecasts], equal)
+    return fits, Weights(within, tuple(map(float, beyond)), tuple(each.widening for each in forecasts), column)
+
+
+def left_out(fit: Fit, data: Data, engine: Engine) -> Forecasts | None:
+    """Predict every row from the others; None where that cannot be computed."""
+    try:
+        with one_thread():
+            posterior = engine.posterior(compile_program(fit.expression), fit.values, fit.noise, data)
+            left = posterior.leave_one_out()
+    except NumericalError:
+        return None
+    return Forecasts(data.y - left.mean, left.variance)

@@ -1,0 +1,313 @@
+"""Distil a network: from its polynomial to the smallest ordinary expression that says as much (METHODS 6).
+
+    1. Multiply the network out and fit the weights of its largest terms again, the terms themselves unchanged. Weights
+       that are maximised together under a lower bound of zero are sparse: most terms turn out not to be needed.
+    2. Drop the terms whose removal costs less evidence than their price in BIC, and fit what is left: the first
+       ordinary expression.
+    3. Simplify it step by step (`simplifying.py`), each time to the best of all kernels one step simpler, refitted from
+       the optimum before; go on until even the best is far behind.
+    4. Of everything tried, take the smallest whose BIC is within `CLOSE` of the best.
+
+Every kernel tried is a candidate, as in a search. Ctrl-C and the end of the time budget return the best so far.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import NumericalError
+from mercer.fitting.optimise import Fit, FitOptions, Problem, concluded, optimise, prepare, starting_points
+from mercer.inference.contract import Data, Engine
+from mercer.kernels.expression import Base, Expression, Parameter, sum_of
+from mercer.kernels.layers import Linear
+from mercer.kernels.network import Network, has_network
+from mercer.kernels.parameters import layout, values_of
+from mercer.kernels.units import multiplied
+from mercer.learners.contract import Candidate, Learned, Report, SearchProgress, Stopped, alone
+from mercer.learners.neural.expanding import Summand, check_networks, expanded, merged_summands
+from mercer.learners.neural.simplifying import simplifications
+from mercer.learners.parallel import in_parallel
+from mercer.linalg.threads import one_thread
+
+CLOSE = 2.0  # in BIC: "not worth a bare mention" (Kass and Raftery 1995)
+FAR = 10.0  # behind the best: simplifying any further would not come back
+MOST_SUMMANDS = 8  # of the first expression
+SCREENED = 8  # iterations by which kernels one step simpler are compared
+REFITTED = 2  # of them, the best, are fitted further
+REFIT_ITERATIONS = 60  # the chosen one is fitted to its end afterwards
+MANY, SAMPLE = 450, 300  # rows: with more, weights and screening go by a sample
+VANISHED = 1e-5  # of the whole spread
+WEIGHT_ITERATIONS = 100
+
+
+class OutOfTimeError(Exception):
+    """The time budget is spent; internal."""
+
+
+def distil(
+    network: Fit,
+    data: Data,
+    engine: Engine,
+    *,
+    noise: float | None = None,
+    max_iterations: int = 200,
+    time_budget: float | None = None,
+    jobs: int = 1,
+    report: Report | None = None,
+) -> Learned:
+    """Return the ordinary expression that a fitted kernel with a network comes to, all in scaled units.
+
+    noise : a fixed noise variance, or None to fit it.
+    """
+    check_networks(network.expression)
+    run = Distillation(network, data, engine, noise, max_iterations, time_budget, jobs, report)
+    run.run()
+    return run.conclude()
+
+
+@dataclass
+class Distillation:
+    """One distillation; `run` fills `candidates`, of which the first is the network itself."""
+
+    network: Fit
+    data: Data
+    engine: Engine
+    noise: float | None
+    max_iterations: int
+    time_budget: float | None
+    jobs: int
+    report: Report | None
+    candidates: list[Candidate] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    stopped: Stopped = ""
+    started: float = field(default_factory=time.perf_counter)
+
+    def run(self) -> None:
+        """Simplify until nothing is gained, or until told to stop."""
+        self._add(self.network, 0, "the network", None, 0.0)
+        try:
+            with one_thread():
+                current = self._first_expression()
+                depth = 2
+                while (following := self._simplified(current, depth)) is not None:
+                    current, depth = following, depth + 1
+                self._polish()
+        except (KeyboardInterrupt, OutOfTimeError) as cause:
+            if not self._finished():  # there is no best so far to return
+                if isinstance(cause, KeyboardInterrupt):
+                    raise
+                message = f"the time budget of {self.time_budget:g} s was spent before the first expression was fitted"
+                raise NumericalError(f"{message}; allow more") from None
+            self.stopped = "request" if isinstance(cause, KeyboardInterrupt) else "time"
+            why = "on request" if self.stopped == "request" else f"after its time budget of {self.time_budget:g} s"
+            self.notes.append(f"the distillation was stopped {why}; this is the best expression found until then")
+
+    def conclude(self) -> Learned:
+        """Return the smallest expression whose BIC is close to the best."""
+        fit = self.candidates[self._chosen()].fit
+        assert fit is not None
+        return Learned(fit, tuple(self.candidates), (fit,), alone(), tuple(self.notes), self.stopped)
+
+    @cached_property
+    def sampled(self) -> Data:
+        """Rows that tell which kernels are worth fitting to all."""
+        if self.data.count <= MANY:
+            return self.data
+        rows = np.sort(np.random.default_rng(0).choice(self.data.count, SAMPLE, replace=False))
+        return self.data.take(rows)
+
+    # -------------------------------------------------------------------------------------------- the first expression
+
+    def _first_expression(self) -> int:
+        summands = expanded(self.network.expression, self.data.X)
+        summands = self._needed(self._reweighed(summands))
+        kernel = sum_of([summand.kernel for summand in merged_summands(summands)])
+        began = time.perf_counter()
+        fit = self._fitted(kernel, self.network.noise, self.max_iterations)
+        step = f"the {len(summands)} terms that matter" if len(summands) > 1 else "the term that matters"
+        number = self._add(fit, 1, step, 0, time.perf_counter() - began)
+        if fit.status == "failed":
+            raise NumericalError(f"the terms of the network could not be fitted by themselves: {fit.message}")
+        self._tell(1, 1, 1)
+        return number
+
+    def _reweighed(self, summands: Sequence[Summand]) -> list[Summand]:
+        """Fit the weights of the summands, all else as it is; those that vanish are left out."""
+        problem = self._weighing(summands)
+        point = starting_points(problem, self._options(1), self.network.noise, neutral=False)[0][0]
+        run = optimise(problem, point, WEIGHT_ITERATIONS)
+        values, _ = problem.objective.split(run.point)
+        weights = values[-1 - len(summands) : -1]
+        changed = [
+            Summand(multiplied(summand.kernel, float(weight)), summand.spread * float(weight))
+            for summand, weight in zip(summands, weights, strict=True)
+        ]
+        total = math.fsum(summand.spread for summand in changed)
+        return [summand for summand in changed if summand.spread > VANISHED * total]
+
+    def _weighing(self, summands: Sequence[Summand]) -> Problem:
+        """The fit of a single Linear layer over the summands: its weights are all there is to fit."""
+        primitives = tuple(summand.kernel.map_leaves(_all_fixed) for summand in summands)
+        nothing = Parameter("bias", (0.0,), fixed=True)
+        layer = Linear(1, len(summands)).with_values(1.0).with_parameter(nothing)
+        return prepare(Network(primitives, (layer,)), self.sampled, self.engine, self._options(1))
+
+    def _needed(self, summands: list[Summand]) -> list[Summand]:
+        """Drop, one by one, the summand whose removal costs least, while that is less than its price in BIC."""
+        rows, scale = self.data.count, self.data.count / self.sampled.count
+        kept = list(summands)
+        while len(kept) > 1:
+            problem = self._weighing(kept)
+            values = values_of(problem.expression)
+            whole = self._evidence(problem, values)
+            costs = []
+            for place, summand in enumerate(kept):
+                without = values.copy()
+                without[place - 1 - len(kept)] = 0.0
+                price = 0.5 * math.log(rows) * layout(summand.kernel).n_free
+                costs.append(scale * (whole - self._evidence(problem, without)) - price)
+            least = int(np.argmin(costs))
+            if costs[least] >= 0 and len(kept) <= MOST_SUMMANDS:
+                break
+            kept.pop(least)
+            if len(kept) > 1:
+                kept = self._reweighed(kept)
+        return kept
+
+    def _evidence(self, problem: Problem, values: Any) -> float:
+        return self.engine.evidence(problem.objective.program, values, self.network.noise, self.sampled, False).value
+
+    # ------------------------------------------------------------------------------------------------------ simplifying
+
+    def _simplified(self, parent: int, depth: int) -> int | None:
+        """Try everything one step simpler; return the number of the best, or None where there is no point in going on.
+
+        Kernels are compared after a few iterations (on a sample of many rows); the best of them are fitted further.
+        """
+        before = self.candidates[parent].fit
+        assert before is not None
+        steps = list(simplifications(before.expression, self.data.X))
+        work = {i: (self, kernel, before.noise) for i, (kernel, _) in enumerate(steps)}
+        screened: dict[int, tuple[Fit, float]] = {}
+        for i, result in in_parallel(_screened, work, self.jobs):
+            screened[i] = result
+            self._tell(depth, len(screened), len(steps))
+            self._check_time()
+        order = sorted(screened, key=lambda i: self._expected_score(screened[i][0]))
+        found: list[int] = []
+        for rank, i in enumerate(order):
+            fit, seconds = screened[i]
+            if rank < REFITTED and fit.status != "failed":
+                began = time.perf_counter()
+                fit = self._fitted(fit.expression, fit.noise, min(REFIT_ITERATIONS, self.max_iterations))
+                found.append(self._add(fit, depth, steps[i][1], parent, seconds + time.perf_counter() - began))
+                self._check_time()
+            else:
+                self._add(fit, depth, steps[i][1], parent, seconds, raced_out=True)
+        if not found:
+            return None
+        best = min(found, key=lambda number: self.candidates[number].score)
+        leading = self.candidates[self._best()].score
+        return best if self.candidates[best].score <= leading + FAR else None
+
+    def screen(self, kernel: Expression, noise: float) -> tuple[Fit, float]:
+        """Fit a kernel a little, on the sample; also return how long it took."""
+        began = time.perf_counter()
+        with one_thread():
+            fit = self._fitted(kernel, noise, SCREENED, self.sampled)
+        return fit, time.perf_counter() - began
+
+    def _polish(self) -> None:
+        """Fit the chosen one on, where it had not come to its end."""
+        number = self._chosen()
+        old = self.candidates[number]
+        if old.fit is None or old.fit.status != "stopped":
+            return
+        began = time.perf_counter()
+        fit = self._fitted(old.fit.expression, old.fit.noise, 5 * self.max_iterations)
+        if fit.status != "failed" and fit.log_evidence >= old.fit.log_evidence:
+            new = self._candidate(fit, old.depth, old.step, old.parent, old.seconds + time.perf_counter() - began)
+            self.candidates[number] = new
+
+    def _fitted(self, kernel: Expression, noise: float, iterations: int, data: Data | None = None) -> Fit:
+        """Fit from the values that the kernel has."""
+        options = self._options(iterations)
+        problem = prepare(kernel, self.data if data is None else data, self.engine, options)
+        points, screened = starting_points(problem, options, noise, neutral=False)
+        run = optimise(problem, points[0], iterations)
+        return concluded(problem, [run], points[0], screened)
+
+    def _options(self, iterations: int) -> FitOptions:
+        return FitOptions(restarts=1, max_iterations=iterations, noise=self.noise, tolerance=1e-9)
+
+    # ------------------------------------------------------------------------------------------------------ bookkeeping
+
+    def _score(self, log_evidence: float, parameters: int) -> float:
+        return -2.0 * log_evidence + parameters * math.log(self.data.count)
+
+    def _expected_score(self, fit: Fit) -> float:
+        """The BIC on all rows that one on the sample lets expect."""
+        if fit.status == "failed":
+            return math.inf
+        return self._score(fit.log_evidence * self.data.count / self.sampled.count, fit.parameters)
+
+    def _add(self, fit: Fit, depth: int, step: str, parent: int | None, seconds: float, raced_out: bool = False) -> int:
+        self.candidates.append(self._candidate(fit, depth, step, parent, seconds, raced_out))
+        return len(self.candidates) - 1
+
+    def _candidate(
+        self, fit: Fit, depth: int, step: str, parent: int | None, seconds: float, raced_out: bool = False
+    ) -> Candidate:
+        failed = fit.status == "failed"
+        score = math.inf if failed else self._score(fit.log_evidence, fit.parameters)
+        kept: Fit | None = fit
+        status, message, log_evidence = str(fit.status), fit.message, fit.log_evidence
+        if raced_out:
+            score, kept = self._expected_score(fit), None
+            log_evidence *= self.data.count / self.sampled.count
+            if not failed:
+                status, message = "raced out", "left behind: other simplifications were more promising"
+        return Candidate(
+            fit.expression, depth, step, parent, log_evidence, fit.parameters, score, status, message, seconds, kept
+        )
+
+    def _finished(self) -> list[int]:
+        return [
+            number for number, c in enumerate(self.candidates)
+            if c.fit is not None and math.isfinite(c.score) and not has_network(c.expression)
+        ]  # fmt: skip
+
+    def _best(self) -> int:
+        return min(self._finished(), key=lambda number: self.candidates[number].score)
+
+    def _chosen(self) -> int:
+        limit = self.candidates[self._best()].score + CLOSE
+        close = [number for number in self._finished() if self.candidates[number].score <= limit]
+        return min(close, key=lambda number: (self.candidates[number].parameters, self.candidates[number].score))
+
+    def _check_time(self) -> None:
+        if self.time_budget is not None and time.perf_counter() - self.started > self.time_budget:
+            raise OutOfTimeError
+
+    def _tell(self, depth: int, done: int, total: int) -> None:
+        if self.report is None:
+            return
+        best = self.candidates[self._best()] if self._finished() else self.candidates[0]
+        elapsed = time.perf_counter() - self.started
+        left = None if self.time_budget is None else max(0.0, self.time_budget - elapsed)
+        self.report(SearchProgress(depth, 0, done, total, best.expression, best.score, elapsed, left))
+
+
+def _screened(run: Distillation, kernel: Expression, noise: float) -> tuple[Fit, float]:
+    return run.screen(kernel, noise)
+
+
+def _all_fixed(leaf: Base) -> Base:
+    return replace(leaf, parameters=tuple(replace(p, fixed=p.values is not None) for p in leaf.parameters))

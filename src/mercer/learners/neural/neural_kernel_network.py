@@ -1,0 +1,156 @@
+"""`NeuralKernelNetwork`: the settings of a network to train, and what training returns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import Any, Literal
+
+from mercer.errors import InputError, TooLargeError
+from mercer.inference.contract import Data, Engine
+from mercer.kernels.expression import Base, Expression, Sum
+from mercer.kernels.layers import Multiply
+from mercer.kernels.network import PAPER_LAYERS, Network, network, regression_network, time_series_network
+from mercer.kernels.parameters import bind
+from mercer.learners.contract import Learned, Report, checked_jobs
+from mercer.learners.neural.average import conclude
+from mercer.learners.neural.training import Plan, Training
+
+MOST_ROWS = 2000
+STEPS = {"lbfgs": 200, "adam": 20_000}
+CHOICES = {"selection": ("loo", "evidence"), "optimiser": tuple(STEPS), "priors": ("weak", None)}
+ONE_COLUMN = "2*SE + 2*PER + 2*LIN + 2*RQ"
+SEVERAL_COLUMNS = "2*RQ + 2*SE + 2*LIN"
+
+
+@dataclass(frozen=True)
+class NeuralKernelNetwork:
+    """A neural kernel network (NKN, Sun et al. 2018) trained from several starts.
+
+    Parameters
+    ----------
+    primitives : kernels to build from, as a text ("2*SE + LIN(0)", where 2* means two copies) or a list. None: two SE,
+        PER, LIN and RQ each for one column; for several, two RQ, SE and LIN each, with one lengthscale for each column.
+    layers : as in the paper, "Linear8-Product4-Linear4-Product2-Linear1".
+    activation : "Exp" or "Poly(c0, c1, ...)", put after every Product layer; None: none.
+    complex : carry real and imaginary parts (always so where a primitive is EXPI).
+    variances : fit the primitives' own variances too; with primitives=None exactly the paper's networks, of 111 and
+        4 d + 85 parameters.
+    restarts : starts, each drawn from the data; all are trained for a while, and the promising ones to the end.
+    selection : the best start is that with the best "loo" (leave one out) or the best "evidence".
+    optimiser : "lbfgs", or "adam" as in the paper: 20,000 steps, every start to its end.
+    learning_rate : of Adam.
+    priors : "weak" keeps weights that the data do not determine small; None: none, as in the paper.
+    max_iterations : steps of the optimiser for each start; None: 200 (lbfgs) or 20,000 (adam).
+    average : predict with all finished starts, weighted by how well they predict rows left out, not with the best
+        alone. The kernel that is shown and explained stays the best one's.
+    n_jobs : starts trained at the same time, through joblib. The result does not depend on it.
+    """
+
+    primitives: str | Sequence[Expression] | None = None
+    layers: str = PAPER_LAYERS
+    activation: str | None = None
+    complex: bool = False
+    variances: bool = False
+    restarts: int = 8
+    selection: Literal["loo", "evidence"] = "loo"
+    optimiser: Literal["lbfgs", "adam"] = "lbfgs"
+    learning_rate: float = 1e-3
+    priors: Literal["weak"] | None = "weak"
+    max_iterations: int | None = None
+    average: bool = True
+    n_jobs: int | None = None
+
+    @classmethod
+    def paper(cls, **changes: Any) -> NeuralKernelNetwork:
+        """Return the settings of the paper (its parameters, one start, Adam, no priors), with your changes."""
+        settings = cls(variances=True, restarts=1, selection="evidence", optimiser="adam", priors=None, average=False)
+        return replace(settings, **changes)
+
+    def learn(
+        self,
+        data: Data,
+        engine: Engine,
+        columns: list[int],
+        seed: int,
+        jobs: int | None,
+        report: Report | None,
+        device: str = "cpu",
+    ) -> Learned:
+        """Train on scaled data."""
+        if data.count > MOST_ROWS:
+            raise TooLargeError(
+                f"{data.count:,} rows are too many for a neural kernel network, which is fitted exactly, to at most "
+                f"{MOST_ROWS:,} rows; a scalable engine is not there yet. Fit it to a random subset of the rows, such "
+                f"as table.sample({MOST_ROWS}), or give a smaller kernel such as 'SE + LIN', which takes more rows."
+            )
+        plan = self._plan(seed, self.n_jobs if self.n_jobs is not None else jobs, device)
+        training = Training(plan, self.network(columns, data.X.shape[1]), data, engine, columns, report)
+        training.run()
+        return conclude(training, self.average)
+
+    def network(self, columns: Sequence[int], dimensions: int | None = None) -> Network:
+        """Return the untrained network for these columns of a table with so many."""
+        dimensions = 1 + max(columns) if dimensions is None else dimensions
+        primitives = self.primitives
+        if primitives is None and self.variances:
+            primitives = _paper_primitives(columns)
+        elif primitives is None:
+            primitives = ONE_COLUMN if len(columns) == 1 else SEVERAL_COLUMNS
+        # None: where a primitive is complex
+        built = network(primitives, self.layers, complex=self.complex or None, variances=self.variances)
+        if self.activation is not None:
+            names = [
+                f"{layer.symbol}-{self.activation}" if isinstance(layer, Multiply) else layer.symbol
+                for layer in built.layers
+            ]
+            built = network(built.primitives, "-".join(names), complex=built.complex, variances=self.variances)
+        bound = bind(built, dimensions, default=columns)
+        assert isinstance(bound, Network)
+        return bound
+
+    def describe(self) -> dict[str, Any]:
+        """Return the settings as plain data."""
+        settings = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        if self.primitives is not None and not isinstance(self.primitives, str):
+            texts = (f"({part.text()})" if isinstance(part, Sum) else part.text() for part in self.primitives)
+            settings["primitives"] = " + ".join(texts)
+        return settings
+
+    def _plan(self, seed: int, jobs: int | None, device: str) -> Plan:
+        for name, known in CHOICES.items():
+            if getattr(self, name) not in known:
+                listed = " or ".join(repr(each) for each in known)
+                raise InputError(f"{name} must be {listed}, not {getattr(self, name)!r}")
+        iterations = STEPS[self.optimiser] if self.max_iterations is None else self.max_iterations
+        for name, count in (("restarts", self.restarts), ("max_iterations", iterations)):
+            if not isinstance(count, Integral) or isinstance(count, bool) or count < 1:
+                raise InputError(f"{name} must be a whole number of at least 1, not {count!r}")
+        rate = self.learning_rate
+        if not isinstance(rate, Real) or not 0 < rate < 1:
+            raise InputError(f"learning_rate must be a number between 0 and 1, not {rate!r}")
+        if device != "cpu":
+            from mercer.fitting.batched import available_device  # it loads PyTorch
+
+            available_device(device)
+        return Plan(
+            restarts=int(self.restarts),
+            selection=self.selection,
+            rate=float(rate) if self.optimiser == "adam" else None,
+            priors=self.priors == "weak",
+            max_iterations=int(iterations),
+            n_jobs=checked_jobs(jobs) or 1,
+            seed=seed,
+            device=device,
+        )
+
+
+def _paper_primitives(columns: Sequence[int]) -> tuple[Expression, ...]:
+    """The paper's, which count columns from 0, on the columns that vary."""
+    paper = time_series_network() if len(columns) == 1 else regression_network(len(columns))
+
+    def moved(leaf: Base) -> Base:
+        return leaf if leaf.dims is None else replace(leaf, dims=tuple(columns[int(d)] for d in leaf.dims))
+
+    return tuple(part.map_leaves(moved) for part in paper.primitives)

@@ -1,0 +1,142 @@
+"""What is one step simpler than a kernel.
+
+A summand or a factor less, copies of a factor taken out of a sum, RQ -> SE, a base kernel on fewer columns.
+
+Values stay where they are, so that a simpler kernel starts from the optimum of the one it came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from mercer.evaluate.fused import diagonal
+from mercer.evaluate.program import compile_program
+from mercer.kernels.algebra import canonical, size, structure, subexpressions, substitute
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Base, Expression, Product, Sum, build_base, product_of, sum_of
+from mercer.kernels.parameters import fill_held, layout, values_of
+from mercer.kernels.units import multiplied
+
+ON_COLUMNS = ("SE", "RQ", "LIN", "M12", "M32", "M52")
+IDLE = 0.3  # of a lengthscale: a column whose whole range is less changes next to nothing
+
+Simpler = tuple[Expression, str]  # and the step in words, for the table of candidates
+
+
+def simplifications(kernel: Expression, X: Array) -> Iterator[Simpler]:
+    """Yield the kernels one step simpler than a bound kernel with values, each structure once."""
+    seen: set[Expression] = set()
+    free = layout(kernel).n_free
+    for expression, step in _steps(kernel, X):
+        shorter = canonical(expression)  # where factors merge there are parameters that cannot be told apart
+        simpler = shorter if size(shorter) < size(expression) else fill_held(expression)
+        key = structure(simpler)
+        if key not in seen and layout(simpler).n_free < free:
+            seen.add(key)
+            yield simpler, step
+
+
+def _steps(kernel: Expression, X: Array) -> Iterator[Simpler]:
+    for path, node in subexpressions(kernel):
+        if isinstance(node, Sum):
+            for place, term in enumerate(node.terms):
+                rest = sum_of(_without(node.terms, place))
+                yield substitute(kernel, path, rest), f"- {structure(term).text()}"
+            for new, shared in _taken_out(node):
+                yield substitute(kernel, path, new), f"one {shared} for two"
+        elif isinstance(node, Product):
+            for place, factor in enumerate(node.factors):
+                rest = multiplied(product_of(_without(node.factors, place)), _mean_square(factor, X))
+                yield substitute(kernel, path, rest), f"/ {structure(factor).text()}"
+        elif isinstance(node, Base):
+            for new, step in _simpler_base(node, X):
+                yield substitute(kernel, path, new), step
+
+
+def _simpler_base(leaf: Base, X: Array) -> Iterator[tuple[Base, str]]:
+    if leaf.symbol == "RQ":
+        smooth = build_base("SE", *(leaf.dims or ()))
+        for name in ("variance", "lengthscale"):
+            smooth = smooth.with_parameter(leaf.parameter(name))
+        yield smooth, f"{structure(leaf).text()} -> SE"
+    relevance = _relevance(leaf, X)
+    if len(relevance) > 1:
+        order = sorted(range(len(relevance)), key=lambda place: relevance[place])
+        idle = [place for place in order[:-1] if relevance[place] < IDLE]
+        for dropped in dict.fromkeys([tuple(order[:1]), tuple(idle)] if idle else [tuple(order[:1])]):
+            columns = ", ".join(str(leaf.columns[place]) for place in sorted(dropped))
+            yield _on_fewer_columns(leaf, dropped), f"{leaf.symbol} without column {columns}"
+
+
+def _relevance(leaf: Base, X: Array) -> list[float]:
+    """How much a base kernel on several columns changes along each of them over the data; nothing where not known."""
+    if leaf.symbol not in ON_COLUMNS or len(leaf.columns) < 2:
+        return []
+    span = np.ptp(X[:, list(leaf.columns)], axis=0)
+    if leaf.symbol == "LIN":
+        return [float(v) for v in np.array(leaf.parameter("weights").values) * span**2]
+    return [float(v) for v in span / np.array(leaf.parameter("lengthscale").values)]
+
+
+def _on_fewer_columns(leaf: Base, dropped: tuple[int, ...]) -> Base:
+    kept = [place for place in range(len(leaf.columns)) if place not in dropped]
+    result = replace(leaf, dims=tuple(leaf.columns[place] for place in kept))
+    share = 1.0
+    for parameter, spec in zip(leaf.parameters, leaf.spec.parameters, strict=True):
+        if "dimension" in spec.shape and parameter.values is not None:
+            values = [parameter.values[place] for place in kept]
+            if spec.name == "weights":  # they add up to one
+                share = sum(values) or 1.0
+                values = [value / share for value in values]
+            result = result.with_parameter(replace(parameter, values=tuple(values)))
+    scaled = multiplied(result, share)
+    assert isinstance(scaled, Base)
+    return scaled
+
+
+def _without(parts: tuple[Expression, ...], place: int) -> list[Expression]:
+    return [part for number, part in enumerate(parts) if number != place]
+
+
+def _mean_square(factor: Expression, X: Array) -> float:
+    """What a factor multiplies the others by, on average: without it they keep their size."""
+    filled = fill_held(factor)
+    values = values_of(filled)
+    if np.isnan(values).any():
+        return 1.0
+    return float(np.mean(diagonal(compile_program(filled), values, X))) or 1.0
+
+
+def _taken_out(node: Sum) -> Iterator[tuple[Expression, str]]:
+    """Two summands with a factor of the same kind: A*B + A'*C -> A*(B + C), where A' is given up."""
+    for one, other in combinations(range(len(node.terms)), 2):
+        parts = [_factors(node.terms[place]) for place in (one, other)]
+        for factor in parts[0]:
+            twin = next((each for each in parts[1] if structure(each) == structure(factor)), None)
+            if not isinstance(factor, Base) or factor.symbol in ("C", "WN") or twin is None:
+                continue
+            inside = sum_of([_rest(parts[0], factor), _rest(parts[1], twin)])
+            joined = product_of([_of_variance_one(factor), inside])
+            others = [term for place, term in enumerate(node.terms) if place not in (one, other)]
+            yield sum_of([*others, joined]), structure(factor).text()
+
+
+def _factors(term: Expression) -> list[Expression]:
+    return list(term.factors) if isinstance(term, Product) else [term]
+
+
+def _rest(factors: list[Expression], out: Expression) -> Expression:
+    """The other factors, with the variance of the one that is taken out."""
+    assert isinstance(out, Base)
+    variance = (out.parameter("variance").values or (1.0,))[0]
+    others = [factor for factor in factors if factor is not out]
+    return multiplied(product_of(others), variance) if others else build_base("C", variance=variance)
+
+
+def _of_variance_one(leaf: Base) -> Base:
+    one = build_base("C", variance=1.0).parameter("variance")
+    return leaf.with_parameter(one)

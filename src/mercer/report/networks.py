@@ -1,0 +1,184 @@
+"""Pictures of a network in the kernel: its layers with what flows through them, and what each unit is like."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from mercer.explain.networks import NetworkExplanation, UnitCurve, networks_of, unit_curves
+from mercer.report.view import BLUE, GREY, GROUND, INK, ORANGE, STYLE, Paper, Sight
+
+if TYPE_CHECKING:
+    from mercer.estimators import GPRegressor
+
+SIGNS = {"primitive": "", "linear": "+", "product": "×", "activation": "f"}
+THICKEST = 4.0  # points
+FAINT = 0.002  # of the flow: thinner lines are not drawn
+MOST_UNITS = 24  # of a layer: more would be a grey wall
+PER_ROW = {True: 4, False: 8}  # small pictures of units, narrow and wide
+
+
+def network_figure(
+    model: GPRegressor | Sight, network: NetworkExplanation, *, width: int = 1200, density: int | None = None
+) -> Figure:
+    """Draw the layers from left to right (from top to bottom where it is narrow), lines as thick as what flows."""
+    paper = Paper(width, density)
+    layers = [("primitives", "primitive", network.primitive_flows)]
+    layers += [(layer.symbol, layer.kind, layer.units) for layer in network.layers]
+    shown = [_largest(units) for _, _, units in layers]
+    widest = max(map(len, shown))
+    with rc_context(STYLE):
+        inches = paper.width / paper.dots
+        tall = 0.62 * len(layers) + 0.9 if paper.narrow else max(2.2, 0.42 * widest + 0.6)
+        figure = paper.figure(1, 1, height=tall / inches)
+        axes = figure.axes[0]
+        axes.set_axis_off()
+        places = [_places(paper, depth, chosen) for depth, chosen in enumerate(shown)]
+        for depth, layer in enumerate(network.layers):
+            _draw_lines(axes, places[depth], places[depth + 1], layer.lines)
+        for depth, (symbol, kind, units) in enumerate(layers):
+            _draw_units(axes, places[depth], units, kind, widest)
+            _draw_layer_name(axes, paper, depth, symbol, len(units), len(places[depth]))
+        _draw_primitive_names(axes, paper, places[0], network.primitives)
+        _frame(axes, paper, len(layers))
+        figure.canvas.draw()
+    return figure
+
+
+def _largest(units: tuple[float, ...]) -> list[int]:
+    chosen = sorted(range(len(units)), key=lambda unit: -units[unit])[:MOST_UNITS]
+    return sorted(chosen)
+
+
+def _places(paper: Paper, depth: int, chosen: list[int]) -> dict[int, tuple[float, float]]:
+    """Return where each unit is drawn: the layers one after another, the units of one spread over the unit interval."""
+    result = {}
+    for rank, unit in enumerate(chosen):
+        across = (rank + 0.5) / len(chosen)
+        result[unit] = (across, -float(depth)) if paper.narrow else (float(depth), 1.0 - across)
+    return result
+
+
+def _draw_lines(
+    axes: Axes,
+    before: dict[int, tuple[float, float]],
+    after: dict[int, tuple[float, float]],
+    lines: tuple[tuple[int, int, float], ...],
+) -> None:
+    for start, end, flow in sorted(lines, key=lambda line: line[2]):
+        if flow > FAINT and start in before and end in after:
+            (x0, y0), (x1, y1) = before[start], after[end]
+            strength = math.sqrt(flow)  # else all but a few lines would be hairlines
+            axes.plot(
+                [x0, x1], [y0, y1], color=BLUE, linewidth=max(0.4, THICKEST * strength),
+                alpha=float(np.clip(0.15 + 0.7 * strength, 0.0, 0.85)), solid_capstyle="round", zorder=1,
+            )  # fmt: skip
+
+
+def _draw_units(
+    axes: Axes, places: dict[int, tuple[float, float]], units: tuple[float, ...], kind: str, widest: int
+) -> None:
+    size = float(np.clip(1800 / widest, 60, 200))
+    for unit, (x, y) in places.items():
+        alive = units[unit] > FAINT
+        axes.scatter(
+            [x], [y], s=size, marker="s" if kind == "product" else "o", facecolors=BLUE if alive else "none",
+            edgecolors=BLUE if alive else GREY, linewidths=1.0, zorder=2,
+        )  # fmt: skip
+        if SIGNS[kind] and size > 75:
+            axes.text(x, y, SIGNS[kind], color=GROUND if alive else GREY, fontsize=9, ha="center",
+                      va="center_baseline", zorder=3)  # fmt: skip
+
+
+def _draw_layer_name(axes: Axes, paper: Paper, depth: int, symbol: str, count: int, drawn: int) -> None:
+    told = symbol if drawn == count else f"{symbol} ({drawn} of {count} drawn)"
+    if paper.narrow:
+        axes.text(-0.02, -float(depth), told, fontsize=8, ha="right", va="center", color=GREY)
+    else:
+        axes.text(float(depth), -0.04, told, fontsize=8, ha="center", va="top", color=GREY)
+
+
+def _draw_primitive_names(
+    axes: Axes, paper: Paper, places: dict[int, tuple[float, float]], names: tuple[str, ...]
+) -> None:
+    long = max(len(names[unit]) for unit in places) > 6 or len(places) > 9
+    for unit, (x, y) in places.items():
+        if paper.narrow:
+            axes.text(x, y + 0.22, names[unit], fontsize=7.5, color=INK, ha="left" if long else "center", va="bottom",
+                      rotation=60 if long else 0, rotation_mode="anchor")  # fmt: skip
+        else:
+            axes.text(x - 0.1, y, names[unit], fontsize=8, color=INK, ha="right", va="center")
+
+
+def _frame(axes: Axes, paper: Paper, layers: int) -> None:
+    if paper.narrow:
+        axes.set_xlim(-0.28, 1.0)
+        axes.set_ylim(-layers + 0.6, 0.6)
+    else:
+        axes.set_xlim(-0.55, layers - 0.75)
+        axes.set_ylim(-0.12, 1.0)
+
+
+# ---------------------------------------------------------------------------------------------------------------- units
+
+
+def units_figure(
+    model: GPRegressor | Sight,
+    network: NetworkExplanation,
+    place: int,
+    *,
+    width: int = 1200,
+    density: int | None = None,
+) -> Figure:
+    """Draw the pattern of every unit as small pictures, layer by layer; `place` is the network's number."""
+    sight, paper = Sight.of(model), Paper(width, density)
+    found = networks_of(sight.subject)[place]
+    layers = unit_curves(sight.subject, found.scaled, network.primitives)
+    flows = [network.primitive_flows, *(layer.units for layer in network.layers)]
+    chosen = [(title, _most_alive(curves, units)) for (title, curves), units in zip(layers, flows, strict=True)]
+    across = PER_ROW[paper.narrow]
+    rows = sum(math.ceil(len(curves) / across) for _, curves in chosen)
+    several = len(sight.subject.table_columns) > 1
+    with rc_context(STYLE):
+        inches = paper.width / paper.dots
+        tall = rows * (0.95 if several else 0.82)
+        figure = Figure(figsize=(inches, tall), dpi=paper.dots)
+        row = 0
+        for title, curves in chosen:
+            for number, curve in enumerate(curves):
+                down, right = row + number // across, number % across
+                axes = figure.add_axes(_box(down, right, rows, across))
+                _draw_curve(axes, sight, curve, title, several)
+            row += math.ceil(len(curves) / across)
+        figure.canvas.draw()
+    return figure
+
+
+def _most_alive(curves: list[UnitCurve], flows: tuple[float, ...]) -> list[UnitCurve]:
+    order = sorted(range(len(curves)), key=lambda unit: -flows[unit])[:MOST_UNITS]
+    return [curves[unit] for unit in sorted(order)]
+
+
+def _box(down: int, right: int, rows: int, across: int) -> tuple[float, float, float, float]:
+    high, wide = 1.0 / rows, 1.0 / across
+    return right * wide + 0.04 * wide, 1.0 - (down + 0.94) * high, 0.9 * wide, 0.62 * high
+
+
+def _draw_curve(axes: Axes, sight: Sight, curve: UnitCurve, layer: str, several: bool) -> None:
+    axes.axhline(0.0, color=GREY, linewidth=0.6)
+    axes.plot(curve.at, curve.values, color=BLUE, linewidth=1.1)
+    low, high = min(-0.15, float(curve.values.min())), max(1.0, float(curve.values.max()))
+    axes.set_ylim(low - 0.08 * (high - low), high + 0.08 * (high - low))
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.grid(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_visible(False)
+    name = curve.name if layer == "Primitives" else f"{layer} · {curve.name}"
+    along = f"\n{sight.subject.columns[curve.column].name[:14]}" if several else ""
+    axes.set_title(f"{name}{along}", fontsize=7.5, pad=2, color=ORANGE if layer == "Linear1" else INK)

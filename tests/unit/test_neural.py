@@ -1,0 +1,338 @@
+"""The neural kernel network as a learner: what it finds, that its result depends on the seed alone, how it fails."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import mercer
+from mercer.errors import InputError, KernelError, NumericalError, TooLargeError
+from mercer.fitting.adam import adam
+from mercer.inference.contract import Data, Evidence
+from mercer.inference.exact import Exact
+from mercer.kernels import SE, Network, bind, layout
+from mercer.learners.neural import training as training_module
+from mercer.learners.neural.neural_kernel_network import NeuralKernelNetwork
+from mercer.learners.neural.starts import first_point
+from mercer.learners.neural.training import FIRST_LAP, MANY, SAMPLE, Plan, Task, laps
+
+SMALL = {"primitives": "SE + PER + LIN", "layers": "Linear4-Product2-Linear1", "restarts": 3, "max_iterations": 60}
+
+
+def season(rows: int = 60, seed: int = 0, free_level: bool = True) -> Data:
+    rng = np.random.default_rng(seed)
+    x = np.linspace(-1.7, 1.7, rows)
+    y = np.sin(2 * math.pi * x / 0.5) + 0.6 * x + 0.1 * rng.standard_normal(rows)
+    return Data(x[:, None], (y - y.mean()) / y.std(), free_level)
+
+
+def surface(rows: int = 50, seed: int = 0) -> Data:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((rows, 2))
+    y = np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.1 * rng.standard_normal(rows)
+    return Data(X, (y - y.mean()) / y.std(), True)
+
+
+def learned(data: Data, jobs: int | None = None, report=None, seed: int = 0, device: str = "cpu", **settings):
+    learner = NeuralKernelNetwork(**(SMALL | settings))
+    return learner.learn(data, Exact(), list(range(data.X.shape[1])), seed, jobs, report, device)
+
+
+def plan(**changes) -> Plan:
+    settings = dict(restarts=8, selection="loo", rate=None, priors=True, max_iterations=300, n_jobs=1, seed=0)
+    return Plan(**(settings | changes))
+
+
+# ---------------------------------------------------------------------------------------------------- what it finds
+
+
+def test_a_season_and_a_trend_are_continued():
+    data = season(80)
+    known = data.X[:, 0] < 1.2
+    found = learned(data.take(known), restarts=4, max_iterations=100)
+    posterior = Exact().posterior(*_fitted(found.fit), data.take(known))
+    error = posterior.predict(data.X[~known]).mean - data.y[~known]
+    assert np.sqrt(np.mean(error**2)) < 0.25
+    periods = [leaf.parameter("period").values[0] for leaf in found.fit.expression.leaves() if leaf.symbol == "PER"]
+    assert any(abs(k * p - 0.5) < 0.02 for p in periods for k in (1, 2, 3))
+
+
+def test_two_columns_of_which_each_does_its_own():
+    data, new = surface(80), surface(40, seed=1)
+    found = learned(data, primitives=None, restarts=2)
+    error = Exact().posterior(*_fitted(found.fit), data).predict(new.X).mean - new.y
+    assert np.sqrt(np.mean(error**2)) < 0.35
+    assert {leaf.symbol for leaf in found.fit.expression.leaves()} == {"RQ", "SE", "LIN"}
+
+
+def _fitted(fit):
+    from mercer.evaluate.program import compile_program
+
+    return compile_program(fit.expression), fit.values, fit.noise
+
+
+def test_the_winner_has_the_best_leave_one_out_score_of_those_at_their_end():
+    found = learned(season())
+    finished = [c for c in found.candidates if c.status not in ("raced out", "failed")]
+    assert -2 * found.fit.leave_one_out == min(c.score for c in finished)
+    assert len(found.candidates) == SMALL["restarts"]
+    assert all(c.depth == 0 and c.parent is None and c.seconds > 0 for c in found.candidates)
+    assert len(found.members) == len(found.weights.within) == len(finished)
+    assert_allclose(sum(found.weights.within), 1.0)
+
+
+def test_the_winner_by_evidence():
+    found = learned(season(), selection="evidence", average=False)
+    finished = [c for c in found.candidates if c.status != "raced out"]
+    assert found.fit.log_evidence == max(c.log_evidence for c in finished)
+    assert len(found.members) == 1
+
+
+def test_beyond_the_data_the_weights_are_those_of_forecasts():
+    found = learned(season(50))
+    assert found.weights.column == 0
+    assert_allclose(sum(found.weights.beyond), 1.0)
+    assert all(wide >= 1.0 for wide in found.weights.widening)
+    several = learned(surface(50), primitives="2*SE + LIN", max_iterations=45)
+    assert several.weights.column is None
+
+
+# ------------------------------------------------------------------------------------------------------ the networks
+
+
+@pytest.mark.parametrize(("columns", "count"), [(1, 111), (3, 4 * 3 + 85)])
+def test_the_networks_of_the_paper_have_its_parameter_counts(columns, count):
+    network = NeuralKernelNetwork.paper().network(list(range(columns)))
+    assert layout(network).n_free == count
+
+
+def test_the_default_networks_stand_on_the_columns_that_vary():
+    for settings in ({}, {"variances": True}):
+        network = NeuralKernelNetwork(**settings).network([0, 2], 3)
+        assert {leaf.dims for leaf in network.leaves()} == {(0, 2)}
+        network = NeuralKernelNetwork(**settings).network([1], 3)
+        assert [leaf.symbol for leaf in network.leaves()] == ["SE"] * 2 + ["PER"] * 2 + ["LIN"] * 2 + ["RQ"] * 2
+
+
+def test_an_activation_follows_every_product():
+    network = NeuralKernelNetwork(activation="Exp").network([0])
+    assert network.architecture == "Linear8-Product4-Exp-Linear4-Product2-Exp-Linear1"
+    found = learned(season(30), activation="Poly(0.0, 1.0, 0.5)", restarts=1, max_iterations=5)
+    assert "Poly" in found.fit.expression.architecture
+
+
+def test_a_complex_network_can_be_trained():
+    found = learned(season(30), primitives="EXPI + SE", restarts=1, max_iterations=10)
+    assert found.fit.expression.complex
+    assert math.isfinite(found.fit.log_evidence)
+
+
+# ------------------------------------------------------------------------------------------------------------ starts
+
+
+def test_a_start_is_as_large_as_the_target_and_starts_differ():
+    data = season()
+    task = Task(NeuralKernelNetwork().network([0]), Exact(), {}, plan())
+    problem = task.problem(data)
+    points = [first_point(problem, i, np.random.default_rng([0, i])) for i in range(4)]
+    for point in points:
+        values, noise = problem.objective.split(point)
+        from mercer.evaluate.fused import gram
+
+        K = gram(problem.objective.program, values, data.X)
+        assert 0.3 < np.mean(np.diagonal(K)) - np.mean(K) < 3.0
+        assert 0.001 < noise < 1.0
+    assert all(np.abs(points[0] - other).max() > 0.5 for other in points[1:])
+
+
+def test_laps_run_many_rows_on_a_sample_first():
+    assert [lap.starts for lap in laps(plan(), 100)] == [8, 4]
+    assert [lap.sample for lap in laps(plan(), MANY + 1)] == [True, False]
+    assert len(laps(plan(restarts=1), 100)) == len(laps(plan(rate=1e-3), 100)) == 1
+    assert len(laps(plan(max_iterations=FIRST_LAP), 100)) == 1
+
+
+def test_the_first_lap_of_many_rows(monkeypatch):
+    monkeypatch.setattr(training_module, "MANY", 50)
+    monkeypatch.setattr(training_module, "SAMPLE", 40)
+    found = learned(season(60), restarts=4)
+    behind = [c for c in found.candidates if c.status == "raced out"]
+    assert len(behind) == 2
+    assert all(c.score == math.inf and math.isfinite(c.log_evidence) for c in behind)
+    assert SAMPLE < MANY
+
+
+# -------------------------------------------------------------------------------------------------- always the same
+
+
+def test_the_same_seed_gives_the_same_network_for_any_number_of_jobs():
+    one, two = learned(season(40)), learned(season(40), jobs=2)
+    assert one.fit.expression == two.fit.expression
+    assert one.weights == two.weights
+    assert learned(season(40), seed=1).candidates[1].expression != one.candidates[1].expression
+
+
+def test_all_starts_in_one_batch_find_what_they_find_one_by_one(monkeypatch):
+    pytest.importorskip("botorch")
+    data = season(30)
+    alone = learned(data, max_iterations=15, restarts=2)
+    original = training_module.Training._advanced
+
+    def batched(self, running, rows, iterations):
+        assert self.plan.priors
+        return self._in_one_batch(running, rows, iterations)
+
+    monkeypatch.setattr(training_module.Training, "_advanced", batched)
+    together = learned(data, max_iterations=15, restarts=2)
+    assert original is not batched
+    for ours, theirs in zip(together.candidates, alone.candidates, strict=True):
+        assert_allclose(ours.log_evidence, theirs.log_evidence, rtol=0.02, atol=0.5)
+
+
+def test_adam_in_one_batch(monkeypatch):
+    pytest.importorskip("botorch")
+    monkeypatch.setattr(
+        training_module.Training, "_advanced", lambda self, *lap: self._in_one_batch(*lap)
+    )  # fmt: skip
+    settings = {"optimiser": "adam", "max_iterations": 20, "restarts": 2, "learning_rate": 0.05}
+    together = learned(season(30), **settings)
+    monkeypatch.undo()
+    alone = learned(season(30), **settings)
+    assert_allclose(together.fit.log_evidence, alone.fit.log_evidence, rtol=1e-6)
+
+
+# ------------------------------------------------------------------------------------------------------------- Adam
+
+
+def test_adam_goes_downhill_and_stays_within_the_bounds():
+    problem = Task(NeuralKernelNetwork(**SMALL).network([0]), Exact(), {}, plan()).problem(season(40))
+    point = first_point(problem, 0, np.random.default_rng(0))
+    run = adam(problem, [point], 60, 0.05)[0]
+    assert run.value < problem.objective(point)[0] - 5
+    assert (run.point >= problem.bounds[:, 0]).all()
+    assert (run.point <= problem.bounds[:, 1]).all()
+    assert_allclose(problem.objective(run.point)[0], run.value)
+
+
+def test_the_way_of_the_paper():
+    learner = NeuralKernelNetwork.paper(max_iterations=30, learning_rate=0.05)
+    found = learner.learn(season(30), Exact(), [0], 0, None, None)
+    assert found.fit.parameters == 112  # and the noise
+    assert len(found.candidates) == 1
+    assert found.fit.status == "stopped"
+    assert NeuralKernelNetwork.paper().describe()["optimiser"] == "adam"
+
+
+# ---------------------------------------------------------------------------------------------------- what goes wrong
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"restarts": 0}, "restarts must be a whole number of at least 1"),
+        ({"restarts": 2.5}, "restarts must be a whole number"),
+        ({"max_iterations": 0}, "max_iterations must be"),
+        ({"selection": "bic"}, "selection must be 'loo' or 'evidence', not 'bic'"),
+        ({"optimiser": "sgd"}, "optimiser must be 'lbfgs' or 'adam', not 'sgd'"),
+        ({"priors": "strong"}, "priors must be 'weak' or None, not 'strong'"),
+        ({"learning_rate": 0}, "learning_rate must be a number between 0 and 1"),
+        ({"layers": "Linear7-Product4-Linear1"}, "7 is not divisible by 4"),
+        ({"layers": "Linear8-Product4"}, "add -Linear1"),
+        ({"activation": "Tanh"}, "there is no layer 'Tanh'"),
+        ({"primitives": "2*SE + FOO"}, "FOO"),
+        ({"primitives": []}, "1 to 1000 primitive kernels"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_named(settings, said):
+    with pytest.raises(InputError, match=said.replace("(", r"\(")):
+        learned(season(20), **settings)
+
+
+def test_a_column_that_is_not_there():
+    with pytest.raises(KernelError, match="dimension 3"):
+        learned(season(20), primitives="SE(0) + SE(3)")
+
+
+def test_too_many_rows_are_refused_with_advice():
+    x = np.linspace(0, 1, 2001)
+    with pytest.raises(TooLargeError, match=r"2,001 rows .* at most 2,000 rows.* subset"):
+        mercer.GPRegressor(kernel="nkn").fit(x[:, None], np.sin(x))
+
+
+def test_no_cuda_device_is_said_at_once():
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    with pytest.raises(InputError, match="no CUDA device"):
+        learned(season(20), device="cuda")
+
+
+def test_a_start_that_fails_is_a_row_with_a_reason_and_all_failing_is_an_error():
+    class Broken(Exact):
+        def evidence(self, program, values, noise, data, gradient=True):
+            return Evidence(-math.inf, failure="broken on purpose")
+
+    with pytest.raises(NumericalError, match="broken on purpose"):
+        NeuralKernelNetwork(**SMALL).learn(season(20), Broken(), [0], 0, None, None)
+
+
+@pytest.mark.parametrize("after", [1, 3, 4])
+def test_ctrl_c_returns_the_best_so_far(monkeypatch, after):
+    calls, original = [], training_module.advance
+
+    def interrupted(*arguments):
+        if len(calls) == after:
+            raise KeyboardInterrupt
+        calls.append(1)
+        return original(*arguments)
+
+    monkeypatch.setattr(training_module, "advance", interrupted)
+    monkeypatch.setattr(training_module, "MANY", 30)
+    monkeypatch.setattr(training_module, "SAMPLE", 25)
+    found = learned(season(40))
+    assert found.stopped == "request"
+    assert any("stopped on request" in note for note in found.notes)
+    assert math.isfinite(found.fit.leave_one_out)
+    assert len(found.candidates) == min(after, 3)
+    assert any(c.status == "interrupted" for c in found.candidates)
+
+
+def test_ctrl_c_before_anything_is_finished(monkeypatch):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training_module, "advance", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        learned(season(20))
+
+
+# ---------------------------------------------------------------------------------------------------- the estimator
+
+
+def test_a_trained_network_is_saved_with_its_settings_and_read_back(tmp_path: Path):
+    data = season(40)
+    learner = NeuralKernelNetwork(**(SMALL | {"primitives": [SE(0), SE(0, lengthscale=2.0) + SE(0)]}))
+    model = mercer.GPRegressor(kernel=learner, random_state=0).fit(data.X, data.y)
+    assert isinstance(model.kernel_, Network)
+    assert len(model.kernel_.polynomial(top=3)) == 3
+    model.save(tmp_path / "network.mercer")
+    again = mercer.load(tmp_path / "network.mercer")
+    assert_allclose(again.predict(data.X), model.predict(data.X), rtol=1e-6, atol=1e-8)
+    assert again.kernel.describe() == learner.describe()
+    assert again.kernel.network([0]) == learner.network([0])
+    assert [c.status for c in again.candidates_] == [c.status for c in model.candidates_]
+    json.dumps(learner.describe())
+    assert bind(again.kernel_, 1) == model.kernel_
+
+
+def test_progress_is_told():
+    told = []
+    learned(season(30), report=told.append)
+    assert [(p.lap, p.done, p.total) for p in told] == [(0, 1, 3), (0, 2, 3), (0, 3, 3), (1, 1, 2), (1, 2, 2)]
+    assert all(isinstance(p.best, Network) and math.isfinite(p.score) for p in told)
