@@ -13,11 +13,13 @@ import json
 import math
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from joblib import Parallel, delayed
 
 import mercer
 from benchmarks.known_kernels import draw, recovered, truths
@@ -27,8 +29,16 @@ RESULTS = Path(__file__).parent / "results"
 SEED = 0
 
 
-def search(jobs: int, **settings: Any) -> mercer.GPRegressor:
-    return mercer.GPRegressor(kernel=mercer.GrammarSearch(**settings), n_jobs=jobs, random_state=SEED)
+class Way(NamedTuple):
+    """Where searches run."""
+
+    jobs: int
+    device: str
+
+
+def search(way: Way, **settings: Any) -> mercer.GPRegressor:
+    learner = mercer.GrammarSearch(**settings)
+    return mercer.GPRegressor(kernel=learner, n_jobs=way.jobs, device=way.device, random_state=SEED)
 
 
 def scores(model: mercer.GPRegressor, X: Any, y: np.ndarray) -> dict[str, float]:
@@ -44,12 +54,12 @@ def scores(model: mercer.GPRegressor, X: Any, y: np.ndarray) -> dict[str, float]
     }
 
 
-def series(path: Path, split: str, jobs: int) -> dict[str, Any]:
+def series(path: Path, split: str, way: Way) -> dict[str, Any]:
     """One series: the averaged prediction (default) and the winner alone."""
     table = pd.read_csv(path)
     train, test = table[table[split] == "train"], table[table[split] == "test"]
     started = time.perf_counter()
-    model = search(jobs).fit(train[["x"]], train["y"])
+    model = search(way).fit(train[["x"]], train["y"])
     seconds = time.perf_counter() - started
     alone = mercer.GPRegressor(str(model.kernel_), restarts=1, random_state=SEED, max_iterations=50)
     alone.fit(train[["x"]], train["y"])
@@ -63,14 +73,14 @@ def series(path: Path, split: str, jobs: int) -> dict[str, Any]:
     }
 
 
-def racing(path: Path, jobs: int) -> dict[str, Any]:
+def racing(path: Path, way: Way) -> dict[str, Any]:
     """The same search with and without racing: seconds and log evidence."""
     table = pd.read_csv(path)
     train = table[table["extrap_9010"] == "train"]
     found: dict[str, Any] = {}
     for name, race in (("raced", True), ("unraced", False)):
         started = time.perf_counter()
-        model = search(jobs, race=race, average=False).fit(train[["x"]], train["y"])
+        model = search(way, race=race, average=False).fit(train[["x"]], train["y"])
         found[name] = {
             "seconds": time.perf_counter() - started,
             "log_evidence": model.log_evidence_,
@@ -80,10 +90,10 @@ def racing(path: Path, jobs: int) -> dict[str, Any]:
     return found
 
 
-def recovery(truth: str, ratio: float, number: int, jobs: int) -> dict[str, Any]:
+def recovery(truth: str, ratio: float, number: int, way: Way) -> dict[str, Any]:
     """Search on data drawn from a known kernel; compare structure and BIC with the true kernel, fitted."""
     X, y = draw(truth, ratio, rows=300, seed=number)
-    model = search(jobs, average=False).fit(X, y)
+    model = search(way, average=False).fit(X, y)
     fitted = mercer.GPRegressor(truth, random_state=SEED, restarts=8).fit(X, y) if truth else None
     return {
         "found": model.kernel_.text(digits=3),
@@ -94,7 +104,7 @@ def recovery(truth: str, ratio: float, number: int, jobs: int) -> dict[str, Any]
     }
 
 
-def tabular(folder: Path, name: str, split: int, jobs: int) -> dict[str, Any]:
+def tabular(folder: Path, name: str, split: int, way: Way) -> dict[str, Any]:
     """One 90/10 split: the search against an ARD SE Gaussian process."""
     table = pd.read_csv(folder / "regression" / f"{name}.csv")
     splits = json.loads((folder / "regression" / "splits_nkn.json").read_text())[name]["random_test_rows"]
@@ -102,7 +112,7 @@ def tabular(folder: Path, name: str, split: int, jobs: int) -> dict[str, Any]:
     train, test = table[~held_out], table[held_out]
     columns, target = list(table.columns[:-1]), table.columns[-1]
     started = time.perf_counter()
-    model = search(jobs).fit(train[columns], train[target])
+    model = search(way).fit(train[columns], train[target])
     seconds = time.perf_counter() - started
     plain = mercer.GPRegressor("SE", random_state=SEED).fit(train[columns], train[target])
     y = test[target].to_numpy(dtype=float)
@@ -116,7 +126,7 @@ def tabular(folder: Path, name: str, split: int, jobs: int) -> dict[str, Any]:
 
 def jobs_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return what to run: name -> call without arguments."""
-    folder, jobs = Path(arguments.data), arguments.jobs
+    folder, way = Path(arguments.data), Way(arguments.jobs, arguments.device)
     parts = arguments.part.split(",")
     files = sorted((folder / "timeseries").glob("*.csv"))
     if arguments.only:
@@ -124,20 +134,25 @@ def jobs_of(arguments: argparse.Namespace) -> dict[str, Any]:
     work: dict[str, Any] = {}
     for file in files:
         if "extrapolation" in parts:
-            work[f"extrapolation/{file.stem}"] = lambda file=file: series(file, "extrap_9010", jobs)
+            work[f"extrapolation/{file.stem}"] = lambda file=file: series(file, "extrap_9010", way)
         if "interpolation" in parts:
-            work[f"interpolation/{file.stem}"] = lambda file=file: series(file, "interp_5050", jobs)
+            work[f"interpolation/{file.stem}"] = lambda file=file: series(file, "interp_5050", way)
         if "racing" in parts:
-            work[f"racing/{file.stem}"] = lambda file=file: racing(file, jobs)
+            work[f"racing/{file.stem}"] = lambda file=file: racing(file, way)
     if "recovery" in parts:
         for truth, ratio, number in truths():
             name = f"recovery/{truth or 'noise'}/{ratio:g}/{number}"
-            work[name] = lambda t=truth, r=ratio, n=number: recovery(t, r, n, jobs)
+            work[name] = lambda t=truth, r=ratio, n=number: recovery(t, r, n, way)
     if "tabular" in parts:
         for name in ("concrete", "energy"):
             for split in (1, 2, 3):
-                work[f"tabular/{name}/{split}"] = lambda n=name, s=split: tabular(folder, n, s, jobs)
+                work[f"tabular/{name}/{split}"] = lambda n=name, s=split: tabular(folder, n, s, way)
     return work
+
+
+def _named(name: str, call: Callable[[], dict[str, Any]]) -> tuple[str, dict[str, Any]]:
+    warnings.simplefilter("ignore")
+    return name, call()
 
 
 def main() -> None:
@@ -145,21 +160,23 @@ def main() -> None:
     parser.add_argument("--data", required=True, help="the folder with timeseries/ and regression/")
     parser.add_argument("--part", default="extrapolation,interpolation,recovery,tabular")
     parser.add_argument("--only", default="", help="numbers of series, such as 01,03")
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--jobs", type=int, default=2, help="kernels fitted at a time")
+    parser.add_argument("--device", default="cpu", help="cuda: every lap of a search is one batch on the GPU")
+    parser.add_argument("--workers", type=int, default=1, help="searches at a time (their seconds then say little)")
     parser.add_argument("--out", type=Path, default=RESULTS / "discovery.json")
     parser.add_argument("--reference", type=Path, help="published numbers; default: reference.json beside the data")
     parser.add_argument("--fresh", action="store_true")
     arguments = parser.parse_args()
-    warnings.simplefilter("ignore")
     done = json.loads(arguments.out.read_text()) if arguments.out.exists() and not arguments.fresh else {}
     done["machine"] = describe()
     done.setdefault("results", {})
-    for name, call in jobs_of(arguments).items():
-        if name not in done["results"]:
-            done["results"][name] = call()
-            arguments.out.parent.mkdir(parents=True, exist_ok=True)
-            arguments.out.write_text(json.dumps(done, indent=1) + "\n")
-            print(name, json.dumps(done["results"][name])[:300], flush=True)
+    waiting = {name: call for name, call in jobs_of(arguments).items() if name not in done["results"]}
+    pool = Parallel(n_jobs=arguments.workers, return_as="generator_unordered")
+    for name, result in pool(delayed(_named)(name, call) for name, call in waiting.items()):
+        done["results"][name] = result
+        arguments.out.parent.mkdir(parents=True, exist_ok=True)
+        arguments.out.write_text(json.dumps(done, indent=1) + "\n")
+        print(name, json.dumps(result)[:300], flush=True)
     from benchmarks.discovery_report import write_report
 
     reference = arguments.reference or Path(arguments.data).parent / "reference.json"

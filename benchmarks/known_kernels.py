@@ -33,8 +33,8 @@ DRAWS = 5
 def truths() -> Iterator[tuple[str, float, int]]:
     """Yield (kernel, signal-to-noise ratio, number of the draw); an empty kernel is pure noise."""
     for ratio in (10.0, 1.0):
-        for kernel in KERNELS:
-            for number in range(DRAWS):
+        for number in range(DRAWS):
+            for kernel in KERNELS:
                 yield kernel, ratio, number
     for number in range(20):
         yield "", 0.0, number
@@ -59,7 +59,9 @@ def draw(truth: str, ratio: float, rows: int, seed: int) -> tuple[np.ndarray, np
         elif slot.spec.name in ("lengthscale", "period"):
             values[slot.where] *= rng.uniform(0.7, 1.4)
     if truth == "SE(0) + RQ(0)":  # two smooth parts on one column can be told apart only on different scales
-        values[1], values[3] = 0.4, 4.0
+        for slot in layout(bound).slots:
+            if slot.spec.name == "lengthscale":
+                values[slot.where] = 0.4 if slot.symbol == "SE" else 4.0
     covariance = gram(compile_program(bound), values, X)
     jitter = 1e-8 * covariance.diagonal().mean() * np.eye(rows)
     function = np.linalg.cholesky(covariance + jitter) @ rng.standard_normal(rows)

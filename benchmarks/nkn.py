@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import hashlib
 import json
 import os
 import time
@@ -35,6 +36,7 @@ METHODS = ("nkn", *PLAIN)
 FIGURE_PRIMITIVES = "2*SE + 2*PER + 2*LIN + 2*RQ"  # J.1: the same for one and for two dimensions
 SEED = 0
 SEEDS = range(5)
+RECOVERY_SEEDS = range(100, 105)  # not 0 to 4: draws with 0 and 1 were looked at while the learner was written
 
 Work = dict[str, Callable[[], dict[str, Any]]]
 
@@ -48,6 +50,7 @@ class Bench:
         self.kernel, self.methods = arguments.kernel, arguments.methods.split(",")
         self.only = arguments.only.split(",") if arguments.only else []
         self.splits = between(arguments.splits)
+        self.code = code()
 
     def fit(self, method: str, X: Any, y: Any, learner: Any = None) -> tuple[mercer.GPRegressor, dict[str, Any]]:
         """Fit by one method; return the model and what to keep of the fit."""
@@ -67,6 +70,7 @@ class Bench:
             "jobs": self.jobs,
             "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
             "device": self.device,
+            "code": self.code,
         }
 
     def wanted(self, name: str) -> bool:
@@ -77,6 +81,13 @@ def between(text: str) -> list[int]:
     """Read 1-3 or 1,4,5."""
     bounds = [part.split("-") for part in text.split(",")]
     return [number for bound in bounds for number in range(int(bound[0]), int(bound[-1]) + 1)]
+
+
+def code() -> str:
+    """Name the state of the package: cells of different states are not one measurement, and the report says so."""
+    root = Path(mercer.__file__).parent
+    files = sorted(path for path in root.rglob("*.py") if path.relative_to(root).parts[0] not in ("report", "cli"))
+    return hashlib.sha1(b"".join(path.read_bytes() for path in files)).hexdigest()[:8]
 
 
 def polynomial(model: mercer.GPRegressor, top: int | None) -> list[str] | None:
@@ -165,7 +176,7 @@ def recovery_work(bench: Bench) -> Work:
         return found | verdict | {"interaction": known.interaction(model, X)}
 
     return {f"recovery/{kind}/{seed}": lambda k=kind, s=seed: one(k, s) for kind in ("additive", "grouped")
-            for seed in SEEDS}  # fmt: skip
+            for seed in RECOVERY_SEEDS}  # fmt: skip
 
 
 def speed_work() -> Work:

@@ -21,7 +21,7 @@ from mercer.kernels.text import parse
 from mercer.learners.contract import SearchProgress
 from mercer.learners.neural import distil as module
 from mercer.learners.neural.expanding import KEPT, expanded, merged_factors, merged_summands, spread
-from mercer.learners.neural.simplifying import simplifications
+from mercer.learners.simplifying import simplifications
 
 pytestmark = pytest.mark.filterwarnings("ignore::mercer.MercerWarning")
 

@@ -152,6 +152,7 @@ def test_a_start_is_as_large_as_the_target_and_starts_differ():
 
 def test_laps_run_many_rows_on_a_sample_first():
     assert [lap.starts for lap in laps(plan(), 100)] == [8, 4]
+    assert [lap.starts for lap in laps(plan(), MANY + 1)] == [8, 3]
     assert [lap.sample for lap in laps(plan(), MANY + 1)] == [True, False]
     assert len(laps(plan(restarts=1), 100)) == len(laps(plan(rate=1e-3), 100)) == 1
     assert len(laps(plan(max_iterations=FIRST_LAP), 100)) == 1
@@ -160,9 +161,9 @@ def test_laps_run_many_rows_on_a_sample_first():
 def test_the_first_lap_of_many_rows(monkeypatch):
     monkeypatch.setattr(training_module, "MANY", 50)
     monkeypatch.setattr(training_module, "SAMPLE", 40)
-    found = learned(season(60), restarts=4)
+    found = learned(season(60), restarts=5)
     behind = [c for c in found.candidates if c.status == "raced out"]
-    assert len(behind) == 2
+    assert len(behind) == 3
     assert all(c.score == math.inf and math.isfinite(c.log_evidence) for c in behind)
     assert SAMPLE < MANY
 
@@ -181,7 +182,6 @@ def test_all_starts_in_one_batch_find_what_they_find_one_by_one(monkeypatch):
     pytest.importorskip("botorch")
     data = season(30)
     alone = learned(data, max_iterations=15, restarts=2)
-    original = training_module.Training._advanced
 
     def batched(self, running, rows, iterations):
         assert self.plan.priors
@@ -189,7 +189,6 @@ def test_all_starts_in_one_batch_find_what_they_find_one_by_one(monkeypatch):
 
     monkeypatch.setattr(training_module.Training, "_advanced", batched)
     together = learned(data, max_iterations=15, restarts=2)
-    assert original is not batched
     for ours, theirs in zip(together.candidates, alone.candidates, strict=True):
         assert_allclose(ours.log_evidence, theirs.log_evidence, rtol=0.02, atol=0.5)
 
@@ -282,7 +281,7 @@ def test_a_start_that_fails_is_a_row_with_a_reason_and_all_failing_is_an_error()
         NeuralKernelNetwork(**SMALL).learn(season(20), Broken(), [0], 0, None, None)
 
 
-@pytest.mark.parametrize("after", [1, 3, 4])
+@pytest.mark.parametrize("after", [1, 5, 6])
 def test_ctrl_c_returns_the_best_so_far(monkeypatch, after):
     calls, original = [], training_module.advance
 
@@ -295,11 +294,11 @@ def test_ctrl_c_returns_the_best_so_far(monkeypatch, after):
     monkeypatch.setattr(training_module, "advance", interrupted)
     monkeypatch.setattr(training_module, "MANY", 30)
     monkeypatch.setattr(training_module, "SAMPLE", 25)
-    found = learned(season(40))
+    found = learned(season(40), restarts=5)  # two of which go on
     assert found.stopped == "request"
     assert any("stopped on request" in note for note in found.notes)
     assert math.isfinite(found.fit.leave_one_out)
-    assert len(found.candidates) == min(after, 3)
+    assert len(found.candidates) == min(after, 5)
     assert any(c.status == "interrupted" for c in found.candidates)
 
 

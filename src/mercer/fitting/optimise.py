@@ -146,7 +146,7 @@ def prepare(
     """Set up the fit of a bound expression; `peaks` gives periods to try for each column (default: those of y)."""
     program, shape = compile_program(expression), layout(expression)
     starts = Starts(expression, shape, data, peaks)
-    bounds = free_bounds(expression, shape, starts.frame)
+    bounds = _including(free_bounds(expression, shape, starts.frame), shape, starts.known)
     prior = weak_prior(expression, shape, starts.frame) if options.priors else None
     if options.noise is None:
         bounds = np.vstack([bounds, np.log(NOISE)])
@@ -154,6 +154,14 @@ def prepare(
         prior = GaussianPrior(prior.centre[:-1], prior.spread[:-1])
     objective = Objective(engine, program, shape, data, starts.typical(), options.noise, prior)
     return Problem(expression, objective, bounds, starts, options.tolerance)
+
+
+def _including(bounds: Array, shape: Layout, known: Array) -> Array:
+    """Widen bounds to the values that were given: whoever asks for a period that the data do not show shall have it."""
+    given = np.where(np.isnan(known), 1.0, known)
+    free, told = shape.to_free(given), ~np.isnan(shape.to_free(known))
+    low, high = bounds.T
+    return np.column_stack([np.where(told, np.minimum(low, free), low), np.where(told, np.maximum(high, free), high)])
 
 
 def concluded(problem: Problem, runs: Sequence[Run], first: Array, screened: int, interrupted: bool = False) -> Fit:
@@ -197,6 +205,8 @@ def starting_points(
     at_random = range(wanted * options.draws - len(in_turn))
     drawn += [point(starts.draw(rng), noise_start(rng) if noise is None else noise) for _ in at_random]
     drawn = [p for p in drawn if not np.array_equal(p, first)]
+    if not drawn:
+        return [first], 0
     scores = screen(problem, drawn) if screen else [objective.evidence(p, gradient=False).value for p in drawn]
     order = np.argsort([-s for s in scores], kind="stable")
     return [first, *(drawn[i] for i in order[:wanted])], len(drawn)

@@ -13,6 +13,7 @@ import numpy as np
 
 from mercer.kernels.domains import Array
 
+EVEN, MOSTLY = 0.1, 0.8  # months are evenly spaced, and so are days without Sundays
 LARGEST = 2000  # rows looked at; more add time, not peaks
 OVERTONES = 4  # the period itself among them
 CYCLES = (1.5, 40.0)  # of patterns looked for in the second view; with more of them the first view sees them clearly
@@ -27,6 +28,19 @@ def typical_gap(column: Array) -> float:
     """Return the median distance between neighbouring distinct values (0 if there is only one)."""
     distinct = np.unique(column)
     return float(np.median(np.diff(distinct))) if len(distinct) > 1 else 0.0
+
+
+def shortest_period(column: Array) -> float:
+    """Return the shortest period worth looking for: of three gaps between evenly spaced values, of ten where they are
+    scattered, since with fewer rows to a cycle some wave always fits their noise.
+    """
+    gaps = np.diff(np.unique(column))
+    if not len(gaps):
+        return 0.0
+    typical = float(np.median(gaps))
+    steps = gaps / typical
+    even = np.mean(np.abs(steps - np.round(steps)) < EVEN) > MOSTLY
+    return 3.0 * typical if even else 10.0 * float(np.mean(gaps))
 
 
 def periods(column: Array, y: Array, count: int) -> Array:

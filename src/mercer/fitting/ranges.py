@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mercer.fitting.periodogram import typical_gap
+from mercer.fitting.periodogram import shortest_period, typical_gap
 from mercer.kernels.domains import Array, NonNegative, Simplex
 from mercer.kernels.expression import Expression, Owner
 from mercer.kernels.parameters import Layout, Slot
@@ -19,17 +19,19 @@ VARIANCE = (1e-8, 1e4)
 PURE_LENGTH = (0.15, 20.0)
 ALPHA = (0.1, 300.0)
 LOG_RATIO = 12.0
+CYCLES = 1.5  # of a period that the data must show: with less it is no period, and PER only stands in for SE
 # Of a network's weights and biases: the units are of order one. A weight at the lower end counts for nothing.
 NETWORK_WEIGHT = (1e-6, 100.0)
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Typical gap, range and ends of each column."""
+    """Typical gap, range, lower end and shortest period of each column."""
 
     gap: tuple[float, ...]
     span: tuple[float, ...]
     low: tuple[float, ...]
+    shortest: tuple[float, ...]
 
     @staticmethod
     def of(X: Array) -> Frame:
@@ -37,7 +39,8 @@ class Frame:
         columns = [X[:, d] for d in range(X.shape[1])]
         span = tuple(float(np.ptp(c)) or 1.0 for c in columns)
         gap = tuple(typical_gap(c) or s for c, s in zip(columns, span, strict=True))
-        return Frame(gap, span, tuple(float(c.min()) for c in columns))
+        shortest = tuple(min(shortest_period(c) or s, s) for c, s in zip(columns, span, strict=True))
+        return Frame(gap, span, tuple(float(c.min()) for c in columns), shortest)
 
 
 def value_bounds(slot: Slot, leaf: Owner, frame: Frame) -> Array:
@@ -54,7 +57,8 @@ def value_bounds(slot: Slot, leaf: Owner, frame: Frame) -> Array:
     if isinstance(slot.spec.domain, Simplex):
         return np.tile([-LOG_RATIO, LOG_RATIO], (slot.size - 1, 1))
     if name == "period":
-        return np.column_stack([np.minimum(3.0 * gap, span), 3.0 * span])
+        shortest = np.array(frame.shortest)[columns]
+        return np.column_stack([shortest, np.maximum(span / CYCLES, 1.01 * shortest)])
     if unit == "length":
         return np.column_stack([0.1 * gap, 100.0 * span])
     if unit == "position":

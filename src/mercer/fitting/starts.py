@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mercer.fitting.periodogram import periods
-from mercer.fitting.ranges import Frame
+from mercer.fitting.ranges import CYCLES, Frame
 from mercer.inference.contract import Data
 from mercer.kernels.domains import Array, NonNegative, Simplex
 from mercer.kernels.expression import Base, Expression, Owner, Product
@@ -162,7 +162,7 @@ class Starts:
         weights = 0.6 ** np.arange(len(peaks))
         peak = peaks[rng.choice(len(peaks), p=weights / weights.sum())]
         multiple = rng.choice([1.0, 2.0, 0.5], p=[0.8, 0.1, 0.1])
-        low, high = 3.0 * self.frame.gap[column], 2.0 * self.frame.span[column]
+        low, high = self.frame.shortest[column], self.frame.span[column] / CYCLES
         return float(np.clip(peak * multiple, min(low, high), high))
 
     def _frequencies(self, slot: Slot, columns: list[int], rng: np.random.Generator | None) -> Array:

@@ -28,7 +28,7 @@ from mercer.kernels.expression import (
     sum_of,
 )
 from mercer.kernels.layers import Linear
-from mercer.kernels.network import Network
+from mercer.kernels.network import Network, has_network
 from mercer.kernels.parameters import fill_held
 from mercer.kernels.text import to_text
 
@@ -59,7 +59,7 @@ def told_components(expression: Expression) -> tuple[Expression, ...]:
 
 
 def _waves_around_zero(term: Expression) -> Expression:
-    if size(term) == 1 or isinstance(term, Network):
+    if size(term) == 1 or has_network(term):
         return term
     return term.map_leaves(lambda leaf: _around_zero(leaf) if _is_flat(leaf) else leaf)
 

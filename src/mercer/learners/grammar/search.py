@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,8 +17,9 @@ from mercer.evaluate.program import compile_program
 from mercer.fitting.optimise import FAILED_VALUE, Fit, FitOptions
 from mercer.fitting.periodogram import periods
 from mercer.inference.contract import Data, Engine
+from mercer.kernels.algebra import canonical_structure
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Expression
+from mercer.kernels.expression import Base, Expression
 from mercer.kernels.parameters import layout
 from mercer.learners.contract import Candidate, Report, SearchProgress, Stopped
 from mercer.learners.grammar.journal import Journal
@@ -27,9 +28,11 @@ from mercer.learners.grammar.race import laps, runners, sample
 from mercer.learners.grammar.scores import Score, held_out_score, score_of
 from mercer.learners.grammar.worker import State, Task, advance, seed_for
 from mercer.learners.parallel import in_parallel
+from mercer.learners.simplifying import simplifications
 
 PEAKS = 4
 DRAWS = 8  # for each start: one for every peak, and some at random
+FIRST_PARENTS = 4  # base kernels that the first step starts from
 IMPROVEMENT = 2.0  # by how much a deeper kernel must beat the best, in score: less is "not worth a bare mention"
 
 
@@ -70,7 +73,7 @@ class Search:
     report: Report | None
     held_out: Data | None = None
     candidates: list[Candidate] = field(default_factory=list)
-    tried: set[Expression] = field(default_factory=set)
+    numbers: dict[Expression, int] = field(default_factory=dict)  # of the candidates, by canonical structure
     best: int | None = None
     notes: list[str] = field(default_factory=list)
     stopped: Stopped = ""
@@ -80,14 +83,9 @@ class Search:
         """Search until nothing improves, or until told to stop."""
         bases = base_kernels(self.plan.bases, self.columns)
         try:
-            self._level(0, [Child(base, base, base.text()) for base in bases])
+            self._level(0, 0, [(Child(base, base, base.text()), None) for base in bases])
             for depth in range(1, 1 + (self.plan.max_depth if self.plan.max_depth is not None else 1000)):
-                before = self.best
-                if before is None:
-                    break
-                grown = children(self._best_fit().expression, bases, self.plan.operators, self.plan.grammar)
-                self._level(depth, [child for child in grown if child.key not in self.tried])
-                if self.best == before:
+                if not self._grow(depth, bases) and not self._simplify(depth):
                     break
         except KeyboardInterrupt:
             self.stopped = "request"
@@ -96,22 +94,59 @@ class Search:
             self.stopped = "time"
             self.notes.append(f"the time budget of {self.plan.time_budget:g} s was spent before the search had ended")
 
-    def _best_fit(self) -> Fit:
-        assert self.best is not None
-        fit = self.candidates[self.best].fit
+    def _grow(self, depth: int, bases: Sequence[Base]) -> bool:
+        """Try everything one step away from the best kernel, and tell whether that found a better one.
+
+        The first step starts from several base kernels: the best of them alone is often one that stands in for two.
+        """
+        if self.best is None:
+            return False
+        before, parents = self.best, [self.best]
+        if depth == 1:
+            finished = [i for i, c in enumerate(self.candidates) if c.fit is not None and math.isfinite(c.score)]
+            parents = sorted(finished, key=lambda i: self.candidates[i].score)[:FIRST_PARENTS]
+        new: list[tuple[Child, int | None]] = []
+        for parent in parents:
+            grown = children(self._fit(parent).expression, bases, self.plan.operators, self.plan.grammar)
+            taken = {child.key for child, _ in new}
+            new += [(child, parent) for child in grown if child.key not in taken and not self._finished(child.key)]
+        self._level(depth, depth, new)
+        return self.best != before
+
+    def _simplify(self, depth: int) -> bool:
+        """Try the best kernel without parts that may have become idle, and tell whether one of these is better.
+
+        A part can outlive its use: a lengthscale far beyond the data is a constant, an RQ with a large alpha an SE.
+        Such kernels are a few; one that was tried before is carried on from where the best kernel stands.
+        """
+        if self.best is None:
+            return False
+        before = self.candidates[self.best].score
+        simpler = simplifications(self._fit(self.best).expression, self.data.X)
+        new = [(Child(expression, canonical_structure(expression), step), self.best) for expression, step in simpler]
+        self._level(depth, -depth, new)
+        return self.candidates[self.best].score < before
+
+    def _finished(self, key: Expression) -> bool:
+        """Tell whether a structure was fitted to the end; one that was only raced may come from a better start."""
+        return key in self.numbers and self.candidates[self.numbers[key]].fit is not None
+
+    def _fit(self, number: int) -> Fit:
+        fit = self.candidates[number].fit
         assert fit is not None
         return fit
 
     # ------------------------------------------------------------------------------------------------ one depth
 
-    def _level(self, depth: int, new: list[Child]) -> None:
-        """Race the candidates of one depth; those that ran to the end compete for the best."""
-        parent = self.best
-        unexplained = self._unexplained()
-        tasks = [self._task(child, parent is not None, unexplained) for child in new]
-        self.tried.update(child.key for child in new)
+    def _level(self, depth: int, stage: int, new: Sequence[tuple[Child, int | None]]) -> None:
+        """Race candidates, each with the number of its parent; those that ran to the end compete for the best.
+
+        `stage` tells the levels of one search apart in its journal.
+        """
+        peaks = {parent: self._unexplained(parent) for parent in dict.fromkeys(parent for _, parent in new)}
+        tasks = [self._task(child, parent, peaks[parent]) for child, parent in new]
         states: list[State | None] = [None] * len(new)
-        course = laps(self.plan.race and parent is not None, self.plan.max_iterations)
+        course = laps(self.plan.race and depth > 0, self.plan.max_iterations)
         try:
             running = list(range(len(new)))
             for number, lap in enumerate(course):
@@ -120,25 +155,25 @@ class Search:
                 effort = (lap.iterations, lap.starts, number == len(course) - 1)
                 data = self.sampled if lap.sample else self.data
                 work = {i: (tasks[i], states[i], data, self.engine, *effort) for i in running}
-                for i, reached in self._advanced(depth, number, work):
+                for i, reached in self._advanced(depth, stage, number, work):
                     states[i] = reached
         finally:  # whatever was finished counts, also when the search is interrupted here
-            for child, task, state in zip(new, tasks, states, strict=True):
+            for (child, parent), task, state in zip(new, tasks, states, strict=True):
                 if state is not None:
                     self._add(child, task, state, depth, parent)
 
-    def _task(self, child: Child, grown: bool, unexplained: dict[int, Array]) -> Task:
+    def _task(self, child: Child, parent: int | None, unexplained: dict[int, Array]) -> Task:
         key = child.key.text()
         options = FitOptions(
-            restarts=self.plan.restarts,
+            restarts=self.plan.restarts * (2 if parent is None else 1),  # everything grows from the base kernels
             draws=DRAWS,
             max_iterations=self.plan.max_iterations,
             tolerance=1e-9,
             seed=seed_for(self.plan.seed, key),
         )
-        if not grown:
+        if parent is None:
             return Task(child.expression, key, None, False, self.own, self.own, options)
-        best = self._best_fit()
+        best = self._fit(parent)
         replaced = len(list(child.expression.leaves())) <= len(list(best.expression.leaves()))
         peaks = self.own if replaced else unexplained  # what a replaced part explained is to be explained again
         return Task(child.expression, key, best.noise, replaced, peaks, self.own, options)
@@ -157,11 +192,11 @@ class Search:
         found = {column: periods(self.data.X[:, column], y, PEAKS) for column in self.columns}
         return {column: peaks for column, peaks in found.items() if len(peaks)}
 
-    def _unexplained(self) -> dict[int, Array]:
-        """Periods of what the best kernel cannot predict of a row from the others."""
-        if self.best is None:
+    def _unexplained(self, parent: int | None) -> dict[int, Array]:
+        """Periods of what a kernel cannot predict of a row from the others."""
+        if parent is None:
             return self.own
-        fit = self._best_fit()
+        fit = self._fit(parent)
         posterior = self.engine.posterior(compile_program(fit.expression), fit.values, fit.noise, self.data)
         return self._periods(self.data.y - posterior.leave_one_out().mean)
 
@@ -187,9 +222,11 @@ class Search:
         """The log evidence so far; of a sample of the rows, what it would come to for all of them."""
         return state.log_evidence * self.rows / state.runs[0].rows
 
-    def _advanced(self, depth: int, lap: int, work: dict[int, tuple[Any, ...]]) -> Iterator[tuple[int, State]]:
+    def _advanced(
+        self, depth: int, stage: int, lap: int, work: dict[int, tuple[Any, ...]]
+    ) -> Iterator[tuple[int, State]]:
         """Yield every candidate's state after the lap: from the journal where it was done before."""
-        keys = {i: (depth, lap, arguments[0].key) for i, arguments in work.items()}
+        keys = {i: (stage, lap, arguments[0].key) for i, arguments in work.items()}
         done = {i: state for i, key in keys.items() if (state := self.journal.get(key)) is not None}
         yield from done.items()
         count = len(done)
@@ -223,16 +260,26 @@ class Search:
         else:
             score = self._score(fit)
             parameters, status, message = fit.parameters, fit.status, fit.message
-        self.candidates.append(
-            Candidate(
-                fit.expression if fit is not None else child.expression, depth, child.step, parent,
-                self._expected(state), parameters, score, status, message, state.seconds, fit,
-            )
+        found = Candidate(
+            fit.expression if fit is not None else child.expression, depth, child.step, parent,
+            self._expected(state), parameters, score, status, message, state.seconds, fit,
         )  # fmt: skip
-        leading = self.candidates[self.best].score if self.best is not None else math.inf
-        needed = IMPROVEMENT if self.best is not None and self.candidates[self.best].depth < depth else 0.0
-        if fit is not None and score < leading - needed / self.share:
-            self.best = len(self.candidates) - 1
+        number = self._row(child.key, found)
+        leader = self.candidates[self.best] if self.best is not None else None
+        needed = IMPROVEMENT if leader is not None and leader.depth < depth and leader.parameters < parameters else 0.0
+        if fit is not None and (leader is None or score < leader.score - needed / self.share):
+            self.best = number
+
+    def _row(self, key: Expression, found: Candidate) -> int:
+        """Write a candidate down and return its number; of one tried before, the better fit in its old place."""
+        number = self.numbers.setdefault(key, len(self.candidates))
+        if number == len(self.candidates):
+            self.candidates.append(found)
+        elif found.score < self.candidates[number].score or self.candidates[number].fit is None:
+            old = self.candidates[number]
+            seconds = old.seconds + found.seconds
+            self.candidates[number] = replace(found, depth=old.depth, step=old.step, parent=old.parent, seconds=seconds)
+        return number
 
     def _score(self, fit: Fit) -> float:
         if fit.status == "failed":

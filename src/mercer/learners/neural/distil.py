@@ -32,8 +32,8 @@ from mercer.kernels.parameters import layout, values_of
 from mercer.kernels.units import multiplied
 from mercer.learners.contract import Candidate, Learned, Report, SearchProgress, Stopped, alone
 from mercer.learners.neural.expanding import Summand, check_networks, expanded, merged_summands
-from mercer.learners.neural.simplifying import simplifications
 from mercer.learners.parallel import in_parallel
+from mercer.learners.simplifying import simplifications
 from mercer.linalg.threads import one_thread
 
 CLOSE = 2.0  # in BIC: "not worth a bare mention" (Kass and Raftery 1995)

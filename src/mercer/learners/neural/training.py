@@ -28,7 +28,7 @@ from mercer.learners.parallel import in_parallel
 from mercer.linalg.threads import one_thread
 
 PEAKS = 6
-MANY = 600  # rows: with more, the first lap runs on a sample
+MANY = 500  # rows: with more, the first lap runs on a sample
 SAMPLE = 400
 FIRST_LAP = 40  # iterations
 GO_ON = (0.5, 0.375)  # share of the starts that go on to the end; with many rows, where each costs more
