@@ -298,3 +298,29 @@ def test_a_learner_is_saved_and_loaded(tmp_path: Path):
     assert again.kernel == GrammarSearch(max_depth=1, bases=["SE", "PER"])
     rows = np.linspace(-2, 4, 9)[:, None]
     np.testing.assert_allclose(again.predict(rows), model.predict(rows), rtol=1e-9)
+
+
+# ------------------------------------------------------------------------------------------------------ simplification
+
+
+def test_a_winner_is_made_simpler_with_the_users_bases_only():
+    rng = np.random.default_rng(0)
+    x = np.linspace(-1.7, 1.7, 60)[:, None]
+    data = Data(x, np.sin(3 * x[:, 0]) + 0.1 * rng.standard_normal(60), free_level=True)
+    smooth = mercer.GPRegressor(GrammarSearch(bases=("RQ", "SE"), average=False), random_state=0).fit(x, data.y)
+    assert {leaf.symbol for leaf in smooth.kernel_.leaves()} == {"SE"}  # RQ with a large alpha is one number too many
+    rational = mercer.GPRegressor(GrammarSearch(bases=("RQ",), average=False), random_state=0).fit(x, data.y)
+    assert {leaf.symbol for c in rational.candidates_ for leaf in c.expression.leaves()} <= {"RQ", "C"}
+
+
+def test_every_structure_has_one_row_and_parents_lead_to_a_base_kernel():
+    data = season(60)
+    model = mercer.GPRegressor(GrammarSearch(average=False), random_state=0).fit(data.X, data.y)
+    keys = [canonical_structure(candidate.expression) for candidate in model.candidates_]
+    assert len(set(keys)) == len(keys)
+    for candidate in model.candidates_:
+        steps = 0
+        while candidate.parent is not None:
+            candidate, steps = model.candidates_[candidate.parent], steps + 1
+            assert steps < 50
+        assert candidate.depth == 0

@@ -7,11 +7,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
-from mercer.fitting.periodogram import LARGEST, periods, typical_gap
+from mercer.fitting.optimise import FitOptions, prepare
+from mercer.fitting.periodogram import LARGEST, periods, shortest_period, typical_gap
 from mercer.fitting.priors import weak_prior
 from mercer.fitting.ranges import Frame, free_bounds
 from mercer.fitting.starts import Starts, noise_start
 from mercer.inference.contract import Data
+from mercer.inference.exact import Exact
 from mercer.kernels import COS, LIN, PER, REGISTRY, RQ, SE, SM, Expression, bind, fixed, layout, parse
 
 Array = NDArray[np.float64]
@@ -178,3 +180,42 @@ def test_waves_are_not_faster_than_the_rows_can_show() -> None:
     bounds = free_bounds(expression, layout(expression), Frame.of(x))
     frequency = bounds[list(layout(expression).free_paths()).index("0:COS.frequency")]
     assert frequency == pytest.approx([-0.5 / (3.4 / 59), 0.5 / (3.4 / 59)])
+
+
+# ------------------------------------------------------------------------------------------------ what counts as a period
+
+
+def test_a_growing_pattern_of_overtones_is_found_at_its_period() -> None:
+    x = np.sort(np.random.default_rng(0).uniform(0, 10, 250))
+    angle = 2 * np.pi * x / 2.5
+    y = (x - 3) * (0.3 * np.sin(angle) + np.cos(2 * angle + 1) + 0.4 * np.sin(3 * angle))
+    found = periods(x, y + 0.3 * np.random.default_rng(1).standard_normal(250), 4)
+    assert found[0] == pytest.approx(2.5, rel=0.03)
+
+
+def test_three_gaps_make_a_period_where_rows_are_even_and_ten_where_they_are_scattered() -> None:
+    days = np.cumsum([0, *([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] * 5)]).astype(float)
+    assert shortest_period(days) == pytest.approx(93)
+    with_gaps = np.delete(np.arange(100.0), [5, 17, 18, 60])
+    assert shortest_period(with_gaps) == pytest.approx(3)
+    scattered = np.random.default_rng(0).uniform(0, 10, 300)
+    assert shortest_period(scattered) == pytest.approx(10 * np.ptp(scattered) / 299)
+
+
+def test_periods_are_those_that_the_data_show_unless_given() -> None:
+    data = wave()
+    span = np.ptp(data.X[:, 0])
+    free = prepare(bind(PER(0), 1), data, Exact(), FitOptions())
+    longest = np.exp(free.bounds[free.objective.layout.free_paths().index("0:PER.period"), 1])
+    assert longest == pytest.approx(span / 1.5)
+    given = prepare(bind(PER(0, period=4 * span), 1), data, Exact(), FitOptions())
+    assert np.exp(given.bounds[given.objective.layout.free_paths().index("0:PER.period"), 1]) == pytest.approx(4 * span)
+
+
+def test_every_period_has_its_turn() -> None:
+    starts = starts_for(PER(0), wave())
+    place = next(slot.where for slot in starts.layout.slots if slot.spec.name == "period")
+    tried = [float(starts.typical(turn)[place][0]) for turn in range(starts.turns)]
+    assert starts.turns > 1
+    assert len(set(tried)) == starts.turns
+    assert starts_for(SE(0), wave()).turns == 0

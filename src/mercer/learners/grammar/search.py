@@ -122,8 +122,12 @@ class Search:
         if self.best is None:
             return False
         before = self.candidates[self.best].score
-        simpler = simplifications(self._fit(self.best).expression, self.data.X)
-        new = [(Child(expression, canonical_structure(expression), step), self.best) for expression, step in simpler]
+        allowed = {*self.plan.bases, "C"}  # a constant is what is left of a factor taken out
+        new = [
+            (Child(expression, canonical_structure(expression), step), self.best)
+            for expression, step in simplifications(self._fit(self.best).expression, self.data.X)
+            if allowed.issuperset(leaf.symbol for leaf in expression.leaves())
+        ]
         self._level(depth, -depth, new)
         return self.candidates[self.best].score < before
 
