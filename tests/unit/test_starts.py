@@ -182,7 +182,7 @@ def test_waves_are_not_faster_than_the_rows_can_show() -> None:
     assert frequency == pytest.approx([-0.5 / (3.4 / 59), 0.5 / (3.4 / 59)])
 
 
-# ------------------------------------------------------------------------------------------------ what counts as a period
+# --------------------------------------------------------------------------------------------- what counts as a period
 
 
 def test_a_growing_pattern_of_overtones_is_found_at_its_period() -> None:
