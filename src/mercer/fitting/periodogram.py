@@ -37,10 +37,11 @@ def shortest_period(column: Array) -> float:
     gaps = np.diff(np.unique(column))
     if not len(gaps):
         return 0.0
-    unit = float(np.quantile(gaps, 0.1))  # not the median: half of a grid is still on the grid
-    steps = gaps / unit
-    even = np.mean(np.abs(steps - np.round(steps)) < EVEN) > MOSTLY
-    return 3.0 * unit if even else 10.0 * float(np.mean(gaps))
+    for unit in np.quantile(gaps, (0.5, 0.1, 0.02, 0.0)):  # a few rows of a grid are still on the grid
+        steps = gaps / unit
+        if np.mean(np.abs(steps - np.round(steps)) < EVEN) > MOSTLY:
+            return 3.0 * float(unit)
+    return 10.0 * float(np.mean(gaps))
 
 
 def periods(column: Array, y: Array, count: int) -> Array:
