@@ -23,7 +23,7 @@ from mercer.kernels.algebra import canonical_structure, structure
 from mercer.learners.forward import Forecasts, stacked_weights, stretches
 from mercer.learners.grammar import search as search_module
 from mercer.learners.grammar.grammar_search import GrammarSearch
-from mercer.learners.grammar.operators import base_kernels, children
+from mercer.learners.grammar.operators import Child, base_kernels, children
 from mercer.learners.grammar.race import Lap, laps, runners, sample
 
 BASES = base_kernels(["SE", "PER", "LIN", "RQ"], [0])
@@ -324,3 +324,63 @@ def test_every_structure_has_one_row_and_parents_lead_to_a_base_kernel():
             candidate, steps = model.candidates_[candidate.parent], steps + 1
             assert steps < 50
         assert candidate.depth == 0
+
+
+class Simplifying:
+    """Runs the simplification of a kernel two of whose parts may be joined in two ways, and no more of a search."""
+
+    reports, on, stop = 0, False, -1
+
+    def run(self, search: search_module.Search) -> None:
+        given = parse("SE(0)*PER(0) + SE(0)*PER(0)")
+        search._level(0, 0, [(Child(given, canonical_structure(given), "given"), None)])
+        self.on = True
+        try:
+            search._simplify(1)
+        except KeyboardInterrupt:
+            search.stopped = "request"
+
+    def told(self, state: object) -> None:
+        self.reports += self.on
+        if self.reports == self.stop:
+            raise KeyboardInterrupt
+
+    def fit(self, stop: int, folder: Path) -> mercer.GPRegressor:
+        self.reports, self.on, self.stop = 0, False, stop
+        x = np.arange(60.0)[:, None]
+        noise = 0.1 * np.random.default_rng(0).standard_normal(60)
+        y = np.exp(-x[:, 0] / 40) * np.sin(x[:, 0] / 1.5) + np.sin(x[:, 0] / 3) + noise
+        learner = GrammarSearch(restarts=2, average=False, checkpoint=folder)
+        return mercer.GPRegressor(learner, random_state=0).fit(x, y, progress=self.told)
+
+
+def test_simplification_can_be_stopped_and_gone_on_with(tmp_path, monkeypatch):
+    simplifying = Simplifying()
+    monkeypatch.setattr(search_module.Search, "run", lambda search: simplifying.run(search))
+    whole = simplifying.fit(-1, tmp_path / "whole")
+    again = simplifying.fit(-1, tmp_path / "whole")
+    for stop in (8, 12):
+        first = simplifying.fit(stop, tmp_path / str(stop))
+        assert first.stopped_ == "request"
+        assert any(c.status == "not finished" for c in first.candidates_)
+        resumed = simplifying.fit(-1, tmp_path / str(stop))
+        assert resumed.bic_ == pytest.approx(whole.bic_)
+    assert again.bic_ == pytest.approx(whole.bic_)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"bases": "SE,PER"}, "list of base kernels"),
+        ({"bases": None}, "list of base kernels"),
+        ({"max_depth": 1.5}, "max_depth must be a whole number"),
+        ({"max_depth": -1}, "at least 0"),
+        ({"restarts": "4"}, "restarts must be a whole number"),
+        ({"time_budget": "5"}, "time_budget must be a number of seconds"),
+        ({"average": "no"}, "average must be True or False"),
+        ({"checkpoint": 5}, "path of a folder"),
+    ],
+)
+def test_settings_that_cannot_be_meant(settings, words):
+    with pytest.raises(InputError, match=words):
+        learned(season(20), **settings)

@@ -19,6 +19,7 @@ from mercer.kernels.parameters import layout
 from mercer.learners.contract import Candidate
 
 CLEAR = 6.0  # a difference in BIC that speaks clearly (Kass and Raftery 1995)
+UNFINISHED = ("raced out", "not finished")
 RUNNERS_UP = 10
 ROWS_TO_LEAVE_OUT = 4  # fewer tell no spread
 
@@ -91,11 +92,11 @@ def story(subject: Subject, candidates: Sequence[Candidate], kernel: Expression,
         return structure_text(candidate.expression, subject.names, columns)
 
     others = [c for number, c in enumerate(candidates) if number != winner and math.isfinite(c.score)]
-    runners = sorted((c for c in others if c.status != "raced out"), key=lambda c: c.score)[:RUNNERS_UP]
+    runners = sorted((c for c in others if c.status not in UNFINISHED), key=lambda c: c.score)[:RUNNERS_UP]
 
     def step(number: int) -> Step:
         own = candidates[number]
-        others = [c for c in candidates if c.depth == own.depth and c is not own and math.isfinite(c.score)]
+        others = [c for c in candidates if c.depth == own.depth and c is not own and own.score <= c.score < math.inf]
         second = min(others, key=lambda c: c.score, default=None)
         beaten = (None, None) if second is None else (text(second), second.score - own.score)
         return Step(own.depth, text(own), own.score, *beaten)
@@ -103,7 +104,7 @@ def story(subject: Subject, candidates: Sequence[Candidate], kernel: Expression,
     return Story(
         score=score,
         tried=len(candidates),
-        finished=sum(c.status not in ("raced out", "failed") for c in candidates),
+        finished=sum(c.status not in (*UNFINISHED, "failed") for c in candidates),
         failed=sum(c.status == "failed" for c in candidates),
         path=tuple(step(number) for number in reversed(path)),
         runners_up=tuple(RunnerUp(text(c), c.score - best, c.depth, c.status) for c in runners),

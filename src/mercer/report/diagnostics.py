@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from mercer.explain.checks import CLEAR, correlations, periodogram
-from mercer.explain.story import winner_of
+from mercer.explain.story import UNFINISHED, winner_of
 from mercer.kernels.domains import Array
 from mercer.kernels.network import has_network
 from mercer.report.view import (
@@ -160,7 +160,7 @@ def _draw_search(axes: Axes, candidates: Sequence[Candidate], winner: int, score
     for wanted, color, label in ((False, BLUE, "finished"), (True, GREY, "left behind in the race")):
         chosen = [
             (number, c) for number, c in enumerate(candidates)
-            if (c.status == "raced out") is wanted and math.isfinite(c.score)
+            if (c.status in UNFINISHED) is wanted and math.isfinite(c.score)
         ]  # fmt: skip
         if chosen:
             # Spread sideways, in a fixed way, so that dots of equal score can be told apart.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
 
@@ -88,17 +89,33 @@ class GrammarSearch:
         settings["checkpoint"] = None if self.checkpoint is None else str(self.checkpoint)
         return settings
 
+    def _check_numbers(self) -> None:
+        """Refuse what is not a number or not a list before anything is fitted."""
+        if isinstance(self.bases, str) or not isinstance(self.bases, Sequence):
+            raise InputError(f"bases must be a list of base kernels such as ['SE', 'PER'], not {self.bases!r}")
+        budget = self.time_budget
+        if budget is not None and (isinstance(budget, str) or not budget > 0):
+            raise InputError(f"time_budget must be a number of seconds greater than zero, not {budget!r}")
+        counts = {"restarts": (self.restarts, 1), "max_iterations": (self.max_iterations, 1)}
+        if self.max_depth is not None:
+            counts["max_depth"] = (self.max_depth, 0)
+        for name, (value, least) in counts.items():
+            if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+                raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
+        for name in ("race", "average"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name} must be True or False, not {getattr(self, name)!r}")
+        if self.checkpoint is not None and not isinstance(self.checkpoint, str | Path):
+            raise InputError(f"checkpoint must be the path of a folder, not {self.checkpoint!r}")
+
     def _plan(self, seed: int, jobs: int | None, device: str) -> Plan:
         if self.score not in SCORES:
             raise InputError(f"score must be one of {', '.join(SCORES)}, not {self.score!r}")
         if self.grammar not in ("full", "cks"):
             raise InputError(f"grammar must be 'full' or 'cks', not {self.grammar!r}")
-        if self.time_budget is not None and not self.time_budget > 0:
-            raise InputError(f"time_budget must be a number of seconds greater than zero, not {self.time_budget!r}")
         if self.finalists not in ("score", "forward"):
             raise InputError(f"finalists must be 'score' or 'forward', not {self.finalists!r}")
-        if self.restarts < 1:
-            raise InputError(f"restarts must be at least 1, not {self.restarts!r}")
+        self._check_numbers()
         if device != "cpu":
             from mercer.fitting.batched import available_device  # it loads PyTorch
 

@@ -17,7 +17,7 @@ from mercer.evaluate.program import compile_program
 from mercer.fitting.optimise import FAILED_VALUE, Fit, FitOptions
 from mercer.fitting.periodogram import periods
 from mercer.inference.contract import Data, Engine
-from mercer.kernels.algebra import canonical_structure
+from mercer.kernels.algebra import canonical_structure, structure
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression
 from mercer.kernels.parameters import layout
@@ -151,8 +151,8 @@ class Search:
         tasks = [self._task(child, parent, peaks[parent]) for child, parent in new]
         states: list[State | None] = [None] * len(new)
         course = laps(self.plan.race and depth > 0, self.plan.max_iterations)
+        running = list(range(len(new)))
         try:
-            running = list(range(len(new)))
             for number, lap in enumerate(course):
                 chosen = runners([self._provisional(tasks[i], states[i]) for i in running], lap)
                 running = [running[i] for i in chosen]
@@ -162,9 +162,10 @@ class Search:
                 for i, reached in self._advanced(depth, stage, number, work):
                     states[i] = reached
         finally:  # whatever was finished counts, also when the search is interrupted here
-            for (child, parent), task, state in zip(new, tasks, states, strict=True):
+            unfinished = set(running)
+            for number, ((child, parent), task, state) in enumerate(zip(new, tasks, states, strict=True)):
                 if state is not None:
-                    self._add(child, task, state, depth, parent)
+                    self._add(child, task, state, depth, parent, number in unfinished)
 
     def _task(self, child: Child, parent: int | None, unexplained: dict[int, Array]) -> Task:
         key = child.key.text()
@@ -230,7 +231,7 @@ class Search:
         self, depth: int, stage: int, lap: int, work: dict[int, tuple[Any, ...]]
     ) -> Iterator[tuple[int, State]]:
         """Yield every candidate's state after the lap: from the journal where it was done before."""
-        keys = {i: (stage, lap, arguments[0].key) for i, arguments in work.items()}
+        keys = {i: (stage, lap, structure(arguments[0].expression).text()) for i, arguments in work.items()}
         done = {i: state for i, key in keys.items() if (state := self.journal.get(key)) is not None}
         yield from done.items()
         count = len(done)
@@ -252,13 +253,17 @@ class Search:
 
     # ---------------------------------------------------------------------------------------------- bookkeeping
 
-    def _add(self, child: Child, task: Task, state: State, depth: int, parent: int | None) -> None:
+    def _add(
+        self, child: Child, task: Task, state: State, depth: int, parent: int | None, still_running: bool
+    ) -> None:
         fit = state.fit
         if fit is None:
             # what it raced by is no score where the score is another one
             score = self._provisional(task, state) if self.plan.score in ("bic", "aic") else math.inf
             parameters = layout(task.expression).n_free + 1
             status, message = "raced out", "left behind in the race: it could not have won"
+            if still_running:
+                status, message = "not finished", "the search was stopped before its fit was finished"
             if state.runs[0].value >= FAILED_VALUE:
                 status, message, score = "failed", "the covariance matrix could not be factorised", math.inf
         else:
@@ -279,8 +284,9 @@ class Search:
         number = self.numbers.setdefault(key, len(self.candidates))
         if number == len(self.candidates):
             self.candidates.append(found)
-        elif found.score < self.candidates[number].score or self.candidates[number].fit is None:
-            old = self.candidates[number]
+            return number
+        old = self.candidates[number]
+        if (found.fit is None, found.score) < (old.fit is None, old.score):  # a finished fit is never given up
             seconds = old.seconds + found.seconds
             self.candidates[number] = replace(found, depth=old.depth, step=old.step, parent=old.parent, seconds=seconds)
         return number
