@@ -74,9 +74,10 @@ def _waves(column: Array, rest: Array, gap: float) -> Array:
     """Periods at the peaks of the Lomb-Scargle periodogram, strongest first."""
     from scipy.signal import lombscargle  # half a second to import: only where a period is looked for
 
-    span, highest = float(np.ptp(column)), 0.5 / gap
+    span = float(np.ptp(column))
     lowest = 1.0 / span  # one full cycle
-    steps = int(min(6000, max(50, 5 * span * (highest - lowest))))
+    highest = max(0.5 / gap, 1.0 / shortest_period(column))  # of a few days of many, a week can still be seen
+    steps = int(min(20_000, max(50, 5 * span * (highest - lowest))))
     frequency = np.linspace(lowest, highest, steps)
     power = lombscargle(column - column[0], rest, 2 * np.pi * frequency)
     inner = np.flatnonzero((power[1:-1] >= power[:-2]) & (power[1:-1] > power[2:])) + 1
