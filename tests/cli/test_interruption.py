@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,14 @@ from mercer.cli.interruption import heard_once, held_back
 from tests.cli.conftest import Mercer, table, wave_text
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals are POSIX")
+
+
+@pytest.fixture(autouse=True)
+def _interruptible() -> Iterator[None]:
+    """A suite run in the background inherits a SIGINT that is ignored; here it is to be heard."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def press() -> None:
