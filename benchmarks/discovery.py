@@ -44,11 +44,10 @@ def search(way: Way, **settings: Any) -> mercer.GPRegressor:
 def scores(model: mercer.GPRegressor, X: Any, y: np.ndarray) -> dict[str, float]:
     mean, std = model.predict(X, return_std=True)
     error = y - mean
-    density = -0.5 * (np.log(2 * math.pi * std**2) + (error / std) ** 2)
     inside = np.abs(error) < 1.959964 * std
     return {
         "rmse": float(np.sqrt(np.mean(error**2))),
-        "log_density": float(density.mean()),
+        "log_density": float(model.log_density(X, y).mean()),
         "inside_95": float(inside.sum()),
         "points": len(y),
     }

@@ -74,6 +74,8 @@ BAD_OPTIONS = {
     "nothing to search with": (["--bases", ""], "InputError", "the list is empty"),
     "search options with a structure": (["--kernel", "SE", "--depth", "2"], "InputError", "--depth: only for a search"),
     "search options with a network": (["--kernel", "nkn", "--bases", "SE"], "InputError", "--bases: only for a search"),
+    "unknown way to choose": (["--finalists", "luck"], "InputError", "--finalists is score or forward"),
+    "too few rows to forecast": (["--finalists", "forward", "--depth", "0"], "InputError", "at least 40 rows"),
     "checkpoint that is a file": (["--checkpoint", "data.csv"], "InputError", "checkpoint folder"),
 }
 
@@ -226,7 +228,7 @@ def test_rows_with_the_same_time_and_different_values(mercer: Mercer, tmp_path: 
 
 def test_a_time_budget_too_short_for_one_kernel(mercer: Mercer, tmp_path: Path) -> None:
     explanation = discovered(mercer, tmp_path, wave_text(24), "--time-budget", "0.0001", "--jobs", "1")
-    assert any("time budget of 0.0001 s was spent" in note for note in explanation["notes"])
+    assert any("time budget of 0.0001 s was too short" in note for note in explanation["notes"])
     assert explanation["search"]["tried"] >= 1
     assert explanation["search"]["path"][-1]["depth"] == 0
 

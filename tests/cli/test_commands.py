@@ -40,7 +40,7 @@ def test_demo_from_the_shell(tmp_path: Path) -> None:
     text = " ".join(done.stdout.split())
     assert "with period 12.0 months" in text
     assert "of the error on rows that were left out" in text
-    assert "A search over sums and products of SE, PER, LIN and RQ found the structure in 1 step" in text
+    assert "A search over sums and products of SE, PER, LIN, RQ and M12 found the structure in 1 step" in text
     assert "done in" in text
     assert sorted(p.name for p in (tmp_path / "mercer-demo").iterdir()) == [
         "candidates.json", "components.png", "explanation.json", "fit.png", "model.mercer", "report.html",

@@ -16,7 +16,7 @@ from mercer.errors import InputError
 from mercer.estimators import GPRegressor
 from mercer.kernels.base import SPECS
 from mercer.report.formulas import FORMULAS
-from mercer.report.html import report_html, usage
+from mercer.report.html import _in_cell, report_html, usage
 from mercer.report.view import BLUE, GREY, INK, ORANGE, PALE, YELLOW
 
 pytestmark = pytest.mark.filterwarnings("ignore::mercer.MercerWarning")
@@ -147,6 +147,21 @@ def test_the_five_lines_of_python_run(
     assert names["mean"].shape == (1,)
 
 
+def test_forecasts_show_what_their_bands_allow() -> None:
+    """A level far above the band: three digits would make all of them alike."""
+    x = pd.DataFrame({"year": np.arange(1950.0, 1990.0)})
+    y = pd.Series(1361 + 0.1 * np.sin(x["year"] / 2), name="irradiance")
+    model = GPRegressor("SE", random_state=0, restarts=1).fit(x, y)
+    said = Reader(report_html(model)).text
+    assert "1,361." in said
+    assert "1,360 1,360" not in said
+    assert "1,990" not in said
+
+
+def test_lines_of_a_kernel_begin_with_its_signs() -> None:
+    assert _in_cell('SE * LIN("a<b")') == "SE <span>* LIN(&#34;a&lt;b&#34;)</span>"
+
+
 def test_names_are_escaped(mixed: GPRegressor) -> None:
     text = report_html(mixed)
     reader = Reader(text)
@@ -155,7 +170,7 @@ def test_names_are_escaped(mixed: GPRegressor) -> None:
     assert "<light>" not in text
     assert "<b>place" not in text
     assert "What each input does" in reader.text
-    assert "depend on each other" in reader.text
+    assert "Every input acts by itself" in reader.text  # LIN("region=south")*LIN(day), but the day does nothing
     assert "Which kernel beat which" not in reader.text  # the structure was given
 
 

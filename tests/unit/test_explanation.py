@@ -132,12 +132,12 @@ def test_how_far_a_component_is_known(kernel: str, low: float, high: float) -> N
 
 def test_how_far_the_whole_is_known() -> None:
     short = subject_of(fixed_model("SE(0, variance=fixed(1), lengthscale=fixed(1))"))
-    horizon = whole_horizon(short, 0)
+    horizon = whole_horizon(short, 0).distance
     assert 0.5 < horizon < 2.5
     _, std = short.predict(short.rows_along(0, np.array([10 + horizon])))
     assert std[0] == pytest.approx(np.std(short.observed), rel=0.2)
     endless = subject_of(fixed_model("PER(0, variance=fixed(1), period=fixed(6.2832), lengthscale=fixed(3))"))
-    assert whole_horizon(endless, 0) is None
+    assert whole_horizon(endless, 0).distance is None
 
 
 def test_forecasts_are_those_of_the_model(given: mercer.GPRegressor) -> None:

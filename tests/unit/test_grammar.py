@@ -76,6 +76,15 @@ def test_a_child_keeps_its_parents_values_and_leaves_the_new_part_open():
     assert second.parameter("period").values is None
 
 
+def test_no_period_is_looked_for_where_the_values_cannot_show_one():
+    few = learned(Data(np.array([[-1.0], [0.0], [1.0]]), np.array([-1.0, 0.2, 0.8])), max_depth=1)
+    assert not any("PER" in c.expression.text() for c in few.candidates)
+    yes_or_no = np.tile([-1.0, 1.0], 30)[:, None]
+    table = Data(np.hstack([yes_or_no, season().X]), season().y)
+    found = GrammarSearch(max_depth=0).learn(table, Exact(), [0, 1], 0, None, None)
+    assert {leaf.columns for c in found.candidates for leaf in c.expression.leaves() if leaf.symbol == "PER"} == {(1,)}
+
+
 # ------------------------------------------------------------------------------------------------------------ racing
 
 
@@ -264,8 +273,10 @@ def test_averaged_predictions_are_those_of_the_mixture():
     means, variances = [], []
     for member in model._mixture.members:
         text = str(member.kernel)
-        alone = Exact().posterior(*_program(text), member.noise, model._scaled_data()).predict(
-            (rows - np.array(model._units.shift)) / np.array(model._units.scale)
+        alone = (
+            Exact()
+            .posterior(*_program(text), member.noise, model._scaled_data())
+            .predict((rows - np.array(model._units.shift)) / np.array(model._units.scale))
         )
         means.append(alone.mean)
         variances.append(alone.variance + member.noise)

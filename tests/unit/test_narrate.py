@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from mercer.explain.narrate import continuation, phrase, sentence, title
+from mercer.explain.narrate import Joint, continuation, distinct, phrase, sentence, title
 from mercer.explain.remarks import status_sentence
-from mercer.explain.wording import Column, number, p_value, percent, roughly
+from mercer.explain.wording import Column, number, p_value, percent, resolved, roughly
 from mercer.kernels import REGISTRY, canonical, components, parse
 
 MONTH = Column("month", "months", 0.0, 143.0, lambda value: f"month {value:.0f}")
@@ -43,7 +43,47 @@ EXPECTED = {
     "RQ(4, lengthscale=9, alpha=0.2)": (
         "a function of day, varying on many scales, typically about 9 days (lengthscale 9.00 days)"
     ),
-    "M12(1, lengthscale=3)": "a rough function of heat, varying over a lengthscale of 3.00",
+    "M12(1, lengthscale=3)": "an erratic function of heat, its values forgotten over a lengthscale of 3.00",
+    "M12(0, variance=58, lengthscale=196)": (
+        "a function of month that wanders like a random walk, by about 0.768 in a month: where it is now is the best "
+        "guess for where it goes"
+    ),
+    "M12(1, variance=8, lengthscale=3000)": (
+        "a function of heat that wanders like a random walk, by about 0.399 over all the data: where it is now is the "
+        "best guess for where it goes"
+    ),
+    "M12(0, lengthscale=60)": (
+        "a function of month that wanders like a random walk, slowly drawn back over about 5 years (lengthscale 60.0 "
+        "months)"
+    ),
+    "M12(0, lengthscale=900) * PER(0, period=12)": (
+        "an approximately periodic function of month with period 12.0 months whose shape drifts like a random walk, by "
+        "about 54 % over the data"
+    ),
+    "M12(0, lengthscale=9) * PER(0, period=12)": (
+        "an approximately periodic function of month with period 12.0 months whose shape changes erratically, "
+        "forgotten over about 9 months (lengthscale 9.00 months)"
+    ),
+    "M12(0, lengthscale=2000) * LIN(0, offset=-50) * LIN(0, offset=-90)": (
+        "a quadratic function of month whose size drifts like a random walk, by about 37 % over the data"
+    ),
+    "M12(0, lengthscale=150) * LIN(0, offset=3)": "a linear function of month whose slope drifts like a random walk",
+    "M12(0, lengthscale=900) * SE(0, lengthscale=5)": (
+        "an erratic function of month, its values forgotten over about 5 months (lengthscale 5.00 months)"
+    ),
+    "M12(0, lengthscale=2000) * SE(0, lengthscale=900) * LIN(0, offset=3)": (
+        "a linear function of month whose slope drifts like a random walk, by about 37 % over the data"
+    ),
+    "M12(0, lengthscale=2000) * SE(0, lengthscale=200) * LIN(0, offset=3)": (
+        "a linear function of month whose slope drifts like a random walk, by about 37 % over the data, and changes "
+        "smoothly over about 17 years (lengthscale 200 months)"
+    ),
+    "M12(0, lengthscale=9) * LIN(0, offset=-2000)": (
+        "an erratic function of month, its values forgotten over about 9 months (lengthscale 9.00 months)"
+    ),
+    "M32(4, lengthscale=500)": (
+        "a function of day whose slope wanders like a random walk: its last direction is the best guess"
+    ),
     "M32(4, lengthscale=90)": "a moderately rough function of day, varying over about 3 months (lengthscale 90.0 days)",
     "M52(4, lengthscale=0.3)": "a fairly smooth function of day, varying over about 7 hours (lengthscale 0.300 days)",
     "LIN(0, offset=3)": "a linear function of month",
@@ -59,6 +99,13 @@ EXPECTED = {
     "PER(0, period=12) * LIN(0, offset=-2000)": (
         "a periodic function of month with period 12.0 months with almost constant amplitude"
     ),
+    "PER(0, period=12) * LIN(0, offset=900)": (
+        "a periodic function of month with period 12.0 months with almost constant amplitude"
+    ),
+    "PER(0, period=12) * LIN(0, offset=150) * LIN(0, offset=160)": (
+        "a periodic function of month with period 12.0 months with amplitude shrinking quadratically with month"
+    ),
+    "LIN(0, offset=3) * LIN(0, offset=-2000)": "a linear function of month",
     "COS(0, frequency=0.08333333)": "a pure wave in month with period 12.0 months",
     "COS(0, frequency=-0.0001)": "a pure wave in month with a period far longer than the data",
     "SM2(0, weights=[0.3, 0.7], frequency=[0.001, 0.0833333], bandwidth=[0.01, 0.001])": (
@@ -75,6 +122,20 @@ EXPECTED = {
         "an interaction of month and heat: a periodic function of month with period 12.0 months, multiplied by a "
         "smooth function of heat, varying over a lengthscale of 3.00"
     ),
+    "PER(0, period=12) * SE(1, lengthscale=3000)": (
+        "a periodic function of month with period 12.0 months, hardly changing with heat"
+    ),
+    "SE(1, lengthscale=3) * LIN(2, offset=-500)": (
+        "a smooth function of heat, varying over a lengthscale of 3.00, hardly changing with rain"
+    ),
+    "SE(1, lengthscale=3) * M12(2, lengthscale=9000)": (
+        "a smooth function of heat, varying over a lengthscale of 3.00, hardly changing with rain"
+    ),
+    "SE(1, lengthscale=3) * M12(2, lengthscale=500)": (
+        "an interaction of heat and rain: a function of rain that wanders like a random walk, multiplied by a smooth "
+        "function of heat, varying over a lengthscale of 3.00"
+    ),
+    "LIN(1, offset=-500) * LIN(2, offset=-900)": "a linear function of heat, plus a linear function of rain",
     "PER(0) * SE(0) * LIN(0)": (
         "an approximately periodic function of month whose shape changes smoothly, with amplitude growing linearly "
         "with month"
@@ -114,12 +175,44 @@ TITLES = {
     "SE(1, lengthscale=400)": "Slow change over about 400",
     "PER(0, period=12) * SE(1, lengthscale=3)": "Interaction of month and heat",
     "C(variance=9)": "Constant",
+    "M12(0, lengthscale=9)": "Erratic variation over about 9 months",
+    "M12(0, lengthscale=60)": "Random walk, drawn back over about 5 years",
+    "M12(0, lengthscale=200)": "Random walk",
+    "M32(0, lengthscale=200)": "Wandering trend",
+    "M12(0, lengthscale=200) * PER(0, period=12)": "Drifting pattern with period 12.0 months",
+    "M12(0, lengthscale=200) * PER(0, period=12) * LIN(0, offset=-9)": (
+        "Growing and drifting pattern with period 12.0 months"
+    ),
+    "M12(0, lengthscale=200) * LIN(0) * LIN(0)": "Drifting quadratic trend",
+    "M12(0, lengthscale=200) * LIN(0, offset=-2000)": "Random walk",
+    "PER(0, period=12) * SE(1, lengthscale=3000)": "Pattern with period 12.0 months",
+    "LIN(1, offset=-500) * LIN(2, offset=-900)": "Effects of heat and rain",
 }
 
 
 @pytest.mark.parametrize("text", TITLES)
 def test_titles(text: str) -> None:
     assert title(canonical(parse(text)), COLUMNS) == TITLES[text]
+
+
+def test_no_two_titles_are_alike() -> None:
+    def told(*texts: str, shares: tuple[float, ...] = (0.5, 0.2)) -> list[str]:
+        terms = [canonical(parse(text)) for text in texts]
+        return distinct([title(term, COLUMNS) for term in terms], terms, COLUMNS, shares)
+
+    assert told("PER(0, period=12)", "PER(0, period=12) * PER(0, period=40)") == [
+        "Pattern with period 12.0 months", "Pattern with period 12.0 months, modulated with period 40.0 months",
+    ]  # fmt: skip
+    changing = [f"PER(0, period=12) * SE(0, lengthscale={length})" for length in (20, 71)]
+    assert told(*changing) == [
+        "Changing pattern with period 12.0 months, over about 20 months",
+        "Changing pattern with period 12.0 months, over about 6 years",
+    ]
+    assert told("LIN(0, offset=3)", "LIN(0, offset=9)") == [
+        "Linear trend (50 % of the variance)", "Linear trend (20 % of the variance)",
+    ]  # fmt: skip
+    assert told("LIN(0, offset=3)", "LIN(0, offset=9)", shares=(0.2, 0.2)) == ["Linear trend (1)", "Linear trend (2)"]
+    assert told("LIN(0)", "PER(0, period=12)") == ["Linear trend", "Pattern with period 12.0 months"]
 
 
 def test_titles_name_the_input_where_there_are_several() -> None:
@@ -131,7 +224,6 @@ def test_titles_name_the_input_where_there_are_several() -> None:
     ("text", "horizon", "words"),
     [
         ("SE(0, lengthscale=8)", 10.0, "Beyond the data it returns to zero; after about 10 months nothing"),
-        ("SE(0, lengthscale=8)", 0.0, "Beyond the data it returns to zero; at once nothing of it is known any more."),
         ("SE(1, lengthscale=8)", 10.0, "after another 10.0 nothing of it is known any more."),
         ("SE(0, lengthscale=80)", 100.0, "after about 8 years (100 months) nothing"),
         ("PER(0, period=12)", None, "Beyond the data it goes on repeating."),
@@ -140,10 +232,26 @@ def test_titles_name_the_input_where_there_are_several() -> None:
         ("LIN(0)", None, "Beyond the data it goes on in a straight line."),
         ("LIN(0) * LIN(0)", None, "Beyond the data it goes on as a parabola."),
         ("WN(0)", 0.0, "Nothing of it can be foreseen."),
+        ("M12(0, lengthscale=9)", 7.0, "Beyond the data it returns to zero; after about 7 months nothing"),
+        ("M12(0, lengthscale=60)", 50.0, "Beyond the data it slowly returns to zero; after about 4 years"),
+        ("M12(0, lengthscale=200)", 166.0, "grows like the square root of the distance; after about 14 years"),
+        ("M12(0, lengthscale=2000)", 1660.0, "its last value remains the best guess, and its band grows like the"),
+        ("M12(0, lengthscale=2000)", 1660.0, "square root of the distance: there is no average to return to."),
+        ("M12(0, lengthscale=2000)", None, "there is no average to return to."),
+        ("M12(0, lengthscale=2000) * LIN(0) * LIN(0)", None, "as a parabola, and its band grows at least like"),
+        ("M12(0, lengthscale=2000) * PER(0, period=12)", None, "goes on repeating, and its band grows at least like"),
+        ("M32(0, lengthscale=200)", 150.0, "it goes on in its last direction, less and less surely; after"),
+        ("PER(0, period=12) * SE(0, lengthscale=3)", 4.0, "it fades before it has repeated once; after about 4 months"),
     ],
-)
+)  # fmt: skip
 def test_beyond_the_data(text: str, horizon: float | None, words: str) -> None:
     assert words in continuation(canonical(parse(text)), COLUMNS, horizon)
+
+
+@pytest.mark.parametrize("text", ["SE(0, lengthscale=8)", "PER(0, period=12)", "LIN(0)", "M12(0, lengthscale=900)"])
+def test_what_the_data_do_not_determine_does_not_go_on(text: str) -> None:
+    told = continuation(canonical(parse(text)), COLUMNS, 0.0)
+    assert told == "Nothing of it can be foreseen: even at the end of the data it is hardly known."
 
 
 def test_categories_make_differences() -> None:
@@ -155,6 +263,31 @@ def test_categories_make_differences() -> None:
         "an interaction of shop=south and heat: a linear function of heat, multiplied by a difference between "
         "shop=south and the others"
     )
+
+
+def test_effects_that_add_up_are_no_interaction() -> None:
+    product = parse("SE(1, lengthscale=3) * LIN(2, offset=3)")
+    assert phrase(product, COLUMNS).startswith("an interaction of heat and rain: a linear function of rain, multiplied")
+    told = phrase(product, COLUMNS, Joint(add_up=True))
+    assert told == "a linear function of rain, plus a smooth function of heat, varying over a lengthscale of 3.00"
+    assert title(product, COLUMNS, joint=Joint(add_up=True)) == "Effects of heat and rain"
+    idle = Joint(frozenset({2}))
+    assert phrase(product, COLUMNS, idle).endswith(
+        "of heat, varying over a lengthscale of 3.00, hardly changing with rain"
+    )
+    assert title(product, COLUMNS, alone=False, joint=idle) == "Smooth variation in heat over about 3.00"
+    shops = [Column(f"shop={level}", low=0.0, high=1.0, source="shop", level=level) for level in ("east", "south")]
+    assert phrase(parse("LIN(0) * LIN(1)"), shops) == "a difference between the values of shop"
+    assert title(parse("LIN(0) * LIN(1)"), shops) == "Difference of shop"
+
+
+def test_places_are_written_as_finely_as_the_data_ask_for() -> None:
+    year = Column("year", None, 1962.0, 1976.9)
+    assert [year.at(value) for value in (1979.93, 1980.0, 0.0)] == ["1979.9", "1980", "0"]
+    assert year.length(0.108) == "0.108"
+    assert [resolved(value, 1.96) for value in (1361.058, 0.5)] == ["1,361.06", "0.500"]
+    assert [resolved(value, 1317.0) for value in (1031.7, 374.0, 1690.6)] == ["1,030", "374", "1,690"]
+    assert [resolved(12.3, span) for span in (None, 0.0, 1e-30)] == ["12.3"] * 3
 
 
 def test_p_values() -> None:

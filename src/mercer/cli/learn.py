@@ -35,6 +35,7 @@ class Request:
     kernel: str = SEARCH
     bases: list[str] | None = None
     score: str | None = None
+    finalists: str | None = None
     time_budget: float | None = None
     depth: int | None = None
     jobs: int | None = None
@@ -80,7 +81,7 @@ def kernel_or_search(request: Request) -> Any:
 
     settings: dict[str, Any] = {
         "--bases": request.bases, "--time-budget": request.time_budget, "--depth": request.depth,
-        "--checkpoint": request.checkpoint, "--score": request.score,
+        "--checkpoint": request.checkpoint, "--score": request.score, "--finalists": request.finalists,
     }  # fmt: skip
     if request.kernel != SEARCH:
         useless = [option for option, value in settings.items() if value is not None]
@@ -100,10 +101,13 @@ def kernel_or_search(request: Request) -> Any:
     score = "bic" if request.score is None else request.score.lower()
     if score not in SCORES:
         raise InputError(f"--score: there is no score {request.score!r}. There are {', '.join(SCORES)}.")
+    if request.finalists not in (None, "score", "forward"):
+        raise InputError(f"--finalists is score or forward, not {request.finalists!r}.")
     search = GrammarSearch(
         score=score, max_depth=request.depth, time_budget=request.time_budget, checkpoint=request.checkpoint
     )
-    return search if bases is None else replace(search, bases=tuple(bases))
+    chosen: dict[str, Any] = {"finalists": request.finalists, "bases": tuple(bases) if bases is not None else None}
+    return replace(search, **{name: value for name, value in chosen.items() if value is not None})
 
 
 def prepared_task(request: Request, table: pd.DataFrame, kernel: Any, terminal: Terminal) -> Task:

@@ -106,10 +106,14 @@ def discover(
         str, typer.Option("--kernel", help="'search' for a structure, 'nkn' (a network), or say 'SE*PER + LIN'.")
     ] = "search",
     bases: Annotated[
-        str | None, typer.Option("--bases", help="Base kernels to search with, as SE,PER,LIN,RQ (the default).")
+        str | None, typer.Option("--bases", help="Base kernels to search with, as SE,PER,LIN,RQ,M12 (the default).")
     ] = None,
     score: Annotated[
         str | None, typer.Option("--score", help="What a search goes by: bic (the default), aic, loo or heldout.")
+    ] = None,
+    finalists: Annotated[
+        str | None,
+        typer.Option("--finalists", help="Who wins of the best: by score (the default) or forward (to forecast)."),
     ] = None,
     time_budget: TimeBudget = None,
     depth: Depth = None,
@@ -131,7 +135,7 @@ def discover(
 
     request = Request(
         "discover", target, out, inputs=_listed(inputs), kernel=kernel, bases=_listed(bases), score=score,
-        time_budget=time_budget, depth=depth, jobs=jobs, checkpoint=checkpoint, seed=seed,
+        finalists=finalists, time_budget=time_budget, depth=depth, jobs=jobs, checkpoint=checkpoint, seed=seed,
     )  # fmt: skip
     learn_and_write(request, read, context.obj)
 

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from mercer.inference.contract import Posterior, Prediction
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
+from mercer.learners.contract import share_beyond
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,35 +34,45 @@ class Mixture:
     column: int | None
     ends: tuple[float, float]  # of the training rows along that column
 
-    def is_beyond(self, X: Array) -> NDArray[np.bool_]:
-        """Tell for each row whether it lies beyond the ends of the data."""
+    def beyond(self, X: Array) -> Array:
+        """Return for each row by how much it lies beyond the data, from 0 to 1."""
         if self.column is None:
-            return np.zeros(len(X), dtype=bool)
-        return np.asarray((X[:, self.column] < self.ends[0]) | (X[:, self.column] > self.ends[1]))
+            return np.zeros(len(X))
+        along, (low, high) = X[:, self.column], self.ends
+        return share_beyond(np.maximum(low - along, along - high), high - low)
 
     def weights_at(self, X: Array) -> Array:
         """Return the weights, members x rows."""
-        beyond = self.is_beyond(X)
-        return np.array([np.where(beyond, member.beyond, member.within) for member in self.members])
+        beyond = self.beyond(X)
+        return np.array([member.within * (1.0 - beyond) + member.beyond * beyond for member in self.members])
 
     def widening_at(self, X: Array) -> Array:
-        """Return the factors of the standard deviations, members x rows."""
-        beyond = self.is_beyond(X)
-        return np.array([np.where(beyond, member.widening**0.5, 1.0) for member in self.members])
+        """Return the factors of the variances, members x rows."""
+        beyond = self.beyond(X)
+        return np.array([1.0 + (member.widening - 1.0) * beyond for member in self.members])
+
+    def _each(self, X: Array, include_noise: bool) -> tuple[Array, Array]:
+        """Return the means and the variances, members x rows."""
+        parts = [member.posterior.predict(X) for member in self.members]
+        spreads = [p.variance + include_noise * m.noise for p, m in zip(parts, self.members, strict=True)]
+        return np.array([part.mean for part in parts]), np.array(spreads) * self.widening_at(X)
 
     def predict(self, X: Array, include_noise: bool) -> Prediction:
         """Return mean sum_i w_i m_i and variance sum_i w_i (v_i + (m_i - mean)^2)."""
         weights = self.weights_at(X)
-        parts = [member.posterior.predict(X) for member in self.members]
-        means = np.array([part.mean for part in parts])
-        spreads = np.array([p.variance + include_noise * m.noise for p, m in zip(parts, self.members, strict=True)])
-        spreads = spreads * self.widening_at(X) ** 2
+        means, spreads = self._each(X, include_noise)
         mean = (weights * means).sum(axis=0)
         return Prediction(mean, (weights * (spreads + (means - mean) ** 2)).sum(axis=0))
 
+    def log_density(self, X: Array, y: Array) -> Array:
+        """Return log sum_i w_i N(y | m_i, v_i) for every row: what the mixture says, not its Gaussian summary."""
+        means, spreads = self._each(X, include_noise=True)
+        each = -0.5 * (np.log(2 * np.pi * spreads) + (y - means) ** 2 / spreads)
+        return np.asarray(logsumexp(each, b=self.weights_at(X), axis=0))
+
     def predict_joint(self, X: Array, include_noise: bool) -> tuple[Array, Array]:
         """Return mean and full covariance; two rows with different weights share their geometric mean."""
-        weights, widening = self.weights_at(X), self.widening_at(X)
+        weights, widening = self.weights_at(X), np.sqrt(self.widening_at(X))
         parts = [member.posterior.predict_joint(X) for member in self.members]
         mean = np.sum([w * own for w, (own, _) in zip(weights, parts, strict=True)], axis=0)
         covariance = np.zeros((len(X), len(X)))
@@ -71,16 +83,27 @@ class Mixture:
         return mean, covariance
 
     def sample(self, X: Array, count: int, rng: np.random.Generator, include_noise: bool) -> Array:
-        """Draw joint samples, each from one member: chosen by the weights beyond if any row lies there."""
-        beyond = bool(self.is_beyond(X).any())
-        chances = np.array([m.beyond if beyond else m.within for m in self.members])
-        chosen = rng.choice(len(self.members), size=count, p=chances / chances.sum())
-        samples, widening = np.empty((len(X), count)), self.widening_at(X)
+        """Draw joint samples, each from one member within the data and one beyond it, chosen by the weights there.
+
+        One number chooses both, so that they are the same member as often as the order of the members allows; another
+        says where the one gives way to the other.
+        """
+        beyond, chance = self.beyond(X)[:, None] > rng.random(count), rng.random(count)
+        inner = _chosen([member.within for member in self.members], chance)
+        outer = _chosen([member.beyond for member in self.members], chance)
+        samples, widening = np.empty((len(X), count)), np.sqrt(self.widening_at(X))
         for number, member in enumerate(self.members):
-            places = np.flatnonzero(chosen == number)
+            wanted = np.where(beyond, outer == number, inner == number)
+            places = np.flatnonzero(wanted.any(axis=0))
             if len(places):
                 noise = member.noise if include_noise else 0.0
                 mean = member.posterior.predict(X).mean[:, None]
-                drawn = member.posterior.sample(X, len(places), rng, noise)
-                samples[:, places] = mean + (drawn - mean) * widening[number][:, None]
+                drawn = mean + (member.posterior.sample(X, len(places), rng, noise) - mean) * widening[number][:, None]
+                samples[:, places] = np.where(wanted[:, places], drawn, samples[:, places])
         return samples
+
+
+def _chosen(weights: list[float], chance: Array) -> NDArray[np.intp]:
+    """Return the member that each number between 0 and 1 falls to."""
+    ends = np.cumsum(weights) / np.sum(weights)
+    return np.minimum(np.searchsorted(ends, chance, side="right"), len(weights) - 1)

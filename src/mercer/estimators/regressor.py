@@ -233,6 +233,18 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         mean = self._level + scale * prediction.mean
         return (mean, scale * np.sqrt(prediction.variance)) if return_std else mean
 
+    def log_density(self, X: Any, y: Any) -> Array:
+        """Return the log predictive density of each value of y at its row: the larger, the better it was foreseen.
+
+        Where kernels are averaged this is the density of the mixture, sum_i w_i N(y | m_i, v_i), which can have heavier
+        tails than a Gaussian with the mean and standard deviation that `predict` returns.
+        """
+        rows, scale = self._scaled_inputs(X), self._units.y_scale
+        target = np.asarray(y, dtype=np.float64).ravel()
+        if len(target) != len(rows):
+            raise InputError(f"there are {len(rows)} rows of inputs and {len(target)} values of y")
+        return self._mixture.log_density(rows, (target - self._level) / scale) - np.log(scale)
+
     def decompose(self, X: Any = None) -> list[Component]:
         """Return the posterior of every summand of the kernel (in canonical form) at the rows, then the constant level.
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.explain.drift import correlation
 from mercer.explain.subject import Part, Subject
 from mercer.kernels.domains import Array
 
 FARTHEST = 10.0  # times the range of the data
 FORGOTTEN = 0.9  # of the width that a band would have without data
+NEAR = 0.5  # of the spread of the data: a mean that close to their average says no more than it
 FORECAST_AT = (0.05, 0.1, 0.2)  # shares of the range
 WITHIN_95 = 1.959964
 
@@ -27,32 +30,55 @@ class Outlook:
     high: float
 
 
+@dataclass(frozen=True)
+class Horizon:
+    """How far beyond the data the band is narrower than the spread of the data themselves (None: without end).
+
+    `returns` says whether the mean has come back to their average there; a trend or a random walk does not.
+    """
+
+    distance: float | None
+    returns: bool
+    below: bool = False  # at the lower end of the data, not at the upper one
+
+
 def part_horizon(subject: Subject, part: Part) -> float | None:
     """Return how far beyond the data a summand on one column is known; None: farther than anyone should look.
 
     Known means that its band is narrower than `FORGOTTEN` times what it would be without data. Looks in the direction
-    of larger values; nothing changes in the other one for any kernel but LIN.
+    of larger values; nothing changes in the other one for any kernel but LIN. A wave is known again after a gap in its
+    cycle: what counts is from where on nothing is known.
     """
     (column,) = part.columns
     distances = _distances(subject, column)
     rows = subject.rows_along(column, _end(subject, column) + distances)
     prior = subject.prior_variance(part, rows)
-    known = subject.part_at(part, rows).variance < FORGOTTEN**2 * prior
-    return _first_unknown(distances, known)
+    variance = subject.part_at(part, rows).variance
+    known = variance < FORGOTTEN**2 * prior
+    if not known[0] and variance[0] - _level_variance(subject) < FORGOTTEN**2 * prior[0]:
+        known = _remembered(part, distances)  # all that is not known is a constant, which the level may have as well
+    if known[-1]:
+        return None
+    last = np.flatnonzero(known)
+    return _no_step(subject, column, float(distances[last[-1] + 1])) if len(last) else 0.0
 
 
-def whole_horizon(subject: Subject, column: int) -> float | None:
+def whole_horizon(subject: Subject, column: int) -> Horizon:
     """Return how far beyond the data the band of new observations is narrower than the spread of the data themselves.
 
-    For dates to the future, for other numbers in both directions.
+    For dates to the future, for other numbers in both directions: the nearer one counts.
     """
     distances = _distances(subject, column)
+    average, spread = float(np.mean(subject.observed)), float(np.std(subject.observed))
     found = []
-    for values in _beyond(subject, column, distances):
-        _, std = subject.predict(subject.rows_along(column, values))
-        found.append(_first_unknown(distances, std < float(np.std(subject.observed))))
-    known = [distance for distance in found if distance is not None]
-    return min(known, default=None)
+    for below, values in enumerate(_beyond(subject, column, distances)):
+        mean, std = subject.predict(subject.rows_along(column, values))
+        wide = np.flatnonzero(std >= spread)
+        if len(wide):
+            returns = abs(float(mean[wide[0]]) - average) < NEAR * spread
+            distance = _no_step(subject, column, float(distances[wide[0]]))
+            found.append(Horizon(distance, returns, bool(below)))
+    return min(found, key=lambda each: each.distance or 0.0, default=Horizon(None, False))
 
 
 def outlooks(subject: Subject, column: int) -> list[Outlook]:
@@ -81,8 +107,17 @@ def _distances(subject: Subject, column: int) -> Array:
     return np.concatenate([[0.0], np.geomspace(1e-3, FARTHEST, 80)]) * float(np.ptp(subject.in_user_units(column)))
 
 
-def _first_unknown(distances: Array, known: NDArray[np.bool_]) -> float | None:
-    unknown = np.flatnonzero(~known)
-    if not len(unknown):
-        return None
-    return 0.0 if unknown[0] == 0 else float(distances[unknown[0]])
+def _level_variance(subject: Subject) -> float:
+    return subject.units.y_scale**2 * float(subject.posterior.level.variance[0])
+
+
+def _remembered(part: Part, distances: Array) -> NDArray[np.bool_]:
+    """Tell where a summand would be known if it were known exactly at the last row, and nowhere else."""
+    left = [[correlation(leaf, 0, float(d)) for leaf in part.kernel.leaves()] for d in distances]
+    return np.array([1 - math.prod(c for c in each if c is not None) ** 2 < FORGOTTEN**2 for each in left])
+
+
+def _no_step(subject: Subject, column: int, distance: float) -> float:
+    """Return zero for less than one step of the data."""
+    steps = np.diff(np.unique(subject.in_user_units(column)))
+    return distance if distance >= float(np.median(steps)) else 0.0

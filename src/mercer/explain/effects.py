@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from mercer.explain.narrate import LONG
+from mercer.explain.drift import LITTLE, change
+from mercer.explain.phrases import Joint, by_rule
 from mercer.explain.subject import Part, Subject
 from mercer.explain.wording import Column
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base
 
 STEPS = 41
+EXCHANGED = 24  # rows whose columns are exchanged with each other
+NO_PART, TOGETHER = 0.01, 0.02  # of a component's variance: less is no effect of a column, no interaction
+SMALL = 0.001  # of the variance of the target: components below join nothing worth telling
+MOST_COLUMNS = 8  # exchanged; with more the kernel alone is looked at
 HARDLY = 0.05  # of the standard deviation of the target: smaller effects are not worth a direction
 
 
@@ -32,8 +38,8 @@ class Effect:
 
 
 def effects(subject: Subject) -> list[Effect]:
-    """Return the effect of every input that varies, the largest first; none where there is only one input."""
-    if len(subject.table_columns) < 2:
+    """Return the effect of every input that varies, the largest first; none of a single one that is a curve."""
+    if subject.only_column is not None:
         return []
     return sorted((_effect(subject, name, places) for name, places in subject.table_columns.items()), key=_by_size)
 
@@ -74,12 +80,61 @@ def _direction(mean: Array, size: float, column: Column) -> str:
     return "falls" if np.all(steps <= 0.01 * size) else "goes up and down"
 
 
-def interactions(subject: Subject) -> list[tuple[str, ...]]:
-    """Return the sets of table columns that some component joins, each once."""
+# ----------------------------------------------------------------------------------------------------------- together
+
+
+def joint(subject: Subject, part: Part) -> Joint:
+    """Tell which columns of a component do nothing, and whether the effects of the others just add up.
+
+    A product of kernels need not be an interaction: (a + u)(b + v) with u small beside a is a sum but for the term uv.
+    So the mean of the component is looked at where each table column is exchanged between rows.
+    """
+    sets = _table_sets(subject, part)
+    if not 1 < len(sets) <= MOST_COLUMNS:
+        return by_rule(part.kernel, subject.columns)
+    idle: list[int] = []
+    apart = True
+    for own in sets.values():
+        alone, together = _exchanged(subject, part, own)
+        if alone + together < NO_PART:
+            idle += own
+        apart = apart and together < TOGETHER
+    return Joint(frozenset(idle), apart)
+
+
+def _table_sets(subject: Subject, part: Part) -> dict[str, list[int]]:
+    sets: dict[str, list[int]] = {}
+    for d in part.columns:
+        sets.setdefault(subject.columns[d].table_name, []).append(d)
+    return sets
+
+
+def _exchanged(subject: Subject, part: Part, own: list[int]) -> tuple[float, float]:
+    """Return the shares of a component's variance that columns have by themselves, and together with the others."""
+    X = subject.data.X
+    rows = X[np.random.default_rng(0).permutation(len(X))[:EXCHANGED]]
+    count = len(rows)
+    mixed = np.tile(rows, (count, 1))  # row i * count + j has `own` from row i, the other columns from row j
+    mixed[:, own] = np.repeat(rows[:, own], count, axis=0)
+    mean = subject.part_at(part, mixed).mean.reshape(count, count)
+    total = float(mean.var())
+    if total == 0:
+        return 0.0, 0.0
+    by_own, by_others = mean.mean(axis=1), mean.mean(axis=0)
+    rest = mean - by_own[:, None] - by_others[None, :] + mean.mean()
+    return float(by_own.var()) / total, float(rest.var()) / total
+
+
+def interactions(subject: Subject, joints: Sequence[Joint]) -> list[tuple[str, ...]]:
+    """Return the sets of table columns that some component joins, each once; `joints` are those of the components."""
     found: list[tuple[str, ...]] = []
-    for part in subject.parts:
-        joined = tuple(dict.fromkeys(subject.columns[d].table_name for d in _relevant(subject, part)))
-        if len(joined) > 1 and joined not in found:
+    observed = float(np.var(subject.observed))
+    for part, together in zip(subject.parts, joints, strict=True):
+        relevant = set(_relevant(subject, part)) - together.idle
+        joined = tuple(dict.fromkeys(subject.columns[d].table_name for d in sorted(relevant)))
+        if together.add_up or len(joined) < 2 or joined in found:
+            continue
+        if float(np.var(subject.part_at(part, subject.data.X).mean)) >= SMALL * observed:
             found.append(joined)
     return found
 
@@ -93,9 +148,7 @@ def _relevant(subject: Subject, part: Part) -> list[int]:
         return []
     columns: set[int] = set()
     for leaf in part.kernel.leaves():
-        lengths = leaf.parameter("lengthscale").values if leaf.symbol in ("SE", "RQ", "M12", "M32", "M52") else None
-        for i, d in enumerate(leaf.columns):
-            span = subject.columns[d].span
-            if lengths is None or span is None or lengths[min(i, len(lengths) - 1)] <= LONG * span:
+        for place, d in enumerate(leaf.columns):
+            if leaf.symbol == "LIN" or change(leaf, place, subject.columns[d]) >= LITTLE:
                 columns.add(d)
     return sorted(columns)

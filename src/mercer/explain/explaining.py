@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from mercer.explain import narrate, network_words, remarks
 from mercer.explain.beyond import outlooks, part_horizon, whole_horizon
 from mercer.explain.checks import Check, residual_checks
 from mercer.explain.contributions import Contributions, contributions
-from mercer.explain.effects import effects, interactions
+from mercer.explain.effects import effects, interactions, joint
 from mercer.explain.explanation import (
     BAND_DIGITS,
     Averaging,
@@ -30,7 +31,7 @@ from mercer.explain.explanation import (
 )
 from mercer.explain.networks import explain_networks
 from mercer.explain.story import CLEAR, Story, absences, gain_over_noise, left_out_gain_over_noise, story
-from mercer.explain.subject import Part, Subject, structure_text
+from mercer.explain.subject import Subject, structure_text
 from mercer.explain.wording import Column
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression
@@ -38,7 +39,8 @@ from mercer.kernels.network import has_network
 from mercer.learners.contract import Candidate
 
 SHOWN_DIGITS = 4
-NEGLIGIBLE = 0.0005  # a share of the variance below which the slope of a line is not worth telling
+NEGLIGIBLE = 0.0005  # a share of the variance (error) below which a slope (a component) is not worth telling
+MINOR = 0.001  # a share of the variance below which a component that removes no error is too small to matter
 ROWS_FOR_A_NUMBER = 2  # fewer rows for each number that was fitted, and any model fits them
 EVEN = 0.01  # of a step: how far rows may be off and still count as evenly spaced
 
@@ -72,8 +74,12 @@ def explain(subject: Subject, origin: Provenance) -> Explanation:
     observed = subject.observed
     variance = float(np.var(observed)) or math.nan
     noise_variance = subject.noise * subject.units.y_scale**2
-    structure = _structure(subject, origin, variance, noise_variance)
-    ranking = contributions(subject) if structure.found else None  # else "it removes 90 % of the error" would mislead
+    gain = _gain(subject, origin)
+    found = gain >= CLEAR and not _is_guess(subject, origin)
+    ranking = contributions(subject) if found else None  # else "it removes 90 % of the error" would mislead
+    joints = [joint(subject, part) for part in subject.parts]
+    components = _components(subject, variance, ranking, joints)
+    structure = Structure(found, gain, _structure_sentence(subject, origin, found, components))
     inputs = len(subject.table_columns)
     checks, sentences = _checks(subject)
     told = story(subject, origin.candidates, kernel, origin.score)
@@ -87,7 +93,7 @@ def explain(subject: Subject, origin: Provenance) -> Explanation:
         expression=structure_text(kernel, subject.names, len(subject.columns)),
         kernel=kernel.text(SHOWN_DIGITS, subject.names),
         kernel_exact=kernel.text(None, subject.names),
-        components=_components(subject, variance, ranking),
+        components=components,
         networks=explain_networks(subject),
         level=subject.fitted_level,
         noise_std=math.sqrt(noise_variance),
@@ -97,8 +103,8 @@ def explain(subject: Subject, origin: Provenance) -> Explanation:
             InputEffect(**asdict(effect), sentence=remarks.effect_sentence(effect, subject.target))
             for effect in effects(subject)
         ),
-        interactions=tuple(remarks.interaction_sentences(interactions(subject), inputs)),
-        extrapolation=_extrapolation(subject),
+        interactions=tuple(remarks.interaction_sentences(interactions(subject, joints), inputs)),
+        extrapolation=_extrapolation(subject, components),
         checks=tuple(
             ResidualCheck(check.name, check.statistic, check.p_value, check.clear, sentence)
             for check, sentence in zip(checks, sentences, strict=True)
@@ -119,37 +125,47 @@ def _is_guess(subject: Subject, origin: Provenance) -> bool:
     return not has_network(subject.kernel) and subject.data.count < ROWS_FOR_A_NUMBER * origin.scores.parameters
 
 
-def _structure(subject: Subject, origin: Provenance, variance: float, noise_variance: float) -> Structure:
+def _gain(subject: Subject, origin: Provenance) -> float:
     if has_network(subject.kernel):  # BIC counts all its weights, of which few matter: rows left out judge it
-        gain = left_out_gain_over_noise(subject, origin.scores.leave_one_out)
-    else:
-        gain = gain_over_noise(subject, origin.scores.bic, origin.noise_is_fitted)
+        return left_out_gain_over_noise(subject, origin.scores.leave_one_out)
+    return gain_over_noise(subject, origin.scores.bic, origin.noise_is_fitted)
+
+
+def _structure_sentence(
+    subject: Subject, origin: Provenance, found: bool, components: Sequence[ComponentExplanation]
+) -> str:
     if _is_guess(subject, origin):
-        told = remarks.too_few_rows_sentence(subject.data.count, origin.scores.parameters)
-        return Structure(False, gain, told)
-    if not gain >= CLEAR:
-        return Structure(False, gain, remarks.no_structure_sentence(subject.target, subject.level, math.sqrt(variance)))
-    share = noise_variance / variance
-    return Structure(True, gain, remarks.structure_sentence(subject.target, len(subject.parts), share))
+        return remarks.too_few_rows_sentence(subject.data.count, origin.scores.parameters)
+    spread = float(np.std(subject.observed))
+    if not found:
+        return remarks.no_structure_sentence(subject.target, subject.level, spread or math.nan)
+    share = subject.noise * subject.units.y_scale**2 / (spread**2 or math.nan)
+    return remarks.structure_sentence(subject.target, sum(not each.minor for each in components), share)
 
 
 # ---------------------------------------------------------------------------------------------------------- components
 
 
-def _components(subject: Subject, variance: float, ranking: Contributions | None) -> tuple[ComponentExplanation, ...]:
+def _components(
+    subject: Subject, variance: float, ranking: Contributions | None, joints: Sequence[narrate.Joint]
+) -> tuple[ComponentExplanation, ...]:
     removed: dict[int, float] = {}
     if ranking is not None and ranking.errors[0] > 0:
         steps = -np.diff(ranking.errors) / ranking.errors[0]
         removed = dict(zip(ranking.order, map(float, steps), strict=True))
-    told = [_component(subject, place, part, variance, removed.get(place)) for place, part in enumerate(subject.parts)]
-    if ranking is None:
-        return tuple(sorted(told, key=lambda component: -component.share))
-    return tuple(told[place] for place in ranking.order)
+    told = [_component(subject, place, variance, removed.get(place), joints[place]) for place in range(len(joints))]
+    order = sorted(range(len(told)), key=lambda place: -told[place].share) if ranking is None else ranking.order
+    told = _with_distinct_titles(subject, told)
+    main = [told[place] for place in order if not told[place].minor]
+    if not main:
+        return tuple(replace(told[place], minor=False) for place in order)
+    return (*main, *(told[place] for place in order if told[place].minor))
 
 
 def _component(
-    subject: Subject, place: int, part: Part, variance: float, removed: float | None
+    subject: Subject, place: int, variance: float, removed: float | None, joint: narrate.Joint
 ) -> ComponentExplanation:
+    part = subject.parts[place]
     found = subject.part_at(part, subject.data.X)
     std = np.sqrt(found.variance)
     share = float(np.var(found.mean)) / variance
@@ -160,10 +176,10 @@ def _component(
         continuation = narrate.continuation(part.kernel, subject.columns, horizon)
     return ComponentExplanation(
         position=place,
-        title=narrate.title(part.kernel, subject.columns, len(subject.table_columns) < 2),
+        title=narrate.title(part.kernel, subject.columns, len(subject.table_columns) < 2, joint),
         kernel=part.kernel.text(SHOWN_DIGITS, subject.names),
         kernel_exact=part.kernel.text(None, subject.names),
-        sentence=narrate.sentence(part.kernel, subject.columns, slope),
+        sentence=narrate.sentence(part.kernel, subject.columns, slope, joint),
         share=share,
         removed=removed,
         removed_sentence=remarks.removed_sentence(removed),
@@ -171,9 +187,17 @@ def _component(
         continuation=continuation,
         std_low=float(np.min(std)),
         std_high=float(np.max(std)),
+        minor=share < MINOR and removed is not None and removed < NEGLIGIBLE,
         mean=_rounded(found.mean),
         std=_rounded(std),
     )
+
+
+def _with_distinct_titles(subject: Subject, told: list[ComponentExplanation]) -> list[ComponentExplanation]:
+    named = [component.title for component in told]
+    kernels, shares = [part.kernel for part in subject.parts], [component.share for component in told]
+    apart = narrate.distinct(named, kernels, subject.columns, shares)
+    return [replace(component, title=title) for component, title in zip(told, apart, strict=True)]
 
 
 def _rounded(values: Array) -> tuple[float, ...]:
@@ -205,7 +229,7 @@ def _input(column: Column) -> InputSummary:
 # ------------------------------------------------------------------------------------------------ beyond and left over
 
 
-def _extrapolation(subject: Subject) -> Extrapolation | None:
+def _extrapolation(subject: Subject, components: Sequence[ComponentExplanation]) -> Extrapolation | None:
     along = subject.only_column
     if along is None:
         return None
@@ -218,7 +242,11 @@ def _extrapolation(subject: Subject) -> Extrapolation | None:
         )
         for outlook in outlooks(subject, along)
     )  # fmt: skip
-    return Extrapolation(column.name, column.unit, horizon, remarks.trust_sentence(column, horizon), forecasts)
+    told = remarks.trust_sentence(column, horizon)
+    largest = subject.parts[max(components, key=lambda component: component.share).position]
+    if not has_network(largest.kernel) and narrate.drifts(largest.kernel, subject.columns):
+        told = f"{told} {remarks.walk_sentence()}"
+    return Extrapolation(column.name, column.unit, horizon.distance, told, forecasts)
 
 
 def _checks(subject: Subject) -> tuple[tuple[Check, ...], list[str]]:

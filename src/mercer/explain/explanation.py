@@ -14,6 +14,7 @@ from mercer.explain.networks import NetworkExplanation
 from mercer.explain.story import Story
 
 BAND_DIGITS = 6
+UNBROKEN = "\u00a0"  # the space between a number and its sign, where no line ends
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,8 @@ class ComponentExplanation:
     `position` is its place in the canonical form; `share` the variance of its posterior mean over the training rows
     relative to that of the target; `removed` the share of the held-out error that goes when it is added to those
     listed before it; `mean` and `std` its posterior at the training rows; `horizon` how far beyond the data anything
-    is known of it (None: without end, or not told because it looks at several columns).
+    is known of it (None: without end, or not told because it looks at several columns). A `minor` one is too small to
+    matter within the data; they come last.
     """
 
     position: int
@@ -48,6 +50,7 @@ class ComponentExplanation:
     continuation: str
     std_low: float
     std_high: float
+    minor: bool
     mean: tuple[float, ...] = field(repr=False)
     std: tuple[float, ...] = field(repr=False)
 
@@ -109,6 +112,11 @@ class Extrapolation:
     sentence: str
     forecasts: tuple[Forecast, ...]
 
+    @property
+    def finest(self) -> float:
+        """The width of the narrowest band: how finely forecasts are written in a table."""
+        return min((forecast.high - forecast.low for forecast in self.forecasts), default=0.0)
+
 
 @dataclass(frozen=True)
 class ResidualCheck:
@@ -164,7 +172,7 @@ class Outcome:
 class Explanation:
     """A fitted model in plain data and plain words. `to_json` for machines, `to_text` (or print) for people.
 
-    Components are ordered by how much error each removes on rows that were left out.
+    Components are ordered by how much error each removes on rows that were left out, `minor` ones last.
     """
 
     target: str
@@ -202,6 +210,17 @@ class Explanation:
         """What was modelled."""
         return remarks.headline(self.target, self.table_columns, self.rows)
 
+    @property
+    def main_components(self) -> tuple[ComponentExplanation, ...]:
+        """The components that are told at length."""
+        return tuple(component for component in self.components if not component.minor)
+
+    @property
+    def minor_sentence(self) -> str:
+        """One line about the others; empty where there are none."""
+        titles = [component.title for component in self.components if component.minor]
+        return remarks.minor_sentence(titles) if titles else ""
+
     def to_json(self) -> dict[str, Any]:
         """Return JSON types only; a number that is not finite becomes null."""
         plain = _plain(asdict(self))
@@ -211,11 +230,12 @@ class Explanation:
     def to_text(self, width: int = 88) -> str:
         """Return the explanation for a terminal of that width."""
         lines = [*_wrapped(self.headline, "", width), "", *_wrapped(self.structure.sentence, "", width), ""]
-        for component in self.components:
+        for component in self.main_components:
             told = " ".join(filter(None, [component.sentence, component.removed_sentence]))
             lines += _wrapped(told, f"{wording.percent(component.share):>7}  ", width)
         noise = remarks.noise_sentence(self.noise_std)
         lines += _wrapped(noise, f"{wording.percent(self.noise_share):>7}  ", width)
+        lines += _wrapped(self.minor_sentence, "         ", width)
         lines += [*_wrapped(remarks.shares_sentence(), "         ", width), ""]
         for label, text in self._paragraphs():
             lines += _wrapped(text, f"{label:<10}", width)
@@ -246,9 +266,11 @@ class Explanation:
 
 def _wrapped(text: str, label: str, width: int) -> list[str]:
     """Wrap text behind a label; following lines are indented to it."""
-    return textwrap.wrap(
-        text, max(width, 30), initial_indent=label, subsequent_indent=" " * len(label), break_on_hyphens=False
+    whole = text.replace(" %", f"{UNBROKEN}%")
+    lines = textwrap.wrap(
+        whole, max(width, 30), initial_indent=label, subsequent_indent=" " * len(label), break_on_hyphens=False
     )
+    return [line.replace(UNBROKEN, " ") for line in lines]
 
 
 def _plain(value: Any) -> Any:

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mercer.explain.narrate import NOUNS, phrase, title
+from mercer.explain.phrases import NOUNS, phrase
 from mercer.explain.story import Story
+from mercer.explain.titles import title
 from mercer.explain.wording import Column, counted, listed, percent
 from mercer.kernels.algebra import components
 from mercer.kernels.expression import Base, Expression, product_of

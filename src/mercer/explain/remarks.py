@@ -10,18 +10,31 @@ import re
 import textwrap
 from collections.abc import Sequence
 
-from mercer.explain.beyond import FARTHEST, Outlook
+from mercer.explain.beyond import FARTHEST, Horizon, Outlook
 from mercer.explain.checks import Check
 from mercer.explain.effects import Effect
-from mercer.explain.narrate import after
+from mercer.explain.onward import after
 from mercer.explain.story import Absence, Story
-from mercer.explain.wording import LISTED, Column, capital, counted, first_few, listed, named, number, p_value, percent
+from mercer.explain.wording import (
+    LISTED,
+    Column,
+    capital,
+    counted,
+    first_few,
+    listed,
+    named,
+    number,
+    p_value,
+    percent,
+    resolved,
+)
 from mercer.kernels.expression import Expression
 
 LONGEST_KERNEL = 600  # characters
 NOTHING_LEFT = "Nothing is left over that the checks could find: what the model does not explain looks like pure noise."
 TOO_FEW_TO_CHECK = "There are too few rows to tell whether anything is left over."
 COUNTS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight", 9: "nine", 10: "ten"}
+HINT = "a prediction is little more than a hint"
 CONSTANT = "no structure: the value does not vary"
 
 
@@ -115,6 +128,12 @@ def effect_sentence(effect: Effect, target: str) -> str:
     return f"Along {effect.column}, {target} {effect.direction} by {size} from {low} to {high}."
 
 
+def minor_sentence(titles: Sequence[str]) -> str:
+    """Say in one line which components are too small to matter."""
+    told = first_few([title[:1].lower() + title[1:] for title in titles])
+    return f"And {counted(len(titles), 'component')} too small to matter within the data: {told}."
+
+
 def interaction_sentences(joined: Sequence[Sequence[str]], inputs: int) -> list[str]:
     """Say which inputs act together; nothing where there is only one."""
     if inputs < 2:
@@ -131,33 +150,47 @@ def _some(names: Sequence[str]) -> str:
 # ------------------------------------------------------------------------------------------------------ beyond the data
 
 
-def trust_sentence(column: Column, horizon: float | None) -> str:
+def trust_sentence(column: Column, horizon: Horizon) -> str:
     """Say how far a forecast can be trusted."""
-    end = (
-        f"after {column.at(column.high)}"
-        if column.unit and column.high is not None
-        else f"beyond the ends of {column.name}"
-    )
-    if horizon is None:
+    end = _beyond_end(column, horizon)
+    if horizon.distance is None:
         return (
             f"Even {FARTHEST:.0f} times the range of the data {end} the band stays narrower than the spread of the "
             "data: the model takes for granted that the pattern goes on, which no data can promise."
         )
-    if horizon == 0:
-        return f"Right {end} a prediction says no more than the average of the data would."
-    start = capital(after(horizon, column)) + ("" if column.unit else f" {end}")
+    if horizon.distance == 0:
+        hardly = "of a single new value a prediction says hardly more than their average would"
+        told = hardly if horizon.returns else HINT
+        return f"Right {end} the band is already as wide as the spread of the data themselves: {told}."
+    far = f"more than {column.length(horizon.distance)} {end}"
+    start = capital(after(horizon.distance, column) if column.unit else far)
+    told = "a prediction says no more than their average would" if horizon.returns else HINT
+    return f"{start} the band is as wide as the spread of the data themselves: from there on {told}."
+
+
+def _beyond_end(column: Column, horizon: Horizon) -> str:
+    if column.high is None or column.low is None or (horizon.distance is None and not column.unit):
+        return f"beyond the ends of {column.name}"
+    if column.unit:
+        return f"after {column.at(column.high)}"
+    side, end = ("below", column.low) if horizon.below else ("above", column.high)
+    return f"{side} {column.name} {column.at(end)}"
+
+
+def walk_sentence() -> str:
+    """Say what a random walk means for a forecast."""
     return (
-        f"{start} the band is as wide as the spread of the data themselves: from there on a prediction says no more "
-        "than their average would."
+        "The largest component drifts like a random walk: a forecast starts from the last value, not from the average, "
+        "and its band grows about like the square root of the distance."
     )
 
 
 def outlook_sentence(outlook: Outlook, column: Column, target: str) -> str:
     """Say what is predicted at one place beyond the data."""
-    return (
-        f"The forecast of {target} for {column.at(outlook.at)} is {number(outlook.mean)}, with 95 % probability "
-        f"between {number(outlook.low)} and {number(outlook.high)}."
-    )
+    width = outlook.high - outlook.low
+    mean, low, high = (resolved(value, width) for value in (outlook.mean, outlook.low, outlook.high))
+    where = f"The forecast of {target} for {column.at(outlook.at)}"
+    return f"{where} is {mean}, with 95 % probability between {low} and {high}."
 
 
 # ------------------------------------------------------------------------------------------------------------ residuals

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from mercer.explain.narrate import SMOOTHNESS, WAVES
+from mercer.explain.phrases import SMOOTHNESS, WAVES
 from mercer.explain.subject import Subject, structure_text
 from mercer.explain.wording import Column
 from mercer.kernels.algebra import components, structure

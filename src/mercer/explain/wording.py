@@ -38,8 +38,12 @@ class Column:
         return self.high - self.low if self.low is not None and self.high is not None and self.high > self.low else None
 
     def at(self, value: float) -> str:
-        """A place on this column: a date, or a number with its unit."""
-        return self.show(value) if self.show is not None else self.length(value)
+        """A place on this column: a date, or a number as fine as the range of the data asks for, with its unit."""
+        if self.show is not None:
+            return self.show(value)
+        whole = value == round(value) and abs(value) < 1e5  # years are written without commas
+        shown = f"{value:.0f}" if whole else resolved(value, self.span)
+        return f"{shown.replace(',', '')} {self.unit}" if self.unit else shown.replace(",", "")
 
     def length(self, value: float) -> str:
         """A distance along this column: "12.0 months"."""
@@ -59,6 +63,15 @@ def number(value: float) -> str:
         return f"{value:#.3g}".rstrip(".")
     mantissa, exponent = f"{value:.2e}".split("e")
     return f"{mantissa}e{int(exponent)}"
+
+
+def resolved(value: float, span: float | None) -> str:
+    """Write a number so finely that a hundredth of `span` shows, and at least as `number` does."""
+    if not span or not math.isfinite(span) or not 1e-3 <= abs(value) < 1e7:
+        return number(value)
+    finer = 2 - math.floor(math.log10(span))
+    digits = finer + 1 + math.floor(math.log10(abs(value)))
+    return number(value) if digits <= 3 or digits > 12 else f"{round(value, finer):,.{max(0, finer)}f}"
 
 
 def percent(share: float) -> str:

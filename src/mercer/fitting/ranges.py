@@ -43,6 +43,11 @@ class Frame:
         return Frame(gap, span, tuple(float(c.min()) for c in columns), shortest)
 
 
+def may_repeat(column: Array) -> bool:
+    """Tell whether the values could show a period at all: some cycles of the shortest one that is worth looking for."""
+    return 0.0 < CYCLES * shortest_period(column) <= float(np.ptp(column))
+
+
 def value_bounds(slot: Slot, leaf: Owner, frame: Frame) -> Array:
     """Return low and high (size x 2) of a parameter's values; bounds of shares are on their log-ratios instead."""
     if isinstance(slot.spec.domain, NonNegative):

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Literal, Protocol
 
+import numpy as np
+
 from mercer.errors import InputError
 from mercer.fitting.optimise import Fit
 from mercer.inference.contract import Data, Engine
+from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 
+FADE = 1.0 / 27.0  # of the range of the data: a third of the stretch that a rolling origin forecasts
 Stopped = Literal["", "request", "time"]  # it came to its end; Ctrl-C; the time budget
 
 
@@ -38,6 +42,7 @@ class Weights:
 
     The evidence judges how well a kernel fills gaps, a rolling origin how well it forecasts; each is trusted where it
     knows. A kernel whose earlier forecasts missed by more than they said has its variances beyond widened by a factor.
+    Close to the ends (`share_beyond`) one turns into the other, so that a forecast begins where the data ends.
     """
 
     within: tuple[float, ...]
@@ -48,6 +53,11 @@ class Weights:
     def of_each(self) -> list[tuple[float, float, float]]:
         """Return what every member has: (within, beyond, widening)."""
         return list(zip(self.within, self.beyond, self.widening, strict=True))
+
+
+def share_beyond(distance: Array, span: float) -> Array:
+    """Return by how much a row at a distance from the end counts as beyond the data: from 0 at the end to 1."""
+    return np.clip(distance / (FADE * span), 0.0, 1.0) if span > 0 else np.asarray(distance > 0, dtype=np.float64)
 
 
 def alone() -> Weights:

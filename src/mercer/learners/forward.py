@@ -11,11 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from mercer.evaluate.program import compile_program
 from mercer.fitting.optimise import Fit
 from mercer.inference.contract import Data, Engine
 from mercer.kernels.domains import Array
+from mercer.learners.contract import share_beyond
 from mercer.learners.refit import resumed
 from mercer.linalg.threads import one_thread
 
@@ -25,15 +27,18 @@ HORIZON = 1.0 / 9.0  # of the range: forecasting a tenth of the whole from the o
 ORIGINS = 4
 REFIT_ITERATIONS = 40
 LEAST = 10  # rows to refit on
+HOPELESS = 1.0  # this much worse in mean log density than the best forecast: out
+STRENGTH = 0.3  # rows that the prior counts for, for each finalist: neighbouring rows of a forecast say the same
 WIDEST = 25.0  # bands five times as wide: more means that the kernel cannot forecast at all, and its weight says so
 
 
 @dataclass(frozen=True, eq=False)
 class Forecasts:
-    """Error and predictive variance of one finalist at every row that some origin forecasts."""
+    """Error and variance of one finalist at every row that some origin forecasts, and how far beyond that row is."""
 
     error: Array
     variance: Array
+    beyond: Array | float = 1.0  # `share_beyond` of every row
 
     @property
     def log_density(self) -> Array:
@@ -47,12 +52,22 @@ class Forecasts:
 
     @property
     def widening(self) -> float:
-        """By how much variances must grow for the forecasts' errors to be as large as they said: mean e^2 / v."""
-        return float(np.clip(np.mean(self.error**2 / self.variance), 1.0, WIDEST)) if len(self.error) else 1.0
+        """By how much variances beyond must grow for errors to be as large as the forecasts said: mean e^2 / v = 1."""
+        if not len(self.error) or self._surprise(1.0) <= 1.0:
+            return 1.0
+        if self._surprise(WIDEST) >= 1.0:
+            return WIDEST
+        return float(brentq(lambda widening: self._surprise(widening) - 1.0, 1.0, WIDEST))
+
+    def _surprise(self, widening: float) -> float:
+        return float(np.mean(self.error**2 / self._widened(widening)))
+
+    def _widened(self, widening: float) -> Array:
+        return self.variance * (1.0 + (widening - 1.0) * self.beyond)
 
     def widened(self) -> Forecasts:
         """Return the forecasts with variances that own up to their errors."""
-        return Forecasts(self.error, self.variance * self.widening)
+        return Forecasts(self.error, self._widened(self.widening), self.beyond)
 
 
 def stretches(column: Array, origins: int = ORIGINS, horizon: float = HORIZON) -> list[tuple[Rows, Rows]]:
@@ -71,16 +86,18 @@ def stretches(column: Array, origins: int = ORIGINS, horizon: float = HORIZON) -
 
 def forecast(fit: Fit, data: Data, engine: Engine, column: int, priors: bool = False) -> Forecasts:
     """Refit at every origin, with weak priors if told so, and predict the stretch that follows."""
-    errors, variances = [], []
+    errors, variances, beyond = [], [], []
     with one_thread():
         for before, after in stretches(data.X[:, column]):
             past = data.take(before)
             mean, variance = _predicted(fit, past, engine, data.X[after], priors)
             errors.append(data.y[after] - mean)
             variances.append(variance)
+            along = past.X[:, column]
+            beyond.append(share_beyond(data.X[after, column] - along.max(), float(np.ptp(along))))
     if not errors:
         return Forecasts(np.empty(0), np.empty(0))
-    return Forecasts(np.concatenate(errors), np.concatenate(variances))
+    return Forecasts(np.concatenate(errors), np.concatenate(variances), np.concatenate(beyond))
 
 
 def _predicted(fit: Fit, past: Data, engine: Engine, X: Array, priors: bool) -> tuple[Array, Array]:
@@ -92,16 +109,19 @@ def _predicted(fit: Fit, past: Data, engine: Engine, X: Array, priors: bool) -> 
     return prediction.mean, prediction.variance + noise
 
 
-def stacked_weights(forecasts: list[Forecasts], prior: Array, strength: float = 1.0, steps: int = 200) -> Array:
+def stacked_weights(forecasts: list[Forecasts], prior: Array, strength: float = STRENGTH, steps: int = 200) -> Array:
     """Return the weights of a mixture of the finalists that forecasts best: maximises sum_t log sum_i w_i p_i(y_t).
 
     A Dirichlet prior with mean `prior` and `strength` pseudo-counts for each finalist keeps weights off zero; solved by
-    expectation maximisation (each step multiplies a weight by its mean responsibility).
+    expectation maximisation (each step multiplies a weight by its mean responsibility). A finalist whose forecasts are
+    hopeless beside the best ones gets nothing: the prior alone would let it widen a clean forecast.
     """
+    scores = np.array([f.score for f in forecasts])
+    prior = np.where(scores >= scores.max() - HOPELESS, prior, 0.0)
     density = np.array([f.log_density for f in forecasts])
     density = np.exp(np.maximum(density - density.max(axis=0), -50.0))
     weights = prior / prior.sum()
-    pseudo = strength * len(prior) * prior / prior.sum()
+    pseudo = strength * np.count_nonzero(prior) * prior / prior.sum()
     for _ in range(steps):
         shares = weights[:, None] * density
         shares /= shares.sum(axis=0)

@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 
-def in_parallel(
-    function: Callable[..., Any], work: dict[int, tuple[Any, ...]], jobs: int
-) -> Iterator[tuple[int, Any]]:
+def in_parallel(function: Callable[..., Any], work: dict[int, tuple[Any, ...]], jobs: int) -> Iterator[tuple[int, Any]]:
     """Yield (number, function(*arguments)) for every entry of `work`, in any order.
 
     More than one job goes through joblib, whose registered back ends (Dask, Ray) reach other machines.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,7 +20,7 @@ from mercer.estimators.explaining import has_names
 from mercer.estimators.kernels import expression_or_learner
 from mercer.explain import Explanation, network_words
 from mercer.explain.networks import NetworkExplanation
-from mercer.explain.wording import number, percent
+from mercer.explain.wording import number, percent, resolved
 from mercer.fitting.periodogram import typical_gap
 from mercer.kernels.base import SPECS
 from mercer.kernels.expression import Expression
@@ -55,7 +56,8 @@ def report_html(model: GPRegressor | Sight, explanation: Explanation | None = No
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": number, "percent": percent, "code": escape}
+    environment.filters |= {"number": number, "resolved": resolved, "percent": percent}
+    environment.filters |= {"code": escape, "in_cell": _in_cell}
     css = environment.get_template("report.css").render()
     return environment.get_template("report.html").render(
         explanation=explanation,
@@ -74,6 +76,11 @@ def _unbroken(value: Any) -> Any:
     for words in (" %", "p = ", "p < ", "± "):
         value = value.replace(words, words.replace(" ", "\u00a0"))
     return value
+
+
+def _in_cell(kernel: str) -> Markup:
+    """Escape a kernel for a narrow cell: a line may end before a sign, never behind it."""
+    return Markup(re.sub(r"([*+]) (\S+)", r"<span>\1 \2</span>", str(escape(kernel))))
 
 
 # ------------------------------------------------------------------------------------------------------------ pictures
@@ -110,7 +117,7 @@ def _pictures(sight: Sight, explanation: Explanation) -> dict[str, Any]:
                 f"component{place}", component.title, captions.component_caption(component),
                 partial(component_figure, sight, explanation, component),
             ).html()
-            for place, component in enumerate(explanation.components)
+            for place, component in enumerate(explanation.main_components)
         ],
         "networks": [_network_pictures(sight, place, network) for place, network in enumerate(explanation.networks)],
         "residuals": _Picture("residuals", "What is left over", left, partial(residuals_figure, sight)).html(),

@@ -60,7 +60,7 @@ def components_figure(
     Each is drawn along one input: the only one, or the one it reacts to most, the others at their median.
     """
     sight, paper = Sight.of(model), Paper(width, density)
-    shown = explanation.components[:MOST_PANELS]
+    shown = explanation.main_components[:MOST_PANELS]
     with rc_context(STYLE):
         columns = 1 if paper.narrow or sight.is_curve else 2
         height = 0.55 if paper.narrow else 0.3 if columns == 1 else 0.62

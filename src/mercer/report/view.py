@@ -183,7 +183,11 @@ class Sight:
         def computed() -> Band:
             rows = self.model._scaled_inputs(self.sweep(column).rows)
             found = self.subject.part_at(self.subject.parts[position], rows)
-            return Band(found.mean, WITHIN_95 * np.sqrt(found.variance))
+            variance = found.variance
+            if len(self.subject.parts) == 1:  # a constant is shared with the level only: together they are better known
+                whole = self.subject.posterior.predict(rows).variance
+                variance = np.minimum(variance, self.subject.units.y_scale**2 * whole)
+            return Band(found.mean, WITHIN_95 * np.sqrt(variance))
 
         return self._once(("part", position, column.name), computed)
 

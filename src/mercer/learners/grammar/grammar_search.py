@@ -44,7 +44,7 @@ class GrammarSearch:
         from earlier origins (rolling origin on the one input column), for those who want to extrapolate.
     """
 
-    bases: Sequence[str] = ("SE", "PER", "LIN", "RQ")
+    bases: Sequence[str] = ("SE", "PER", "LIN", "RQ", "M12")
     operators: str = "+*r"
     grammar: Grammar = "full"
     score: Score = "bic"

@@ -16,6 +16,7 @@ from typing import Any
 from mercer.evaluate.program import compile_program
 from mercer.fitting.optimise import FAILED_VALUE, Fit, FitOptions
 from mercer.fitting.periodogram import periods
+from mercer.fitting.ranges import may_repeat
 from mercer.inference.contract import Data, Engine
 from mercer.kernels.algebra import canonical_structure, structure
 from mercer.kernels.domains import Array
@@ -81,7 +82,7 @@ class Search:
 
     def run(self) -> None:
         """Search until nothing improves, or until told to stop."""
-        bases = base_kernels(self.plan.bases, self.columns)
+        bases = self._bases()
         try:
             self._level(0, 0, [(Child(base, base, base.text()), None) for base in bases])
             for depth in range(1, 1 + (self.plan.max_depth if self.plan.max_depth is not None else 1000)):
@@ -92,7 +93,21 @@ class Search:
             self.notes.append("the search was stopped on request; this is the best kernel found until then")
         except OutOfTimeError:
             self.stopped = "time"
-            self.notes.append(f"the time budget of {self.plan.time_budget:g} s was spent before the search had ended")
+            self.notes.append(self._out_of_time(len(bases)))
+
+    def _out_of_time(self, bases: int) -> str:
+        budget = f"the time budget of {self.plan.time_budget:g} s"
+        finished = sum(c.fit is not None for c in self.candidates)
+        if finished > bases or any(c.depth > 0 for c in self.candidates):
+            return f"{budget} was spent before the search had ended; this is the best kernel found until then"
+        fitted = f"only {finished} of the {bases} base kernels" if finished < bases else "only the base kernels"
+        return f"{budget} was too short to search: {fitted} could be fitted, and this is the best of them; allow more"
+
+    def _bases(self) -> Sequence[Base]:
+        """Return what to build from; no period along a column with too few values to show one, such as a yes or no."""
+        bases = base_kernels(self.plan.bases, self.columns)
+        useful = [b for b in bases if "period" not in _names(b) or may_repeat(self.data.X[:, b.columns[0]])]
+        return useful or bases
 
     def _grow(self, depth: int, bases: Sequence[Base]) -> bool:
         """Try everything one step away from the best kernel, and tell whether that found a better one.
@@ -253,9 +268,7 @@ class Search:
 
     # ---------------------------------------------------------------------------------------------- bookkeeping
 
-    def _add(
-        self, child: Child, task: Task, state: State, depth: int, parent: int | None, still_running: bool
-    ) -> None:
+    def _add(self, child: Child, task: Task, state: State, depth: int, parent: int | None, still_running: bool) -> None:
         fit = state.fit
         if fit is None:
             # what it raced by is no score where the score is another one
@@ -310,3 +323,7 @@ class Search:
                 best.score if best is not None else math.inf, elapsed, left,
             )
         )  # fmt: skip
+
+
+def _names(base: Base) -> set[str]:
+    return {parameter.name for parameter in base.spec.parameters}
