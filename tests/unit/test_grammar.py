@@ -260,7 +260,7 @@ def test_origins_see_only_what_came_before():
 def test_stacking_prefers_the_better_forecaster():
     rng = np.random.default_rng(0)
     good, bad = rng.normal(-0.5, 0.2, 40), rng.normal(-2.0, 0.2, 40)
-    weights = stacked_weights([Forecasts(bad, np.ones_like(bad)), Forecasts(good, np.ones_like(good))], np.ones(2))
+    weights = stacked_weights([Forecasts(bad, np.ones_like(bad)), Forecasts(good, np.ones_like(good))])
     assert weights[1] > 0.9
     assert weights.sum() == pytest.approx(1.0)
 

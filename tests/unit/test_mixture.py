@@ -54,9 +54,9 @@ def test_a_hopeless_forecaster_gets_no_weight():
     rng = np.random.default_rng(0)
     error, small = rng.normal(0, 0.1, 60), np.full(60, 0.01)
     clean, hopeless = Forecasts(error, small), Forecasts(10 * error, 100 * small)
-    weights = stacked_weights([clean, hopeless], np.ones(2))
+    weights = stacked_weights([clean, hopeless])
     assert weights.tolist() == [1.0, 0.0]
-    close = stacked_weights([clean, Forecasts(1.5 * error, 2 * small)], np.ones(2))
+    close = stacked_weights([clean, Forecasts(1.5 * error, 2 * small)])
     assert close[1] > 0
 
 

@@ -109,19 +109,20 @@ def _predicted(fit: Fit, past: Data, engine: Engine, X: Array, priors: bool) -> 
     return prediction.mean, prediction.variance + noise
 
 
-def stacked_weights(forecasts: list[Forecasts], prior: Array, strength: float = STRENGTH, steps: int = 200) -> Array:
+def stacked_weights(
+    forecasts: list[Forecasts], strength: float = STRENGTH, hopeless: float = HOPELESS, steps: int = 200
+) -> Array:
     """Return the weights of a mixture of the finalists that forecasts best: maximises sum_t log sum_i w_i p_i(y_t).
 
-    A Dirichlet prior with mean `prior` and `strength` pseudo-counts for each finalist keeps weights off zero; solved by
-    expectation maximisation (each step multiplies a weight by its mean responsibility). A finalist whose forecasts are
-    hopeless beside the best ones gets nothing: the prior alone would let it widen a clean forecast.
+    A Dirichlet prior with `strength` pseudo-counts for each finalist keeps weights off zero; solved by expectation
+    maximisation (each step multiplies a weight by its mean responsibility). A finalist whose forecasts are `hopeless`
+    beside the best ones gets nothing: the prior alone would let it widen a clean forecast.
     """
     scores = np.array([f.score for f in forecasts])
-    prior = np.where(scores >= scores.max() - HOPELESS, prior, 0.0)
+    pseudo = np.where(scores >= scores.max() - hopeless, strength, 0.0)
     density = np.array([f.log_density for f in forecasts])
     density = np.exp(np.maximum(density - density.max(axis=0), -50.0))
-    weights = prior / prior.sum()
-    pseudo = strength * np.count_nonzero(prior) * prior / prior.sum()
+    weights = pseudo / pseudo.sum()
     for _ in range(steps):
         shares = weights[:, None] * density
         shares /= shares.sum(axis=0)

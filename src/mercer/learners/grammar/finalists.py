@@ -106,7 +106,7 @@ def _weights(ranked: list[Candidate], share: float, forecasts: list[Forecasts] |
     as_they_are = (1.0,) * len(ranked)
     if forecasts is None or not len(forecasts[0].error):
         return Weights(within, within, as_they_are)
-    beyond = stacked_weights([f.widened() for f in forecasts], np.ones(len(ranked)))
+    beyond = stacked_weights([f.widened() for f in forecasts])
     return Weights(within, _normalised(beyond), tuple(f.widening for f in forecasts), column)
 
 

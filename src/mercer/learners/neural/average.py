@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
+import math
 
 from mercer.errors import NumericalError
 from mercer.evaluate.program import compile_program
@@ -39,8 +39,9 @@ def _weighted(training: Training, ranked: list[Fit]) -> tuple[list[Fit], Weights
     kept = [i for i in range(len(ranked)) if found[i] is not None]
     if len(kept) < 2 or kept[0] != 0:
         return ranked, alone()
-    fits, equal = [ranked[i] for i in kept], np.ones(len(kept))
-    within = tuple(map(float, stacked_weights([found[i] for i in kept], equal)))
+    fits = [ranked[i] for i in kept]
+    # a start that is sure of itself can be far ahead on the rows it was fitted to: the others keep their part
+    within = tuple(map(float, stacked_weights([found[i] for i in kept], strength=1.0, hopeless=math.inf)))
     as_they_are = (1.0,) * len(kept)
     if len(training.columns) > 1 or training.data.count < ROWS_TO_FORECAST:
         return fits, Weights(within, within, as_they_are)
@@ -55,7 +56,7 @@ def _weighted(training: Training, ranked: list[Fit]) -> tuple[list[Fit], Weights
     forecasts = [told[i] for i in range(len(fits))]
     if not len(forecasts[0].error):
         return fits, Weights(within, within, as_they_are)
-    beyond = stacked_weights([each.widened() for each in forecasts], equal)
+    beyond = stacked_weights([each.widened() for each in forecasts])
     return fits, Weights(within, tuple(map(float, beyond)), tuple(each.widening for each in forecasts), column)
 
 
