@@ -14,13 +14,13 @@ from numpy.testing import assert_allclose
 
 import mercer
 from mercer.errors import InputError
+from mercer.evaluate.forest import can_merge
 from mercer.evaluate.program import Affine, Leaf, LeafKind, Program, Term, compile_program
 from mercer.fitting.optimise import FitOptions, prepare
 from mercer.fitting.rendezvous import together
 from mercer.inference import level
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
-from mercer.inference.forest import can_merge
 from mercer.inference.level import LevelEvidence, Part
 from mercer.kernels import bind, parse
 from mercer.kernels.algebra import structure

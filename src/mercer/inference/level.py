@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mercer.evaluate.forest import Forest, can_merge, forward, plant, reverse
 from mercer.evaluate.program import Program
 from mercer.evaluate.torch_leaves import Pairs
 from mercer.inference.batched import MATRICES, BatchedEvidence, batched_log_evidence, default_memory, solved
 from mercer.inference.contract import Data, Evidence
-from mercer.inference.forest import Forest, can_merge, forward, plant, reverse
 from mercer.kernels.domains import Array
 
 # Numbers alive for each pair of points. For each node: its value, its adjoint, and temporaries of leaves and terms. For
