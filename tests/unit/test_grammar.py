@@ -88,19 +88,37 @@ def test_no_period_is_looked_for_where_the_values_cannot_show_one():
 # ------------------------------------------------------------------------------------------------------------ racing
 
 
+def test_a_crowd_is_thinned_out_on_few_rows_first():
+    few, crowd = laps(True, 200, 50), laps(True, 200, 1000)
+    assert crowd[0].sample < few[0].sample
+    assert crowd[-3:] == few[-3:]
+    assert laps(True, 200, 50, finish=4)[-1].at_least == 4
+
+
+def test_many_base_kernels_are_raced_and_enough_of_them_finish():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 5))
+    data = Data(X, np.sin(2 * X[:, 3]) + 0.1 * rng.normal(size=60))
+    found = GrammarSearch(max_depth=0).learn(data, Exact(), [0, 1, 2, 3, 4], 0, None, None)
+    finished = [c for c in found.candidates if c.fit is not None]
+    assert len(found.candidates) > search_module.BASES
+    assert search_module.FIRST_PARENTS <= len(finished) < len(found.candidates)
+    assert found.fit.expression.leaves().__next__().columns == (3,)
+
+
 def test_who_runs_a_lap():
     assert runners([5.0, 0.0, 100.0, 9.0], Lap(1, 1, margin=6.0, at_least=0)) == [0, 1]
     assert runners([5.0, 0.0, 100.0, 9.0], Lap(1, 1, margin=1.0, at_least=3)) == [0, 1, 3]
     assert runners([], Lap(1, 1, 1.0, 1)) == []
-    assert len(laps(False, 50)) == 1
+    assert len(laps(False, 50, 10)) == 1
 
 
 def test_many_rows_are_sampled_in_order():
     data = Data(np.arange(1000.0)[:, None], np.arange(1000.0))
-    some = sample(data, seed=3)
+    some = sample(data, 300, seed=3)
     assert len(some.y) < 500
     assert np.all(np.diff(some.y) > 0)
-    assert sample(season(), 3).count == 60
+    assert sample(season(), 300, 3).count == 60
 
 
 def test_racing_ends_where_the_whole_search_does():

@@ -11,7 +11,9 @@ import numpy as np
 from mercer.inference.contract import Data
 
 MANY = 450  # rows
-SAMPLE = 300
+SAMPLE = 300  # of them
+SMALL_SAMPLE = 150  # for a crowd
+CROWD = 300  # candidates
 
 
 @dataclass(frozen=True)
@@ -22,30 +24,36 @@ class Lap:
     starts: int
     margin: float  # by how much a score may be behind the best of the lap before
     at_least: int  # this many run in any case
-    sample: bool = False  # run on a sample of the rows, where there are many
+    sample: int | None = None  # where there are many rows, run on this many of them
 
 
-def laps(race: bool, max_iterations: int) -> tuple[Lap, ...]:
-    """Return the laps of a race; without racing everybody runs to the end at once."""
+def laps(race: bool, max_iterations: int, candidates: int, finish: int = 3) -> tuple[Lap, ...]:
+    """Return the laps of a race, of which `finish` at least reach the end; without racing everybody does at once.
+
+    Several input columns make a crowd, most of which can be told from the winners on very few rows.
+    """
     everybody = float("inf")
     if not race:
         return (Lap(max_iterations, 99, everybody, 0),)
+    first = (Lap(6, 99, everybody, 0, SAMPLE),)
+    if candidates > CROWD:
+        first = (Lap(6, 99, everybody, 0, SMALL_SAMPLE), Lap(6, 3, 150.0, CROWD // 4, SAMPLE))
     return (
-        Lap(6, 99, everybody, 0, sample=True),
-        Lap(15, 2, 60.0, 15, sample=True),
-        Lap(40, 2, 12.0, 6),
-        Lap(max_iterations, 1, 4.0, 3),
+        *first,
+        Lap(15, 2, 60.0, 15, SAMPLE),
+        Lap(40, 2, 12.0, 2 * finish),
+        Lap(max_iterations, 1, 4.0, finish),
     )
 
 
-def sample(data: Data, seed: int) -> Data:
+def sample(data: Data, count: int, seed: int) -> Data:
     """Return a random sample of the rows, in their order, where there are many; all of them otherwise.
 
     The first laps only have to tell who could win; the cost of a lap grows with the cube of the rows.
     """
     if data.count <= MANY:
         return data
-    rows = np.sort(np.random.default_rng(seed).choice(data.count, SAMPLE, replace=False))
+    rows = np.sort(np.random.default_rng(seed).choice(data.count, count, replace=False))
     return data.take(rows)
 
 

@@ -34,6 +34,7 @@ from mercer.learners.simplifying import simplifications
 PEAKS = 4
 DRAWS = 8  # for each start: one for every peak, and some at random
 FIRST_PARENTS = 4  # base kernels that the first step starts from
+BASES = 20  # base kernels that are all fitted to the end; more, on several columns, are raced
 IMPROVEMENT = 2.0  # by how much a deeper kernel must beat the best, in score: less is "not worth a bare mention"
 
 
@@ -75,6 +76,7 @@ class Search:
     held_out: Data | None = None
     candidates: list[Candidate] = field(default_factory=list)
     numbers: dict[Expression, int] = field(default_factory=dict)  # of the candidates, by canonical structure
+    samples: dict[int, Data] = field(default_factory=dict)  # of the rows, by size
     best: int | None = None
     notes: list[str] = field(default_factory=list)
     stopped: Stopped = ""
@@ -165,14 +167,15 @@ class Search:
         peaks = {parent: self._unexplained(parent) for parent in dict.fromkeys(parent for _, parent in new)}
         tasks = [self._task(child, parent, peaks[parent]) for child, parent in new]
         states: list[State | None] = [None] * len(new)
-        course = laps(self.plan.race and depth > 0, self.plan.max_iterations)
+        race = self.plan.race and (depth > 0 or len(new) > BASES)
+        course = laps(race, self.plan.max_iterations, len(new), FIRST_PARENTS if depth == 0 else 3)
         running = list(range(len(new)))
         try:
             for number, lap in enumerate(course):
                 chosen = runners([self._provisional(tasks[i], states[i]) for i in running], lap)
                 running = [running[i] for i in chosen]
                 effort = (lap.iterations, lap.starts, number == len(course) - 1)
-                data = self.sampled if lap.sample else self.data
+                data = self.data if lap.sample is None else self._sampled(lap.sample)
                 work = {i: (tasks[i], states[i], data, self.engine, *effort) for i in running}
                 for i, reached in self._advanced(depth, stage, number, work):
                     states[i] = reached
@@ -198,10 +201,11 @@ class Search:
         peaks = self.own if replaced else unexplained  # what a replaced part explained is to be explained again
         return Task(child.expression, key, best.noise, replaced, peaks, self.own, options)
 
-    @cached_property
-    def sampled(self) -> Data:
-        """The rows of the first laps."""
-        return sample(self.data, self.plan.seed)
+    def _sampled(self, count: int) -> Data:
+        """The rows of the first laps; drawn once, as preparing them for the kernels takes time."""
+        if count not in self.samples:
+            self.samples[count] = sample(self.data, count, self.plan.seed)
+        return self.samples[count]
 
     @cached_property
     def own(self) -> dict[int, Array]:
