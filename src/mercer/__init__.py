@@ -25,6 +25,9 @@ from mercer.errors import (
 if TYPE_CHECKING:
     from mercer.estimators import Component, GPRegressor, load
     from mercer.inference.evidence import log_evidence
+    from mercer.inference.exact import Exact
+    from mercer.inference.features import RandomFeatures
+    from mercer.inference.vfe import VFE
     from mercer.kernels import Expression, fixed, parse
     from mercer.learners.grammar.grammar_search import GrammarSearch
     from mercer.learners.neural.neural_kernel_network import NeuralKernelNetwork
@@ -32,8 +35,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "VFE",
     "Component",
     "DataWarning",
+    "Exact",
     "Expression",
     "FitWarning",
     "GPRegressor",
@@ -47,6 +52,7 @@ __all__ = [
     "NeuralKernelNetwork",
     "NumericalError",
     "NumericalWarning",
+    "RandomFeatures",
     "TooLargeError",
     "fixed",
     "load",
@@ -57,10 +63,13 @@ __all__ = [
 # Imported when first asked for: `mercer --help` should not wait for scikit-learn and Numba.
 _HOMES = {
     "Component": "mercer.estimators",
+    "Exact": "mercer.inference.exact",
     "Expression": "mercer.kernels",
     "GPRegressor": "mercer.estimators",
     "GrammarSearch": "mercer.learners.grammar.grammar_search",
     "NeuralKernelNetwork": "mercer.learners.neural.neural_kernel_network",
+    "RandomFeatures": "mercer.inference.features",
+    "VFE": "mercer.inference.vfe",
     "fixed": "mercer.kernels",
     "load": "mercer.estimators",
     "log_evidence": "mercer.inference.evidence",

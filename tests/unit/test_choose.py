@@ -21,7 +21,7 @@ def test_exact_where_it_fits_with_the_reason() -> None:
 
 def test_too_many_rows_say_how_much_memory_and_how_many_rows_would_do() -> None:
     with pytest.raises(TooLargeError) as caught:
-        choose(100_000, memory=8 * GB)
+        choose(100_000, Exact(), memory=8 * GB)
     message = str(caught.value)
     assert "100,000 rows" in message
     assert "200 GB" in message
@@ -34,9 +34,9 @@ def test_too_many_rows_say_how_much_memory_and_how_many_rows_would_do() -> None:
 def test_the_number_of_rows_named_in_the_message_does_fit() -> None:
     memory = 3 * GB
     most = int((memory / (8 * MATRICES)) ** 0.5)
-    assert choose(most, memory).engine.name == "exact"
+    assert choose(most, Exact(), memory).engine.name == "exact"
     with pytest.raises(TooLargeError):
-        choose(most + 1, memory)
+        choose(most + 1, Exact(), memory)
 
 
 def test_the_memory_of_this_machine_is_known() -> None:
@@ -46,4 +46,4 @@ def test_the_memory_of_this_machine_is_known() -> None:
 
 @pytest.mark.parametrize(("rows", "unit"), [(1, "bytes"), (30, "kB"), (3000, "MB"), (30_000, "GB"), (10**6, "TB")])
 def test_sizes_are_readable(rows: int, unit: str) -> None:
-    assert unit in choose(rows, memory=10**15).reason
+    assert unit in choose(rows, Exact(), memory=10**15).reason

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -221,3 +223,15 @@ def test_every_period_has_its_turn() -> None:
     assert starts.turns > 1
     assert len(set(tried)) == starts.turns
     assert starts_for(SE(0), wave()).turns == 0
+
+
+def test_a_period_is_found_from_its_overtones_alone() -> None:
+    x = np.arange(0.0, 14.0, 1 / 12)
+    y = sum(np.cos(2 * math.pi * x * k + k) for k in (2, 3, 4)) + 0.3 * np.random.default_rng(0).normal(size=len(x))
+    assert periods(x, y, 4)[0] == pytest.approx(1.0, rel=0.02)
+
+
+def test_unrelated_waves_have_no_common_period() -> None:
+    x = np.arange(0.0, 40.0, 0.1)
+    y = 2 * np.cos(2 * math.pi * x / 3.1) + np.cos(2 * math.pi * x / 1.27)
+    assert periods(x, y, 4)[0] == pytest.approx(3.1, rel=0.03)

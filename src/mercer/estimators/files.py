@@ -14,7 +14,7 @@ import numpy as np
 
 from mercer.errors import InputError, MercerError, ModelFileError, TooLargeError
 from mercer.estimators.kernels import candidates_from_plain, candidates_to_plain, from_plain, to_plain
-from mercer.inference.choose import choose
+from mercer.inference.choose import asked_engine, choose, engine_from_plain, engine_to_plain
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind
@@ -83,6 +83,7 @@ def _array_bytes(array: Array) -> bytes:
 def _options(model: GPRegressor) -> dict[str, Any]:
     options = model.get_params(deep=False)
     options["kernel"] = to_plain(model.kernel)
+    options["inference"] = engine_to_plain(model.inference)
     if not isinstance(model.random_state, Integral):
         options["random_state"] = None
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
@@ -139,6 +140,7 @@ def _rebuilt(document: dict[str, Any], matrix: Array, target: Array) -> GPRegres
     options = dict(document["options"])
     known = set(GPRegressor().get_params())
     options["kernel"] = from_plain(options["kernel"])
+    options["inference"] = engine_from_plain(options.get("inference", "auto"))
     model = GPRegressor(**{name: value for name, value in options.items() if name in known})
     model._train = _arrays(matrix, target)
     _restore_columns(model, document)
@@ -156,7 +158,7 @@ def _rebuilt(document: dict[str, Any], matrix: Array, target: Array) -> GPRegres
     model.notes_ = tuple(str(note) for note in document.get("notes", ()))
     source = document.get("distilled_from")
     model.distilled_from_ = None if source is None else str(source)
-    model.inference_ = choose(len(target))
+    model.inference_ = choose(len(target), asked_engine(model.inference))
     model.kernel_ = _kernel(document["kernel"], matrix.shape[1])
     model.candidates_ = candidates_from_plain(document.get("candidates", []), matrix.shape[1])
     kernels, weights = _members(document["members"], model._units)

@@ -23,14 +23,16 @@ from mercer.estimators.mixture import Member, Mixture
 from mercer.evaluate.program import compile_program
 from mercer.explain import Explanation
 from mercer.fitting.optimise import Fit, FitOptions, fit
-from mercer.inference.choose import Choice, choose
-from mercer.inference.contract import Data
+from mercer.inference.choose import Choice, asked_engine, choose, fits_in_memory
+from mercer.inference.contract import Data, Engine
+from mercer.inference.exact import Exact
 from mercer.kernels.algebra import told_components
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind, values_of
 from mercer.kernels.units import Units, to_data_units, to_scaled_units
 from mercer.learners.contract import Learned, Learner, Stopped, Weights, checked_jobs, learned_alone
+from mercer.learners.large import learned_from_all, sampled
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +63,10 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         Weak priors keep parameters that the data do not determine at middling values.
     max_iterations : int
         Quasi-Newton steps for each start.
+    inference : "auto" or an engine
+        "auto" takes exact inference up to 3,000 rows and sparse variational inference above. `mercer.Exact()`,
+        `mercer.VFE(inducing=500)` or `mercer.RandomFeatures(count=300)` to insist. Where it is not exact, the structure
+        and first values are learned from a sample of the rows, exactly, and then fitted to all of them.
     device : str
         "cpu", or "cuda" to fit all starts at once on a GPU; in a search, those of all kernels of a level.
     n_jobs : int or None
@@ -91,6 +97,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         restarts: int = 6,
         priors: str | None = None,
         max_iterations: int = 200,
+        inference: str | Engine = "auto",
         device: str = "cpu",
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -100,6 +107,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         self.restarts = restarts
         self.priors = priors
         self.max_iterations = max_iterations
+        self.inference = inference
         self.device = device
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -124,17 +132,18 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             )
         columns = varying or list(range(matrix.shape[1]))
         kernel = expression_or_learner(self.kernel)
-        self.inference_: Choice = choose(len(target))
+        self.inference_: Choice = choose(len(target), asked_engine(self.inference), device=self.device)
         self._units, self._level = _scaling(matrix, target)
         self._train = (matrix, target)
-        options, data = self._options(), self._scaled_data()
+        options, data, engine = self._options(), self._scaled_data(), self.inference_.engine
+        large = None if isinstance(engine, Exact) else engine
+        rows = data if large is None else sampled(data, options.seed)
         if isinstance(kernel, Expression):
             bound = to_scaled_units(bind(kernel, matrix.shape[1], names, default=columns), self._units)
-            learned = learned_alone(self._fit_scaled(bound, data, options, progress))
+            learned = learned_alone(self._fit_scaled(bound, rows, options, progress))
         else:
-            engine, seed = self.inference_.engine, options.seed
-            learned = kernel.learn(data, engine, columns, seed, self.n_jobs, progress, device=self.device)
-        self._keep(learned)
+            learned = kernel.learn(rows, Exact(), columns, options.seed, self.n_jobs, progress, device=self.device)
+        self._keep(learned if large is None else learned_from_all(learned, data, large, options))
         name = getattr(y, "name", None)
         self.target_name_ = None if name is None else str(name)
         self.distilled_from_: str | None = None
@@ -165,11 +174,11 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
     def _fit_scaled(self, expression: Expression, data: Data, options: FitOptions, progress: Any) -> Fit:
         if self.device == "cpu":
-            result = fit(expression, data, self.inference_.engine, options, progress)
+            result = fit(expression, data, Exact(), options, progress)
         else:
             from mercer.fitting.batched import fit_on_device
 
-            result = fit_on_device(expression, data, self.inference_.engine, options, self.device)
+            result = fit_on_device(expression, data, Exact(), options, self.device)
         if result.status == "failed":
             raise NumericalError(f"the fit failed: {result.message}; try another kernel or a larger noise")
         if result.status in ("stopped", "interrupted"):
@@ -185,7 +194,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         """Store what was learned, in the user's units."""
         result = learned.fit
         rows, scale = len(self._train[1]), self._units.y_scale
-        self.candidates_ = tuple(in_data_units(c, self._units, rows) for c in learned.candidates)
+        self.candidates_ = tuple(in_data_units(c, self._units, learned.rows or rows) for c in learned.candidates)
         self.notes_: tuple[str, ...] = learned.notes
         self.stopped_: Stopped = learned.stopped
         self.kernel_ = to_data_units(result.expression, self._units)
@@ -226,7 +235,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             raise InputError("ask for return_std or return_cov, not both")
         rows, scale = self._scaled_inputs(X), self._units.y_scale
         if return_cov:
-            choose(len(rows))  # refuses what does not fit in memory
+            fits_in_memory(len(rows))
             mean, covariance = self._mixture.predict_joint(rows, include_noise)
             return self._level + scale * mean, scale**2 * covariance
         prediction = self._mixture.predict(rows, include_noise)
@@ -269,7 +278,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         rows = self._scaled_inputs(X)
         if n_samples < 1:
             raise InputError(f"n_samples must be at least 1, not {n_samples!r}")
-        choose(len(rows))  # refuses what does not fit in memory
+        fits_in_memory(len(rows))
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
         return self._level + self._units.y_scale * self._mixture.sample(rows, n_samples, rng, include_noise)
 

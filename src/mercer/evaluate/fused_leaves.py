@@ -39,20 +39,21 @@ TWO_PI = 2.0 * math.pi
 @compiled
 def squared_distance(out, m, dims, coef, xa, i, xb, j0):
     """out = sum_d coef_d (x_d - x'_d)^2."""
-    first, c, x = dims[0], coef[0], xa[dims[0], i]
+    c, x = coef[0], xa[dims[0], i]
     if len(dims) % 2 == 1:
+        first = xb[dims[0], j0 : j0 + m]  # a view of its own: indices that start at zero are read as whole vectors
         for l in range(m):
-            t = x - xb[first, j0 + l]
+            t = x - first[l]
             out[l] = c * (t * t)
     else:
         for l in range(m):
             out[l] = 0.0
     for k in range(len(dims) % 2, len(dims), 2):  # two columns at a time: half the reading and writing of `out`
-        d, e = dims[k], dims[k + 1]
-        x, y, c, b = xa[d, i], xa[e, i], coef[k], coef[k + 1]
+        x, y, c, b = xa[dims[k], i], xa[dims[k + 1], i], coef[k], coef[k + 1]
+        one, two = xb[dims[k], j0 : j0 + m], xb[dims[k + 1], j0 : j0 + m]
         for l in range(m):
-            t = x - xb[d, j0 + l]
-            u = y - xb[e, j0 + l]
+            t = x - one[l]
+            u = y - two[l]
             out[l] += c * (t * t) + b * (u * u)
 
 
@@ -108,22 +109,22 @@ def radial_reverse(kind, bar, work, m, dims, coef, sums, xa, i, xb, j0):
                 u = SQRT5 * math.sqrt(work[l])
                 work[l] = (5.0 / 3.0) * bar[l] * (1.0 + u) / (1.0 + u + u * u / 3.0)
     for k in range(0, len(dims) - 1, 2):  # two columns at a time: half the reading of `work`
-        d, e = dims[k], dims[k + 1]
-        x, y = xa[d, i], xa[e, i]
+        x, y = xa[dims[k], i], xa[dims[k + 1], i]
+        one, two = xb[dims[k], j0 : j0 + m], xb[dims[k + 1], j0 : j0 + m]
         total, other = 0.0, 0.0
         for l in range(m):
-            t = x - xb[d, j0 + l]
-            u = y - xb[e, j0 + l]
+            t = x - one[l]
+            u = y - two[l]
             total += work[l] * (t * t)
             other += work[l] * (u * u)
         sums[k] += total
         sums[k + 1] += other
     if len(dims) % 2 == 1:
         k = len(dims) - 1
-        d, x = dims[k], xa[dims[k], i]
+        x, one = xa[dims[k], i], xb[dims[k], j0 : j0 + m]
         total = 0.0
         for l in range(m):
-            t = x - xb[d, j0 + l]
+            t = x - one[l]
             total += work[l] * (t * t)
         sums[k] += total
 
@@ -138,12 +139,13 @@ def lin_forward(out, m, dims, coef, xa, i, xb, j0):
     for k in range(count):
         d, c = dims[k], coef[k]
         slope = coef[count + k] * (xa[d, i] - c)
+        other = xb[d, j0 : j0 + m]
         if k == 0:
             for l in range(m):
-                out[l] = slope * (xb[d, j0 + l] - c)
+                out[l] = slope * (other[l] - c)
         else:
             for l in range(m):
-                out[l] += slope * (xb[d, j0 + l] - c)
+                out[l] += slope * (other[l] - c)
 
 
 @compiled
@@ -152,11 +154,11 @@ def lin_reverse(bar, m, dims, coef, sums, xa, i, xb, j0):
     count = len(dims)
     for k in range(count):
         d, c, w = dims[k], coef[k], coef[count + k]
-        left = xa[d, i] - c
+        left, other = xa[d, i] - c, xb[d, j0 : j0 + m]
         total, moment = 0.0, 0.0
         for l in range(m):
             total += bar[l]
-            moment += bar[l] * (xb[d, j0 + l] - c)
+            moment += bar[l] * (other[l] - c)
         sums[k] -= w * (left * total + moment)
         sums[count + k] += left * moment
 

@@ -21,6 +21,7 @@ ROWS = 500  # looked at in the second view
 PATTERNS = 4
 NEARLY = 1.05
 MUCH_BETTER = 0.8
+STRONGEST, AT_LEAST, TOLERANCE = 5, 3, 0.06  # waves looked at for a common period; how many must share it; cycles off
 SAME = 0.5  # cycles over the whole span: fewer cannot be told apart
 
 
@@ -56,9 +57,28 @@ def periods(column: Array, y: Array, count: int) -> Array:
     rest = y - np.polyval(slope, column)
     if not np.any(np.abs(rest) > 1e-12 * (np.abs(y).max() + 1e-300)):
         return np.empty(0)
-    merged = _merged(column, rest, _waves(column, rest, gap), _patterns(column, rest, gap))
+    waves = _waves(column, rest, gap)
+    merged = [*_common(waves[:STRONGEST], span), *_merged(column, rest, waves, _patterns(column, rest, gap))]
     distinct = [p for i, p in enumerate(merged) if all(abs(span / p - span / q) > SAME for q in merged[:i])]
     return np.array(distinct[:count])
+
+
+def _common(waves: Array, span: float) -> list[float]:
+    """Return the period of which several of the strongest waves are overtones, if there is one.
+
+    What a rough kernel cannot predict from the neighbours is mostly fast: of a yearly pattern it leaves the overtones,
+    a half, a third, a quarter of a year, and hardly the year.
+    """
+    best: list[float] = []
+    shared = AT_LEAST
+    for wave in waves:
+        for times in range(2, OVERTONES + 2):
+            ratio = times * wave / waves
+            whole = np.round(ratio)
+            agree = (np.abs(ratio - whole) < TOLERANCE) & (whole > 0) & (whole <= OVERTONES + 2)
+            if len(set(whole[agree])) >= shared and CYCLES[0] * times * wave < span:
+                best, shared = [float(np.mean((whole * waves)[agree]))], len(set(whole[agree])) + 1
+    return best
 
 
 def _merged(column: Array, rest: Array, waves: Array, patterns: Array) -> list[float]:

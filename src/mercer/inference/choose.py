@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import Any
 
-from mercer.errors import TooLargeError
+from mercer.errors import InputError, TooLargeError
 from mercer.inference.contract import Engine
 from mercer.inference.exact import Exact
+from mercer.inference.features import RandomFeatures
+from mercer.inference.vfe import VFE
 
 # Matrices of N x N doubles alive at once: the Gram or its factor, and blocks and copies while predicting.
 MATRICES = 2.5
+ENGINES = (Exact, VFE, RandomFeatures)
 ALWAYS_THERE = 10_000_000  # bytes
+EXACT_ROWS = 3000  # an evaluation takes under a second up to here on two cores, and grows with the cube
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,63 @@ def available_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def choose(rows: int, memory: int | None = None) -> Choice:
+def choose(rows: int, inference: Engine | None = None, memory: int | None = None, device: str = "cpu") -> Choice:
+    """Return the engine that the user insists on, or the one for so many rows.
+
+    Exact inference up to `EXACT_ROWS` rows, and on a GPU; above, sparse variational inference.
+    """
+    if inference is None and rows > EXACT_ROWS and device == "cpu":
+        engine = VFE()
+        return Choice(
+            engine,
+            f"sparse variational inference with {engine.inducing} inducing points: exact inference would take "
+            f"{_size(8 * rows * rows)} for a matrix of all pairs of {rows:,} rows, and long",
+        )
+    if isinstance(inference, VFE) and rows <= inference.inducing:
+        return Choice(
+            Exact(), f"exact inference: {rows:,} rows are no more than {inference.inducing:,} inducing points"
+        )
+    if inference is not None and not isinstance(inference, Exact):
+        return Choice(inference, f"{inference!r}, as asked for")
+    return _exact(rows, memory)
+
+
+def asked_engine(inference: Any) -> Engine | None:
+    """Return the engine that the user asks for, None for "auto"."""
+    if isinstance(inference, str) and inference == "auto":
+        return None
+    if isinstance(inference, ENGINES):
+        return inference
+    raise InputError(
+        f"inference must be 'auto', mercer.Exact(), mercer.VFE(inducing=...) or mercer.RandomFeatures(count=...), "
+        f"not {inference!r}"
+    )
+
+
+def engine_to_plain(inference: Any) -> Any:
+    """Return what an estimator's `inference` says as JSON data."""
+    if isinstance(inference, VFE):
+        return {"engine": "vfe", "inducing": inference.inducing}
+    if isinstance(inference, RandomFeatures):
+        return {"engine": "features", "count": inference.count, "seed": inference.seed}
+    return "exact" if isinstance(inference, Exact) else "auto"
+
+
+def engine_from_plain(data: Any) -> str | Engine:
+    """Read `engine_to_plain` back, checking it."""
+    if isinstance(data, dict):
+        if data["engine"] == "features":
+            return RandomFeatures(count=int(data["count"]), seed=int(data["seed"]))
+        return VFE(inducing=int(data["inducing"]))
+    return Exact() if data == "exact" else "auto"
+
+
+def fits_in_memory(rows: int) -> None:
+    """Raise TooLargeError where a matrix of all pairs of rows would not fit."""
+    _exact(rows, None)
+
+
+def _exact(rows: int, memory: int | None) -> Choice:
     """Choose exact inference where its matrices fit in memory; otherwise say how much it would need."""
     needed = int(MATRICES * 8 * rows * rows)
     if memory is None and needed < ALWAYS_THERE:  # asking the system would cost more than the answer is worth
@@ -45,7 +106,7 @@ def choose(rows: int, memory: int | None = None) -> Choice:
         raise TooLargeError(
             f"{rows:,} rows are too many for exact inference: it would need {_size(needed)} of memory and "
             f"{_size(memory)} are free. Use at most about {fitting:,} rows (a random subset often does), "
-            "or a machine with more memory."
+            "sparse inference (inference=mercer.VFE()), or a machine with more memory."
         )
     return Choice(Exact(), f"exact inference: {rows:,} rows need {_size(needed)} of {_size(memory)}")
 

@@ -97,6 +97,12 @@ class Engine(Protocol):
 
     name: str
 
+    def holding(self, program: Program, values: Array, data: Data) -> Engine:
+        """Return the engine with all that it chooses by the values (inducing points, random draws) chosen for these.
+
+        An engine may choose anew for each call; while parameters are fitted it must not, or there is no gradient.
+        """
+
     def evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool = True) -> Evidence:
         """Return the log evidence, with its gradient if asked."""
 

@@ -13,6 +13,7 @@ from mercer.errors import InputError, KernelError, NumericalError, NumericalWarn
 from mercer.evaluate.program import compile_program
 from mercer.inference.choose import choose
 from mercer.inference.contract import Data
+from mercer.inference.exact import Exact
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind, layout, values_of
@@ -58,7 +59,7 @@ def log_evidence(
     if np.isnan(values).any():
         unset = [slot.path for slot in shape.slots if np.isnan(values[slot.where]).any()]
         raise KernelError(f"the evidence needs a value for every parameter; without one: {', '.join(unset)}")
-    engine = choose(len(target)).engine
+    engine = choose(len(target), Exact()).engine
     evidence = engine.evidence(compile_program(bound), values, float(noise), Data(inputs, target), gradient)
     if evidence.failure is not None:
         raise NumericalError(f"no evidence: {evidence.failure}; try a larger noise")

@@ -29,10 +29,15 @@ from mercer.linalg.factor import Factor, Failure, factorise
 LOG_2_PI = math.log(2.0 * math.pi)
 
 
+@dataclass(frozen=True)
 class Exact:
     """The exact engine."""
 
     name = "exact"
+
+    def holding(self, program: Program, values: Array, data: Data) -> Exact:
+        """Return itself: nothing is chosen."""
+        return self
 
     def evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool = True) -> Evidence:
         """Return the log evidence and, if asked, its gradient and the leave-one-out score (free of charge then)."""

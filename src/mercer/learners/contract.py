@@ -75,6 +75,7 @@ class Learned:
     weights: Weights
     notes: tuple[str, ...] = ()
     stopped: Stopped = ""
+    rows: int | None = None  # that the candidates' scores are for, where those are not all
 
 
 def learned_alone(fit: Fit) -> Learned:

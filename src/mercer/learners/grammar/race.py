@@ -35,7 +35,7 @@ def laps(race: bool, max_iterations: int, candidates: int, finish: int = 3) -> t
     everybody = float("inf")
     if not race:
         return (Lap(max_iterations, 99, everybody, 0),)
-    first = (Lap(6, 99, everybody, 0, SAMPLE),)
+    first: tuple[Lap, ...] = (Lap(6, 99, everybody, 0, SAMPLE),)
     if candidates > CROWD:
         first = (Lap(6, 99, everybody, 0, SMALL_SAMPLE), Lap(6, 3, 150.0, CROWD // 4, SAMPLE))
     return (

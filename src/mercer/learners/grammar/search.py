@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from mercer.evaluate.program import compile_program
 from mercer.fitting.optimise import FAILED_VALUE, Fit, FitOptions
 from mercer.fitting.periodogram import periods
@@ -217,12 +219,13 @@ class Search:
         return {column: peaks for column, peaks in found.items() if len(peaks)}
 
     def _unexplained(self, parent: int | None) -> dict[int, Array]:
-        """Periods of what a kernel cannot predict of a row from the others."""
+        """Periods of what a kernel cannot predict of a row from the others, in units of what it says about that."""
         if parent is None:
             return self.own
         fit = self._fit(parent)
         posterior = self.engine.posterior(compile_program(fit.expression), fit.values, fit.noise, self.data)
-        return self._periods(self.data.y - posterior.leave_one_out().mean)
+        left = posterior.leave_one_out()
+        return self._periods((self.data.y - left.mean) / np.sqrt(left.variance))
 
     @property
     def rows(self) -> int:

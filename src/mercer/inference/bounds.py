@@ -1,0 +1,147 @@
+"""Both ends of the exact log evidence at given values, for data too large for it (Kim & Teh 2018; METHODS 4).
+
+Lower end: the variational bound of vfe.py. Upper end, with A = K0 + D (the exact covariance) and Q <= K0:
+
+    log p(y) <= -N log(2 pi) / 2 - log |Q + D| / 2 + u' A u / 2 - u' y      for every vector u
+
+as log |A| >= log |Q + D| and -y'A^-1 y / 2 = min_u (u'A u / 2 - u'y). With a free level the exact value is the largest
+over c of log N(y | c, A), so the bound must hold for every c at once:
+
+    -(y - c 1)'A^-1 (y - c 1) / 2 <= u'A u / 2 - u'(y - c 1) = u'A u / 2 - u'y      for every u with u'1 = 0
+
+whatever c is. Nothing is lost: the best u for the profiled level, A^-1 (y - c 1) with c = 1'A^-1 y / 1'A^-1 1, has
+u'1 = 0.
+
+u comes from conjugate gradients on A u = y preconditioned by Q + D (Woodbury), started at (Q + D)^-1 (y - c). With a
+free level every preconditioned residual z is projected, z - s (1'z) / (1's) with s = (Q + D)^-1 1, which keeps u'1 = 0
+(Gould, Hribar & Nocedal 2001). As A^-1 <= (Q + D)^-1, what u still misses is at most r'(Q + D)^-1 r / 2 (r'z / 2 where
+z is projected): the iteration stops when that is small.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from mercer.evaluate import fused
+from mercer.evaluate.program import Program
+from mercer.inference.contract import Data
+from mercer.inference.sparse import LOG_2_PI, Solution, blocks, model_of, solve
+from mercer.kernels.domains import Array
+from mercer.linalg.factor import Failure
+
+STEPS = 20
+ENOUGH = 1e-3  # of log evidence: what the quadratic term may miss before the iteration stops
+PRODUCT_NUMBERS = 4_000_000  # numbers in one block of rows of K
+
+Map = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Where the exact log evidence lies."""
+
+    lower: float
+    upper: float
+
+    @property
+    def width(self) -> float:
+        """How much is not known."""
+        return self.upper - self.lower
+
+
+def interval(
+    program: Program, values: Array, noise: float, data: Data, Z: Array, steps: int = STEPS, enough: float = ENOUGH
+) -> Interval:
+    """Return both bounds on the exact log evidence; infinite where no number can be had."""
+    solution = solve(model_of(program, values, noise, data, Z), data, None)
+    if isinstance(solution, Failure):
+        return Interval(-math.inf, math.inf)
+    lower, upper = solution.bound, _upper(solution, data, steps, enough)
+    return Interval(lower if math.isfinite(lower) else -math.inf, upper)
+
+
+def upper_bound(
+    program: Program, values: Array, noise: float, data: Data, Z: Array, steps: int = STEPS, enough: float = ENOUGH
+) -> float:
+    """Return an upper bound on the exact log evidence by at most `steps` steps, each with one product K v."""
+    solution = solve(model_of(program, values, noise, data, Z), data, None)
+    return math.inf if isinstance(solution, Failure) else _upper(solution, data, steps, enough)
+
+
+def _upper(solution: Solution, data: Data, steps: int, enough: float) -> float:
+    if solution.inner.jitter > 0.0:  # the determinant is then too large to bound from below
+        return math.inf
+    system = _System(solution, data)
+    target = data.y - solution.level if data.free_level else data.y  # any constant may be taken out
+    quadratic = _least(system.times, system.precondition, target, steps, enough)
+    upper = quadratic - 0.5 * (data.count * LOG_2_PI + solution.log_determinant)
+    return upper if math.isfinite(upper) else math.inf
+
+
+def _least(times: Map, precondition: Map, target: Array, steps: int, enough: float) -> float:
+    """Return a small value of u'A u / 2 - u'y by conjugate gradients; whatever they do, it is one of its values."""
+    guess = precondition(target)
+    product = times(guess)
+    residual = target - product
+    direction = better = precondition(residual)
+    left = float(residual @ better)
+    for _ in range(steps):
+        if not left > 2.0 * enough:
+            break
+        moved = times(direction)
+        step = left / float(direction @ moved)
+        guess, product, residual = guess + step * direction, product + step * moved, residual - step * moved
+        better = precondition(residual)
+        left, before = float(residual @ better), left
+        direction = better + (left / before) * direction
+    return float(0.5 * (guess @ product) - guess @ target)
+
+
+@dataclass(frozen=True, eq=False)
+class _System:
+    """Products with A and with (Q + D)^-1, in blocks of rows; the latter with the level projected out if it is free."""
+
+    solution: Solution
+    data: Data
+
+    @cached_property
+    def pull(self) -> Array:
+        """s = (Q + D)^-1 1."""
+        return self._less(self.solution.pull, np.ones(self.data.count))
+
+    def times(self, vector: Array) -> Array:
+        """Return A v = K0 v + D v with O(block N) memory."""
+        model, X, out = self.solution.model, self.data.X, np.empty(self.data.count)
+        for rows in blocks(self.data.count, 1, max(1, PRODUCT_NUMBERS // self.data.count)):
+            noise = model.noises(X[rows])
+            out[rows] = fused.cross(model.smooth, model.values, X[rows], X) @ vector + noise * vector[rows]
+        return out
+
+    def precondition(self, vector: Array) -> Array:
+        """Return (Q + D)^-1 v, less s (1'(Q + D)^-1 v) / (1's) with a free level, so that its sum is zero."""
+        solved = self._woodbury(vector)
+        if self.data.free_level:
+            solved -= self.pull * (solved.sum() / self.pull.sum())
+            solved -= solved.mean()  # rounding
+        return solved
+
+    def _woodbury(self, vector: Array) -> Array:
+        model, X = self.solution.model, self.data.X
+        right = np.zeros(len(model.Z))
+        for rows in blocks(self.data.count, len(model.Z), None):
+            noise = model.noises(X[rows])
+            right += (vector[rows] / noise) @ model.cross(X[rows])
+        return self._less(self.solution.inner_solve(right), vector)
+
+    def _less(self, weights: Array, vector: Array) -> Array:
+        """Return D^-1 (v - Kfu w)."""
+        model, X, out = self.solution.model, self.data.X, np.empty(self.data.count)
+        for rows in blocks(self.data.count, len(model.Z), None):
+            noise = model.noises(X[rows])
+            out[rows] = (vector[rows] - model.cross(X[rows]) @ weights) / noise
+        return out

@@ -1,0 +1,293 @@
+"""Inference with random features (METHODS 5): y = c + phi(x) w + noise, w standard normal, for any number of rows.
+
+With Phi the N x m features and D the diagonal of noise variances (the noise, and white noise of the kernel),
+
+    A = Phi Phi' + D,   B = I + Phi' D^-1 Phi,   A^-1 = D^-1 - D^-1 Phi B^-1 Phi' D^-1,   log|A| = log|B| + log|D|
+
+(Woodbury and Sylvester; SKC, appendix F), and B^-1 is the covariance of w given y, u = B^-1 Phi' D^-1 (y - c) its mean.
+Phi is formed in blocks of rows, again in each of two passes: memory is O(N + m^2 + block m), time O(N m^2).
+
+The gradient goes through the features only, with what was drawn held fixed: d log p / d Phi = a u' - D^-1 Phi B^-1,
+a = A^-1 (y - c), block by block, and from there on by `Features.slopes`. What is computed is the evidence of the model
+with these features, an approximation that is neither a lower nor an upper bound.
+
+The program is all that is needed: its nodes are the sums and products to draw from, and its values vector is where
+gradients belong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from mercer.errors import InputError, NumericalError
+from mercer.evaluate import fused
+from mercer.evaluate.program import Program
+from mercer.evaluate.spectral import Features, draw_program_features
+from mercer.evaluate.spectral_draws import without_white
+from mercer.evaluate.spectral_parts import columns_of_part
+from mercer.evaluate.spectral_waves import Indices
+from mercer.inference.contract import Data, Evidence, Prediction
+from mercer.kernels.domains import Array
+from mercer.linalg.factor import Factor, Failure, factorise
+
+LOG_2_PI = math.log(2.0 * math.pi)
+BLOCK = 1024  # rows
+TYPICAL_ROWS = 1000  # that are looked at to tell how large LIN is
+
+
+@dataclass(frozen=True)
+class RandomFeatures:
+    """The engine of random features: at most `count` of them, drawn from `seed`, evenly spread (`stratified`) or not.
+
+    Every call draws anew from the seed at the values it is given, and so depends on nothing but its arguments; but what
+    is picked (integers of PER, parts of sums, shares of columns) changes in steps when the values do. For fitting take
+    `holding(...)`: the same draws for all values, in which the evidence is smooth.
+    """
+
+    count: int = 300
+    seed: int = 0
+    stratified: bool = field(default=True, repr=False)
+    block: int = field(default=BLOCK, repr=False)
+    held: Features | None = field(default=None, repr=False, compare=False)
+
+    name = "features"
+
+    def __post_init__(self) -> None:
+        if self.count < 1 or self.block < 1:
+            raise InputError(f"features and rows of a block are at least one, not {self.count} and {self.block}")
+
+    def features(self, program: Program, values: Array, data: Data) -> Features:
+        """Return the features that evidence and posterior are computed with."""
+        if self.held is not None and self.held.program == program:
+            return self.held.at(values)
+        typical = data.X[:: max(1, data.count // TYPICAL_ROWS)]
+        rng = np.random.default_rng(self.seed)
+        return draw_program_features(program, values, self.count, data.X.shape[1], rng, typical, self.stratified)
+
+    def holding(self, program: Program, values: Array, data: Data) -> RandomFeatures:
+        """Return the engine that keeps, for this program, what is drawn at these values."""
+        return replace(self, held=replace(self, held=None).features(program, values, data))
+
+    def evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool = True) -> Evidence:
+        """Return the log evidence of the model with these features and, if asked, its gradient."""
+        features = self.features(program, values, data)
+        solved = _solve(features, noise, data, self.block)
+        if isinstance(solved, Failure):
+            return Evidence(-math.inf, failure=solved.reason)
+        log_determinant = solved.factor.log_determinant() + float(np.log(solved.noise).sum())
+        value = -0.5 * (solved.quadratic + log_determinant + data.count * LOG_2_PI)
+        if not math.isfinite(value):
+            return Evidence(-math.inf, failure="the evidence overflowed")
+        if not gradient:
+            return Evidence(value, jitter=solved.factor.jitter)
+        by_values, precision = _gradient(features, solved, data, self.block)
+        by_noise = 0.5 * (solved.alpha**2 - precision)
+        by_values += features.noise_gradient(data.X, by_noise)
+        left_out = _left_out(solved, precision, data)
+        score = -0.5 * (LOG_2_PI + np.log(left_out.variance) + (data.y - left_out.mean) ** 2 / left_out.variance)
+        return Evidence(value, by_values, float(by_noise.sum()), float(score.sum()), solved.factor.jitter)
+
+    def posterior(self, program: Program, values: Array, noise: float, data: Data) -> FeaturesPosterior:
+        """Return the posterior of the weights of the features."""
+        features = self.features(program, values, data)
+        solved = _solve(features, noise, data, self.block)
+        if isinstance(solved, Failure):
+            raise NumericalError(f"no posterior: {solved.reason}; try a larger noise or another kernel")
+        return FeaturesPosterior(features, data, solved, self.block)
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """What follows from y and from a free level; the last four are zero where the level is not free.
+
+    factor, noise : of B; the diagonal of D.
+    weights, alpha, quadratic : u, a = A^-1 (y - c) and (y - c)' a.
+    level, level_variance, pull, weights_pull : c, 1 / 1's, s = A^-1 1 and Phi's.
+    """
+
+    factor: Factor
+    noise: Array
+    weights: Array
+    alpha: Array
+    quadratic: float
+    level: float
+    level_variance: float
+    pull: Array
+    weights_pull: Array
+
+
+def _blocks(count: int, block: int) -> Iterator[slice]:
+    for start in range(0, count, block):
+        yield slice(start, min(count, start + block))
+
+
+def _solve(features: Features, noise: float, data: Data, block: int) -> Solved | Failure:
+    """Build and factorise B, then solve for y and for the level."""
+    variance = noise + features.noise(data.X)
+    if not np.all(variance > 0):
+        return Failure("inference with features needs noise greater than zero")
+    m = features.count
+    right = np.stack([data.y, np.ones(data.count)], axis=1)
+    gram, projected = np.zeros((m, m)), np.zeros((m, 2))
+    for rows in _blocks(data.count, block):
+        phi = features.phi(data.X[rows])
+        deviation = np.sqrt(variance[rows, None])
+        phi /= deviation
+        gram += phi.T @ phi  # numpy sees that it is symmetric, and does half the work
+        projected += phi.T @ (right[rows] / deviation)
+    factor = factorise(gram.copy, 1.0)
+    if isinstance(factor, Failure):
+        return factor
+    solution = factor.solve(projected)
+    residual = right.copy()
+    for rows in _blocks(data.count, block):
+        residual[rows] -= features.phi(data.X[rows]) @ solution
+    return _with_level(factor, variance, solution, residual, data)
+
+
+def _with_level(factor: Factor, variance: Array, solution: Array, residual: Array, data: Data) -> Solved:
+    """r' A^-1 r = e' D^-1 e + u'u with e = r - Phi u: a sum of squares, so that nothing cancels."""
+    level, level_variance, pull, weights_pull = 0.0, 0.0, np.zeros(data.count), np.zeros(len(solution))
+    weights, left = solution[:, 0], residual[:, 0]
+    if data.free_level:
+        pull, weights_pull = residual[:, 1] / variance, solution[:, 1]
+        level_variance = 1.0 / float(residual[:, 1] @ pull + weights_pull @ weights_pull)
+        level = level_variance * float(pull @ data.y)
+        weights, left = weights - level * weights_pull, left - level * residual[:, 1]
+    alpha = left / variance
+    quadratic = float(left @ alpha + weights @ weights)
+    return Solved(factor, variance, weights, alpha, quadratic, level, level_variance, pull, weights_pull)
+
+
+def _inverse(factor: Factor) -> Array:
+    """B^-1 in full."""
+    lower = np.tril(Factor(factor.lower.copy(), 0.0).into_inverse())
+    return lower + np.tril(lower, -1).T
+
+
+def _gradient(features: Features, solved: Solved, data: Data, block: int) -> tuple[Array, Array]:
+    """Return the gradient by values through the features, and the diagonal of A^-1."""
+    inverse, precision, total = _inverse(solved.factor), np.empty(data.count), None
+    for rows in _blocks(data.count, block):
+        X, variance = data.X[rows], solved.noise[rows]
+        phi = features.phi(X)
+        spread = phi @ inverse
+        precision[rows] = (1.0 - np.einsum("ij,ij->i", spread, phi) / variance) / variance
+        by_phi = np.outer(solved.alpha[rows], solved.weights) - spread / variance[:, None]
+        slopes = features.slopes(X, phi, by_phi)
+        total = slopes if total is None else total + slopes
+    assert total is not None
+    return features.gradient(total), precision
+
+
+def _left_out(solved: Solved, precision: Array, data: Data) -> Prediction:
+    """mean_i = y_i - a_i / P_ii and var_i = 1 / P_ii, P = A^-1 less what the level takes (METHODS 2)."""
+    precision = precision - solved.level_variance * solved.pull**2
+    return Prediction(data.y - solved.alpha / precision, 1.0 / precision)
+
+
+@dataclass(frozen=True, eq=False)
+class FeaturesPosterior:
+    """f = c + phi(x) w with w | y normal, mean u and covariance B^-1 (and what c adds to it).
+
+    White noise of the kernel is new at every row: it adds to the variances and covariances with itself only.
+    """
+
+    features: Features
+    data: Data
+    solved: Solved
+    block: int = BLOCK
+
+    @property
+    def jitter(self) -> float:
+        """What was added to the diagonal of B: the prior variance of the weights is one over one plus this."""
+        return self.solved.factor.jitter
+
+    @property
+    def level(self) -> Prediction:
+        """The fitted constant and its variance."""
+        return Prediction(np.array([self.solved.level]), np.array([self.solved.level_variance]))
+
+    def predict(self, X: Array) -> Prediction:
+        """Return mean and variance of f at each row."""
+        found = self._predicted(X, np.arange(self.features.count), share=1.0)
+        return Prediction(self.solved.level + found.mean, found.variance + self.features.noise(X))
+
+    def _predicted(self, X: Array, columns: Indices, share: float) -> Prediction:
+        """Predict from some columns of phi; `share` of the level belongs to what is predicted."""
+        mean, variance = np.empty(len(X)), np.empty(len(X))
+        for rows in _blocks(len(X), self.block):
+            phi = self.features.phi(X[rows])
+            phi[:, np.setdiff1d(np.arange(phi.shape[1]), columns)] = 0.0
+            half = self.solved.factor.half_solve(phi.T)
+            mean[rows] = phi @ self.solved.weights
+            variance[rows] = np.einsum("ij,ij->j", half, half)
+            variance[rows] += self.solved.level_variance * (share - phi @ self.solved.weights_pull) ** 2
+        return Prediction(mean, variance)
+
+    def predict_joint(self, X: Array) -> tuple[Array, Array]:
+        """Return mean and full covariance of f at the rows."""
+        phi = self.features.phi(X)
+        half = self.solved.factor.half_solve(phi.T)
+        unsure = 1.0 - phi @ self.solved.weights_pull
+        covariance = half.T @ half + self.solved.level_variance * np.outer(unsure, unsure)
+        covariance[np.diag_indices(len(X))] += self.features.noise(X)
+        return self.solved.level + phi @ self.solved.weights, covariance
+
+    def sample(self, X: Array, count: int, rng: np.random.Generator, noise: float) -> Array:
+        """Draw joint samples of f at the rows by drawing weights and level, plus independent noise."""
+        factor = self.solved.factor
+        spread = factor.solve(factor.multiply(rng.standard_normal((self.features.count, count))))  # covariance B^-1
+        shift = math.sqrt(self.solved.level_variance) * rng.standard_normal(count)
+        weights = self.solved.weights[:, None] + spread - np.outer(self.solved.weights_pull, shift)
+        deviation = np.sqrt(noise + self.features.noise(X))
+        result = np.empty((len(X), count))
+        for rows in _blocks(len(X), self.block):
+            white = deviation[rows, None] * rng.standard_normal((rows.stop - rows.start, count))
+            result[rows] = self.solved.level + shift + self.features.phi(X[rows]) @ weights + white
+        return result
+
+    def predict_part(self, program: Program, values: Array, X: Array) -> Prediction:
+        """Return mean and variance of one summand: from its own columns of phi where it is one of the kernel's.
+
+        The means of all such parts add up to the full mean. A part that the kernel does not hold as such (half of a
+        periodic function, say) is predicted from its covariance with the training rows instead, as in exact inference.
+        """
+        columns = columns_of_part(self.features, program, values)
+        if columns is None:
+            return self._predicted_from_rows(program, values, X)
+        found = self._predicted(X, columns, share=0.0)
+        white = fused.diagonal(program, values, X) - fused.diagonal(without_white(program), values, X)
+        return Prediction(found.mean, found.variance + white)
+
+    def _predicted_from_rows(self, program: Program, values: Array, X: Array) -> Prediction:
+        """K_j* a and K_j** - K_j* A^-1 K_j*' (METHODS 3), in one pass over the training rows for some new ones."""
+        found = [self._from_rows(program, values, X[rows]) for rows in _blocks(len(X), 512)]
+        mean, variance = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return Prediction(mean, variance)
+
+    def _from_rows(self, program: Program, values: Array, X: Array) -> tuple[Array, Array]:
+        mean, pulled = np.zeros(len(X)), np.zeros(len(X))
+        explained, projected = np.zeros(len(X)), np.zeros((self.features.count, len(X)))
+        for rows in _blocks(self.data.count, self.block):
+            cross = fused.cross(program, values, X, self.data.X[rows])
+            weighted = cross / self.solved.noise[rows]
+            mean += cross @ self.solved.alpha[rows]
+            pulled += cross @ self.solved.pull[rows]
+            explained += np.einsum("ij,ij->i", cross, weighted)
+            projected += self.features.phi(self.data.X[rows]).T @ weighted.T
+        half = self.solved.factor.half_solve(projected)
+        variance = fused.diagonal(program, values, X) - explained + np.einsum("ij,ij->j", half, half)
+        return mean, np.maximum(variance, 0.0) + self.solved.level_variance * pulled**2
+
+    def leave_one_out(self) -> Prediction:
+        """Return mean and variance of y at each training row given all the others, by Woodbury's formula."""
+        inverse, precision = _inverse(self.solved.factor), np.empty(self.data.count)
+        for rows in _blocks(self.data.count, self.block):
+            phi, variance = self.features.phi(self.data.X[rows]), self.solved.noise[rows]
+            precision[rows] = (1.0 - np.einsum("ij,ij->i", phi @ inverse, phi) / variance) / variance
+        return _left_out(self.solved, precision, self.data)

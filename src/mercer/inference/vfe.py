@@ -1,0 +1,166 @@
+"""Sparse variational inference (VFE, also SGPR; Titsias 2009): a lower bound on the evidence by m inducing points.
+
+    F = log N(y | c, Q + D) - tr(D^-1 (K0 - Q)) / 2,   Q = Kfu Kuu^-1 Kuf
+
+K0, D, V, B, g and the level c are those of sparse.py; without white noise in the kernel K0 = K and D = noise I. The
+gradient is a contraction of the adjoints of Kfu, Kuu and the diagonals with the derivatives of the kernel. With
+a = (Q + D)^-1 (y - c) = D^-1 (y - c - Kfu g), and as Kuu^-1 Kuf a = g,
+
+    of Kfu    D^-1 Kfu M + a g',                       M = Kuu^-1 - (Kuu + Phi)^-1 = L'^-1 (I - B^-1) L^-1
+    of Kuu    -(L'^-1 (B - 2 I + B^-1) L^-1 + g g') / 2
+    of K0_ii  -1 / (2 D_ii)
+    of D_ii   (a_i^2 - 1 / D_ii + (K0_ii - k_i' M k_i) / D_ii^2) / 2,   k_i' a row of Kfu
+
+The level is at its optimum and adds nothing. Two passes over blocks of rows: one for the sums, one for the gradient,
+Kfu being computed again; memory O(m^2 + block m). Nothing is differentiated through a factorisation.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import reduce
+from numbers import Integral
+from operator import add
+
+import numpy as np
+from scipy.linalg import blas
+
+from mercer.errors import InputError, NumericalError
+from mercer.evaluate import fused
+from mercer.evaluate.fused_cross import contract_cross, contract_diagonal
+from mercer.evaluate.program import Program
+from mercer.inference.contract import Data, Evidence
+from mercer.inference.inducing import greedy
+from mercer.inference.sparse import Model, Solution, blocks, mirrored, model_of, sandwiched, solve
+from mercer.inference.vfe_posterior import VFEPosterior
+from mercer.kernels.domains import Array
+from mercer.linalg.factor import Factor, Failure
+from mercer.linalg.threads import SMALL, one_thread
+
+
+@dataclass(frozen=True)
+class VFE:
+    """Sparse variational inference with so many inducing points, chosen among the rows for the values at hand.
+
+    While parameters move the points must stay: fit with `holding(...)`, and choose again where it ends.
+    """
+
+    inducing: int = 500
+
+    name = "vfe"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.inducing, bool) or not isinstance(self.inducing, Integral) or self.inducing < 1:
+            raise InputError(f"inducing is a number of points, at least 1, not {self.inducing!r}")
+
+    def holding(self, program: Program, values: Array, data: Data) -> FixedVFE:
+        """Return the engine with the points that suit these values."""
+        return FixedVFE(data.X[greedy(program, values, data.X, self.inducing)])
+
+    def evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool = True) -> Evidence:
+        """Return the lower bound on the log evidence and, if asked, its gradient with the points held."""
+        return self.holding(program, values, data).evidence(program, values, noise, data, gradient)
+
+    def posterior(self, program: Program, values: Array, noise: float, data: Data) -> VFEPosterior:
+        """Return the posterior, which keeps m x m numbers and the data."""
+        return self.holding(program, values, data).posterior(program, values, noise, data)
+
+
+@dataclass(frozen=True, eq=False)
+class FixedVFE:
+    """The sparse engine with inducing inputs Z (m x D), fixed for this object; `block` rows are worked on at a time."""
+
+    Z: Array
+    block: int | None = None
+
+    name = "vfe"
+
+    def holding(self, program: Program, values: Array, data: Data) -> FixedVFE:
+        """Return itself: the points stay."""
+        return self
+
+    def evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool = True) -> Evidence:
+        """Return the lower bound on the log evidence and, if asked, its gradient by values and noise."""
+        model = model_of(program, values, noise, data, self.Z)
+        solution = solve(model, data, self.block)
+        if isinstance(solution, Failure):
+            return Evidence(-math.inf, failure=solution.reason)
+        if not math.isfinite(solution.bound):
+            return Evidence(-math.inf, failure="the evidence overflowed")
+        if not gradient:
+            return Evidence(solution.bound, jitter=solution.jitter)
+        by_values, by_noise = _gradient(solution, data, self.block)
+        if not (math.isfinite(by_noise) and np.isfinite(by_values).all()):
+            return Evidence(-math.inf, failure="the gradient of the evidence overflowed")
+        return Evidence(solution.bound, by_values, by_noise, jitter=solution.jitter)
+
+    def posterior(self, program: Program, values: Array, noise: float, data: Data) -> VFEPosterior:
+        """Return the posterior, which keeps m x m numbers and the data."""
+        solution = solve(model_of(program, values, noise, data, self.Z), data, self.block)
+        if isinstance(solution, Failure):
+            raise NumericalError(f"no posterior: {solution.reason}; try a larger noise or another kernel")
+        return VFEPosterior(solution, data, self.block)
+
+
+@dataclass(frozen=True, eq=False)
+class Sensitivity:
+    """What some rows add to the gradient by values, to a'a and (where rows have their own noise) to that by noise."""
+
+    by_values: Array
+    squares: float
+    by_noise: float
+
+    def __add__(self, other: Sensitivity) -> Sensitivity:
+        return Sensitivity(
+            self.by_values + other.by_values, self.squares + other.squares, self.by_noise + other.by_noise
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Adjoint:
+    """What the second pass needs from the first: M, g and the level."""
+
+    spread: Array
+    weights: Array
+    level: float
+
+
+def block_sensitivity(model: Model, adjoint: Adjoint, X: Array, y: Array) -> Sensitivity:
+    """Contract the adjoints of one block of rows with the derivatives of the kernel."""
+    noise, cross = model.noises(X), model.cross(X)
+    residual = (y - adjoint.level - cross @ adjoint.weights) / noise  # a
+    scale = 1.0 if model.has_white else 1.0 / model.noise
+    with one_thread(when=cross.size < SMALL * SMALL):
+        spread = blas.dgemm(scale, adjoint.spread.T, cross.T).T  # Kfu M, or D^-1 Kfu M where D is noise I
+    by_values, by_noise = np.zeros(len(model.values)), 0.0
+    if model.has_white:
+        known = np.einsum("ij,ij->i", spread, cross)
+        by_rows = 0.5 * (residual**2 - 1.0 / noise + (model.prior(X) - known) / noise**2)
+        by_noise = float(by_rows.sum())
+        by_values += contract_diagonal(model.whole, model.values, X, by_rows)
+        by_values -= contract_diagonal(model.smooth, model.values, X, by_rows)
+        spread /= noise[:, None]
+    by_values += contract_cross(model.smooth, model.values, X, model.Z, spread, residual, adjoint.weights)
+    by_values -= contract_diagonal(model.smooth, model.values, X, 0.5 / noise)
+    return Sensitivity(by_values, float(residual @ residual), by_noise)
+
+
+def _gradient(solution: Solution, data: Data, block: int | None) -> tuple[Array, float]:
+    """Return the gradients by values and by the noise."""
+    model, sums = solution.model, solution.sums
+    points, one = len(model.Z), np.eye(len(model.Z))
+    inverse = mirrored(Factor(solution.inner.lower.copy(), 0.0).into_inverse())  # B^-1
+    adjoint = Adjoint(sandwiched(solution.inverse_root, one - inverse), solution.weights, solution.level)
+    parts = (
+        block_sensitivity(model, adjoint, data.X[rows], data.y[rows]) for rows in blocks(data.count, points, block)
+    )
+    total = reduce(add, parts)
+    square = sandwiched(solution.inverse_root, mirrored(sums.gram) - one + inverse)
+    square += np.outer(solution.weights, solution.weights)
+    at = fused.points(model.Z)
+    by_values = total.by_values - 0.5 * fused.contract(model.smooth, model.values, at, square, np.zeros(points))
+    if model.has_white:
+        return by_values, total.by_noise
+    freedom = sums.count - points + float(np.trace(inverse))  # noise tr (Q + noise I)^-1
+    return by_values, 0.5 * (total.squares + (solution.trace - freedom) / model.noise)

@@ -1,0 +1,114 @@
+"""Many rows: learn from a sample of them, exactly; then fit to all of them, with an engine that can.
+
+A structure shows in some hundred rows, and so do the rough values of its parameters. What all rows add, sharper values
+and predictions that know every row, takes a few dozen evaluations of the large engine.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from mercer.evaluate.program import compile_program
+from mercer.fitting.optimise import Fit, FitOptions, concluded, optimise, prepare
+from mercer.inference.contract import Data, Engine
+from mercer.learners.contract import Candidate, Learned, Weights
+
+SAMPLE = 800  # rows to learn from
+ROUNDS = 3  # of fitting to all rows, what the engine holds (inducing points, random draws) chosen anew for each
+ITERATIONS = 25  # of each round
+ENOUGH = 1e-4  # of the log evidence: a round that gains less is the last
+MEMBERS = 3  # of an average that are fitted to all rows
+
+
+def sampled(data: Data, seed: int) -> Data:
+    """Return the rows to learn from, in their order."""
+    if data.count <= SAMPLE:
+        return data
+    return data.take(np.sort(np.random.default_rng(seed).choice(data.count, SAMPLE, replace=False)))
+
+
+def fitted_to_all(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> Fit:
+    """Fit a kernel that was fitted to a sample to all rows, from where it is.
+
+    Ctrl-C ends the rounds; what they reached so far counts.
+    """
+    program, best, before = compile_program(fit.expression), fit, -math.inf
+    try:
+        for _ in range(ROUNDS):
+            found = _continued(best, data, engine.holding(program, best.values, data), options)
+            if found.status == "failed":
+                break
+            gain, before, best = found.log_evidence - before, found.log_evidence, found
+            if gain < ENOUGH * abs(before):
+                break
+    except KeyboardInterrupt:
+        best = replace(best, status="interrupted", message="stopped on request while it was fitted to all rows")
+    return _scored(best, data, engine)
+
+
+def _continued(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> Fit:
+    """Carry a fit on with other rows and another engine, with the user's settings."""
+    problem = prepare(fit.expression, data, engine, options)
+    point = problem.objective.layout.to_free(fit.values)
+    if options.noise is None:
+        point = np.append(point, math.log(fit.noise))
+    run = optimise(problem, np.clip(point, problem.bounds[:, 0], problem.bounds[:, 1]), ITERATIONS)
+    # a round ends after a few steps; that there are few of them is no failure to converge
+    return concluded(problem, [replace(run, converged=True)], run.point, fit.evaluations)
+
+
+def _scored(fit: Fit, data: Data, engine: Engine) -> Fit:
+    """Return the fit with the scores of the engine that will predict: what it holds is chosen by it, not by a round."""
+    program = compile_program(fit.expression)
+    evidence = engine.evidence(program, fit.values, fit.noise, data, gradient=False)
+    if evidence.failure is not None:
+        return replace(fit, status="failed", message=evidence.failure)
+    left = engine.posterior(program, fit.values, fit.noise, data).leave_one_out()
+    score = -0.5 * (math.log(2 * math.pi) + np.log(left.variance) + (data.y - left.mean) ** 2 / left.variance)
+    return replace(fit, log_evidence=evidence.value, leave_one_out=float(score.sum()), jitter=evidence.jitter)
+
+
+def learned_from_all(learned: Learned, data: Data, engine: Engine, options: FitOptions) -> Learned:
+    """Fit what was learned from a sample to all rows: the winner, and those with the largest weights in an average."""
+    order = np.argsort([-w for w in learned.weights.within], kind="stable")
+    chosen = [0, *(int(i) for i in order if i != 0)][:MEMBERS]
+    fits = {i: fitted_to_all(learned.members[i], data, engine, options) for i in chosen}
+    kept = [i for i in chosen if i == 0 or fits[i].status != "failed"]
+    rows = math.log(data.count)
+    scores = np.array([-2.0 * fits[i].log_evidence + fits[i].parameters * rows for i in kept])
+    within = np.exp(-0.5 * (scores - scores.min()))
+    beyond = np.array([learned.weights.beyond[i] for i in kept])
+    if learned.weights.column is None or not beyond.sum() > 0:
+        beyond = within
+    weights = Weights(
+        tuple(map(float, within / within.sum())),
+        tuple(map(float, beyond / beyond.sum())),
+        tuple(learned.weights.widening[i] for i in kept),
+        learned.weights.column,
+    )
+    members = tuple(fits[i] for i in kept)
+    return replace(
+        learned,
+        fit=members[0],
+        candidates=tuple(_renewed(c, learned.fit, members[0]) for c in learned.candidates),
+        members=members,
+        weights=weights,
+        notes=(*learned.notes, _note(learned, data)),
+        rows=min(SAMPLE, data.count),
+    )
+
+
+def _renewed(candidate: Candidate, old: Fit, new: Fit) -> Candidate:
+    """Return the row of the winner with its values for all rows; scores stay those of the sample, like the others'."""
+    return replace(candidate, expression=new.expression) if candidate.fit is old else candidate
+
+
+def _note(learned: Learned, data: Data) -> str:
+    what = "the structure was learned from" if learned.candidates else "first values were found with"
+    return (
+        f"{what} {min(SAMPLE, data.count):,} of the {data.count:,} rows, drawn at random; "
+        "the parameters were then fitted to all of them"
+    )

@@ -1,0 +1,112 @@
+"""Many rows through the same calls: which engine, that it agrees with exact inference, what it says about itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mercer
+from mercer.errors import InputError
+from mercer.inference import choose as choose_module
+from mercer.learners import large
+
+
+def rows(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0, 10, (count, 2))
+    return X, np.sin(X[:, 0]) + 0.2 * X[:, 1] + 0.1 * rng.normal(size=count)
+
+
+@pytest.fixture
+def small_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large, "SAMPLE", 120)
+
+
+@pytest.mark.parametrize("engine", [mercer.VFE(inducing=60), mercer.RandomFeatures(count=200)])
+def test_large_engines_agree_with_exact_inference(engine: object, small_sample: None) -> None:
+    X, y = rows(400)
+    new, _ = rows(50, seed=1)
+    exact = mercer.GPRegressor("SE(0) + LIN(1)", random_state=0).fit(X, y)
+    other = mercer.GPRegressor("SE(0) + LIN(1)", inference=engine, random_state=0).fit(X, y)
+    mean, std = exact.predict(new, return_std=True)
+    found, spread = other.predict(new, return_std=True)
+    np.testing.assert_allclose(found, mean, atol=0.03)
+    np.testing.assert_allclose(spread, std, rtol=0.1)
+    assert other.log_evidence_ == pytest.approx(exact.log_evidence_, abs=3)
+    assert other.loo_ == pytest.approx(exact.loo_, abs=3)
+    assert "120 of the 400 rows" in other.notes_[0]
+
+
+def test_many_rows_choose_the_sparse_engine_and_few_the_exact_one(
+    monkeypatch: pytest.MonkeyPatch, small_sample: None
+) -> None:
+    monkeypatch.setattr(choose_module, "EXACT_ROWS", 300)
+    many = mercer.GPRegressor("SE(0) + LIN(1)", random_state=0).fit(*rows(301))
+    assert many.inference_.engine == mercer.VFE()
+    assert "301 rows" in many.inference_.reason
+    assert mercer.GPRegressor("LIN").fit(*rows(300)).inference_.engine == mercer.Exact()
+    insisted = mercer.GPRegressor("LIN", inference=mercer.Exact()).fit(*rows(301))
+    assert insisted.inference_.engine == mercer.Exact()
+    assert not insisted.notes_
+
+
+def test_more_inducing_points_than_rows_is_exact() -> None:
+    model = mercer.GPRegressor("LIN", inference=mercer.VFE(inducing=500)).fit(*rows(60))
+    assert model.inference_.engine == mercer.Exact()
+    assert "60 rows are no more than 500" in model.inference_.reason
+
+
+def test_a_search_on_many_rows_tells_its_story(small_sample: None) -> None:
+    X, y = rows(400)
+    search = mercer.GrammarSearch(bases=["SE", "LIN"], max_depth=1)
+    model = mercer.GPRegressor(search, inference=mercer.VFE(inducing=60), random_state=0).fit(X, y)
+    explanation = model.explain()
+    assert explanation.search is not None
+    assert explanation.search.path[-1].kernel == explanation.expression
+    assert any("learned from 120 of the 400 rows" in note for note in model.notes_)
+    assert sum(member.within for member in model._mixture.members) == pytest.approx(1)
+    assert len(model._mixture.members) <= large.MEMBERS
+
+
+def test_a_network_on_many_rows(small_sample: None) -> None:
+    X, y = rows(300)
+    network = mercer.NeuralKernelNetwork(primitives="SE + LIN", layers="Linear2-Linear1", restarts=2)
+    model = mercer.GPRegressor(network, inference=mercer.VFE(inducing=50), random_state=0).fit(X, y)
+    assert np.sqrt(np.mean((model.predict(X) - y) ** 2)) < 0.2
+
+
+@pytest.mark.parametrize("engine", ["auto", mercer.Exact(), mercer.VFE(inducing=40), mercer.RandomFeatures(count=100)])
+def test_a_saved_model_predicts_the_same(engine: object, small_sample: None, tmp_path) -> None:
+    X, y = rows(200)
+    model = mercer.GPRegressor("SE(0) + LIN(1)", inference=engine, random_state=0).fit(X, y)
+    model.save(tmp_path / "model.mercer")
+    again = mercer.load(tmp_path / "model.mercer")
+    assert again.inference == engine
+    np.testing.assert_allclose(again.predict(X[:20]), model.predict(X[:20]), rtol=1e-7)
+
+
+def test_known_noise_and_fixed_values_stay(small_sample: None) -> None:
+    X, y = rows(300)
+    model = mercer.GPRegressor(
+        "SE(0, lengthscale=fixed(2)) + LIN(1)", noise=0.01, inference=mercer.VFE(inducing=50), random_state=0
+    ).fit(X, y)
+    assert model.noise_ == pytest.approx(0.01)
+    assert next(iter(model.kernel_.leaves())).value("lengthscale") == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("wrong", ["sparse", 3, None, mercer.VFE])
+def test_an_engine_that_is_none(wrong: object) -> None:
+    with pytest.raises(InputError, match="inference must be 'auto'"):
+        mercer.GPRegressor("SE", inference=wrong).fit(*rows(20))
+    with pytest.raises(InputError, match="at least 1"):
+        mercer.VFE(inducing=0)
+
+
+def test_ctrl_c_keeps_what_was_reached(monkeypatch: pytest.MonkeyPatch, small_sample: None) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(large, "_continued", interrupted)
+    model = mercer.GPRegressor("SE(0) + LIN(1)", inference=mercer.VFE(inducing=40), random_state=0).fit(*rows(200))
+    assert model.status_ == "interrupted"
+    assert np.isfinite(model.log_evidence_)

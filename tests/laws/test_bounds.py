@@ -1,0 +1,133 @@
+"""Lower bound <= exact log evidence <= upper bound, for any kernel, values, data and inducing points."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from mercer.evaluate.program import compile_program
+from mercer.inference.bounds import Interval, interval, upper_bound
+from mercer.inference.contract import Data
+from mercer.inference.exact import Exact
+from mercer.inference.inducing import greedy
+from mercer.inference.vfe import FixedVFE
+from mercer.kernels import LIN, PER, SE, WN, Expression, bind
+from mercer.kernels.parameters import values_of
+from tests.strategies import deep_kernels, inputs, networks
+
+Array = NDArray[np.float64]
+LEVELS = pytest.mark.parametrize("free_level", [False, True])
+TREND = bind(
+    SE(0, variance=1, lengthscale=0.5) + LIN(0, variance=0.3, offset=1) * PER(0, variance=1, period=2, lengthscale=1), 1
+)
+
+
+def check(expression: Expression, noise: float, data: Data, Z: Array, steps: int) -> None:
+    program, values = compile_program(expression), values_of(expression)
+    exact = Exact().evidence(program, values, noise, data, gradient=False)
+    assert exact.jitter == 0
+    lower = FixedVFE(Z).evidence(program, values, noise, data, gradient=False).value
+    upper = upper_bound(program, values, noise, data, Z, steps)
+    slack = 1e-7 * (1 + abs(exact.value))
+    assert lower <= exact.value + slack
+    assert exact.value <= upper + slack
+    assert interval(program, values, noise, data, Z, steps) == Interval(lower, upper)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    expression=st.one_of(deep_kernels(), networks(exp=False)),
+    X=inputs(min_rows=2),
+    Z=inputs(),
+    noise=st.sampled_from([0.01, 0.1, 1.0, 30.0]),
+    free_level=st.booleans(),
+    steps=st.integers(0, 4),
+    seed=st.integers(0, 9),
+)
+def test_the_exact_evidence_lies_between(
+    expression: Expression, X: Array, Z: Array, noise: float, free_level: bool, steps: int, seed: int
+) -> None:
+    y = np.random.default_rng(seed).normal(size=len(X)) + 3 * seed
+    scale = float(np.mean(np.diag(_gram(expression, X)))) + 1.0
+    check(expression, noise * scale, Data(X, y, free_level), Z, steps)
+
+
+def _gram(expression: Expression, X: Array) -> Array:
+    from mercer.evaluate import fused
+
+    return fused.gram(compile_program(expression), values_of(expression), X)
+
+
+def trend(rows: int, free_level: bool) -> Data:
+    rng = np.random.default_rng(1)
+    x = rng.uniform(0, 6, rows)
+    return Data(x[:, None], np.sin(3 * x) + 0.3 * rng.normal(size=rows) + 40 * free_level, free_level)
+
+
+@LEVELS
+def test_the_interval_closes_as_points_are_added(free_level: bool) -> None:
+    data, values = trend(120, free_level), values_of(TREND)
+    program = compile_program(TREND)
+    exact = Exact().evidence(program, values, 0.1, data, gradient=False).value
+    widths = []
+    order = greedy(program, values, data.X, 120)
+    for count in (1, 5, 15, 40, len(order)):
+        found = interval(program, values, 0.1, data, data.X[order[:count]], steps=60, enough=1e-9)
+        assert found.lower <= exact + 1e-6 <= found.upper + 2e-6
+        widths.append(found.width)
+    assert widths == sorted(widths, reverse=True)
+    assert widths[0] > 10
+    assert widths[-1] < 1e-4
+
+
+@LEVELS
+def test_steps_only_help(free_level: bool) -> None:
+    data, program, values = trend(120, free_level), compile_program(TREND), values_of(TREND)
+    Z = data.X[:6]
+    uppers = [upper_bound(program, values, 0.1, data, Z, steps, enough=0.0) for steps in range(12)]
+    assert all(later <= earlier + 1e-8 for earlier, later in pairwise(uppers))
+    assert uppers[-1] < uppers[0] - 1
+
+
+@LEVELS
+def test_many_steps_reach_the_exact_quadratic_term(free_level: bool) -> None:
+    """What is left of the gap is the determinant alone."""
+    data, program, values = trend(60, free_level), compile_program(TREND), values_of(TREND)
+    Z = data.X[:6]
+    K, Kfu, Kuu = (_gram(TREND, data.X), *_cross(data.X, Z))
+    A, smaller = K + 0.1 * np.eye(60), Kfu @ np.linalg.solve(Kuu, Kfu.T) + 0.1 * np.eye(60)
+    exact = Exact().evidence(program, values, 0.1, data, gradient=False).value
+    expected = exact + 0.5 * (np.linalg.slogdet(A)[1] - np.linalg.slogdet(smaller)[1])
+    assert upper_bound(program, values, 0.1, data, Z, 200, enough=1e-10) == pytest.approx(expected, abs=1e-6)
+
+
+def _cross(X: Array, Z: Array) -> tuple[Array, Array]:
+    whole = _gram(TREND, np.vstack([X, Z]))
+    return whole[: len(X), len(X) :], whole[len(X) :, len(X) :]
+
+
+@LEVELS
+def test_the_bounds_hold_with_noise_of_single_rows(free_level: bool) -> None:
+    expression = bind(SE(0, variance=1, lengthscale=0.5) + LIN(0, variance=0.3, offset=1) * WN(0, variance=1), 1)
+    data = trend(80, free_level)
+    check(expression, 0.1, data, data.X[:12], 5)
+
+
+def test_enough_is_kept() -> None:
+    data, program, values = trend(120, False), compile_program(TREND), values_of(TREND)
+    Z = data.X[:20]
+    rough, fine = (upper_bound(program, values, 0.1, data, Z, 500, enough) for enough in (0.5, 1e-10))
+    assert fine <= rough <= fine + 0.5
+
+
+def test_no_number_is_an_infinite_interval() -> None:
+    data, program = trend(20, False), compile_program(TREND)
+    found = interval(program, values_of(TREND), 0.0, data, data.X[:5])
+    assert found == Interval(-math.inf, math.inf)
+    assert upper_bound(program, values_of(TREND), 0.0, data, data.X[:5]) == math.inf
