@@ -41,7 +41,9 @@ PROTOCOL = """\
   of yacht, boston and energy (rows that other splits test on), and of the training parts of the series; and on draws of
   the Styblinski-Tang function, so that recovery is measured on other seeds.
 - Inputs and target are standardised by the mean and standard deviation of the training rows (the regressor does it).
-  RMSE and the mean log density of the test rows, noise included, are in the target's own units.
+  RMSE and the mean log density of the test rows, noise included, are in the target's own units. The log density is
+  that of the mixture of starts; in cells measured before 15:00 UTC on 2026-11-15, of a Gaussian with its mean and
+  variance.
 - Random splits: the paper's ten 90/10 splits. PCA split: the lowest and the highest fifteenth along the first principal
   component of the raw inputs are the test rows; at its borders 25 training rows of energy and 15 of yacht tie with test
   rows, and which of them the authors tested on is not known.
