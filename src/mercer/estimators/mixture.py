@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from mercer.inference.contract import Posterior, Prediction
+from mercer.inference.contract import Posterior, Prediction, log_density
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.learners.contract import share_beyond
@@ -67,8 +67,7 @@ class Mixture:
     def log_density(self, X: Array, y: Array) -> Array:
         """Return log sum_i w_i N(y | m_i, v_i) for every row: what the mixture says, not its Gaussian summary."""
         means, spreads = self._each(X, include_noise=True)
-        each = -0.5 * (np.log(2 * np.pi * spreads) + (y - means) ** 2 / spreads)
-        return np.asarray(logsumexp(each, b=self.weights_at(X), axis=0))
+        return np.asarray(logsumexp(log_density(y - means, spreads), b=self.weights_at(X), axis=0))
 
     def predict_joint(self, X: Array, include_noise: bool) -> tuple[Array, Array]:
         """Return mean and full covariance; two rows with different weights share their geometric mean."""

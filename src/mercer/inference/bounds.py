@@ -29,8 +29,8 @@ import numpy as np
 
 from mercer.evaluate import fused
 from mercer.evaluate.program import Program
-from mercer.inference.contract import Data
-from mercer.inference.sparse import LOG_2_PI, Solution, blocks, model_of, solve
+from mercer.inference.contract import LOG_2_PI, Data
+from mercer.inference.sparse import Solution, blocks, model_of, solve
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Failure
 

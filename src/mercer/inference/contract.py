@@ -6,6 +6,7 @@ exceptions.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 from mercer.evaluate.fused import Points, points
 from mercer.evaluate.program import Program
 from mercer.kernels.domains import Array
+
+LOG_2_PI = math.log(2.0 * math.pi)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +66,11 @@ class Prediction:
 
     mean: Array
     variance: Array
+
+
+def log_density(error: Array, variance: Array) -> Array:
+    """Return log N(error | 0, variance)."""
+    return -0.5 * (LOG_2_PI + np.log(variance) + error**2 / variance)
 
 
 class Posterior(Protocol):

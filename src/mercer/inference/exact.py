@@ -21,12 +21,10 @@ import numpy as np
 from mercer.errors import NumericalError
 from mercer.evaluate import fused
 from mercer.evaluate.program import Program
-from mercer.inference.contract import Data, Evidence, Prediction
+from mercer.inference.contract import LOG_2_PI, Data, Evidence, Prediction, log_density
 from mercer.kernels.domains import Array
 from mercer.linalg import scratch
 from mercer.linalg.factor import Factor, Failure, factorise
-
-LOG_2_PI = math.log(2.0 * math.pi)
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class Exact:
         precision = np.diagonal(inverse)
         by_noise = -0.5 * float(precision.sum() - alpha @ alpha)
         precision = precision - level.variance * level.pull**2
-        left_out = float(_log_density(alpha / precision, 1.0 / precision).sum())
+        left_out = float(log_density(alpha / precision, 1.0 / precision).sum())
         return Evidence(value, by_values, by_noise, left_out, factor.jitter)
 
     def posterior(self, program: Program, values: Array, noise: float, data: Data) -> ExactPosterior:
@@ -84,10 +82,6 @@ def _solved(factor: Factor, data: Data) -> tuple[Array, Level]:
     variance = 1.0 / float(pull.sum())
     level = variance * float(pull @ data.y)
     return alpha - level * pull, Level(level, variance, pull)
-
-
-def _log_density(error: Array, variance: Array) -> Array:
-    return -0.5 * (LOG_2_PI + np.log(variance) + error**2 / variance)
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,11 +30,10 @@ from mercer.evaluate.spectral import Features, draw_program_features
 from mercer.evaluate.spectral_draws import without_white
 from mercer.evaluate.spectral_parts import columns_of_part
 from mercer.evaluate.spectral_waves import Indices
-from mercer.inference.contract import Data, Evidence, Prediction
+from mercer.inference.contract import LOG_2_PI, Data, Evidence, Prediction, log_density
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Factor, Failure, factorise
 
-LOG_2_PI = math.log(2.0 * math.pi)
 BLOCK = 1024  # rows
 TYPICAL_ROWS = 1000  # that are looked at to tell how large LIN is
 
@@ -88,7 +87,7 @@ class RandomFeatures:
         by_noise = 0.5 * (solved.alpha**2 - precision)
         by_values += features.noise_gradient(data.X, by_noise)
         left_out = _left_out(solved, precision, data)
-        score = -0.5 * (LOG_2_PI + np.log(left_out.variance) + (data.y - left_out.mean) ** 2 / left_out.variance)
+        score = log_density(data.y - left_out.mean, left_out.variance)
         return Evidence(value, by_values, float(by_noise.sum()), float(score.sum()), solved.factor.jitter)
 
     def posterior(self, program: Program, values: Array, noise: float, data: Data) -> FeaturesPosterior:

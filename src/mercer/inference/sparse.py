@@ -22,13 +22,12 @@ from scipy.linalg import blas, lapack
 
 from mercer.evaluate import fused
 from mercer.evaluate.program import Program
-from mercer.inference.contract import Data
+from mercer.inference.contract import LOG_2_PI, Data
 from mercer.inference.white import Columns, untied, white_columns, without_white
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Factor, Failure, factorise
 from mercer.linalg.threads import SMALL, one_thread
 
-LOG_2_PI = math.log(2.0 * math.pi)
 BLOCK_NUMBERS = 1_000_000  # numbers in one block of rows of Kfu
 
 

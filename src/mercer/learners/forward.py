@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 
 from mercer.evaluate.program import compile_program
 from mercer.fitting.optimise import Fit
-from mercer.inference.contract import Data, Engine
+from mercer.inference.contract import Data, Engine, log_density
 from mercer.kernels.domains import Array
 from mercer.learners.contract import share_beyond
 from mercer.learners.refit import resumed
@@ -43,7 +43,7 @@ class Forecasts:
     @property
     def log_density(self) -> Array:
         """The log predictive density of every row."""
-        return -0.5 * (np.log(2 * math.pi * self.variance) + self.error**2 / self.variance)
+        return log_density(self.error, self.variance)
 
     @property
     def score(self) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 
 from mercer.evaluate.program import compile_program
 from mercer.fitting.optimise import Fit, FitOptions, concluded, optimise, prepare
-from mercer.inference.contract import Data, Engine
+from mercer.inference.contract import Data, Engine, log_density
 from mercer.learners.contract import Candidate, Learned, Weights
 
 SAMPLE = 800  # rows to learn from
@@ -67,8 +67,8 @@ def _scored(fit: Fit, data: Data, engine: Engine) -> Fit:
     if evidence.failure is not None:
         return replace(fit, status="failed", message=evidence.failure)
     left = engine.posterior(program, fit.values, fit.noise, data).leave_one_out()
-    score = -0.5 * (math.log(2 * math.pi) + np.log(left.variance) + (data.y - left.mean) ** 2 / left.variance)
-    return replace(fit, log_evidence=evidence.value, leave_one_out=float(score.sum()), jitter=evidence.jitter)
+    score = float(log_density(data.y - left.mean, left.variance).sum())
+    return replace(fit, log_evidence=evidence.value, leave_one_out=score, jitter=evidence.jitter)
 
 
 def learned_from_all(learned: Learned, data: Data, engine: Engine, options: FitOptions) -> Learned:
