@@ -234,6 +234,9 @@ def test_memory_stays_far_below_a_matrix_of_all_rows() -> None:
     X = rng.uniform(0, 1, (rows, 2))
     data, engine = Data(X, X[:, 0]), FixedVFE(X[:points])
     program, values = ready(bind(M32(variance=1, lengthscale=[0.5, 0.5]), 2))
+    few = data.take(np.arange(10 * points))
+    engine.evidence(program, values, 0.1, few)  # what is compiled here the first time is not counted
+    engine.posterior(program, values, 0.1, few).predict(X[:10])
     tracemalloc.start()
     try:
         engine.evidence(program, values, 0.1, data)
