@@ -95,7 +95,7 @@ def _tabular(found: dict[str, Any]) -> list[str]:
 
 
 def _racing(found: dict[str, Any]) -> list[str]:
-    if not found:
+    if not any(name.endswith("/raced") for name in found):
         return []
     lines = ["## Racing", "", "| series | raced s | un-raced s | saved | log evidence, raced - un-raced |"]
     lines.append("|---|---|---|---|---|")

@@ -20,7 +20,7 @@ from mercer.inference.contract import Data
 from mercer.kernels.text import from_json, to_json
 from mercer.learners.grammar.worker import State
 
-VERSION = 1
+VERSION = 2
 Place = tuple[int, int, str]  # depth, lap, candidate
 
 

@@ -170,7 +170,7 @@ class Search:
         tasks = [self._task(child, parent, peaks[parent]) for child, parent in new]
         states: list[State | None] = [None] * len(new)
         race = self.plan.race and (depth > 0 or len(new) > BASES)
-        course = laps(race, self.plan.max_iterations, len(new), FIRST_PARENTS if depth == 0 else 3)
+        course = laps(race, self.plan.max_iterations, len(new), self.data.count, FIRST_PARENTS if depth == 0 else 3)
         running = list(range(len(new)))
         try:
             for number, lap in enumerate(course):
