@@ -13,6 +13,7 @@ from typing import Protocol
 
 from mercer.fitting.optimise import Fit, FitOptions, Problem, Run, concluded, optimise, prepare, starting_points
 from mercer.fitting.starts import Starts
+from mercer.inference.bounds import Interval
 from mercer.inference.contract import Data, Engine
 from mercer.kernels.algebra import structure
 from mercer.kernels.domains import Array
@@ -35,12 +36,17 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Where the starts of a candidate are, in the order of `ranked`; `fit` once they are at their end."""
+    """Where the starts of a candidate are, in the order of `ranked`; `fit` once they are at their end.
+
+    In a search by intervals: where its log evidence lies on all rows, by so many inducing points.
+    """
 
     runs: tuple[Run, ...]
     screened: int
     seconds: float
     fit: Fit | None = None
+    interval: Interval | None = None
+    inducing: int | None = None
 
     @property
     def log_evidence(self) -> float:
