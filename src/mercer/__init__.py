@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mercer.kernels import Expression, fixed, parse
     from mercer.learners.grammar.grammar_search import GrammarSearch
     from mercer.learners.neural.neural_kernel_network import NeuralKernelNetwork
+    from mercer.tables.parquet_rows import ParquetRows
 
 __version__ = "0.1.0"
 
@@ -52,6 +53,7 @@ __all__ = [
     "NeuralKernelNetwork",
     "NumericalError",
     "NumericalWarning",
+    "ParquetRows",
     "RandomFeatures",
     "TooLargeError",
     "fixed",
@@ -68,6 +70,7 @@ _HOMES = {
     "GPRegressor": "mercer.estimators",
     "GrammarSearch": "mercer.learners.grammar.grammar_search",
     "NeuralKernelNetwork": "mercer.learners.neural.neural_kernel_network",
+    "ParquetRows": "mercer.tables.parquet_rows",
     "RandomFeatures": "mercer.inference.features",
     "VFE": "mercer.inference.vfe",
     "fixed": "mercer.kernels",

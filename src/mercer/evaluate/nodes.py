@@ -29,6 +29,10 @@ LOG_KINDS = frozenset(
 )
 
 
+# These know where the points are, and not only how far apart.
+NOT_STATIONARY = frozenset({LeafKind.LIN, LeafKind.SUMI})
+
+
 @dataclass(frozen=True)
 class Leaf:
     """A unit function of one pair on some columns; `offsets` point at its parameter blocks in the values vector."""

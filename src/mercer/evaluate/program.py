@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 
 from mercer.errors import KernelError
 from mercer.evaluate.network_program import NetworkCompiler, Unit, pruned
-from mercer.evaluate.nodes import LOG_KINDS, Affine, Leaf, LeafKind, Node, Term
+from mercer.evaluate.nodes import LOG_KINDS, NOT_STATIONARY, Affine, Leaf, LeafKind, Node, Term
 from mercer.kernels.base import NETWORK_ONLY
 from mercer.kernels.expression import Base, Expression, Product, Sum
 from mercer.kernels.network import Network
@@ -34,6 +34,11 @@ class Program:
     def dimensions(self) -> int:
         """The smallest number of columns that the program can run on."""
         return 1 + max((d for node in self.nodes if isinstance(node, Leaf) for d in node.dims), default=-1)
+
+    @cached_property
+    def stationary(self) -> bool:
+        """Whether k(x, x') depends on x - x' alone."""
+        return not any(isinstance(node, Leaf) and node.kind in NOT_STATIONARY for node in self.nodes)
 
 
 @lru_cache(maxsize=4096)
