@@ -204,7 +204,8 @@ class Search:
         before = self.best
         bar = math.inf if before is None else self.candidates[before].score
         contest = Contest(tasks, whole, self._price, bar, race, go)
-        course = [lap for lap in laps(race, self.plan.max_iterations, len(new), self.data.count) if lap.sample] or [BEGINNING]
+        on_a_sample = [lap for lap in laps(race, self.plan.max_iterations, len(new), self.data.count) if lap.sample]
+        course = on_a_sample or [BEGINNING]
         efforts = [(self._sampled(lap.sample or SAMPLE), self.engine, lap.iterations, lap.starts) for lap in course]
         try:
             contest.run(advance, efforts)
