@@ -57,13 +57,18 @@ def save(model: GPRegressor, path: str | Path) -> None:
         "fit_seconds": getattr(model, "fit_seconds_", None),
         "candidates": candidates_to_plain(model.candidates_),
     }
+    write_archive(document, {"X.npy": matrix, "y.npy": target}, path)
+
+
+def write_archive(document: dict[str, Any], arrays: dict[str, Array], path: str | Path) -> None:
+    """Write the JSON text and the arrays of a model."""
     buffer = io.BytesIO()
     target_path = Path(path).resolve()
     unfinished = target_path.with_name(target_path.name + ".part")
     try:
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("model.json", json.dumps(document, indent=1))
-            for name, array in (("X.npy", matrix), ("y.npy", target)):
+            for name, array in arrays.items():
                 archive.writestr(name, _array_bytes(array))
         unfinished.write_bytes(buffer.getvalue())
         unfinished.replace(target_path)  # an older file stays whole until the new one is
@@ -89,8 +94,8 @@ def _options(model: GPRegressor) -> dict[str, Any]:
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
 
 
-def load(path: str | Path) -> GPRegressor:
-    """Read a model file written by `GPRegressor.save`."""
+def load(path: str | Path) -> Any:
+    """Read a model file written by `GPRegressor.save` or `GridRegressor.save`; returns the model."""
     file = Path(path)
     document, matrix, target = _read(file)
     if document.get("format") != FORMAT:
@@ -103,6 +108,10 @@ def load(path: str | Path) -> GPRegressor:
             f"'{file}' was written by a newer Mercer (version {version}, this one reads up to {VERSION}): update it"
         )
     try:
+        if document.get("kind") == "grid":
+            from mercer.estimators.grid_files import rebuilt
+
+            return rebuilt(document, matrix, target)
         return _rebuilt(document, matrix, target)
     except TooLargeError as error:
         raise ModelFileError(f"'{file}' cannot be used on this machine: {error}") from None

@@ -80,6 +80,12 @@ class Cells:
         """All cells."""
         return math.prod(self.shape)
 
+    def exact_within(self, work: float) -> bool:
+        """Tell whether the precision of the holes can be factorised in so many operations."""
+        holes = len(self.holes)
+        lines = max(map(len, self.hole_block.used)) if holes else 0
+        return holes <= MOST_EXACT and holes * (holes**2 + self.size * lines) <= work
+
     @cached_property
     def hole_block(self) -> Block:
         """The holes, in the smallest grid."""
@@ -169,8 +175,7 @@ class Whole:
     def factor(self) -> Tensor | None:
         """The Cholesky factor of B_HH, where it costs little enough (a precision has no jitter to give)."""
         holes, size = len(self.cells.holes), self.cells.size
-        work = holes**3 + holes * size * max(map(len, self.cells.hole_block.used)) if holes else 0
-        if not holes or holes > MOST_EXACT or work > self.exact_work:
+        if not holes or not self.cells.exact_within(self.exact_work):
             return None
         step = max(1, BLOCK // size)
         some = (slice(first, first + step) for first in range(0, holes, step))
