@@ -239,7 +239,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             )
         )
         along = data.X[:, weights.column or 0]
-        self._mixture = Mixture(members, weights.column, (float(along.min()), float(along.max())))
+        seen = data.y if data.source is None else np.empty(0)
+        self._mixture = Mixture(members, weights.column, (float(along.min()), float(along.max())), seen)
 
     # ---------------------------------------------------------------------------------------------------- predicting
 
@@ -268,8 +269,9 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     def log_density(self, X: Any, y: Any) -> Array:
         """Return the log predictive density of each value of y at its row: the larger, the better it was foreseen.
 
-        Where kernels are averaged this is the density of the mixture, sum_i w_i N(y | m_i, v_i), which can have heavier
-        tails than a Gaussian with the mean and standard deviation that `predict` returns.
+        Where kernels are averaged this is the density of the mixture, sum_i w_i p(y | m_i, v_i). Each p has the mean
+        and variance of its kernel's prediction and the tails of the errors that are made when each row learned from is
+        predicted from the others: Student's t where they are clearly heavy, else a Gaussian.
         """
         rows, scale = self._scaled_inputs(X), self._units.y_scale
         target = np.asarray(y, dtype=np.float64).ravel()
