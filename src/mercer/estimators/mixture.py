@@ -14,6 +14,11 @@ from mercer.inference.tails import inverse_freedom, student_log_density
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.learners.contract import share_beyond
+from mercer.learners.forward import ORIGINS
+
+# Beyond the data, the width of a band was learned from this many earlier forecasts: a Gaussian whose variance is known
+# from n errors is a Student's t with n degrees of freedom.
+TAILS_BEYOND = 1.0 / ORIGINS
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,11 +93,12 @@ class Mixture:
     def log_density(self, X: Array, y: Array) -> Array:
         """Return log sum_i w_i p(y | m_i, v_i) for every row: what the mixture says, not its Gaussian summary.
 
-        Each p is a Student's t with the tails of the errors within the data; beyond, where there are no such errors to
-        learn from, it turns into a Gaussian.
+        Each p is a Student's t with the tails of the errors within the data; beyond, with those of a band whose width
+        was learned from a few forecasts.
         """
         means, spreads = self._each(X, include_noise=True)
-        each = student_log_density(y - means, spreads, self.tails * (1.0 - self.beyond(X)))
+        beyond = self.beyond(X)
+        each = student_log_density(y - means, spreads, self.tails * (1.0 - beyond) + TAILS_BEYOND * beyond)
         return np.asarray(logsumexp(each, b=self.weights_at(X), axis=0))
 
     def predict_joint(self, X: Array, include_noise: bool) -> tuple[Array, Array]:

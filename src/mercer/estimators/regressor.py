@@ -271,7 +271,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
         Where kernels are averaged this is the density of the mixture, sum_i w_i p(y | m_i, v_i). Each p has the mean
         and variance of its kernel's prediction and the tails of the errors that are made when each row learned from is
-        predicted from the others: Student's t where they are clearly heavy, else a Gaussian.
+        predicted from the others: Student's t where they are clearly heavy, else a Gaussian. Beyond the data in time,
+        it is a Student's t with as many degrees of freedom as there were earlier forecasts to learn the width from.
         """
         rows, scale = self._scaled_inputs(X), self._units.y_scale
         target = np.asarray(y, dtype=np.float64).ravel()
