@@ -45,9 +45,9 @@ FINALISTS = 4  # whose intervals are made narrower, where they overlap
 STEPS = (8, 20)  # of the optimiser in a fit to all rows, inducing points being chosen anew before each leg
 ROUGHER = 0.25  # of the lengthscales: what points are chosen for, where lengthscales may become shorter
 # Looks at all rows before that: steps, and how far behind the bar a candidate must be then that may still gain by more
-# of them, in score for each row.
-LOOKS = (((4,), 0.06), ((8,), 0.01))
-LEAST_MARGIN = 20.0  # of score
+# of them, in score for each row and at least.
+LOOKS = (((4,), 0.06, 150.0), ((8,), 0.01, 40.0))
+MARGIN = 40.0  # after those
 LOOKED_AT = 2000  # rows that tell how many inducing points are needed
 NARROW = 0.5  # of log evidence: an interval that is narrower says as much as a number
 BEGINNING = Lap(20, 99, math.inf, 0, SAMPLE)  # where nobody is raced
@@ -181,15 +181,15 @@ class Contest:
         self._lap({i: (task, None, *beginning, False) for i, task in enumerate(self.tasks)}, advance)
         rows = self.whole.data.count
         many = rows > PAIRS_ROWS
-        for steps, share in LOOKS if self.race else ():
-            margin = max(LEAST_MARGIN, share * rows)
+        for steps, share, least in LOOKS if self.race else ():
+            margin = max(least, share * rows)
             self._look(self._waiting(), Effort(LITTLE, (1,) if many else steps, None), margin)
             if not many:
                 self._look([i for i in self._waiting() if self._is_wide(i)], Effort(LITTLE, (), 0), margin)
         for _ in range(1 if many else ROUNDS):
             chosen = sorted(self._waiting(), key=lambda i: (self.ends(i).worst, i))[: ROUND if self.race else None]
             if chosen:
-                self._look(chosen, Effort(LITTLE, STEPS, None if many else 1, fit=True), LEAST_MARGIN)
+                self._look(chosen, Effort(LITTLE, STEPS, None if many else 1, fit=True), MARGIN)
         self._rule(0.0)
         self._set_aside(self._waiting())
         self._narrow(None if many else 10)
