@@ -24,7 +24,7 @@ from mercer.evaluate.program import compile_program
 from mercer.explain import Explanation
 from mercer.fitting.optimise import Fit, FitOptions, fit
 from mercer.inference.choose import Choice, asked_engine, choose, fits_in_memory
-from mercer.inference.contract import Data, Engine
+from mercer.inference.contract import Data, Engine, Posterior, Source
 from mercer.inference.exact import Exact
 from mercer.kernels.algebra import told_components
 from mercer.kernels.domains import Array
@@ -114,13 +114,22 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
     # ------------------------------------------------------------------------------------------------------- fitting
 
-    def fit(self, X: Any, y: Any, progress: Any = None) -> GPRegressor:
+    _source: Source | None  # all rows, where the training rows are a sample of them
+
+    def fit(self, X: Any, y: Any = None, progress: Any = None) -> GPRegressor:
         """Fit the kernel: its parameters where the structure is given, otherwise the structure too.
+
+        Rows beyond memory: X is a `mercer.ParquetRows` (without y), or X and y are a Dask dataframe and its column, or
+        Dask arrays.
 
         `progress(done, starts, best log evidence)` is called after every start, for a learner `progress(state)` with a
         `mercer.learners.contract.SearchProgress` after every candidate.
         """
         started = time.perf_counter()
+        if inputs.is_streamed(X):
+            from mercer.estimators.streaming import fit_stream
+
+            return fit_stream(self, X, y, progress)
         matrix = inputs.checked_inputs(self, X, reset=True)
         target = inputs.checked_target(y, len(matrix))
         matrix, target = inputs.without_missing_targets(matrix, target)
@@ -131,24 +140,28 @@ class GPRegressor(RegressorMixin, BaseEstimator):
                 f"the target is the same ({target[0]:g}) in all {len(target)} rows: there is nothing to learn"
             )
         columns = varying or list(range(matrix.shape[1]))
-        kernel = expression_or_learner(self.kernel)
         self.inference_: Choice = choose(len(target), asked_engine(self.inference), device=self.device)
         self._units, self._level = _scaling(matrix, target)
-        self._train = (matrix, target)
+        self._train, self._source = (matrix, target), None
+        self._learn(names, columns, progress)
+        name = getattr(y, "name", None)
+        self.target_name_ = None if name is None else str(name)
+        self.fit_seconds_ = time.perf_counter() - started
+        return self
+
+    def _learn(self, names: list[str], columns: list[int], progress: Any) -> None:
+        """Learn from the data at hand with the engine that was chosen."""
+        kernel = expression_or_learner(self.kernel)
         options, data, engine = self._options(), self._scaled_data(), self.inference_.engine
         large = None if isinstance(engine, Exact) else engine
-        rows = data if large is None else sampled(data, options.seed)
+        rows = data if large is None else sampled(data.sample, options.seed)
         if isinstance(kernel, Expression):
-            bound = to_scaled_units(bind(kernel, matrix.shape[1], names, default=columns), self._units)
+            bound = to_scaled_units(bind(kernel, data.X.shape[1], names, default=columns), self._units)
             learned = learned_alone(self._fit_scaled(bound, rows, options, progress))
         else:
             learned = learned_by(kernel, data, rows, large, columns, options.seed, self.n_jobs, progress, self.device)
         self._keep(learned if large is None else learned_from_all(learned, data, large, options))
-        name = getattr(y, "name", None)
-        self.target_name_ = None if name is None else str(name)
         self.distilled_from_: str | None = None
-        self.fit_seconds_ = time.perf_counter() - started
-        return self
 
     def _options(self) -> FitOptions:
         for name, least in (("restarts", 1), ("max_iterations", 1)):
@@ -188,12 +201,14 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     def _scaled_data(self) -> Data:
         matrix, target = self._train
         shift, scale = np.array(self._units.shift), np.array(self._units.scale)
-        return Data((matrix - shift) / scale, (target - self._level) / self._units.y_scale, free_level=True)
+        inputs_, target_ = (matrix - shift) / scale, (target - self._level) / self._units.y_scale
+        return Data(inputs_, target_, free_level=True, source=self._source)
 
     def _keep(self, learned: Learned) -> None:
         """Store what was learned, in the user's units."""
         result = learned.fit
-        rows, scale = len(self._train[1]), self._units.y_scale
+        rows = len(self._train[1]) if self._source is None else self._source.count
+        scale = self._units.y_scale
         self.candidates_ = tuple(in_data_units(c, self._units, learned.rows or rows) for c in learned.candidates)
         self.notes_: tuple[str, ...] = learned.notes
         self.stopped_: Stopped = learned.stopped
@@ -208,12 +223,20 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         self.message_ = result.message
         self._prepare([(f.expression, f.noise) for f in learned.members], learned.weights)
 
-    def _prepare(self, kernels: Sequence[tuple[Expression, float]], weights: Weights) -> None:
-        """Factorise once, for all predictions; the first kernel (with its noise) is the one explained."""
+    def _prepare(
+        self, kernels: Sequence[tuple[Expression, float]], weights: Weights, known: Sequence[Posterior] = ()
+    ) -> None:
+        """Factorise once, for all predictions; the first kernel (with its noise) is the one explained.
+
+        What is `known` of a model that was learned from a stream need not be worked out: the stream may be gone.
+        """
         data, engine = self._scaled_data(), self.inference_.engine
+        posteriors = known or [engine.posterior(compile_program(k), values_of(k), noise, data) for k, noise in kernels]
         members = tuple(
-            Member(k, noise, within, beyond, wide, engine.posterior(compile_program(k), values_of(k), noise, data))
-            for (k, noise), (within, beyond, wide) in zip(kernels, weights.of_each(), strict=True)
+            Member(k, noise, within, beyond, wide, posterior)
+            for (k, noise), (within, beyond, wide), posterior in zip(
+                kernels, weights.of_each(), posteriors, strict=True
+            )
         )
         along = data.X[:, weights.column or 0]
         self._mixture = Mixture(members, weights.column, (float(along.min()), float(along.max())))
@@ -329,7 +352,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
     @property
     def X_train_(self) -> Array:
-        """The rows that were learned from, encoded as numbers."""
+        """The rows that were learned from, encoded as numbers; of a stream, a random sample."""
         check_is_fitted(self)
         return self._train[0]
 

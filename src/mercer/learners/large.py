@@ -14,7 +14,7 @@ import numpy as np
 from mercer.evaluate.program import compile_program
 from mercer.fitting.optimise import Fit, FitOptions, concluded, optimise, prepare
 from mercer.inference.bounds import PAIRS_ROWS, STEPS, Interval, interval
-from mercer.inference.contract import Data, Engine, log_density
+from mercer.inference.contract import Data, Engine
 from mercer.inference.exact import Exact
 from mercer.inference.vfe import VFE
 from mercer.kernels.domains import Array
@@ -84,8 +84,7 @@ def _scored(fit: Fit, data: Data, engine: Engine) -> Fit:
     evidence = engine.evidence(program, fit.values, fit.noise, data, gradient=False)
     if evidence.failure is not None:
         return replace(fit, status="failed", message=evidence.failure)
-    left = engine.posterior(program, fit.values, fit.noise, data).leave_one_out()
-    score = float(log_density(data.y - left.mean, left.variance).sum())
+    score = engine.posterior(program, fit.values, fit.noise, data).left_out_score()
     return replace(fit, log_evidence=evidence.value, leave_one_out=score, jitter=evidence.jitter)
 
 

@@ -180,7 +180,7 @@ class Search:
         if self.whole is not None:
             self._contest(self.whole, depth, stage, new, tasks, race)
             return
-        course = laps(race, self.plan.max_iterations, len(new), FIRST_PARENTS if depth == 0 else 3)
+        course = laps(race, self.plan.max_iterations, len(new), self.data.count, FIRST_PARENTS if depth == 0 else 3)
         running = list(range(len(new)))
         try:
             for number, lap in enumerate(course):
@@ -204,7 +204,7 @@ class Search:
         before = self.best
         bar = math.inf if before is None else self.candidates[before].score
         contest = Contest(tasks, whole, self._price, bar, race, go)
-        lap = laps(True, self.plan.max_iterations, len(new))[0] if race else BEGINNING
+        lap = laps(True, self.plan.max_iterations, len(new), self.data.count)[0] if race else BEGINNING
         beginning = (self._sampled(lap.sample or SAMPLE), self.engine, lap.iterations, lap.starts)
         try:
             contest.run(advance, beginning)
