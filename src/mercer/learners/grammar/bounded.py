@@ -141,7 +141,7 @@ def holding(program: Program, values: Array, noise: float, whole: Whole, loss: f
     some = data if data.count <= LOOKED_AT else data.take(np.linspace(0, data.count - 1, LOOKED_AT).astype(int))
     while True:
         count = min(count, most)
-        engine = VFE(count).holding(program, values, data)
+        engine = FixedVFE(VFE(count).holding(program, values, data).Z)  # points that stay
         if count == most or len(engine.Z) < count:
             return engine
         found = solve(model_of(program, values, noise, some, engine.Z), some, None)
