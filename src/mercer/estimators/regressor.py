@@ -315,6 +315,17 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         scale = self._units.y_scale
         return self._level + scale * left.mean, scale * np.sqrt(left.variance)
 
+    def evidence_interval(self) -> tuple[float, float]:
+        """Return between what the exact log evidence of the fitted kernel lies: twice the same with exact inference.
+
+        With sparse inference `log_evidence_` is a lower bound. The upper one takes a product with the matrix of all
+        pairs of rows (in blocks) or some of them; beyond 30,000 rows none, and it may be loose.
+        """
+        from mercer.estimators.bounding import interval_of
+
+        check_is_fitted(self)
+        return interval_of(self)
+
     # ---------------------------------------------------------------------------------------------------- explaining
 
     def distil(self, *, time_budget: float | None = None, progress: Any = None) -> GPRegressor:

@@ -255,6 +255,8 @@ class Explanation:
         if self.averaging is not None:
             told.append(("averaging", self.averaging.sentence))
         scores = self.scores
+        if self.search is not None and self.search.intervals is not None:
+            told.append(("intervals", f"{self.search.intervals.meaning} {self.search.intervals.sentence}"))
         told += [
             ("structure", self.expression),
             ("kernel", remarks.kernel_phrase(self.kernel)),

@@ -17,14 +17,13 @@ from mercer.inference.bounds import PAIRS_ROWS, STEPS, Interval, interval
 from mercer.inference.contract import Data, Engine
 from mercer.inference.exact import Exact
 from mercer.inference.vfe import VFE
-from mercer.kernels.domains import Array
-from mercer.kernels.expression import Expression
 from mercer.learners.contract import ByIntervals, Candidate, Learned, Learner, Report, Weights, Whole
 
 SAMPLE = 800  # rows to learn from
 ROUNDS = 3  # of fitting to all rows, what the engine holds (inducing points, random draws) chosen anew for each
 ITERATIONS = 25  # of each round
 ENOUGH = 1e-4  # of the log evidence: a round that gains less is the last
+INTERVALS = 100_000  # rows up to which every kernel of a search gets an interval on all of them
 MEMBERS = 3  # of an average that are fitted to all rows
 WORTH = 0.001  # the weight below which that is not worth the time
 
@@ -41,7 +40,7 @@ def learned_by(
     report: Report | None, device: str,
 ) -> Learned:  # fmt: skip
     """Let a learner learn from the rows; where they are a sample and it can, with intervals on all of the data."""
-    if isinstance(large, VFE) and isinstance(learner, ByIntervals):
+    if isinstance(large, VFE) and isinstance(learner, ByIntervals) and data.source is None and data.count <= INTERVALS:
         found = learner.learn_by_intervals(rows, Whole(data, large), columns, seed, jobs, report, device)
         if found is not None:
             return found
@@ -133,16 +132,17 @@ def learned_from_all(learned: Learned, data: Data, engine: Engine, options: FitO
 
 def _narrowed(candidate: Candidate, fit: Fit, data: Data, engine: VFE) -> Candidate:
     """Return the row of the winner with its values, and its interval with all that the engine has."""
-    found = evidence_interval(fit.expression, fit.values, fit.noise, data, engine)
+    found = evidence_interval(fit, data, engine)
     now = replace(candidate, expression=fit.expression, status=fit.status, message=fit.message, interval=found)
     return replace(now, score=candidate.score_at(found.lower), log_evidence=found.lower, inducing=engine.inducing)
 
 
-def evidence_interval(expression: Expression, values: Array, noise: float, data: Data, engine: VFE) -> Interval:
-    """Return between what the exact log evidence lies at these values."""
-    program = compile_program(expression)
-    steps = None if data.count > PAIRS_ROWS else STEPS
-    return interval(program, values, noise, data, engine.holding(program, values, data).Z, steps)
+def evidence_interval(fit: Fit, data: Data, engine: VFE) -> Interval:
+    """Return between what the exact log evidence lies; what the fit reached is a lower bound too."""
+    program = compile_program(fit.expression)
+    steps = None if data.count > PAIRS_ROWS or data.source is not None else STEPS
+    found = interval(program, fit.values, fit.noise, data, engine.holding(program, fit.values, data).Z, steps)
+    return Interval(max(found.lower, fit.log_evidence), found.upper)
 
 
 def _renewed(candidate: Candidate, old: Fit, new: Fit) -> Candidate:

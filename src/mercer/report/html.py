@@ -20,6 +20,7 @@ from mercer.estimators.explaining import has_names
 from mercer.estimators.kernels import expression_or_learner
 from mercer.explain import Explanation, network_words
 from mercer.explain.networks import NetworkExplanation
+from mercer.explain.story import RunnerUp, Step
 from mercer.explain.wording import number, percent, resolved
 from mercer.fitting.periodogram import typical_gap
 from mercer.kernels.base import SPECS
@@ -57,7 +58,7 @@ def report_html(model: GPRegressor | Sight, explanation: Explanation | None = No
         lstrip_blocks=True,
     )
     environment.filters |= {"number": number, "resolved": resolved, "percent": percent}
-    environment.filters |= {"code": escape, "in_cell": _in_cell}
+    environment.filters |= {"code": escape, "in_cell": _in_cell, "ends": _ends}
     css = environment.get_template("report.css").render()
     return environment.get_template("report.html").render(
         explanation=explanation,
@@ -81,6 +82,14 @@ def _unbroken(value: Any) -> Any:
 def _in_cell(kernel: str) -> Markup:
     """Escape a kernel for a narrow cell: a line may end before a sign, never behind it."""
     return Markup(re.sub(r"([*+]) (\S+)", r"<span>\1 \2</span>", str(escape(kernel))))
+
+
+def _ends(row: Step | RunnerUp) -> str:
+    """Write the score of a kernel, or between what it lies."""
+    if row.interval is None:
+        return f"{row.score:.1f}" if isinstance(row, Step) else ""
+    low, high = (f"{end:.1f}" for end in row.interval)
+    return low if low == high else f"{low} and {high}"
 
 
 # ------------------------------------------------------------------------------------------------------------ pictures
