@@ -111,6 +111,33 @@ def block_statistics(
     )
 
 
+@dataclass(frozen=True, eq=False)
+class Adjoint:
+    """What the second pass of a gradient needs from the first: M, g and the level (see vfe.py).
+
+    Where V is kept `spread` and `weights` are (I - B^-1) L^-1 and L' g instead.
+    """
+
+    spread: Array
+    weights: Array
+    level: float
+    of_kernel: Array  # g
+    moving: bool = False  # whether the gradient by the inducing points is wanted too
+
+
+@dataclass(frozen=True, eq=False)
+class Sensitivity:
+    """What some rows add to the gradient by values, to a'a, to that by noise (where rows have their own), and by Z."""
+
+    by_values: Array
+    squares: float
+    by_noise: float
+    by_points: Array  # empty where it was not asked for
+
+    def __add__(self, other: Sensitivity) -> Sensitivity:
+        return Sensitivity(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
 def back_solve(factor: Factor, right: Array) -> Array:
     """Return L'^-1 right."""
     with one_thread(when=len(factor.lower) < SMALL):
@@ -217,6 +244,10 @@ def solve(
 
 def _sums(model: Model, inverse_root: Array, shift: float, data: Data, sweep: Sweep, kept: Array | None) -> Statistics:
     work, size = partial(block_statistics, model, inverse_root, shift), sweep.size(len(model.Z))
+    if sweep.device != "cpu":
+        from mercer.inference.device_blocks import device_statistics  # brings PyTorch with it
+
+        return summed(data, device_statistics(sweep.device, model, inverse_root, shift), size, sweep.jobs)
     if kept is None:
         return summed(data, work, size, sweep.jobs)
     return reduce(add, (work(data.X[rows], data.y[rows], kept[rows]) for rows in slices(data.count, size)))

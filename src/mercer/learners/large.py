@@ -12,8 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from mercer.evaluate.program import compile_program
-from mercer.fitting.optimise import Fit, FitOptions, concluded, optimise, prepare
+from mercer.fitting.joint import optimise_jointly
+from mercer.fitting.optimise import Fit, FitOptions, concluded, optimise, prepare, with_settled_noise
 from mercer.inference.contract import Data, Engine
+from mercer.inference.vfe import FixedVFE
 from mercer.learners.contract import Candidate, Learned, Weights
 
 SAMPLE = 800  # rows to learn from
@@ -38,7 +40,8 @@ def fitted_to_all(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> 
     program, best, before = compile_program(fit.expression), fit, -math.inf
     try:
         for _ in range(ROUNDS):
-            found = _continued(best, data, engine.holding(program, best.values, data), options)
+            held = best.held or engine.holding(program, best.values, data)
+            found = _continued(best, data, held, options)
             if found.status == "failed":
                 break
             gain, before, best = found.log_evidence - before, found.log_evidence, found
@@ -55,14 +58,22 @@ def _continued(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> Fit
     point = problem.objective.layout.to_free(fit.values)
     if options.noise is None:
         point = np.append(point, math.log(fit.noise))
-    run = optimise(problem, np.clip(point, problem.bounds[:, 0], problem.bounds[:, 1]), ITERATIONS)
+    point = np.clip(point, problem.bounds[:, 0], problem.bounds[:, 1])
+    if options.noise is None:
+        point = with_settled_noise(problem, point)
+    held = None
+    if isinstance(engine, FixedVFE) and engine.moving:
+        run, held = optimise_jointly(problem, engine, point, ITERATIONS)
+        problem = replace(problem, objective=replace(problem.objective, engine=held))
+    else:
+        run = optimise(problem, point, ITERATIONS)
     # a round ends after a few steps; that there are few of them is no failure to converge
-    return concluded(problem, [replace(run, converged=True)], run.point, fit.evaluations)
+    return replace(concluded(problem, [replace(run, converged=True)], run.point, fit.evaluations), held=held)
 
 
 def _scored(fit: Fit, data: Data, engine: Engine) -> Fit:
     """Return the fit with the scores of the engine that will predict: what it holds is chosen by it, not by a round."""
-    program = compile_program(fit.expression)
+    program, engine = compile_program(fit.expression), fit.held or engine
     evidence = engine.evidence(program, fit.values, fit.noise, data, gradient=False)
     if evidence.failure is not None:
         return replace(fit, status="failed", message=evidence.failure)
