@@ -21,9 +21,9 @@ from scipy.linalg import blas, lapack
 
 from mercer.evaluate import fused
 from mercer.evaluate.program import Program
+from mercer.evaluate.white import Columns, untied, white_columns, without_white
 from mercer.inference.contract import LOG_2_PI, Data
 from mercer.inference.rows import Sweep, blocks, slices, summed
-from mercer.inference.white import Columns, untied, white_columns, without_white
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Factor, Failure, factorise
 from mercer.linalg.threads import SMALL, one_thread

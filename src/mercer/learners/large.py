@@ -20,7 +20,8 @@ from mercer.learners.contract import Candidate, Learned, Weights
 
 SAMPLE = 800  # rows to learn from
 ROUNDS = 3  # of fitting to all rows, what the engine holds (inducing points, random draws) chosen anew for each
-ITERATIONS = 25  # of each round
+ITERATIONS = 25  # of each round; up to MODERATE rows twice as many, as each costs little there
+MODERATE = 20_000
 ENOUGH = 1e-4  # of the log evidence: a round that gains less is the last
 MEMBERS = 3  # of an average that are fitted to all rows
 
@@ -61,12 +62,12 @@ def _continued(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> Fit
     point = np.clip(point, problem.bounds[:, 0], problem.bounds[:, 1])
     if options.noise is None:
         point = with_settled_noise(problem, point)
-    held = None
+    held, iterations = None, ITERATIONS * (2 if data.count <= MODERATE else 1)
     if isinstance(engine, FixedVFE) and engine.moving:
-        run, held = optimise_jointly(problem, engine, point, ITERATIONS)
+        run, held = optimise_jointly(problem, engine, point, iterations)
         problem = replace(problem, objective=replace(problem.objective, engine=held))
     else:
-        run = optimise(problem, point, ITERATIONS)
+        run = optimise(problem, point, iterations)
     # a round ends after a few steps; that there are few of them is no failure to converge
     return replace(concluded(problem, [replace(run, converged=True)], run.point, fit.evaluations), held=held)
 
