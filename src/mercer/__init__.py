@@ -23,10 +23,11 @@ from mercer.errors import (
 )
 
 if TYPE_CHECKING:
-    from mercer.estimators import Component, GPRegressor, load
+    from mercer.estimators import Component, GPRegressor, GridRegressor, load
     from mercer.inference.evidence import log_evidence
     from mercer.inference.exact import Exact
     from mercer.inference.features import RandomFeatures
+    from mercer.inference.grid import Grid
     from mercer.inference.vfe import VFE
     from mercer.kernels import Expression, fixed, parse
     from mercer.learners.grammar.grammar_search import GrammarSearch
@@ -44,6 +45,8 @@ __all__ = [
     "FitWarning",
     "GPRegressor",
     "GrammarSearch",
+    "Grid",
+    "GridRegressor",
     "InputError",
     "KernelError",
     "KernelSyntaxError",
@@ -69,6 +72,8 @@ _HOMES = {
     "Expression": "mercer.kernels",
     "GPRegressor": "mercer.estimators",
     "GrammarSearch": "mercer.learners.grammar.grammar_search",
+    "Grid": "mercer.inference.grid",
+    "GridRegressor": "mercer.estimators",
     "NeuralKernelNetwork": "mercer.learners.neural.neural_kernel_network",
     "ParquetRows": "mercer.tables.parquet_rows",
     "RandomFeatures": "mercer.inference.features",

@@ -77,6 +77,11 @@ def save(model: GPRegressor, path: str | Path) -> None:
     elif points_moved(model):
         document["moved"], more = True, points_to_plain(model)
         arrays |= more
+    write_archive(document, arrays, path)
+
+
+def write_archive(document: dict[str, Any], arrays: dict[str, Array], path: str | Path) -> None:
+    """Write the JSON text and the arrays of a model."""
     buffer = io.BytesIO()
     target_path = Path(path).resolve()
     unfinished = target_path.with_name(target_path.name + ".part")
@@ -109,8 +114,8 @@ def _options(model: GPRegressor) -> dict[str, Any]:
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
 
 
-def load(path: str | Path) -> GPRegressor:
-    """Read a model file written by `GPRegressor.save`."""
+def load(path: str | Path) -> Any:
+    """Read a model file written by `GPRegressor.save` or `GridRegressor.save`; returns the model."""
     file = Path(path)
     document, arrays = _read(file)
     if document.get("format") != FORMAT:
@@ -123,6 +128,10 @@ def load(path: str | Path) -> GPRegressor:
             f"'{file}' was written by a newer Mercer (version {version}, this one reads up to {VERSION}): update it"
         )
     try:
+        if document.get("kind") == "grid":
+            from mercer.estimators.grid_files import rebuilt
+
+            return rebuilt(document, arrays["X.npy"], arrays["y.npy"])
         return _rebuilt(document, arrays)
     except TooLargeError as error:
         raise ModelFileError(f"'{file}' cannot be used on this machine: {error}") from None

@@ -32,7 +32,7 @@ from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind, values_of
 from mercer.kernels.units import Units, to_data_units, to_scaled_units
 from mercer.learners.contract import Learned, Learner, Stopped, Weights, checked_jobs, learned_alone
-from mercer.learners.large import learned_from_all, sampled
+from mercer.learners.large import learned_by, learned_from_all, sampled
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +179,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             bound = to_scaled_units(bind(kernel, data.X.shape[1], names, default=columns), self._units)
             learned = learned_alone(self._fit_scaled(bound, rows, options, progress, device))
         else:
-            learned = kernel.learn(rows, Exact(), columns, options.seed, self.n_jobs, progress, device=device)
+            learned = learned_by(kernel, data, rows, large, columns, options.seed, self.n_jobs, progress, device)
         self._keep(learned if large is None else learned_from_all(learned, data, large, options))
         self.distilled_from_: str | None = None
 

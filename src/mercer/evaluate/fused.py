@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from mercer.evaluate import fused_sweep as sweep
+from mercer.evaluate import surfaces
 from mercer.evaluate.fused_leaves import as_columns, centred_constants
 from mercer.evaluate.program import Leaf, Program
 from mercer.evaluate.tape import Integers, Tape, build_tape
@@ -90,7 +91,19 @@ def _waves(ready: _Ready, columns: Array, origin: Array) -> Array:
     table = np.empty((ready.tape.n_waves, columns.shape[1]))
     if len(table):
         sweep.fill_waves(ready.tape.nodes, ready.tape.pool, ready.values, columns, origin, table)
+    for gates in ready.tape.gates:
+        own = ready.values[gates.offset : gates.offset + sum(surfaces.sizes(gates.surface))]
+        table[list(gates.rows)] = surfaces.shares(gates.surface, own, columns.T)[list(gates.regimes)]
     return table
+
+
+def add_gates(ready: _Ready, columns: Array, by_point: Array, gradient: Array) -> None:
+    """Add to a gradient by values what follows from that by the gates at the points, (gates, points)."""
+    for gates in ready.tape.gates:
+        place = slice(gates.offset, gates.offset + sum(surfaces.sizes(gates.surface)))
+        by_shares = np.zeros((gates.surface.regimes, columns.shape[1]))
+        by_shares[list(gates.regimes)] = by_point[gates.first : gates.first + len(gates.rows)]
+        gradient[place] += surfaces.pull_back(gates.surface, ready.values[place], columns.T, by_shares)
 
 
 def _is_even(program: Program, at: Points) -> bool:
@@ -200,11 +213,12 @@ def contract(program: Program, values: Array, at: Points, matrix: Array, vector:
     parts = _triangle_parts(at.count)
     sums = np.zeros((len(parts), tape.n_sums))
     lag_bar = np.zeros((len(parts), tape.n_slots, at.count))
+    by_point = np.zeros((len(parts), tape.n_gates, at.count))
 
     def task(part: int) -> None:
         sweep.contract_rows(
             *parts[part], tape.main, *ready.arrays, lags, at.columns, table,
-            matrix, vector, tape.shared, sums[part], tape.edge_place, lag_bar[part],
+            matrix, vector, tape.shared, sums[part], tape.edge_place, lag_bar[part], by_point[part],
         )  # fmt: skip
 
     _run(task, len(parts))
@@ -218,4 +232,5 @@ def contract(program: Program, values: Array, at: Points, matrix: Array, vector:
         tape.nodes, tape.weight_start, tape.weight_pool, tape.constant, ready.values, ready.coef, total,
         tape.edge_place, gradient,
     )  # fmt: skip
+    add_gates(ready, at.columns, by_point.sum(axis=0), gradient)
     return gradient

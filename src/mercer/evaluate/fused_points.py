@@ -29,7 +29,7 @@ from mercer.evaluate.fused_leaves import (
     WN,
     as_columns,
 )  # fmt: skip
-from mercer.evaluate.program import Program
+from mercer.evaluate.program import Leaf, LeafKind, Program
 from mercer.evaluate.tape import AFFINE, CODE, END, EXP, FIRST, PLACE, PRODUCT, START, WAVE
 from mercer.kernels.domains import Array
 from mercer.linalg.threads import SMALL
@@ -143,6 +143,11 @@ def points_rows(  # type: ignore[no-untyped-def]
                 main, nodes, pool, edge_child, weight, coef, values,
                 xa, ta, i, xb, tb, j0, m, buffer, bar, shared, work, sums, edge_place, moved,
             )  # fmt: skip
+
+
+def can_move(program: Program) -> bool:
+    """Tell whether the gradient is known: that of a change surface by its inputs is not."""
+    return not any(isinstance(node, Leaf) and node.kind is LeafKind.GATE for node in program.nodes)
 
 
 def contract_points(

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from mercer.evaluate.fused import Points, points
 from mercer.evaluate.program import Program
+from mercer.inference.lattice import Lattice, find_lattice
 from mercer.kernels.domains import Array
 
 LOG_2_PI = math.log(2.0 * math.pi)
@@ -64,6 +65,11 @@ class Data:
     def sample(self) -> Data:
         """The rows in memory: all of them, unless there is a source."""
         return Data(self.X, self.y, self.free_level) if self.source is not None else self
+
+    @cached_property
+    def lattice(self) -> Lattice | None:
+        """The grid that the rows lie on, if they do."""
+        return find_lattice(self.X)
 
     def take(self, rows: NDArray[Any]) -> Data:
         """Return some of the rows, by number or by a mask."""

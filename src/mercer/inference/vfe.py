@@ -34,7 +34,7 @@ from scipy.linalg import blas
 from mercer.errors import InputError, NumericalError
 from mercer.evaluate import fused
 from mercer.evaluate.fused_cross import contract_cross, contract_diagonal
-from mercer.evaluate.fused_points import contract_points
+from mercer.evaluate.fused_points import can_move, contract_points
 from mercer.evaluate.program import Program
 from mercer.inference.contract import Data, Evidence
 from mercer.inference.inducing import greedy
@@ -81,7 +81,7 @@ class VFE:
     def holding(self, program: Program, values: Array, data: Data) -> FixedVFE:
         """Return the engine with the points that suit these values."""
         chosen = data.X[greedy(program, values, data.X, self.inducing)]
-        return FixedVFE(chosen, None, self.n_jobs, self.device, self.joint)
+        return FixedVFE(chosen, None, self.n_jobs, self.device, joint=self.joint and can_move(program))
 
     def evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool = True) -> Evidence:
         """Return the lower bound on the log evidence and, if asked, its gradient with the points held."""
@@ -96,13 +96,14 @@ class VFE:
 class FixedVFE:
     """The sparse engine with inducing inputs Z (m x D), fixed for this object; `block` rows are worked on at a time.
 
-    With `moving` a gradient has that by Z too.
+    A fit may move the points where they are `joint` with the parameters; with `moving` a gradient has that by Z too.
     """
 
     Z: Array
     block: int | None = None
     n_jobs: int | None = None
     device: str = "cpu"
+    joint: bool = False
     moving: bool = False
 
     name = "vfe"
