@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 
 from mercer.errors import KernelError
 from mercer.evaluate.network_program import NetworkCompiler, Unit, pruned
-from mercer.evaluate.nodes import LOG_KINDS, NOT_STATIONARY, Affine, Leaf, LeafKind, Node, Term
+from mercer.evaluate.nodes import LOG_KINDS, STATIONARY, Affine, Leaf, LeafKind, Node, Term
 from mercer.evaluate.surfaces import sizes
 from mercer.kernels.base import NETWORK_ONLY
 from mercer.kernels.blend import Blend, Surface
@@ -40,7 +40,7 @@ class Program:
     @cached_property
     def stationary(self) -> bool:
         """Whether k(x, x') depends on x - x' alone."""
-        return not any(isinstance(node, Leaf) and node.kind in NOT_STATIONARY for node in self.nodes)
+        return all(node.kind in STATIONARY for node in self.nodes if isinstance(node, Leaf))
 
 
 @lru_cache(maxsize=4096)
