@@ -35,8 +35,7 @@ def shares(surface: Surface, values: Array, X: Array) -> Array:
         begun, lasting = _window(parts, x)
         inside = expit(begun) * expit(lasting)
         return np.stack([1.0 - inside, inside])
-    functions = _functions(surface, parts, x)
-    return np.asarray(softmax(np.vstack([np.zeros(len(X)), functions]), axis=0))
+    return np.asarray(softmax(np.vstack([np.zeros(len(X)), _functions(surface, parts, x)]), axis=0))
 
 
 def pull_back(surface: Surface, values: Array, X: Array, by_shares: Array) -> Array:

@@ -12,17 +12,19 @@ from numpy.typing import NDArray
 from mercer.evaluate.surfaces import shares, values_in
 from mercer.explain.change_words import change_sentences, regime_phrase, where_phrase
 from mercer.explain.subject import Subject
-from mercer.fitting.uncertainty import Profile, laplace_draws, profile
+from mercer.fitting.surfaces import WEIGHT
+from mercer.fitting.uncertainty import Profile, profile, slice_draws
+from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.kernels.blend import Blend, Surface, blends_in
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
-from mercer.kernels.parameters import layout, with_values
+from mercer.kernels.parameters import layout, values_of, with_values
 from mercer.kernels.units import to_data_units
 from mercer.learners.contract import Candidate
 
 NINE = float(2 * np.log(9.0))  # a logistic function goes from a tenth to nine tenths over so many widths
-MOST_ROWS = 600  # that the uncertainty is worked out with; more are sampled
+MOST_ROWS = 500  # that the uncertainty is worked out with; more are sampled
 FINE = 2001  # places along one column at which crossings are looked for
 MESH = 120  # places along each of two columns
 
@@ -131,7 +133,9 @@ class Change:
         One array for each connected piece, (points, columns of the surface).
         """
         if len(self.ends) == 1:
-            return [np.array([[place]]) for place in _level_places(self.surface, regime, level, self.ends[0])]
+            x = np.linspace(*self.ends[0], FINE)
+            share = shares(self.surface, values_in(self.surface), _rows(self.surface, x))[regime]
+            return [np.array([[place]]) for place in _passed(x, share, level)]
         if len(self.ends) != 2:
             raise ValueError(f"a level set is drawn on one or two columns, not on {len(self.ends)}: see `shares`")
         from contourpy import contour_generator  # matplotlib's own
@@ -157,7 +161,7 @@ def change_of(subject: Subject, candidates: Sequence[Candidate]) -> Change | Non
     X = _user_rows(subject)
     ends = tuple((float(X[:, c].min()), float(X[:, c].max())) for c in surface.columns)
     draws, weights, found = _uncertain(subject, scaled)
-    crossings = _crossings(subject, own, ends, draws, weights, found)
+    crossings = _crossings(subject, own, ends, draws, found)
     holds = np.argmax(shares(surface, values_in(surface), X), axis=0)
     regimes = tuple(_regime(subject, own, i, np.flatnonzero(holds == i)) for i in range(surface.regimes))
     evidence = _evidence(candidates)
@@ -204,14 +208,12 @@ def _evidence(candidates: Sequence[Candidate]) -> tuple[RegimeEvidence, ...]:
 
 def _uncertain(subject: Subject, scaled: Blend) -> tuple[tuple[Surface, ...], Array, dict[str, list[Profile]]]:
     """Return surfaces from the posterior with their weights, and the profiles of places on one column."""
-    data, share = subject.data, 1.0
+    data = subject.data
     if data.count > MOST_ROWS:
-        chosen = np.sort(np.random.default_rng(0).choice(data.count, MOST_ROWS, replace=False))
-        data, share = data.take(chosen), MOST_ROWS / data.count
+        data = data.take(np.sort(np.random.default_rng(0).choice(data.count, MOST_ROWS, replace=False)))
     own, engine, kernel = scaled.surface, Exact(), subject.kernel
     if own.kind not in ("CP", "CW"):
-        values = laplace_draws(kernel, subject.noise, data, engine, share)
-        drawn = tuple(_surface_in(kernel, v, subject) for v in values)
+        drawn = _drawn(subject, own, data)
         return drawn, np.full(len(drawn), 1.0 / len(drawn)), {}
     found: dict[str, list[Profile]] = {}
     surfaces: list[Surface] = []
@@ -231,6 +233,22 @@ def _uncertain(subject: Subject, scaled: Blend) -> tuple[tuple[Surface, ...], Ar
         return (to_data_units(scaled, subject.units).surface,), np.ones(1), {}  # type: ignore[attr-defined]
     total = np.array(weights)
     return tuple(surfaces), total / total.sum(), found
+
+
+def _drawn(subject: Subject, own: Surface, data: Data) -> tuple[Surface, ...]:
+    """Draw the weights of a surface (of a linear one slopes and biases); its waves or bumps stay as they are."""
+    names = {"linear": ("slope", "bias"), "rks": ("amplitude",), "gp": ("weights",)}[own.kind]
+    places, sizes = [], []
+    for name in names:
+        values = own.parameter(name).values or ()
+        found = [_place(subject.kernel, own, name, k) for k in range(len(values))]
+        places += [place for place in found if place is not None]
+        size = max(WEIGHT, float(np.sqrt(np.mean(np.square(values)))))
+        sizes += [size] * sum(place is not None for place in found)
+    if not places:
+        return (_surface_in(subject.kernel, values_of(subject.kernel), subject),)
+    drawn = slice_draws(subject.kernel, subject.noise, data, Exact(), places, np.array(sizes))
+    return tuple(_surface_in(subject.kernel, values, subject) for values in drawn)
 
 
 def _place(kernel: Expression, own: Surface, name: str, component: int) -> int | None:
@@ -253,7 +271,6 @@ def _crossings(
     own: Blend,
     ends: tuple[tuple[float, float], ...],
     draws: tuple[Surface, ...],
-    weights: Array,
     found: dict[str, list[Profile]],
 ) -> tuple[Crossing, ...]:
     surface = own.surface
@@ -266,8 +283,10 @@ def _crossings(
         low, high = one.interval()
         return low * scale + shift, high * scale + shift
 
+    rows = np.unique(subject.in_user_units(along))
+
     def crossing(at: float, low: float, high: float, width: float, before: int, after: int) -> Crossing:
-        low, high = min(low, at), max(high, at)
+        low, high = _to_rows(rows, min(low, at), max(high, at))
         return Crossing(
             column.name, at, low, high, width, before, after, column.at(at), column.at(low), column.at(high)
         )
@@ -291,35 +310,38 @@ def _crossings(
             crossing(start, *begun, NINE * width, 1, 2),
             crossing(end, end + lasting[0], end + lasting[1], NINE * width, 2, 1),
         )
-    return _crossings_of_function(surface, ends[0], draws, weights, crossing)
+    return _crossings_of_function(surface, ends[0], draws, crossing)
+
+
+def _to_rows(rows: Array, low: float, high: float) -> tuple[float, float]:
+    """Widen an interval to the rows around it: where between two rows a change lies the data cannot say."""
+    below, above = rows[rows <= low], rows[rows >= high]
+    return float(below[-1]) if len(below) else low, float(above[0]) if len(above) else high
 
 
 def _crossings_of_function(
-    surface: Surface, ends: tuple[float, float], draws: tuple[Surface, ...], weights: Array, crossing: Any
+    surface: Surface, ends: tuple[float, float], draws: tuple[Surface, ...], crossing: Any
 ) -> tuple[Crossing, ...]:
     """Crossings of a surface of any form along one column; each draw's nearest crossing gives the interval."""
     x = np.linspace(*ends, FINE)
     rows = _rows(surface, x)
-    s = shares(surface, values_in(surface), rows)
+    s, *drawn = (shares(each, values_in(each), rows) for each in (surface, *draws))
     leading = np.argmax(s, axis=0)
     result = []
     for place in np.flatnonzero(np.diff(leading)):
         before, after = int(leading[place]), int(leading[place + 1])
         at = float(0.5 * (x[place] + x[place + 1]))
         slope = abs(float((s[after, place + 1] - s[after, place]) / (x[1] - x[0])))
-        others = []
-        for draw in draws:
-            near = _level_places(draw, after, 0.5, ends)
-            if len(near):
-                others.append(float(near[np.argmin(np.abs(near - at))]))
-        low, high = np.quantile(others, [0.025, 0.975]) if len(others) > 4 else ends
+        crossed = [_passed(x, one[after], 0.5) for one in drawn]
+        others = [float(near[np.argmin(np.abs(near - at))]) for near in crossed if len(near)]
+        low, high = np.quantile(others, [0.025, 0.975]) if len(others) > len(drawn) // 2 else ends
         result.append(crossing(at, float(low), float(high), NINE / (4.0 * max(slope, 1e-300)), before + 1, after + 1))
     return tuple(result)
 
 
-def _level_places(surface: Surface, regime: int, level: float, ends: tuple[float, float]) -> Array:
-    x = np.linspace(*ends, FINE)
-    above = shares(surface, values_in(surface), _rows(surface, x))[regime] > level
+def _passed(x: Array, values: Array, level: float) -> Array:
+    """Return the places where values pass a level."""
+    above = values > level
     crossed = np.flatnonzero(above[1:] != above[:-1])
     return np.asarray(0.5 * (x[crossed] + x[crossed + 1]))
 

@@ -1,21 +1,24 @@
-"""How sure a fit is of some of its parameters: profiles of the evidence, and its curvature at the optimum.
+"""How sure a fit is of some of its parameters: profiles of the evidence, and draws from their posterior.
 
 A place of change is judged by its profile: it is set to one value after the other, all else is optimised a little, and
 the evidences, exponentiated, are its posterior under a flat prior. A sharp change makes the evidence a staircase, for
-which no curvature holds. The many parameters of a smooth surface are judged by the curvature (Laplace).
+which no curvature holds. The weights of a smooth surface are drawn from their posterior.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mercer.evaluate.program import compile_program
 from mercer.fitting.optimise import FAILED_VALUE, FitOptions, Problem, optimise, prepare
-from mercer.inference.contract import Data, Engine
+from mercer.inference.contract import Data, Engine, Evidence
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
+from mercer.kernels.parameters import values_of
 from mercer.linalg.threads import one_thread
 
 STEPS = 12  # of the optimisation of all else, from where it was beside
@@ -23,9 +26,8 @@ PLACES = 41  # of a profile
 COARSE = 60  # places of a first look, with all else as it is
 DEEP = 12.0  # log evidence below the best: what lies deeper has no weight
 PROFILED = 500  # rows up to which all else is optimised
-DRAWS = 60
-STEP = 1e-3  # of central differences of the gradient, on the free vector
-FLATTEST = 0.05  # least curvature that a direction is granted: a spread of 4.5 on the free scale at most
+DRAWS, BURN_IN = 60, 15
+TURNS = 30  # around one ellipse
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,24 +147,52 @@ def _walk(problem: Problem, best: Array, free: int, places: Array, steps: int) -
     return points, losses
 
 
-def laplace_draws(
-    expression: Expression, noise: float, data: Data, engine: Engine, share: float, seed: int = 0
+def slice_draws(
+    expression: Expression,
+    noise: float,
+    data: Data,
+    engine: Engine,
+    places: Sequence[int],
+    spread: Array,
+    seed: int = 0,
 ) -> list[Array]:
-    """Draw values vectors from a Gaussian with the curvature of the evidence at the optimum.
+    """Draw values vectors that differ in some real values, by their posterior under N(0, spread^2), all else held.
 
-    share : of all rows that `data` holds; the curvature is divided by it.
+    Elliptical slice sampling (Murray, Adams and MacKay 2010): every draw goes from the last one around an ellipse
+    through a draw from the prior, to the first place tried whose evidence passes a random share of the last one's. No
+    curvature would do: where a share is 0 or 1 the evidence is flat, until it is not.
     """
+    rng, chosen = np.random.default_rng(seed), list(places)
     with one_thread(when=data.count < 1000):
-        problem, best = _at_optimum(expression, noise, data, engine)
-        slopes = np.empty((len(best), len(best)))
-        for number in range(len(best)):
-            up, down = best.copy(), best.copy()
-            up[number] += STEP
-            down[number] -= STEP
-            slopes[number] = (problem.objective(up)[1] - problem.objective(down)[1]) / (2 * STEP)
-    size, directions = np.linalg.eigh(0.5 * (slopes + slopes.T) / share)
-    spread = 1.0 / np.sqrt(np.maximum(size, FLATTEST))
-    normal = np.random.default_rng(seed).normal(size=(DRAWS, len(best)))
-    drawn = best + (normal * spread) @ directions.T
-    drawn = np.clip(drawn, problem.bounds[:, 0], problem.bounds[:, 1])
-    return [problem.objective.split(point)[0] for point in drawn]
+        program, values = compile_program(expression), values_of(expression)
+        height = engine.evidence(program, values, noise, data, gradient=False).value
+        drawn: list[Array] = []
+        for number in range(BURN_IN + DRAWS):
+            values, height = _around_ellipse(
+                rng, values, height, chosen, spread, lambda v: engine.evidence(program, v, noise, data, False)
+            )
+            if number >= BURN_IN:
+                drawn.append(values)
+    return drawn
+
+
+def _around_ellipse(
+    rng: np.random.Generator,
+    values: Array,
+    height: float,
+    chosen: list[int],
+    spread: Array,
+    evidence: Callable[[Array], Evidence],
+) -> tuple[Array, float]:
+    floor, other = height + math.log(rng.random()), spread * rng.normal(size=len(chosen))
+    angle = rng.uniform(0.0, 2.0 * math.pi)
+    low, high = angle - 2.0 * math.pi, angle
+    for _ in range(TURNS):
+        new = values.copy()
+        new[chosen] = values[chosen] * math.cos(angle) + other * math.sin(angle)
+        found = evidence(new)
+        if found.failure is None and found.value > floor:
+            return new, found.value
+        low, high = (angle, high) if angle < 0 else (low, angle)
+        angle = rng.uniform(low, high)
+    return values, height

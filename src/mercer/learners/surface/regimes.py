@@ -78,7 +78,10 @@ class Regimes:
         jobs: int | None,
         device: str,
     ) -> None:
-        self.plan, self.data, self.engine, self.columns = plan, data, engine, columns
+        self.plan, self.engine, self.columns = plan, engine, columns
+        self.all = data
+        # Where kernels are to be found, many are fitted: to some rows, if there are many, and the best then to all.
+        self.data = self._some_rows(np.random.default_rng(plan.seed)) if plan.form.open else data
         self.report, self.jobs, self.device = report, jobs, device
         self.candidates: list[Candidate] = []
         self.best: dict[int, Candidate] = {}  # by the number of regimes
@@ -92,6 +95,8 @@ class Regimes:
             with one_thread(when=self.data.count < 1000):
                 for count in range(1, self.plan.regimes + 1):
                     self._add(count)
+                if self.data is not self.all:
+                    self._fit_to_all()
         except KeyboardInterrupt:
             self.stopped = "request"
         if not self.best:
@@ -119,6 +124,19 @@ class Regimes:
             self._merge(min(found, key=lambda c: c.score), count)
         elif alive:
             self.best[count] = min(alive, key=lambda c: c.score)
+
+    def _fit_to_all(self) -> None:
+        """Carry the best of each number of regimes on with all rows."""
+        self.candidates = [replace(c, step=f"on {self.data.count} rows: {c.step}") for c in self.candidates]
+        self.data = self.all
+        for count, candidate in list(self.best.items()):
+            assert candidate.fit is not None
+            noise = candidate.fit.noise
+            kept = self._kept(lambda e, n=noise: self._resumed(e, n), candidate.fit.expression, count)
+            if kept:
+                self.best[count] = kept[0]
+            else:
+                del self.best[count]
 
     def _refined(self, best: Candidate, count: int) -> list[Candidate]:
         """Try other kernels in one regime after the other, as long as the score improves."""
@@ -160,7 +178,7 @@ class Regimes:
         begun = time.perf_counter()
         fitted = _in_order(how(expression), self.data.X)
         failed = fitted.status == "failed"
-        score = math.inf if failed else -2.0 * fitted.log_evidence + fitted.parameters * math.log(self.data.count)
+        score = math.inf if failed else _bic(fitted, self.data.count)
         step = f"{count} regime{'s' if count > 1 else ''}" + (f", {note}" if note else "")
         candidate = Candidate(
             fitted.expression, count - 1, step, None, fitted.log_evidence, fitted.parameters, score, fitted.status,
@@ -291,9 +309,9 @@ class Regimes:
         return learner.learn(data, self.engine, self.columns, self.plan.seed, self.jobs, None, device=self.device)
 
     def _some_rows(self, rng: np.random.Generator) -> Data:
-        if self.data.count <= SOME_ROWS:
-            return self.data
-        return self.data.take(np.sort(rng.choice(self.data.count, SOME_ROWS, replace=False)))
+        if self.all.count <= SOME_ROWS:
+            return self.all
+        return self.all.take(np.sort(rng.choice(self.all.count, SOME_ROWS, replace=False)))
 
     # ------------------------------------------------------------------------------------------------------- judging
 
@@ -323,6 +341,16 @@ class Regimes:
                 + ("there may be no change at all" if enough == 1 else f"ask for {enough}")
             )
         return notes
+
+
+def _bic(found: Fit, rows: int) -> float:
+    """BIC, in which a place of change counts as two numbers (Zhang and Siegmund 2007).
+
+    The evidence as a function of that place is no parabola but a staircase, of which the best step is taken.
+    """
+    own = blend_of(found.expression)
+    places = own.surface.components if own is not None and own.surface.kind == "CP" else 0
+    return -2.0 * found.log_evidence + (found.parameters + places) * math.log(rows)
 
 
 def _in_order(found: Fit, X: Array) -> Fit:
