@@ -32,12 +32,14 @@ if TYPE_CHECKING:
     from mercer.kernels import Expression, fixed, parse
     from mercer.learners.grammar.grammar_search import GrammarSearch
     from mercer.learners.neural.neural_kernel_network import NeuralKernelNetwork
+    from mercer.learners.surface.change_surface import ChangeSurface
     from mercer.tables.parquet_rows import ParquetRows
 
 __version__ = "0.1.0"
 
 __all__ = [
     "VFE",
+    "ChangeSurface",
     "Component",
     "DataWarning",
     "Exact",
@@ -67,6 +69,7 @@ __all__ = [
 
 # Imported when first asked for: `mercer --help` should not wait for scikit-learn and Numba.
 _HOMES = {
+    "ChangeSurface": "mercer.learners.surface.change_surface",
     "Component": "mercer.estimators",
     "Exact": "mercer.inference.exact",
     "Expression": "mercer.kernels",

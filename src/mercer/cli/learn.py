@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SEARCH = "search"
 NETWORK = "nkn"
+SURFACE = "surface"
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class Request:
     jobs: int | None = None
     checkpoint: Path | None = None
     seed: int = 0
+    operators: str | None = None
+    regimes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -80,19 +83,27 @@ def kernel_or_search(request: Request) -> Any:
     """Return the structure that the user gave, or the learner with the user's settings, checked."""
     from mercer.kernels import REGISTRY, parse
     from mercer.learners.grammar.grammar_search import GrammarSearch
+    from mercer.learners.grammar.operators import checked_operators
     from mercer.learners.grammar.scores import SCORES
     from mercer.learners.neural.neural_kernel_network import NeuralKernelNetwork
 
     settings: dict[str, Any] = {
         "--bases": request.bases, "--time-budget": request.time_budget, "--depth": request.depth,
         "--checkpoint": request.checkpoint, "--score": request.score, "--finalists": request.finalists,
+        "--operators": request.operators,
     }  # fmt: skip
+    if request.regimes is not None and request.kernel != SURFACE:
+        raise InputError("--regimes: only for --kernel surface, which learns where one regime gives way to another.")
     if request.kernel != SEARCH:
         useless = [option for option, value in settings.items() if value is not None]
         if useless:
             raise InputError(f"{', '.join(useless)}: only for a search. Leave out --kernel to search for a structure.")
         if request.kernel == NETWORK:
             return NeuralKernelNetwork()
+        if request.kernel == SURFACE:
+            from mercer.learners.surface.change_surface import ChangeSurface
+
+            return ChangeSurface() if request.regimes is None else ChangeSurface(regimes=request.regimes)
         parse(request.kernel)
         return request.kernel
     if request.time_budget is not None and not request.time_budget > 0:
@@ -110,6 +121,8 @@ def kernel_or_search(request: Request) -> Any:
     search = GrammarSearch(
         score=score, max_depth=request.depth, time_budget=request.time_budget, checkpoint=request.checkpoint
     )
+    if request.operators is not None:
+        search = replace(search, operators=checked_operators(request.operators))
     chosen: dict[str, Any] = {"finalists": request.finalists, "bases": tuple(bases) if bases is not None else None}
     return replace(search, **{name: value for name, value in chosen.items() if value is not None})
 

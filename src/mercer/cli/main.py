@@ -103,8 +103,17 @@ def discover(
         str | None, typer.Option("--inputs", help="Columns to explain it by, as a,b; all others by default.")
     ] = None,
     kernel: Annotated[
-        str, typer.Option("--kernel", help="'search' for a structure, 'nkn' (a network), or say 'SE*PER + LIN'.")
+        str,
+        typer.Option(
+            "--kernel", help="'search' for a structure, 'nkn' (a network), 'surface' (changes), or say 'SE*PER + LIN'."
+        ),
     ] = "search",
+    regimes: Annotated[
+        int | None, typer.Option("--regimes", min=2, help="With --kernel surface: how many regimes (2).")
+    ] = None,
+    operators: Annotated[
+        str | None, typer.Option("--operators", help="Of a search: +*r (the default), +*r| with changes and windows.")
+    ] = None,
     bases: Annotated[
         str | None, typer.Option("--bases", help="Base kernels to search with, as SE,PER,LIN,RQ,M12 (the default).")
     ] = None,
@@ -136,6 +145,7 @@ def discover(
     request = Request(
         "discover", target, out, inputs=_listed(inputs), kernel=kernel, bases=_listed(bases), score=score,
         finalists=finalists, time_budget=time_budget, depth=depth, jobs=jobs, checkpoint=checkpoint, seed=seed,
+        operators=operators, regimes=regimes,
     )  # fmt: skip
     learn_and_write(request, read, context.obj)
 

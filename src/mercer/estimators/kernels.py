@@ -16,10 +16,12 @@ from mercer.kernels.units import Units, to_data_units
 from mercer.learners.contract import Candidate, Learner, Verdict
 from mercer.learners.grammar.grammar_search import GrammarSearch
 from mercer.learners.neural.neural_kernel_network import NeuralKernelNetwork
+from mercer.learners.surface.change_surface import ChangeSurface
 
-LEARNERS: dict[str, type[GrammarSearch] | type[NeuralKernelNetwork]] = {
+LEARNERS: dict[str, type[GrammarSearch] | type[NeuralKernelNetwork] | type[ChangeSurface]] = {
     "search": GrammarSearch,
     "nkn": NeuralKernelNetwork,
+    "surface": ChangeSurface,
 }
 
 

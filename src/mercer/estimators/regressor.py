@@ -22,6 +22,7 @@ from mercer.estimators.kernels import expression_or_learner, in_data_units
 from mercer.estimators.mixture import Member, Mixture
 from mercer.evaluate.program import compile_program
 from mercer.explain import Explanation
+from mercer.explain.changes import Change
 from mercer.fitting.optimise import Fit, FitOptions, fit
 from mercer.inference.choose import Choice, asked_engine, choose, fallen_back, fits_in_memory
 from mercer.inference.contract import Data, Engine, Posterior, Source
@@ -51,7 +52,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     ----------
     kernel : str, Expression or learner
         "search" or a `mercer.GrammarSearch` finds the structure; "nkn" or a `mercer.NeuralKernelNetwork` trains a
-        network of kernels. Otherwise the structure is given, such as
+        network of kernels; "surface" or a `mercer.ChangeSurface` learns where behaviour changes. Otherwise the
+        structure is given, such as
         "SE*PER + LIN" or `SE(0)*PER(0, period=12) + LIN(1)`. Base kernels with a dimension (a column number or name)
         act on it, those without on all columns, one lengthscale each. Values given are where the fit begins;
         `fixed(...)` ones stay.
@@ -268,6 +270,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
                 kernels, weights.of_each(), posteriors, strict=True
             )
         )
+        self._change: Change | None = None  # worked out when asked for
         along = data.X[:, weights.column or 0]
         seen = data.y if data.source is None else np.empty(0)
         self._mixture = Mixture(members, weights.column, (float(along.min()), float(along.max())), seen)
@@ -377,6 +380,20 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
         check_is_fitted(self)
         return explanation_of(self)
+
+    @property
+    def change_(self) -> Change | None:
+        """Where behaviour changes: regimes, crossings with intervals, shares at rows; None without a change surface."""
+        from mercer.estimators.explaining import subject_of
+        from mercer.explain.changes import change_of
+        from mercer.kernels.blend import has_blend
+
+        check_is_fitted(self)
+        if not has_blend(self.kernel_):
+            return None
+        if self._change is None:
+            self._change = change_of(subject_of(self), self.candidates_)
+        return self._change
 
     def report(self, path: str | Path) -> None:
         """Write the explanation with its pictures to one HTML file that needs nothing else."""

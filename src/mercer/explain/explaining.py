@@ -10,6 +10,8 @@ import numpy as np
 
 from mercer.explain import narrate, network_words, remarks
 from mercer.explain.beyond import outlooks, part_horizon, whole_horizon
+from mercer.explain.change_words import learned_sentence
+from mercer.explain.changes import Change
 from mercer.explain.checks import Check, residual_checks
 from mercer.explain.contributions import Contributions, contributions
 from mercer.explain.effects import effects, interactions, joint
@@ -68,8 +70,8 @@ class Provenance:
     notes: tuple[str, ...] = ()
 
 
-def explain(subject: Subject, origin: Provenance) -> Explanation:
-    """Explain a fitted model."""
+def explain(subject: Subject, origin: Provenance, change: Change | None = None) -> Explanation:
+    """Explain a fitted model; `change` is its change surface, where it has one."""
     kernel = subject.fitted
     observed = subject.observed
     variance = float(np.var(observed)) or math.nan
@@ -117,6 +119,7 @@ def explain(subject: Subject, origin: Provenance) -> Explanation:
         scores=origin.scores,
         outcome=_outcome(subject, origin, kernel, told),
         notes=origin.notes,
+        change=None if change is None else change.told,
     )  # fmt: skip
 
 
@@ -288,6 +291,8 @@ def _outcome(subject: Subject, origin: Provenance, kernel: Expression, told: Sto
         found_by = network_words.distilled_sentence(told, origin.distilled_from)
     elif origin.given is not None:
         found_by = remarks.found_sentence(origin.given, origin.starts)
+    elif any("regime" in candidate.step for candidate in origin.candidates):
+        found_by = learned_sentence(origin.candidates)
     elif has_network(kernel):
         found_by = network_words.trained_sentence(told, origin.score)
     else:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from mercer.explain.change_words import has_ended, opened
 from mercer.explain.drift import drawn_back_over, slope_walks, walks
 from mercer.explain.phrases import LONG, NOUNS, SMOOTHNESS, WAVES, bending, growing, merged
 from mercer.explain.wording import DAYS, Column, roughly
+from mercer.kernels.blend import Blend
 from mercer.kernels.expression import Base, Expression
 from mercer.kernels.network import has_network
 
@@ -21,6 +23,11 @@ def continuation(term: Expression, columns: Sequence[Column], horizon: float | N
     `horizon` is how far from the last row its band has become as wide as it would be without data; None: it never does
     within any sensible distance; zero: the data say next to nothing of it even at the last row.
     """
+    if isinstance(term, Blend):
+        inside, gates = opened(term)
+        if any(has_ended(surface, regime, columns) for surface, regime in gates):
+            return "It has ended before the end of the data and plays no part beyond it."
+        return continuation(inside, columns, horizon)
     leaves = sorted(term.leaves(), key=lambda each: NOUNS.index(each.symbol))
     column = columns[next((leaf.columns[0] for leaf in leaves if leaf.columns), 0)]
     symbols = [leaf.symbol for leaf in leaves]

@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from mercer.explain.change_words import gate_words, opened
 from mercer.explain.drift import LITTLE, change, drawn_back_over, hardly_changes, slope_walks, walks
 from mercer.explain.wording import (
     DAYS,
@@ -26,6 +27,7 @@ from mercer.explain.wording import (
     percent,
     roughly,
 )
+from mercer.kernels.blend import Blend
 from mercer.kernels.expression import Base, Expression
 from mercer.kernels.network import has_network
 
@@ -98,6 +100,9 @@ def sentence(
 
 def phrase(term: Expression, columns: Sequence[Column], joint: Joint | None = None) -> str:
     """Say what one summand is, as a noun phrase such as "a periodic function of month with period 12.0 months"."""
+    if isinstance(term, Blend):
+        inside, gates = opened(term)
+        return f"{phrase(inside, columns, joint)}, {gate_words(gates, columns)}"
     if has_network(term):  # its primitives are added and multiplied by weights: no rule for products applies
         used = sorted({d for leaf in term.leaves() for d in leaf.columns})
         symbols = list(dict.fromkeys(leaf.symbol for leaf in term.leaves()))

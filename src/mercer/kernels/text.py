@@ -56,8 +56,8 @@ def to_text(expression: Expression, digits: int | None = None, names: Sequence[s
     if isinstance(expression, Network):
         return network_text(expression, lambda part: to_text(part, digits, names), lambda p: _parameter_text(p, digits))
     if isinstance(expression, Blend):
-        write, values = partial(to_text, digits=digits, names=names), partial(_parameter_text, digits=digits)
-        return blend_text(expression, write, values, partial(dim_text, names=names))
+        shown = partial(_parameter_text, digits=digits)
+        return blend_text(expression, lambda part: to_text(part, digits, names), shown, lambda d: dim_text(d, names))
     assert isinstance(expression, Base)
     symbol = expression.symbol + (str(expression.components) if expression.spec.mixture else "")
     arguments = [dim_text(d, names) for d in expression.dims or ()]
@@ -188,10 +188,10 @@ class Parser:
             return self.checked(lambda: as_expression(float(found)), start)
         if kind == "name":
             self.position = end
-            if found in WORDS:
-                return parse_blend(self, found, start)
-            return self.network(start) if found == "NKN" else self.base(found, start)
-        raise self.fail("expected a kernel such as SE, PER(0) or (SE + LIN)" + (f", found '{found}'" if found else ""))
+            if found in (*WORDS, "NKN"):
+                return self.network(start) if found == "NKN" else parse_blend(self, found, start)
+            return self.base(found, start)
+        raise self.fail("expected a kernel such as SE, PER(0) or (SE + LIN)" + f", found '{found}'" * bool(found))
 
     def base(self, word: str, start: int) -> Expression:
         symbol, components = word, None
@@ -214,8 +214,7 @@ class Parser:
         primitives = self.primitives()
         self.expect(",", "and the layers after the primitives, such as Linear4-Product2-Linear1")
         at = self.position
-        match = LAYERS.match(self.text, at)
-        if match is None:
+        if (match := LAYERS.match(self.text, at)) is None:
             raise self.fail("expected the layers, such as Linear4-Product2-Linear1")
         self.position = match.end()
         flags: set[str] = set()
