@@ -24,11 +24,13 @@ from mercer.errors import (
 
 if TYPE_CHECKING:
     from mercer.estimators import Component, GPRegressor, load
+    from mercer.estimators.classifier import KernelSVC
     from mercer.inference.evidence import log_evidence
     from mercer.inference.exact import Exact
     from mercer.inference.features import RandomFeatures
     from mercer.inference.vfe import VFE
     from mercer.kernels import Expression, fixed, parse
+    from mercer.learners.functional.kernel_functional import KernelFunctional
     from mercer.learners.grammar.grammar_search import GrammarSearch
     from mercer.learners.neural.neural_kernel_network import NeuralKernelNetwork
 
@@ -45,6 +47,8 @@ __all__ = [
     "GrammarSearch",
     "InputError",
     "KernelError",
+    "KernelFunctional",
+    "KernelSVC",
     "KernelSyntaxError",
     "MercerError",
     "MercerWarning",
@@ -67,6 +71,8 @@ _HOMES = {
     "Expression": "mercer.kernels",
     "GPRegressor": "mercer.estimators",
     "GrammarSearch": "mercer.learners.grammar.grammar_search",
+    "KernelFunctional": "mercer.learners.functional.kernel_functional",
+    "KernelSVC": "mercer.estimators.classifier",
     "NeuralKernelNetwork": "mercer.learners.neural.neural_kernel_network",
     "RandomFeatures": "mercer.inference.features",
     "VFE": "mercer.inference.vfe",

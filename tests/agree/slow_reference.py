@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer.kernels.expression import Base, Expression, Product, Sum
+from mercer.kernels.functional import Functional
 from mercer.kernels.layers import Exponential, Layer, Linear, Multiply
 from mercer.kernels.network import Network
 
@@ -31,6 +32,11 @@ def slow_kernel(expression: Expression, x: Sequence[float], z: Sequence[float]) 
         return math.prod(slow_kernel(factor, x, z) for factor in expression.factors)
     if isinstance(expression, Network):
         return slow_units(expression, x, z)[-1][0].real
+    if isinstance(expression, Functional):
+        inside = slow_kernel(expression.inside, x, z)
+        variance = slow_kernel(expression.inside, x, x)  # every kernel inside is one at distance zero
+        series = zip(expression.weights, expression.powers, strict=True)
+        return variance * math.fsum(w * (inside / variance) ** p for w, p in series)
     assert isinstance(expression, Base)
     parameters = {p.name: list(p.values or ()) for p in expression.parameters}
     dims = [d for d in expression.dims or () if isinstance(d, int)]

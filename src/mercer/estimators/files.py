@@ -89,8 +89,8 @@ def _options(model: GPRegressor) -> dict[str, Any]:
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
 
 
-def load(path: str | Path) -> GPRegressor:
-    """Read a model file written by `GPRegressor.save`."""
+def load(path: str | Path) -> Any:
+    """Read a model file written by `GPRegressor.save` or `KernelSVC.save`."""
     file = Path(path)
     document, matrix, target = _read(file)
     if document.get("format") != FORMAT:
@@ -103,6 +103,10 @@ def load(path: str | Path) -> GPRegressor:
             f"'{file}' was written by a newer Mercer (version {version}, this one reads up to {VERSION}): update it"
         )
     try:
+        if document.get("task") == "classification":
+            from mercer.estimators.class_files import rebuilt
+
+            return rebuilt(document, matrix, target)
         return _rebuilt(document, matrix, target)
     except TooLargeError as error:
         raise ModelFileError(f"'{file}' cannot be used on this machine: {error}") from None

@@ -13,12 +13,14 @@ from mercer.kernels.parameters import bind
 from mercer.kernels.text import parse
 from mercer.kernels.units import Units, to_data_units
 from mercer.learners.contract import Candidate, Learner
+from mercer.learners.functional.kernel_functional import KernelFunctional
 from mercer.learners.grammar.grammar_search import GrammarSearch
 from mercer.learners.neural.neural_kernel_network import NeuralKernelNetwork
 
-LEARNERS: dict[str, type[GrammarSearch] | type[NeuralKernelNetwork]] = {
+LEARNERS: dict[str, type[GrammarSearch] | type[NeuralKernelNetwork] | type[KernelFunctional]] = {
     "search": GrammarSearch,
     "nkn": NeuralKernelNetwork,
+    "kfo": KernelFunctional,
 }
 
 

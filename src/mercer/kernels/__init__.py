@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from mercer.kernels.algebra import canonical, components, structure
 from mercer.kernels.base import REGISTRY
 from mercer.kernels.expression import Base, Expression, Fixed, Product, Sum, build_base, fixed
+from mercer.kernels.functional import Functional, functional
 from mercer.kernels.layers import Layer, Values
 from mercer.kernels.network import Network, network, regression_network, time_series_network
 from mercer.kernels.parameters import bind, layout
@@ -120,10 +121,20 @@ def NKN(
     return bare if weights is None and bias is None else bare.with_weights(weights, bias)
 
 
+def KF(inside: Expression, powers: Sequence[int], weights: float | Sequence[float]) -> Functional:
+    """Functional: v sum_k w_k u^(p_k), u = inside / v. A learned function of another kernel's values.
+
+    inside : a kernel above zero everywhere, such as M32(0, 1), PER(0) or SE(0)*PER(0); it carries the variance v.
+    powers, weights : of the series; with no weight below zero it is a kernel.
+    """
+    return functional(inside, powers, weights)
+
+
 __all__ = [
     "COS",
     "CPER",
     "EXPI",
+    "KF",
     "LIN",
     "M12",
     "M32",
@@ -140,6 +151,7 @@ __all__ = [
     "C",
     "Expression",
     "Fixed",
+    "Functional",
     "Network",
     "PolynomialTerm",
     "Product",

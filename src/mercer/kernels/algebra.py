@@ -27,12 +27,13 @@ from mercer.kernels.expression import (
     product_of,
     sum_of,
 )
+from mercer.kernels.functional import Functional, has_functional
 from mercer.kernels.layers import Linear
 from mercer.kernels.network import Network, has_network
 from mercer.kernels.parameters import fill_held
 from mercer.kernels.text import to_text
 
-Term = tuple[Base | Network, ...]  # a network is taken as a whole: its own sums and products stay inside
+Term = tuple[Base | Network | Functional, ...]  # a network is taken as a whole: its sums and products stay inside
 Path = tuple[int, ...]
 
 FLAT = 2.0  # the lengthscale of PER from which its mean is more than four fifths of it
@@ -59,7 +60,7 @@ def told_components(expression: Expression) -> tuple[Expression, ...]:
 
 
 def _waves_around_zero(term: Expression) -> Expression:
-    if size(term) == 1 or has_network(term):
+    if size(term) == 1 or has_network(term) or has_functional(term):
         return term
     return term.map_leaves(lambda leaf: _around_zero(leaf) if _is_flat(leaf) else leaf)
 
@@ -119,7 +120,7 @@ def substitute(expression: Expression, path: Path, new: Expression) -> Expressio
 
 
 def _expanded(expression: Expression) -> list[Term]:
-    if isinstance(expression, Base | Network):
+    if isinstance(expression, Base | Network | Functional):
         return [(expression,)]
     parts = [_expanded(child) for child in expression.children]
     if isinstance(expression, Sum):
@@ -134,7 +135,8 @@ def _order(term: Term) -> tuple[str, str]:
 
 def _simplified(term: Term) -> Term:
     """Absorb constants, merge SE factors, let white noise swallow, sort, and put the whole variance on the first."""
-    networks = sorted((part for part in term if isinstance(part, Network)), key=lambda each: _order((each,)))
+    whole = (part for part in term if isinstance(part, Network | Functional))
+    networks = sorted(whole, key=lambda each: _order((each,)))
     bases = tuple(part for part in term if isinstance(part, Base))
     if networks:
         return _with_networks(networks, bases)
@@ -146,8 +148,8 @@ def _simplified(term: Term) -> Term:
     return (_with_variance(factors[0], variance), *(_with_variance(leaf, rest) for leaf in factors[1:]))
 
 
-def _with_networks(networks: list[Network], bases: tuple[Base, ...]) -> Term:
-    """The first network carries the scale of a product: the base kernels beside it have variance one."""
+def _with_networks(networks: list[Network | Functional], bases: tuple[Base, ...]) -> Term:
+    """The first network or functional carries the scale of a product: base kernels beside it have variance one."""
     others = [leaf for leaf in _simplified(bases) if isinstance(leaf, Base)] if bases else []
     scale = others[0].parameter("variance") if others else Parameter("variance", (1.0,))
     if scale.values is not None:

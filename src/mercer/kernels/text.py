@@ -4,7 +4,8 @@
 
 A symbol may be followed by dimensions (column numbers or names; odd names in double quotes) and by parameter values,
 in parentheses. SM takes the number of its components as a digit. A number is a constant kernel of that variance.
-Networks, `NKN(primitives, layers, ...)`, are written as in `mercer.kernels.network_text`.
+Networks, `NKN(primitives, layers, ...)`, are written as in `mercer.kernels.network_text`, functionals, `KF(M32(0),
+powers=[...], weights=[...])`, as in `mercer.kernels.functional_text`.
 """
 
 from __future__ import annotations
@@ -31,12 +32,14 @@ from mercer.kernels.expression import (
     product_of,
     sum_of,
 )
+from mercer.kernels.functional import Functional, has_functional
+from mercer.kernels.functional_text import functional_from_node, functional_node, functional_text, parsed_functional
 from mercer.kernels.layers import LAYERS
 from mercer.kernels.network import Network, has_network, network
 from mercer.kernels.network_text import network_from_node, network_node, network_text, repeated, with_given
 
 JSON_VERSION = 2
-PLAIN_VERSION = 1  # of a kernel without networks: older versions of Mercer read it
+PLAIN_VERSION = 1  # of a kernel without networks and functionals: older versions of Mercer read it
 DEEPEST = 100  # nested parentheses: enough for any kernel, and far from Python's limit on recursion
 
 # ---------------------------------------------------------------------------------------------------------- printing
@@ -51,6 +54,8 @@ def to_text(expression: Expression, digits: int | None = None, names: Sequence[s
         return " * ".join(f"({p})" if isinstance(f, Sum) else p for p, f in zip(parts, expression.factors, strict=True))
     if isinstance(expression, Network):
         return network_text(expression, lambda part: to_text(part, digits, names), lambda p: _parameter_text(p, digits))
+    if isinstance(expression, Functional):
+        return functional_text(expression, lambda part: to_text(part, digits, names), digits)
     assert isinstance(expression, Base)
     symbol = expression.symbol + (str(expression.components) if expression.spec.mixture else "")
     arguments = [_dim_text(d, names) for d in expression.dims or ()]
@@ -186,6 +191,8 @@ class _Parser:
             return self.checked(lambda: as_expression(float(found)), start)
         if kind == "name":
             self.position = end
+            if found == "KF":
+                return parsed_functional(self, start)
             return self.network(start) if found == "NKN" else self.base(found, start)
         raise self.fail("expected a kernel such as SE, PER(0) or (SE + LIN)" + (f", found '{found}'" if found else ""))
 
@@ -329,7 +336,7 @@ class _Parser:
 
 def to_json(expression: Expression) -> dict[str, Any]:
     """Return the kernel as plain JSON data with a version."""
-    version = JSON_VERSION if has_network(expression) else PLAIN_VERSION
+    version = JSON_VERSION if has_network(expression) or has_functional(expression) else PLAIN_VERSION
     return {"format": "mercer-kernel", "version": version, "kernel": _node(expression)}
 
 
@@ -340,6 +347,8 @@ def _node(expression: Expression) -> dict[str, Any]:
         return {"product": [_node(f) for f in expression.factors]}
     if isinstance(expression, Network):
         return network_node(expression, _node)
+    if isinstance(expression, Functional):
+        return functional_node(expression, _node)
     assert isinstance(expression, Base)
     parameters = {
         p.name: {"values": list(p.values), "fixed": p.fixed} for p in expression.parameters if p.values is not None
@@ -374,6 +383,8 @@ def _from_node(node: Any, depth: int = 0) -> Expression:
             return product_of([_from_node(part, depth + 1) for part in _list(node["product"])])
         if "network" in node:
             return network_from_node(node["network"], lambda part: _from_node(part, depth + 1))
+        if "functional" in node:
+            return functional_from_node(node["functional"], lambda part: _from_node(part, depth + 1))
         values = {name: _read_values(entry) for name, entry in node["parameters"].items()}
         return build_base(node["base"], *_list(node.get("dims", [])), components=node.get("components"), **values)
     except KernelError:
