@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SEARCH = "search"
 NETWORK = "nkn"
+FUNCTIONAL = "kfo"
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ def learn_and_write(request: Request, read: Callable[[], pd.DataFrame], terminal
 def kernel_or_search(request: Request) -> Any:
     """Return the structure that the user gave, or the learner with the user's settings, checked."""
     from mercer.kernels import REGISTRY, parse
+    from mercer.learners.functional.kernel_functional import KernelFunctional
     from mercer.learners.grammar.grammar_search import GrammarSearch
     from mercer.learners.grammar.scores import SCORES
     from mercer.learners.neural.neural_kernel_network import NeuralKernelNetwork
@@ -84,15 +86,17 @@ def kernel_or_search(request: Request) -> Any:
         "--checkpoint": request.checkpoint, "--score": request.score, "--finalists": request.finalists,
     }  # fmt: skip
     if request.kernel != SEARCH:
-        useless = [option for option, value in settings.items() if value is not None]
+        kept = ("--time-budget",) if request.kernel == FUNCTIONAL else ()
+        useless = [option for option, value in settings.items() if value is not None and option not in kept]
         if useless:
             raise InputError(f"{', '.join(useless)}: only for a search. Leave out --kernel to search for a structure.")
         if request.kernel == NETWORK:
             return NeuralKernelNetwork()
+        if request.kernel == FUNCTIONAL:
+            return KernelFunctional(time_budget=_seconds(request.time_budget))
         parse(request.kernel)
         return request.kernel
-    if request.time_budget is not None and not request.time_budget > 0:
-        raise InputError(f"--time-budget is a number of seconds greater than zero, not {request.time_budget:g}.")
+    _seconds(request.time_budget)
     bases = [name.upper() for name in request.bases] if request.bases is not None else None
     unknown = [name for name in bases or () if name not in REGISTRY]
     if unknown or bases == []:
@@ -108,6 +112,12 @@ def kernel_or_search(request: Request) -> Any:
     )
     chosen: dict[str, Any] = {"finalists": request.finalists, "bases": tuple(bases) if bases is not None else None}
     return replace(search, **{name: value for name, value in chosen.items() if value is not None})
+
+
+def _seconds(budget: float | None) -> float | None:
+    if budget is not None and not budget > 0:
+        raise InputError(f"--time-budget is a number of seconds greater than zero, not {budget:g}.")
+    return budget
 
 
 def prepared_task(request: Request, table: pd.DataFrame, kernel: Any, terminal: Terminal) -> Task:

@@ -19,6 +19,7 @@ from mercer.estimators.class_kernels import best_nu, checked_cost, checked_kerne
 from mercer.estimators.kernels import in_data_units
 from mercer.evaluate import fused
 from mercer.evaluate.program import compile_program
+from mercer.explain.classes import ClassExplanation
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.functional import is_definite
@@ -130,7 +131,10 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
             matrix, target = matrix[~missing], target[~missing]
         elif missing.any():
             raise InputError("with a precomputed Gram matrix every row needs a class; leave out the rows without one")
-        check_classification_targets(target)
+        try:
+            check_classification_targets(target)
+        except ValueError as error:
+            raise InputError(f"{error} Use GPRegressor for a target that is a number.") from None
         if target.dtype.kind == "O":
             kinds = {type(value) for value in target}
             if len(kinds) > 1:
@@ -223,6 +227,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         """
         classes = len(self.classes_)
         margins, truth = [], []
+        self._left_out = np.full(len(self._labels), -1)  # what each row was taken for when it was left out
         for train, out in folds_of(self._labels, self._seed):
             fitted = machine(self.C_, self.nu_)
             try:
@@ -231,6 +236,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
                 continue
             margins.append(decisions(fitted, gram[np.ix_(out, train)], classes))
             truth.append(self._labels[out])
+            self._left_out[out] = margins[-1].argmax(axis=1)
         self._sharpness = 1.0 if not margins else sharpness(np.concatenate(margins), np.concatenate(truth))
 
     # ---------------------------------------------------------------------------------------------------- predicting
@@ -276,6 +282,20 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         """The names of the columns that kernel dimensions refer to."""
         check_is_fitted(self)
         return inputs.column_names(self, self._train.shape[1])
+
+    def explain(self) -> ClassExplanation:
+        """Return what was learned as plain data and words: `print` it, or see `to_json`."""
+        from mercer.estimators.explaining_classes import class_explanation_of
+
+        check_is_fitted(self)
+        return class_explanation_of(self)
+
+    def report(self, path: str | Path) -> None:
+        """Write the explanation with its pictures to one HTML file that needs nothing else."""
+        from mercer.report.classes import write_class_report  # the room above: a shortcut for users
+
+        check_is_fitted(self)
+        write_class_report(self, path)
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file of JSON and raw arrays; `mercer.load` reads it."""

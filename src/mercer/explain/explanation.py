@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mercer.explain import remarks, wording
+from mercer.explain.functionals import FunctionalExplanation
 from mercer.explain.networks import NetworkExplanation
 from mercer.explain.story import Story
 
@@ -201,6 +202,7 @@ class Explanation:
     scores: Scores
     outcome: Outcome
     notes: tuple[str, ...]
+    functionals: tuple[FunctionalExplanation, ...] = ()
 
     def __str__(self) -> str:
         return self.to_text()
@@ -246,6 +248,7 @@ class Explanation:
         told = [("" if place else "inputs", sentence) for place, sentence in enumerate(about_inputs)]
         for network in self.networks:
             told.append(("network", " ".join([network.sentence, network.polynomial_sentence, network.largest]).strip()))
+        told += [("shape", functional.sentence) for functional in self.functionals]
         if self.extrapolation is not None:
             last = [forecast.sentence for forecast in self.extrapolation.forecasts[-1:]]
             told.append(("beyond", " ".join([*last, self.extrapolation.sentence])))

@@ -22,6 +22,7 @@ from mercer.explain.phrases import (
 )
 from mercer.explain.wording import DAYS, LISTED, Column, capital, listed, named, percent, roughly
 from mercer.kernels.expression import Base, Expression
+from mercer.kernels.functional import has_functional
 from mercer.kernels.network import has_network
 
 SHORT = {
@@ -34,6 +35,8 @@ def title(term: Expression, columns: Sequence[Column], alone: bool = True, joint
     """Name one summand in a few words: "Pattern with period 12.0 months". `alone`: there is only one input."""
     if has_network(term):
         return "Function learned by a network"
+    if has_functional(term) and not any(leaf.symbol in WAVES for leaf in term.leaves()):
+        return "Function with a learned kernel"
     joint = by_rule(term, columns) if joint is None else joint
     groups = acting(term, columns, joint)
     used = sorted({d for dims in groups for d in dims})
