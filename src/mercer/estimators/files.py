@@ -115,7 +115,7 @@ def _options(model: GPRegressor) -> dict[str, Any]:
 
 
 def load(path: str | Path) -> Any:
-    """Read a model file written by `GPRegressor.save` or `GridRegressor.save`; returns the model."""
+    """Read a model file written by `GPRegressor.save`, `GridRegressor.save` or `KernelSVC.save`; returns the model."""
     file = Path(path)
     document, arrays = _read(file)
     if document.get("format") != FORMAT:
@@ -132,6 +132,10 @@ def load(path: str | Path) -> Any:
             from mercer.estimators.grid_files import rebuilt
 
             return rebuilt(document, arrays["X.npy"], arrays["y.npy"])
+        if document.get("task") == "classification":
+            from mercer.estimators.class_files import rebuilt as classifier
+
+            return classifier(document, arrays["X.npy"], arrays["y.npy"])
         return _rebuilt(document, arrays)
     except TooLargeError as error:
         raise ModelFileError(f"'{file}' cannot be used on this machine: {error}") from None

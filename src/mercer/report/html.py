@@ -31,6 +31,7 @@ from mercer.report.diagnostics import residuals_figure, search_figure
 from mercer.report.formulas import FORMULAS
 from mercer.report.networks import network_figure, units_figure
 from mercer.report.plots import component_figure, fit_figure
+from mercer.report.shapes import shape_figure
 from mercer.report.svg import inline_svg
 from mercer.report.view import Sight
 from mercer.tables.columns import CategoryColumn, DateColumn
@@ -131,6 +132,10 @@ def _pictures(sight: Sight, explanation: Explanation) -> dict[str, Any]:
         ],
         "networks": [_network_pictures(sight, place, network) for place, network in enumerate(explanation.networks)],
         "change": _change_picture(sight, explanation),
+        "functionals": [
+            _Picture(f"shape{place}", "The shape of the kernel", shape.sentence, partial(shape_figure, shape)).html()
+            for place, shape in enumerate(explanation.functionals)
+        ],
         "residuals": _Picture("residuals", "What is left over", left, partial(residuals_figure, sight)).html(),
         "search": _Picture("search", "The path of the search", way, partial(search_figure, sight, score)).html(),
     }  # fmt: skip
