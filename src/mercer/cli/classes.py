@@ -17,10 +17,9 @@ from mercer.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from mercer.tables.parquet_rows import ParquetRows
-
     from mercer.estimators.classifier import KernelSVC
     from mercer.explain.classes import ClassExplanation
+    from mercer.tables.parquet_rows import ParquetRows
 
 MOST_CLASSES = 50
 
