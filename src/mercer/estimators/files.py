@@ -13,8 +13,14 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from mercer.errors import InputError, MercerError, ModelFileError, TooLargeError
-from mercer.estimators.kernels import candidates_from_plain, candidates_to_plain, from_plain, to_plain
-from mercer.inference.choose import asked_engine, choose, engine_from_plain, engine_to_plain
+from mercer.estimators.kernels import (
+    candidates_from_plain,
+    candidates_to_plain,
+    expression_or_learner,
+    from_plain,
+    to_plain,
+)
+from mercer.inference.choose import engine_from_plain, engine_to_plain
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind
@@ -167,8 +173,9 @@ def _rebuilt(document: dict[str, Any], matrix: Array, target: Array) -> GPRegres
     model.notes_ = tuple(str(note) for note in document.get("notes", ()))
     source = document.get("distilled_from")
     model.distilled_from_ = None if source is None else str(source)
-    model.inference_ = choose(len(target), asked_engine(model.inference))
     model.kernel_ = _kernel(document["kernel"], matrix.shape[1])
+    given = isinstance(expression_or_learner(model.kernel), Expression)
+    model.inference_ = model._chosen(model.kernel_ if given else None)
     model.candidates_ = candidates_from_plain(document.get("candidates", []), matrix.shape[1])
     kernels, weights = _members(document["members"], model._units)
     column = document["time_column"]

@@ -23,7 +23,7 @@ from mercer.estimators.mixture import Member, Mixture
 from mercer.evaluate.program import compile_program
 from mercer.explain import Explanation
 from mercer.fitting.optimise import Fit, FitOptions, fit
-from mercer.inference.choose import Choice, asked_engine, choose, fits_in_memory
+from mercer.inference.choose import Choice, asked_engine, choose, choose_grid, fits_in_memory
 from mercer.inference.contract import Data, Engine
 from mercer.inference.exact import Exact
 from mercer.kernels.algebra import told_components
@@ -64,7 +64,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     max_iterations : int
         Quasi-Newton steps for each start.
     inference : "auto" or an engine
-        "auto" takes exact inference up to 3,000 rows and sparse variational inference above. `mercer.Exact()`,
+        "auto" takes exact inference up to 3,000 rows; above, grid inference where the rows form a grid and the kernel
+        is a product over its columns, else sparse variational inference. `mercer.Exact()`, `mercer.Grid()`,
         `mercer.VFE(inducing=500)` or `mercer.RandomFeatures(count=300)` to insist. Where it is not exact, the structure
         and first values are learned from a sample of the rows, exactly, and then fitted to all of them.
     device : str
@@ -132,15 +133,16 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             )
         columns = varying or list(range(matrix.shape[1]))
         kernel = expression_or_learner(self.kernel)
-        self.inference_: Choice = choose(len(target), asked_engine(self.inference), device=self.device)
         self._units, self._level = _scaling(matrix, target)
         self._train = (matrix, target)
+        bound = bind(kernel, matrix.shape[1], names, default=columns) if isinstance(kernel, Expression) else None
+        self.inference_: Choice = self._chosen(bound)
         options, data, engine = self._options(), self._scaled_data(), self.inference_.engine
         large = None if isinstance(engine, Exact) else engine
         rows = data if large is None else sampled(data, options.seed)
         if isinstance(kernel, Expression):
-            bound = to_scaled_units(bind(kernel, matrix.shape[1], names, default=columns), self._units)
-            learned = learned_alone(self._fit_scaled(bound, rows, options, progress))
+            assert bound is not None
+            learned = learned_alone(self._fit_scaled(to_scaled_units(bound, self._units), rows, options, progress))
         else:
             learned = kernel.learn(rows, Exact(), columns, options.seed, self.n_jobs, progress, device=self.device)
         self._keep(learned if large is None else learned_from_all(learned, data, large, options))
@@ -149,6 +151,14 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         self.distilled_from_: str | None = None
         self.fit_seconds_ = time.perf_counter() - started
         return self
+
+    def _chosen(self, given: Expression | None) -> Choice:
+        """Choose the engine; a kernel that is given may be one for grids."""
+        asked = asked_engine(self.inference)
+        found = None
+        if asked is None and given is not None and self.device == "cpu":
+            found = choose_grid(compile_program(given), self._scaled_data())
+        return found or choose(len(self._train[1]), asked, device=self.device)
 
     def _options(self) -> FitOptions:
         for name, least in (("restarts", 1), ("max_iterations", 1)):

@@ -23,6 +23,7 @@ from mercer.evaluate.separate import separated
 from mercer.inference.contract import Prediction
 from mercer.inference.grid_problem import Problem, Solved
 from mercer.inference.grid_solver import BLOCK, Whole, sent
+from mercer.inference.lattice import find_lattice
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Failure, factorise
 from mercer.linalg.structured import along_axes, outer, spectrum
@@ -31,6 +32,7 @@ SAMPLES = 64  # draws to estimate variances from, where working them out would t
 VARIANCE_WORK = 4e11  # operations that variances may take before they are estimated by draws
 PROBES = 32  # draws to estimate what holes take from the precision of leaving one out
 MOST_JOINT = 1e8  # numbers
+MANY_ROWS, MOST_CELLS = 500, 4.0  # rows to predict that may be a grid; its cells for each of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +127,11 @@ class GridPosterior:
     # ------------------------------------------------------------------------------------------------- at single rows
 
     def predict(self, X: Array) -> Prediction:
-        """Return mean and variance of f at each row."""
+        """Return mean and variance of f at each row; rows that form a grid themselves are predicted as one."""
+        lattice = find_lattice(X, MOST_CELLS * len(X)) if len(X) > MANY_ROWS else None
+        if lattice is not None:
+            mean, variance = self.mean_on(lattice.axes), self.variance_on(lattice.axes)
+            return Prediction(mean.ravel()[lattice.cells], variance.ravel()[lattice.cells])
         found = self._predicted(self.problem.parts, self.values, X, share=1.0)
         return Prediction(self.solved.level + found.mean, found.variance)
 
