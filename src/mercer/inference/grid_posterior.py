@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from mercer.errors import KernelError, NumericalError, TooLargeError
-from mercer.evaluate import fused, torch_backend
+from mercer.evaluate import fused
 from mercer.evaluate.program import Program
 from mercer.evaluate.separate import separated
 from mercer.inference.contract import Prediction
@@ -231,17 +231,11 @@ class GridPosterior:
 
     # -------------------------------------------------------------------------------------------------------- pieces
 
-    def _cross(self, part: Program, values: Array, X: Array, axis: Array) -> Tensor:
-        if self.problem.device.type == "cpu":
-            return torch.from_numpy(fused.cross(part, values, X[:, None], axis[:, None]))
-        device = self.problem.device
-        return torch_backend.cross(part, sent(values, device), sent(X[:, None], device), sent(axis[:, None], device))
-
     def _projections(self, axes: Sequence[Array]) -> list[Tensor]:
         """P_d for every axis."""
         lattice, vectors = self.problem.lattice, self.whole.spectrum.vectors
         return [
-            self._cross(part, self.values, np.asarray(axis, dtype=np.float64), old) @ q
+            self.problem.cross(part, self.values, np.asarray(axis, dtype=np.float64), old) @ q
             for part, axis, old, q in zip(self.problem.parts, axes, lattice.axes, vectors, strict=True)
         ]
 
@@ -252,7 +246,7 @@ class GridPosterior:
     def _rows(self, parts: Sequence[Program], values: Array, X: Array) -> list[Tensor]:
         """P_d at single rows, (rows, n_d) each."""
         pairs = zip(parts, self.problem.lattice.axes, self.whole.spectrum.vectors, strict=True)
-        return [self._cross(part, values, X[:, d], axis) @ q for d, (part, axis, q) in enumerate(pairs)]
+        return [self.problem.cross(part, values, X[:, d], axis) @ q for d, (part, axis, q) in enumerate(pairs)]
 
     def _at_holes(self, rows: Sequence[Tensor]) -> Tensor:
         """t = B_H. k(grid, *) for rows given by their P_d, (rows, H)."""
