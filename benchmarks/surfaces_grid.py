@@ -10,8 +10,8 @@ and `fill` with bands.
 
 Grid: n x n cells, 5 % missing at random, one evaluation of the evidence with its gradient, in a process of its own for
 each size, so that the memory is that of the evaluation; the least of three repeats, in seconds on the wall and of all
-processors together. The cost exponent is the slope of log processor seconds (on a GPU: of log seconds) by log cells from
-the smallest grid on.
+processors together. The cost exponent is the slope of log processor seconds (on a GPU: of log seconds) by log cells
+from the smallest grid on.
 """
 
 from __future__ import annotations
@@ -124,8 +124,8 @@ def one_evaluation(size: int, kernel: str, device: str) -> dict[str, Any]:
             works.append(time.process_time() - working)
     assert isinstance(found, GridEvidence)
     return {
-        "cells": size * size, "kernel": kernel, "device": device, "seconds": min(walls), "processor seconds": min(works),
-        "GB": _memory(device),
+        "cells": size * size, "kernel": kernel, "device": device, "GB": _memory(device),
+        "seconds": min(walls), "processor seconds": min(works),
         "GB before": before, "iterations": found.iterations, "residual": found.residual,
         "log determinant": found.log_determinant,
     }  # fmt: skip
@@ -150,7 +150,7 @@ def _memory(device: str) -> float:
 def grids(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     rows = []
     print(f"\ngrid: evidence and gradient, 5 % missing, {arguments.device}")
-    print(f"{'kernel':10} {'cells':>9} {'seconds':>8} {'processor':>9} {'GB':>5} {'steps':>5} {'residual':>8} {'exponent':>8}")
+    print("kernel         cells  seconds processor    GB steps residual exponent")
     for kernel in GRID_KERNELS:
         first = None
         for size in arguments.sizes:
@@ -164,8 +164,8 @@ def grids(arguments: argparse.Namespace) -> list[dict[str, Any]]:
             rows.append(row)
             exponent = f"{row['exponent']:8.2f}" if "exponent" in row else ""
             print(
-                f"{kernel:10} {row['cells']:9,d} {row['seconds']:8.2f} {row['processor seconds']:9.2f} {row['GB']:5.2f} {row['iterations']:5d} "
-                f"{row['residual']:8.1e} {exponent}", flush=True,
+                f"{kernel:10} {row['cells']:9,d} {row['seconds']:8.2f} {row['processor seconds']:9.2f} "
+                f"{row['GB']:5.2f} {row['iterations']:5d} {row['residual']:8.1e} {exponent}", flush=True,
             )  # fmt: skip
     print(f"asked at 1,000,000 cells: {GRID_LIMITS}")
     return rows
