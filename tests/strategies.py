@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mercer.kernels.base import REGISTRY, SPECS, BaseSpec, ParameterSpec
+from mercer.kernels.blend import FEATURES, KINDS, ONE_COLUMN, Blend, blend
 from mercer.kernels.domains import Positive, Simplex
 from mercer.kernels.expression import Base, Expression, build_base, product_of, sum_of
 from mercer.kernels.network import Network, network
@@ -108,3 +109,21 @@ def inputs(
     rows = draw(st.integers(min_rows, max_rows))
     entry = st.one_of(st.integers(-2, 2).map(float), numbers(-3, 3))
     return np.array([[draw(entry) for _ in range(dimensions)] for _ in range(rows)])
+
+
+@st.composite
+def blends(draw: st.DrawFn, dimensions: int = MAX_DIMENSIONS, kind: str | None = None, depth: int = 1) -> Blend:
+    """A change surface with all values set, over kernels of that depth; now and then a regime without a kernel."""
+    chosen = kind or draw(st.sampled_from(sorted(KINDS)))
+    regimes = 2 if chosen == "CW" else draw(st.integers(2, 4))
+    kernel = st.integers(0, depth).flatmap(lambda depth: deep_kernels(dimensions, depth))
+    parts: list[Expression | None] = [draw(kernel) for _ in range(regimes)]
+    if draw(st.booleans()):
+        parts[draw(st.integers(0, regimes - 1))] = None
+    columns = st.lists(st.integers(0, dimensions - 1), min_size=1, max_size=dimensions, unique=True)
+    dims = [draw(st.integers(0, dimensions - 1))] if chosen in ONE_COLUMN else draw(columns)
+    features = draw(st.integers(1, 3)) if chosen in FEATURES else 1
+    components = 1 if chosen == "CW" else (regimes - 1) * features
+    specs = KINDS[chosen].parameters
+    values = {p.name: draw(parameter_values(p, p.size(len(dims), components))) for p in specs}
+    return blend(parts, chosen, features=features, on=dims, **values)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mercer.kernels import Expression, fixed, parse
     from mercer.learners.grammar.grammar_search import GrammarSearch
     from mercer.learners.neural.neural_kernel_network import NeuralKernelNetwork
+    from mercer.tables.parquet_rows import ParquetRows
 
 __version__ = "0.1.0"
 
@@ -55,6 +56,7 @@ __all__ = [
     "NeuralKernelNetwork",
     "NumericalError",
     "NumericalWarning",
+    "ParquetRows",
     "RandomFeatures",
     "TooLargeError",
     "fixed",
@@ -73,6 +75,7 @@ _HOMES = {
     "Grid": "mercer.inference.grid",
     "GridRegressor": "mercer.estimators",
     "NeuralKernelNetwork": "mercer.learners.neural.neural_kernel_network",
+    "ParquetRows": "mercer.tables.parquet_rows",
     "RandomFeatures": "mercer.inference.features",
     "VFE": "mercer.inference.vfe",
     "fixed": "mercer.kernels",

@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.expression import Base, Expression, Product, Sum
 from mercer.kernels.layers import Exponential, Layer, Linear, Multiply
 from mercer.kernels.network import Network
@@ -31,11 +32,50 @@ def slow_kernel(expression: Expression, x: Sequence[float], z: Sequence[float]) 
         return math.prod(slow_kernel(factor, x, z) for factor in expression.factors)
     if isinstance(expression, Network):
         return slow_units(expression, x, z)[-1][0].real
+    if isinstance(expression, Blend):
+        s, t = (slow_shares(expression.surface, point) for point in (x, z))
+        kernels = (0.0 if part is None else slow_kernel(part, x, z) for part in expression.parts)
+        return math.fsum(a * k * b for a, k, b in zip(s, kernels, t, strict=True))
     assert isinstance(expression, Base)
     parameters = {p.name: list(p.values or ()) for p in expression.parameters}
     dims = [d for d in expression.dims or () if isinstance(d, int)]
     xs, zs = [x[d] for d in dims], [z[d] for d in dims]
     return parameters["variance"][0] * _unit(expression.symbol, parameters, xs, zs)
+
+
+def slow_shares(surface: Surface, point: Sequence[float]) -> list[float]:
+    """How much each regime holds at a point (METHODS 9)."""
+    p = {parameter.name: list(parameter.values or ()) for parameter in surface.parameters}
+    x = [point[d] for d in surface.columns]
+    n, regimes = len(x), surface.regimes
+    if surface.kind == "CP":
+        passed = [_logistic((x[0] - p["location"][k]) / p["width"][k]) for k in range(regimes - 1)]
+        return [math.prod(passed[:i]) * (1 - passed[i] if i < regimes - 1 else 1.0) for i in range(regimes)]
+    if surface.kind == "CW":
+        start, duration, width = p["start"][0], p["duration"][0], p["width"][0]
+        inside = _logistic((x[0] - start) / width) * _logistic((start + duration - x[0]) / width)
+        return [1 - inside, inside]
+    functions = [0.0]
+    for i in range(regimes - 1):
+        if surface.kind == "linear":
+            functions.append(_dot(p["slope"][i * n : (i + 1) * n], x) + p["bias"][i])
+            continue
+        total = 0.0
+        for j in range(i * surface.features, (i + 1) * surface.features):
+            if surface.kind == "rks":
+                wave = math.cos(2 * math.pi * _dot(p["frequency"][j * n : (j + 1) * n], x) + p["phase"][j])
+                total += p["amplitude"][j] * wave
+            else:
+                away = zip(x, p["centres"][j * n : (j + 1) * n], p["lengthscale"], strict=True)
+                total += p["weights"][j] * math.exp(-sum((a - c) ** 2 / (2 * l**2) for a, c, l in away))
+        functions.append(total)
+    most = max(functions)
+    whole = sum(math.exp(w - most) for w in functions)
+    return [math.exp(w - most) / whole for w in functions]
+
+
+def _logistic(t: float) -> float:
+    return 1 / (1 + math.exp(-t)) if t > 0 else math.exp(t) / (1 + math.exp(t))
 
 
 def slow_units(network: Network, x: Sequence[float], z: Sequence[float]) -> list[list[complex]]:

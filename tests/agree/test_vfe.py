@@ -229,7 +229,7 @@ def test_the_number_of_threads_does_not_matter() -> None:
 
 
 def test_memory_stays_far_below_a_matrix_of_all_rows() -> None:
-    rows, points = 20_000, 100
+    rows, points = 30_000, 100
     rng = np.random.default_rng(0)
     X = rng.uniform(0, 1, (rows, 2))
     data, engine = Data(X, X[:, 0]), FixedVFE(X[:points])

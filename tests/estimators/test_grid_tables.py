@@ -53,7 +53,7 @@ def test_rows_that_form_a_grid_are_recognised(tmp_path: Path) -> None:
 def test_other_kernels_on_a_grid_are_left_to_sparse_inference(kernel: str) -> None:
     X, y = grid_rows()
     model = GPRegressor(kernel)
-    model._train, model._units, model._level = (X, y), Units((0.0, 0.0), (1.0, 1.0)), 0.0
+    model._train, model._source, model._units, model._level = (X, y), None, Units((0.0, 0.0), (1.0, 1.0)), 0.0
     given = None if kernel == "search" else bind(parse(kernel), 2)
     assert model._chosen(given).engine.name == "vfe"
 

@@ -63,7 +63,7 @@ def test_a_search_on_many_rows_tells_its_story(small_sample: None) -> None:
     explanation = model.explain()
     assert explanation.search is not None
     assert explanation.search.path[-1].kernel == explanation.expression
-    assert any("learned from 120 of the 400 rows" in note for note in model.notes_)
+    assert any("400 rows are too many for the exact evidence" in note for note in model.notes_)
     assert sum(member.within for member in model._mixture.members) == pytest.approx(1)
     assert len(model._mixture.members) <= large.MEMBERS
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from mercer.estimators import GPRegressor
     from mercer.explain import Explanation
+    from mercer.tables.parquet_rows import ParquetRows
 
 SEARCH = "search"
 NETWORK = "nkn"
@@ -45,14 +46,17 @@ class Request:
 
 @dataclass(frozen=True)
 class Task:
-    """What to learn: a table's inputs and target (all rows have one), and the kernel or the search."""
+    """What to learn: a table's inputs and target (all rows have one), and the kernel or the search.
 
-    inputs: pd.DataFrame
-    target: pd.Series
+    Rows that do not fit into memory are a stream, which knows its target.
+    """
+
+    inputs: pd.DataFrame | ParquetRows
+    target: pd.Series | None
     kernel: Any
 
 
-def learn_and_write(request: Request, read: Callable[[], pd.DataFrame], terminal: Terminal) -> None:
+def learn_and_write(request: Request, read: Callable[[], pd.DataFrame | ParquetRows], terminal: Terminal) -> None:
     """Do the whole command; options and the output folder are tried before the long work."""
     started = time.perf_counter()
     kernel = kernel_or_search(request)
@@ -110,10 +114,14 @@ def kernel_or_search(request: Request) -> Any:
     return replace(search, **{name: value for name, value in chosen.items() if value is not None})
 
 
-def prepared_task(request: Request, table: pd.DataFrame, kernel: Any, terminal: Terminal) -> Task:
+def prepared_task(request: Request, table: pd.DataFrame | ParquetRows, kernel: Any, terminal: Terminal) -> Task:
     """Part a table into inputs and target, checking all that can be checked before the fit; notes are kept."""
     from mercer.tables import Encoding, describe_gaps, split_target
+    from mercer.tables.parquet_rows import ParquetRows
 
+    if isinstance(table, ParquetRows):
+        terminal.note(f"the table does not fit into memory: its {table.total:,} rows are read in parts")
+        return Task(table, None, kernel)
     split = split_target(table, request.target, request.inputs)
     inputs, target = _with_target(split.inputs, split.target, terminal)
     encoding = Encoding.learn(inputs)
@@ -165,8 +173,9 @@ def fitted_model(task: Task, request: Request, terminal: Terminal) -> GPRegresso
     searching = not isinstance(task.kernel, str)
     jobs = -1 if request.jobs is None and searching else request.jobs
     model = GPRegressor(kernel=task.kernel, random_state=request.seed, n_jobs=jobs)
-    names = None if len(task.inputs.columns) == 1 else _encoded_names(task.inputs)
-    with terminal.fitting(task.target.to_numpy(), names) as progress:
+    names = _encoded_names(task.inputs)
+    target = None if task.target is None else task.target.to_numpy()
+    with terminal.fitting(target, names if len(names) > 1 else None) as progress:
         model.fit(task.inputs, task.target, progress=progress)
     if model.stopped_ == "request":
         terminal.aside("stopped at your request; going on with the best so far")
@@ -176,10 +185,11 @@ def fitted_model(task: Task, request: Request, terminal: Terminal) -> GPRegresso
     return model
 
 
-def _encoded_names(inputs: pd.DataFrame) -> tuple[str, ...]:
+def _encoded_names(inputs: pd.DataFrame | ParquetRows) -> tuple[str, ...]:
     from mercer.tables import Encoding
+    from mercer.tables.parquet_rows import ParquetRows
 
-    return Encoding.learn(inputs).names
+    return inputs.names if isinstance(inputs, ParquetRows) else Encoding.learn(inputs).names
 
 
 def write_results(model: GPRegressor, explanation: Explanation, folder: Path) -> dict[str, str]:

@@ -129,9 +129,9 @@ def discover(
     from mercer.cli.learn import Request, learn_and_write
 
     def read() -> Any:
-        from mercer.tables import read_table
+        from mercer.cli.streams import table_or_stream
 
-        return read_table(data)
+        return table_or_stream(data, target, _listed(inputs))
 
     request = Request(
         "discover", target, out, inputs=_listed(inputs), kernel=kernel, bases=_listed(bases), score=score,

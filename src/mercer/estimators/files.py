@@ -20,7 +20,9 @@ from mercer.estimators.kernels import (
     from_plain,
     to_plain,
 )
+from mercer.estimators.stream_files import Forgotten, posteriors_of, stream_to_plain, streamed_choice
 from mercer.inference.choose import engine_from_plain, engine_to_plain
+from mercer.inference.contract import Posterior
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from mercer.estimators.regressor import GPRegressor
 
 FORMAT = "mercer-model"
-VERSION = 1
+VERSION = 2  # what was learned from a stream; other models are of version 1
 SCORES = ("noise_", "log_evidence_", "bic_", "loo_", "jitter_")
 
 
@@ -42,7 +44,7 @@ def save(model: GPRegressor, path: str | Path) -> None:
     matrix, target = model._train
     document = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": 1 if model._source is None else VERSION,
         "options": _options(model),
         "kernel": to_json(model.kernel_),
         "members": [_member(member, model._units) for member in model._mixture.members],
@@ -63,7 +65,11 @@ def save(model: GPRegressor, path: str | Path) -> None:
         "fit_seconds": getattr(model, "fit_seconds_", None),
         "candidates": candidates_to_plain(model.candidates_),
     }
-    write_archive(document, {"X.npy": matrix, "y.npy": target}, path)
+    arrays = {"X.npy": matrix, "y.npy": target}
+    if model._source is not None:
+        document["stream"], more = stream_to_plain(model)
+        arrays |= more
+    write_archive(document, arrays, path)
 
 
 def write_archive(document: dict[str, Any], arrays: dict[str, Array], path: str | Path) -> None:
@@ -103,7 +109,7 @@ def _options(model: GPRegressor) -> dict[str, Any]:
 def load(path: str | Path) -> Any:
     """Read a model file written by `GPRegressor.save` or `GridRegressor.save`; returns the model."""
     file = Path(path)
-    document, matrix, target = _read(file)
+    document, arrays = _read(file)
     if document.get("format") != FORMAT:
         raise ModelFileError(f"'{file}' is not a Mercer model file")
     version = document.get("version")
@@ -117,8 +123,8 @@ def load(path: str | Path) -> Any:
         if document.get("kind") == "grid":
             from mercer.estimators.grid_files import rebuilt
 
-            return rebuilt(document, matrix, target)
-        return _rebuilt(document, matrix, target)
+            return rebuilt(document, arrays["X.npy"], arrays["y.npy"])
+        return _rebuilt(document, arrays)
     except TooLargeError as error:
         raise ModelFileError(f"'{file}' cannot be used on this machine: {error}") from None
     except MercerError as error:
@@ -127,13 +133,16 @@ def load(path: str | Path) -> Any:
         raise ModelFileError(f"'{file}' is damaged: {type(error).__name__}: {error}") from None
 
 
-def _read(file: Path) -> tuple[dict[str, Any], Array, Array]:
+def _read(file: Path) -> tuple[dict[str, Any], dict[str, Array]]:
     try:
         with zipfile.ZipFile(file) as archive:
             document = json.loads(archive.read("model.json"))
-            matrix, target = (
-                np.load(io.BytesIO(archive.read(name)), allow_pickle=False) for name in ("X.npy", "y.npy")
-            )
+            arrays = {
+                name: np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
+                for name in archive.namelist()
+                if name.endswith(".npy")
+            }
+            arrays["X.npy"], arrays["y.npy"]  # must be there
     except FileNotFoundError:
         raise ModelFileError(f"there is no file '{file}'") from None
     except IsADirectoryError:
@@ -146,18 +155,19 @@ def _read(file: Path) -> tuple[dict[str, Any], Array, Array]:
         raise ModelFileError(f"'{file}' is damaged ({type(error).__name__}: {error}); save the model again") from None
     if not isinstance(document, dict):
         raise ModelFileError(f"'{file}' is not a Mercer model file")
-    return document, matrix, target
+    return document, arrays
 
 
-def _rebuilt(document: dict[str, Any], matrix: Array, target: Array) -> GPRegressor:
+def _rebuilt(document: dict[str, Any], arrays: dict[str, Array]) -> GPRegressor:
     from mercer.estimators.regressor import GPRegressor
 
+    matrix, target = arrays["X.npy"], arrays["y.npy"]
     options = dict(document["options"])
     known = set(GPRegressor().get_params())
     options["kernel"] = from_plain(options["kernel"])
     options["inference"] = engine_from_plain(options.get("inference", "auto"))
     model = GPRegressor(**{name: value for name, value in options.items() if name in known})
-    model._train = _arrays(matrix, target)
+    model._train, model._source = _arrays(matrix, target), None
     _restore_columns(model, document)
     model._units = _units(document["units"], matrix.shape[1])
     model._level = _finite(document["level"])
@@ -181,7 +191,11 @@ def _rebuilt(document: dict[str, Any], matrix: Array, target: Array) -> GPRegres
     column = document["time_column"]
     if column is not None and (isinstance(column, bool) or column not in range(matrix.shape[1])):
         raise InputError("its column of time is not there")
-    model._prepare(kernels, Weights(weights[0], weights[1], weights[2], column))
+    posteriors: list[Posterior] = []
+    if document.get("stream") is not None:
+        model._source, model.inference_ = Forgotten(int(document["stream"]["count"])), streamed_choice(model)
+        posteriors = posteriors_of(document["stream"], arrays, kernels, model._scaled_data())
+    model._prepare(kernels, Weights(weights[0], weights[1], weights[2], column), posteriors)
     return model
 
 

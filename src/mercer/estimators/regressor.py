@@ -24,7 +24,7 @@ from mercer.evaluate.program import compile_program
 from mercer.explain import Explanation
 from mercer.fitting.optimise import Fit, FitOptions, fit
 from mercer.inference.choose import Choice, asked_engine, choose, choose_grid, fits_in_memory
-from mercer.inference.contract import Data, Engine
+from mercer.inference.contract import Data, Engine, Posterior, Source
 from mercer.inference.exact import Exact
 from mercer.kernels.algebra import told_components
 from mercer.kernels.domains import Array
@@ -32,7 +32,7 @@ from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind, values_of
 from mercer.kernels.units import Units, to_data_units, to_scaled_units
 from mercer.learners.contract import Learned, Learner, Stopped, Weights, checked_jobs, learned_alone
-from mercer.learners.large import learned_from_all, sampled
+from mercer.learners.large import learned_by, learned_from_all, sampled
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,13 +115,22 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
     # ------------------------------------------------------------------------------------------------------- fitting
 
-    def fit(self, X: Any, y: Any, progress: Any = None) -> GPRegressor:
+    _source: Source | None  # all rows, where the training rows are a sample of them
+
+    def fit(self, X: Any, y: Any = None, progress: Any = None) -> GPRegressor:
         """Fit the kernel: its parameters where the structure is given, otherwise the structure too.
+
+        Rows beyond memory: X is a `mercer.ParquetRows` (without y), or X and y are a Dask dataframe and its column, or
+        Dask arrays.
 
         `progress(done, starts, best log evidence)` is called after every start, for a learner `progress(state)` with a
         `mercer.learners.contract.SearchProgress` after every candidate.
         """
         started = time.perf_counter()
+        if inputs.is_streamed(X):
+            from mercer.estimators.streaming import fit_stream
+
+            return fit_stream(self, X, y, progress)
         matrix = inputs.checked_inputs(self, X, reset=True)
         target = inputs.checked_target(y, len(matrix))
         matrix, target = inputs.without_missing_targets(matrix, target)
@@ -134,21 +143,12 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         columns = varying or list(range(matrix.shape[1]))
         kernel = expression_or_learner(self.kernel)
         self._units, self._level = _scaling(matrix, target)
-        self._train = (matrix, target)
-        bound = bind(kernel, matrix.shape[1], names, default=columns) if isinstance(kernel, Expression) else None
-        self.inference_: Choice = self._chosen(bound)
-        options, data, engine = self._options(), self._scaled_data(), self.inference_.engine
-        large = None if isinstance(engine, Exact) else engine
-        rows = data if large is None else sampled(data, options.seed)
-        if isinstance(kernel, Expression):
-            assert bound is not None
-            learned = learned_alone(self._fit_scaled(to_scaled_units(bound, self._units), rows, options, progress))
-        else:
-            learned = kernel.learn(rows, Exact(), columns, options.seed, self.n_jobs, progress, device=self.device)
-        self._keep(learned if large is None else learned_from_all(learned, data, large, options))
+        self._train, self._source = (matrix, target), None
+        given = bind(kernel, matrix.shape[1], names, default=columns) if isinstance(kernel, Expression) else None
+        self.inference_: Choice = self._chosen(given)
+        self._learn(names, columns, progress)
         name = getattr(y, "name", None)
         self.target_name_ = None if name is None else str(name)
-        self.distilled_from_: str | None = None
         self.fit_seconds_ = time.perf_counter() - started
         return self
 
@@ -159,6 +159,20 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         if asked is None and given is not None and self.device == "cpu":
             found = choose_grid(compile_program(given), self._scaled_data())
         return found or choose(len(self._train[1]), asked, device=self.device)
+
+    def _learn(self, names: list[str], columns: list[int], progress: Any) -> None:
+        """Learn from the data at hand with the engine that was chosen."""
+        kernel = expression_or_learner(self.kernel)
+        options, data, engine = self._options(), self._scaled_data(), self.inference_.engine
+        large = None if isinstance(engine, Exact) else engine
+        rows = data if large is None else sampled(data.sample, options.seed)
+        if isinstance(kernel, Expression):
+            bound = to_scaled_units(bind(kernel, data.X.shape[1], names, default=columns), self._units)
+            learned = learned_alone(self._fit_scaled(bound, rows, options, progress))
+        else:
+            learned = learned_by(kernel, data, rows, large, columns, options.seed, self.n_jobs, progress, self.device)
+        self._keep(learned if large is None else learned_from_all(learned, data, large, options))
+        self.distilled_from_: str | None = None
 
     def _options(self) -> FitOptions:
         for name, least in (("restarts", 1), ("max_iterations", 1)):
@@ -198,12 +212,14 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     def _scaled_data(self) -> Data:
         matrix, target = self._train
         shift, scale = np.array(self._units.shift), np.array(self._units.scale)
-        return Data((matrix - shift) / scale, (target - self._level) / self._units.y_scale, free_level=True)
+        inputs_, target_ = (matrix - shift) / scale, (target - self._level) / self._units.y_scale
+        return Data(inputs_, target_, free_level=True, source=self._source)
 
     def _keep(self, learned: Learned) -> None:
         """Store what was learned, in the user's units."""
         result = learned.fit
-        rows, scale = len(self._train[1]), self._units.y_scale
+        rows = len(self._train[1]) if self._source is None else self._source.count
+        scale = self._units.y_scale
         self.candidates_ = tuple(in_data_units(c, self._units, learned.rows or rows) for c in learned.candidates)
         self.notes_: tuple[str, ...] = learned.notes
         self.stopped_: Stopped = learned.stopped
@@ -218,15 +234,24 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         self.message_ = result.message
         self._prepare([(f.expression, f.noise) for f in learned.members], learned.weights)
 
-    def _prepare(self, kernels: Sequence[tuple[Expression, float]], weights: Weights) -> None:
-        """Factorise once, for all predictions; the first kernel (with its noise) is the one explained."""
+    def _prepare(
+        self, kernels: Sequence[tuple[Expression, float]], weights: Weights, known: Sequence[Posterior] = ()
+    ) -> None:
+        """Factorise once, for all predictions; the first kernel (with its noise) is the one explained.
+
+        What is `known` of a model that was learned from a stream need not be worked out: the stream may be gone.
+        """
         data, engine = self._scaled_data(), self.inference_.engine
+        posteriors = known or [engine.posterior(compile_program(k), values_of(k), noise, data) for k, noise in kernels]
         members = tuple(
-            Member(k, noise, within, beyond, wide, engine.posterior(compile_program(k), values_of(k), noise, data))
-            for (k, noise), (within, beyond, wide) in zip(kernels, weights.of_each(), strict=True)
+            Member(k, noise, within, beyond, wide, posterior)
+            for (k, noise), (within, beyond, wide), posterior in zip(
+                kernels, weights.of_each(), posteriors, strict=True
+            )
         )
         along = data.X[:, weights.column or 0]
-        self._mixture = Mixture(members, weights.column, (float(along.min()), float(along.max())))
+        seen = data.y if data.source is None else np.empty(0)
+        self._mixture = Mixture(members, weights.column, (float(along.min()), float(along.max())), seen)
 
     # ---------------------------------------------------------------------------------------------------- predicting
 
@@ -255,8 +280,10 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     def log_density(self, X: Any, y: Any) -> Array:
         """Return the log predictive density of each value of y at its row: the larger, the better it was foreseen.
 
-        Where kernels are averaged this is the density of the mixture, sum_i w_i N(y | m_i, v_i), which can have heavier
-        tails than a Gaussian with the mean and standard deviation that `predict` returns.
+        Where kernels are averaged this is the density of the mixture, sum_i w_i p(y | m_i, v_i). Each p has the mean
+        and variance of its kernel's prediction and the tails of the errors that are made when each row learned from is
+        predicted from the others: Student's t where they are clearly heavy, else a Gaussian. Beyond the data in time,
+        it is a Student's t with as many degrees of freedom as there were earlier forecasts to learn the width from.
         """
         rows, scale = self._scaled_inputs(X), self._units.y_scale
         target = np.asarray(y, dtype=np.float64).ravel()
@@ -339,7 +366,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
     @property
     def X_train_(self) -> Array:
-        """The rows that were learned from, encoded as numbers."""
+        """The rows that were learned from, encoded as numbers; of a stream, a random sample."""
         check_is_fitted(self)
         return self._train[0]
 

@@ -73,6 +73,8 @@ def can_merge(program: Program) -> bool:
     places: list[int] = []
     for node in program.nodes:
         if isinstance(node, Leaf):
+            if node.kind is LeafKind.GATE:  # the regimes of a change surface share its values
+                return False
             sizes = zip(node.offsets, _sizes(node), strict=True)
             places += [offset + i for offset, size in sizes for i in range(size)]
         elif isinstance(node, Term):

@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from mercer.evaluate import fused_sweep as sweep
+from mercer.evaluate import surfaces
 from mercer.evaluate.fused_leaves import as_columns, centred_constants
 from mercer.evaluate.program import Leaf, Program
 from mercer.evaluate.tape import Integers, Tape, build_tape
@@ -90,7 +91,19 @@ def _waves(ready: _Ready, columns: Array, origin: Array) -> Array:
     table = np.empty((ready.tape.n_waves, columns.shape[1]))
     if len(table):
         sweep.fill_waves(ready.tape.nodes, ready.tape.pool, ready.values, columns, origin, table)
+    for gates in ready.tape.gates:
+        own = ready.values[gates.offset : gates.offset + sum(surfaces.sizes(gates.surface))]
+        table[list(gates.rows)] = surfaces.shares(gates.surface, own, columns.T)[list(gates.regimes)]
     return table
+
+
+def add_gates(ready: _Ready, columns: Array, by_point: Array, gradient: Array) -> None:
+    """Add to a gradient by values what follows from that by the gates at the points, (gates, points)."""
+    for gates in ready.tape.gates:
+        place = slice(gates.offset, gates.offset + sum(surfaces.sizes(gates.surface)))
+        by_shares = np.zeros((gates.surface.regimes, columns.shape[1]))
+        by_shares[list(gates.regimes)] = by_point[gates.first : gates.first + len(gates.rows)]
+        gradient[place] += surfaces.pull_back(gates.surface, ready.values[place], columns.T, by_shares)
 
 
 def _is_even(program: Program, at: Points) -> bool:
@@ -159,13 +172,13 @@ def gram(program: Program, values: Array, X: Array) -> Array:
     return lower + np.tril(lower, -1).T
 
 
-def cross(program: Program, values: Array, X: Array, Z: Array) -> Array:
-    """Return k(X, Z)."""
+def cross(program: Program, values: Array, X: Array, Z: Array, out: Array | None = None) -> Array:
+    """Return k(X, Z), in `out` if given."""
     ready = _ready(program, values, even=False)
     left, right = as_columns(np.asarray(X, dtype=np.float64)), as_columns(np.asarray(Z, dtype=np.float64))
     origin = right[:, 0].copy() if right.shape[1] else np.zeros(len(right))
     tables = _waves(ready, left, origin), _waves(ready, right, origin)
-    out = np.empty((left.shape[1], right.shape[1]))
+    out = np.empty((left.shape[1], right.shape[1])) if out is None else out
     none = np.empty((0, 0))
     edges = np.linspace(0, len(out), PARTS + 1 if len(out) >= SMALL else 2).astype(int)
 
@@ -180,6 +193,8 @@ def cross(program: Program, values: Array, X: Array, Z: Array) -> Array:
 
 def diagonal(program: Program, values: Array, X: Array) -> Array:
     """Return k(x, x) for every row."""
+    if program.stationary and len(X) > 1:
+        return np.full(len(X), diagonal(program, values, X[:1])[0])
     ready = _ready(program, values, even=False)
     columns = as_columns(np.asarray(X, dtype=np.float64))
     out = np.empty(columns.shape[1])
@@ -198,11 +213,12 @@ def contract(program: Program, values: Array, at: Points, matrix: Array, vector:
     parts = _triangle_parts(at.count)
     sums = np.zeros((len(parts), tape.n_sums))
     lag_bar = np.zeros((len(parts), tape.n_slots, at.count))
+    by_point = np.zeros((len(parts), tape.n_gates, at.count))
 
     def task(part: int) -> None:
         sweep.contract_rows(
             *parts[part], tape.main, *ready.arrays, lags, at.columns, table,
-            matrix, vector, tape.shared, sums[part], tape.edge_place, lag_bar[part],
+            matrix, vector, tape.shared, sums[part], tape.edge_place, lag_bar[part], by_point[part],
         )  # fmt: skip
 
     _run(task, len(parts))
@@ -216,4 +232,5 @@ def contract(program: Program, values: Array, at: Points, matrix: Array, vector:
         tape.nodes, tape.weight_start, tape.weight_pool, tape.constant, ready.values, ready.coef, total,
         tape.edge_place, gradient,
     )  # fmt: skip
+    add_gates(ready, at.columns, by_point.sum(axis=0), gradient)
     return gradient

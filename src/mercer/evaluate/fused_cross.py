@@ -23,7 +23,7 @@ from mercer.linalg.threads import SMALL
 @compiled
 def cross_contract_rows(  # type: ignore[no-untyped-def]
     first, last, main, nodes, pool, edge_child, weight, coef, slot, none, xa, ta, xb, tb,
-    matrix, left, right, shared, sums, edge_place,
+    matrix, left, right, shared, sums, edge_place, by_left, by_right,
 ):  # fmt: skip
     """Add to `sums` the contraction of matrix + left right' with the derivatives of some rows of a rectangle."""
     buffer = np.empty((len(nodes), sweep.BLOCK))
@@ -43,14 +43,15 @@ def cross_contract_rows(  # type: ignore[no-untyped-def]
                 bar[root, l] = matrix[i, j0 + l] + own * right[j0 + l]
             sweep.reverse(
                 main, False, nodes, pool, edge_child, weight, coef, slot, none, 0,
-                xa, ta, i, xb, tb, j0, m, buffer, bar, shared, work, sums, edge_place,
+                xa, ta, i, xb, tb, j0, m, buffer, bar, shared, work, sums, edge_place, by_left, by_right,
             )  # fmt: skip
 
 
 @compiled
 def diagonal_contract_rows(  # type: ignore[no-untyped-def]
-    first, last, main, nodes, pool, edge_child, weight, coef, slot, none, x, table, vector, shared, sums, edge_place
-):
+    first, last, main, nodes, pool, edge_child, weight, coef, slot, none, x, table, vector, shared, sums, edge_place,
+    by_point,
+):  # fmt: skip
     """Add to `sums` the contraction of a vector with the derivatives of k(x_i, x_i) for some rows."""
     buffer = np.empty((len(nodes), sweep.BLOCK))
     bar = np.empty((len(nodes), sweep.BLOCK))
@@ -64,7 +65,7 @@ def diagonal_contract_rows(  # type: ignore[no-untyped-def]
         bar[root, 0] = vector[i]
         sweep.reverse(
             main, False, nodes, pool, edge_child, weight, coef, slot, none, 0,
-            x, table, i, x, table, i, 1, buffer, bar, shared, work, sums, edge_place,
+            x, table, i, x, table, i, 1, buffer, bar, shared, work, sums, edge_place, by_point, by_point,
         )  # fmt: skip
 
 
@@ -86,33 +87,42 @@ def contract_cross(
     right = np.zeros(len(Z)) if right is None else np.ascontiguousarray(right, dtype=np.float64)
     matrix = np.ascontiguousarray(matrix, dtype=np.float64)
     edges, sums, none = _edges(len(X)), _sums(ready, len(X)), np.empty((0, 0))
+    by_left, by_right = (np.zeros((len(sums), ready.tape.n_gates, side.shape[1])) for side in (ours, theirs))
 
     def task(part: int) -> None:
         cross_contract_rows(
             edges[part], edges[part + 1], ready.tape.main, *ready.arrays, none, ours, tables[0], theirs, tables[1],
-            matrix, left, right, ready.tape.shared, sums[part], ready.tape.edge_place,
+            matrix, left, right, ready.tape.shared, sums[part], ready.tape.edge_place, by_left[part], by_right[part],
         )  # fmt: skip
 
     fused._run(task, len(sums))
-    return _gradient(program, ready, sums)
+    gradient = _gradient(program, ready, sums)
+    fused.add_gates(ready, ours, by_left.sum(axis=0), gradient)
+    fused.add_gates(ready, theirs, by_right.sum(axis=0), gradient)
+    return gradient
 
 
 def contract_diagonal(program: Program, values: Array, X: Array, vector: Array) -> Array:
     """Return sum_i vector_i d k(x_i, x_i) / d values."""
+    if program.stationary and len(X) > 1:
+        return contract_diagonal(program, values, X[:1], np.array([np.sum(vector)]))
     ready = fused._ready(program, values, even=False)
     columns = as_columns(np.asarray(X, dtype=np.float64))
     table = fused._waves(ready, columns, columns[:, 0].copy() if len(X) else np.zeros(len(columns)))
     vector = np.ascontiguousarray(vector, dtype=np.float64)
     edges, sums, none = _edges(len(X)), _sums(ready, len(X)), np.empty((0, 0))
+    by_point = np.zeros((len(sums), ready.tape.n_gates, len(X)))
 
     def task(part: int) -> None:
         diagonal_contract_rows(
             edges[part], edges[part + 1], ready.tape.main, *ready.arrays, none, columns, table,
-            vector, ready.tape.shared, sums[part], ready.tape.edge_place,
+            vector, ready.tape.shared, sums[part], ready.tape.edge_place, by_point[part],
         )  # fmt: skip
 
     fused._run(task, len(sums))
-    return _gradient(program, ready, sums)
+    gradient = _gradient(program, ready, sums)
+    fused.add_gates(ready, columns, by_point.sum(axis=0), gradient)
+    return gradient
 
 
 def _edges(rows: int) -> list[int]:

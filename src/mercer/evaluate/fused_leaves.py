@@ -27,7 +27,7 @@ SE, RQ, M12, M32, M52, ENVELOPE = (
     int(LeafKind.ENVELOPE),
 )
 PER, CPER, LIN, COS, WN = int(LeafKind.PER), int(LeafKind.CPER), int(LeafKind.LIN), int(LeafKind.COS), int(LeafKind.WN)
-SIN, SUMI = int(LeafKind.SIN), int(LeafKind.SUMI)
+SIN, SUMI, GATE = int(LeafKind.SIN), int(LeafKind.SUMI), int(LeafKind.GATE)
 
 SQRT3, SQRT5 = math.sqrt(3.0), math.sqrt(5.0)
 TWO_PI = 2.0 * math.pi
@@ -129,7 +129,7 @@ def radial_reverse(kind, bar, work, m, dims, coef, sums, xa, i, xb, j0):
         sums[k] += total
 
 
-# ------------------------------------------------------------------------------------------------ LIN and white noise
+# ------------------------------------------------------------------------------------- LIN, white noise and gates
 
 
 @compiled
@@ -174,6 +174,26 @@ def noise_forward(out, m, dims, xa, i, xb, j0):
             out[l] = out[l] if xb[d, j0 + l] == x else 0.0
 
 
+@compiled
+def gate_forward(out, m, ta, i, tb, j0, row):
+    """s(x) s(x'); the table holds s at the points."""
+    share = ta[row, i]
+    other = tb[row, j0 : j0 + m]
+    for l in range(m):
+        out[l] = share * other[l]
+
+
+@compiled
+def gate_reverse(bar, m, ta, i, tb, j0, row, left, right):
+    """Sensitivities by s at the points, left of the pair and right; surfaces.py carries them to the parameters."""
+    share, total = ta[row, i], 0.0
+    other, target = tb[row, j0 : j0 + m], right[j0 : j0 + m]
+    for l in range(m):
+        total += bar[l] * other[l]
+        target[l] += bar[l] * share
+    left[i] += total
+
+
 # --------------------------------------------------------------------------------- from parameters, and back to them
 
 
@@ -185,8 +205,8 @@ def leaf_size(kind: int, count: int) -> int:
 
 
 def table_rows(kind: int, count: int) -> int:
-    """Return how many rows of cos and sin a leaf needs."""
-    return {PER: 2 * count, CPER: 2, COS: 2, SIN: 2, SUMI: 2}.get(kind, 0)
+    """Return how many rows of the table of points a leaf needs: cos and sin, or the shares of a regime."""
+    return {PER: 2 * count, CPER: 2, COS: 2, SIN: 2, SUMI: 2, GATE: 1}.get(kind, 0)
 
 
 @compiled

@@ -12,7 +12,7 @@ from mercer.evaluate import fused_leaves as leaf
 from mercer.evaluate import fused_waves as wave
 from mercer.evaluate import vector_math as vm
 from mercer.evaluate.compiling import compiled
-from mercer.evaluate.fused_leaves import COS, CPER, LIN, PER, SIN, SUMI, WN
+from mercer.evaluate.fused_leaves import COS, CPER, GATE, LIN, PER, SIN, SUMI, WN
 from mercer.evaluate.tape import AFFINE, CODE, END, EXP, FIRST, PLACE, PRODUCT, SECOND, START, WAVE
 
 BLOCK = 256
@@ -60,6 +60,8 @@ def leaf_forward(node, pool, coef, xa, ta, i, xb, tb, j0, m, out):
         wave.sumi_forward(out, m, ta, i, tb, j0, row)
     elif code == LIN:
         leaf.lin_forward(out, m, dims, own, xa, i, xb, j0)
+    elif code == GATE:
+        leaf.gate_forward(out, m, ta, i, tb, j0, row)
     elif code == WN:
         leaf.noise_forward(out, m, dims, xa, i, xb, j0)
     else:
@@ -67,8 +69,8 @@ def leaf_forward(node, pool, coef, xa, ta, i, xb, tb, j0, m, out):
 
 
 @compiled
-def leaf_reverse(node, pool, coef, xa, ta, i, xb, tb, j0, m, bar, work, sums):
-    """Add one leaf's sums over a block."""
+def leaf_reverse(node, pool, coef, xa, ta, i, xb, tb, j0, m, bar, work, sums, left, right):
+    """Add one leaf's sums over a block; those of gates are by point, `left` and `right` of the pairs."""
     code, row = node[CODE], node[WAVE]
     dims = pool[node[START] : node[END]]
     own = coef[node[PLACE] :]
@@ -85,6 +87,8 @@ def leaf_reverse(node, pool, coef, xa, ta, i, xb, tb, j0, m, bar, work, sums):
         wave.sumi_reverse(bar, m, dims, own, add, xa, ta, i, xb, tb, j0, row)
     elif code == LIN:
         leaf.lin_reverse(bar, m, dims, own, add, xa, i, xb, j0)
+    elif code == GATE:
+        leaf.gate_reverse(bar, m, ta, i, tb, j0, row, left[node[SECOND]], right[node[SECOND]])
     elif code != WN:
         leaf.radial_reverse(code, bar, work, m, dims, own, add, xa, i, xb, j0)
 
@@ -204,7 +208,7 @@ def affine_reverse(start, end, edge_child, weight, buffer, bar, own, shared, sum
 @compiled
 def reverse(
     order, look_up, nodes, pool, edge_child, weight, coef, slot, lag_bar, at,
-    xa, ta, i, xb, tb, j0, m, buffer, bar, shared, work, sums, edge_place,
+    xa, ta, i, xb, tb, j0, m, buffer, bar, shared, work, sums, edge_place, left, right,
 ):  # fmt: skip
     """Run the nodes of `order` backwards, from sensitivities in `bar` to sums for the parameters."""
     for k in range(len(order) - 1, -1, -1):
@@ -226,7 +230,7 @@ def reverse(
         elif code == AFFINE:
             affine_reverse(start, end, edge_child, weight, buffer, bar, own, shared, sums[edge_place:], m)
         else:
-            leaf_reverse(nodes[n], pool, coef, xa, ta, i, xb, tb, j0, m, own, work, sums)
+            leaf_reverse(nodes[n], pool, coef, xa, ta, i, xb, tb, j0, m, own, work, sums, left, right)
 
 
 @compiled
@@ -296,9 +300,12 @@ def diagonal_entries(main, nodes, pool, edge_child, weight, coef, slot, lags, x,
 @compiled
 def contract_rows(
     first, last, main, nodes, pool, edge_child, weight, coef, slot, lags, x, table,
-    matrix, vector, shared, sums, edge_place, lag_bar,
+    matrix, vector, shared, sums, edge_place, lag_bar, by_point,
 ):  # fmt: skip
-    """Add to `sums` (and `lag_bar`) the contraction of matrix - vector vector' with the derivatives of some rows."""
+    """Add to `sums` the contraction of matrix - vector vector' with the derivatives of some rows.
+
+    Tabled nodes add to `lag_bar`, gates to `by_point`.
+    """
     buffer = np.empty((len(nodes), BLOCK))
     bar = np.empty((len(nodes), BLOCK))
     work = np.empty(BLOCK)
@@ -319,7 +326,7 @@ def contract_rows(
                 bar[root, m - 1] *= 0.5
             reverse(
                 main, True, nodes, pool, edge_child, weight, coef, slot, lag_bar, at,
-                x, table, i, x, table, j0, m, buffer, bar, shared, work, sums, edge_place,
+                x, table, i, x, table, j0, m, buffer, bar, shared, work, sums, edge_place, by_point, by_point,
             )  # fmt: skip
 
 
@@ -343,7 +350,7 @@ def contract_lags(lagged, nodes, pool, edge_child, weight, coef, slot, x, table,
                     bar[n, l] = lag_bar[slot[n], count - 1 - j0 - l]
         reverse(
             lagged, False, nodes, pool, edge_child, weight, coef, slot, none, 0,
-            x, table, 0, x, table, j0, m, buffer, bar, shared, work, sums, edge_place,
+            x, table, 0, x, table, j0, m, buffer, bar, shared, work, sums, edge_place, none, none,
         )  # fmt: skip
 
 

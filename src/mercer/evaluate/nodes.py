@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+from mercer.kernels.blend import Surface
+
 
 class LeafKind(IntEnum):
     """What a leaf computes; `offsets` of the leaf point at the parameters named here, in this order."""
@@ -22,11 +24,16 @@ class LeafKind(IntEnum):
     WN = 10  # [d = 0]
     SIN = 11  # sin(2 pi f.d), the imaginary part of EXPI; frequency
     SUMI = 12  # cos(2 pi f.(x - c)) cos(2 pi f.(x' - c)); frequency, offset
+    GATE = 13  # s_i(x) s_i(x'), i the `regime` of a change `surface`; all of its parameters
 
 
 LOG_KINDS = frozenset(
     {LeafKind.SE, LeafKind.RQ, LeafKind.M12, LeafKind.M32, LeafKind.M52, LeafKind.ENVELOPE, LeafKind.PER}
 )
+
+
+# These know where the points are, and not only how far apart.
+NOT_STATIONARY = frozenset({LeafKind.LIN, LeafKind.SUMI})
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,8 @@ class Leaf:
     kind: LeafKind
     dims: tuple[int, ...]
     offsets: tuple[int, ...]
+    surface: Surface | None = None  # of a GATE: without values, as those are in the values vector
+    regime: int = 0
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,10 @@ from functools import cached_property, lru_cache
 
 from mercer.errors import KernelError
 from mercer.evaluate.network_program import NetworkCompiler, Unit, pruned
-from mercer.evaluate.nodes import LOG_KINDS, Affine, Leaf, LeafKind, Node, Term
+from mercer.evaluate.nodes import LOG_KINDS, NOT_STATIONARY, Affine, Leaf, LeafKind, Node, Term
+from mercer.evaluate.surfaces import sizes
 from mercer.kernels.base import NETWORK_ONLY
+from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.expression import Base, Expression, Product, Sum
 from mercer.kernels.network import Network
 
@@ -34,6 +36,11 @@ class Program:
     def dimensions(self) -> int:
         """The smallest number of columns that the program can run on."""
         return 1 + max((d for node in self.nodes if isinstance(node, Leaf) for d in node.dims), default=-1)
+
+    @cached_property
+    def stationary(self) -> bool:
+        """Whether k(x, x') depends on x - x' alone."""
+        return not any(isinstance(node, Leaf) and node.kind in NOT_STATIONARY for node in self.nodes)
 
 
 @lru_cache(maxsize=4096)
@@ -70,16 +77,37 @@ class _Compiler:
 
     def affine(self, terms: tuple[Expression, ...]) -> int:
         children, weights = [], []
-        for term in terms:
-            parts = self.gather(term)
+        for parts in (parts for term in terms for parts in self.summands(term)):
             alone = not parts.logs and len(parts.factors) == 1
             children.append(parts.factors[0] if alone else self.add(Term(tuple(parts.logs), tuple(parts.factors))))
             weights.append(tuple(parts.weights))
         return self.add(Affine(tuple(children), tuple(weights)))
 
+    def summands(self, term: Expression) -> list[_Factors]:
+        """One product, or that of each regime of a change surface with its gate."""
+        if not isinstance(term, Blend):
+            return [self.gather(term)]
+        regimes = [(i, self.gather(part)) for i, part in enumerate(term.parts) if part is not None]
+        gates = self.gates(term.surface, [i for i, _ in regimes])
+        return [
+            _Factors(parts.weights, parts.logs, [*parts.factors, gate])
+            for (_, parts), gate in zip(regimes, gates, strict=True)
+        ]
+
+    def gates(self, surface: Surface, regimes: list[int]) -> list[int]:
+        """Gates of some regimes; the surface's values follow those of the parts."""
+        offsets = []
+        for size in sizes(surface):
+            offsets.append(self.next_value)
+            self.next_value += size
+        bare, columns = surface.without_values(), surface.columns
+        return [self.add(Leaf(LeafKind.GATE, columns, tuple(offsets), bare, i)) for i in regimes]
+
     def gather(self, expression: Expression) -> _Factors:
         if isinstance(expression, Sum):
             return _Factors([], [], [self.affine(expression.terms)])
+        if isinstance(expression, Blend):
+            return _Factors([], [], [self.affine((expression,))])
         if isinstance(expression, Product):
             parts = [self.gather(factor) for factor in expression.factors]
             return _Factors(

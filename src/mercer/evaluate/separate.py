@@ -84,6 +84,8 @@ class _Splitter:
             node = self.program.nodes[number]
             new: Node
             if isinstance(node, Leaf):
+                if node.kind is LeafKind.GATE:  # its surface knows the columns of the whole
+                    raise _Tangled
                 new = replace(node, dims=(0,) * len(node.dims))
             elif isinstance(node, Term):
                 logs, factors = ([self.copy(part, n) for n in group] for group in (node.logs, node.factors))

@@ -26,12 +26,12 @@ import numpy as np
 from mercer.errors import InputError, KernelError
 from mercer.evaluate.nodes import LOG_KINDS, Affine, Leaf, LeafKind, Node, Term
 from mercer.evaluate.program import Program
-from mercer.evaluate.spectral_waves import Factor, Indices, Slope, Source, Standing, Wave, draw_wave
+from mercer.evaluate.spectral_waves import Factor, Indices, Share, Slope, Source, Standing, Wave, draw_wave
 from mercer.kernels.domains import Array
 
 MOST_SUMMANDS = 64
 LARGEST_EXPONENT = 700.0
-FLAT_KINDS = (LeafKind.LIN, LeafKind.SUMI)
+FLAT_KINDS = (LeafKind.LIN, LeafKind.SUMI, LeafKind.GATE)
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ class _Walk:
             raise KernelError("there are no random features for networks of complex units (EXPI): use COS instead")
         if leaf.kind is LeafKind.LIN:
             return float(self._slopes(leaf).sum())
-        return {LeafKind.WN: 0.0, LeafKind.SUMI: 0.5}.get(leaf.kind, 1.0)
+        return {LeafKind.WN: 0.0, LeafKind.SUMI: 0.5, LeafKind.GATE: 0.5}.get(leaf.kind, 1.0)
 
     @staticmethod
     def _exp(size: float) -> float:
@@ -283,6 +283,8 @@ class _Walk:
             self._slope(node, atoms, chosen, shares[chosen] / shares.sum())
         elif node.kind is LeafKind.SUMI:
             self.factors.append(Standing(node, atoms))
+        elif node.kind is LeafKind.GATE:
+            self.factors.append(Share(node, atoms))
         else:
             self.waves.append(draw_wave(node, self.values, atoms, self.source))
 

@@ -27,8 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincinv, gammaln, ive, ndtri, stdtrit
 
+from mercer.evaluate import surfaces
 from mercer.evaluate.fused_leaves import centred_constants
 from mercer.evaluate.nodes import Leaf, LeafKind
+from mercer.kernels.blend import Surface
 from mercer.kernels.domains import Array
 
 Indices = NDArray[np.intp]
@@ -283,4 +285,29 @@ class Standing:
         gradient[offset : offset + len(f)] -= by_angle.sum() * f
 
 
-Factor = Slope | Standing
+@dataclass(frozen=True, eq=False)
+class Share:
+    """A gate in some atoms: the factor s_i(x) of one regime of a change surface, the same for all of them."""
+
+    leaf: Leaf
+    atoms: Indices
+
+    def _surface(self) -> tuple[Surface, slice]:
+        assert self.leaf.surface is not None
+        start = self.leaf.offsets[0]
+        return self.leaf.surface, slice(start, start + sum(surfaces.sizes(self.leaf.surface)))
+
+    def at(self, X: Array, values: Array) -> Array:
+        """Return the factor at each row, (rows, 1)."""
+        surface, place = self._surface()
+        return surfaces.shares(surface, values[place], X)[self.leaf.regime][:, None]
+
+    def pull_back(self, X: Array, values: Array, by_factor: Array, gradient: Array) -> None:
+        """Add to the gradient by values what follows from that by the factor."""
+        surface, place = self._surface()
+        by_shares = np.zeros((surface.regimes, len(X)))
+        by_shares[self.leaf.regime] = by_factor.sum(axis=1)
+        gradient[place] += surfaces.pull_back(surface, values[place], X, by_shares)
+
+
+Factor = Slope | Standing | Share

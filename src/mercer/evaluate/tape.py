@@ -7,7 +7,7 @@ over pairs looks them up instead of computing them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from mercer.evaluate.fused_leaves import CPER, leaf_size, table_rows
 from mercer.evaluate.program import Affine, Leaf, LeafKind, Program, Term
+from mercer.kernels.blend import Surface
 
 EXP, PRODUCT, AFFINE = 20, 21, 22
 # Columns of the tape: code, first list in the pool (start, end), parameter offsets, place of coefficients and sums,
@@ -22,6 +23,18 @@ EXP, PRODUCT, AFFINE = 20, 21, 22
 CODE, START, END, FIRST, SECOND, PLACE, WAVE = range(7)
 
 Integers = NDArray[np.int64]
+NOT_STATIONARY = (LeafKind.LIN, LeafKind.SUMI, LeafKind.GATE)
+
+
+@dataclass(frozen=True)
+class Gates:
+    """The gates of one change surface: where its values begin, and for each gate its regime and row of the table."""
+
+    surface: Surface
+    offset: int
+    first: int  # number of its first gate among all
+    regimes: tuple[int, ...]
+    rows: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -43,6 +56,8 @@ class Tape:
     n_waves: int
     n_slots: int
     centred: tuple[tuple[int, int], ...]  # (place of coefficients, offset of the lengthscale) of each CPER leaf
+    gates: tuple[Gates, ...]
+    n_gates: int
 
 
 @lru_cache(maxsize=4096)
@@ -66,6 +81,7 @@ class _Builder:
         self.even = even
         self.number: dict[int, int] = {}
         self.centred: list[tuple[int, int]] = []
+        self.gates: list[Gates] = []
         for index, node in enumerate(program.nodes):
             if isinstance(node, Leaf):
                 self.number[index] = self.leaf(node)
@@ -84,14 +100,33 @@ class _Builder:
 
     def leaf(self, leaf: Leaf) -> int:
         kind, count = int(leaf.kind), len(leaf.dims)
-        node = self.add(kind, [], list(leaf.dims), stationary=leaf.kind not in (LeafKind.LIN, LeafKind.SUMI))
+        node = self.add(kind, [], list(leaf.dims), stationary=leaf.kind not in NOT_STATIONARY)
         first, second = (*leaf.offsets, 0, 0)[:2]
         self.rows[node][FIRST:] = [first, second, self.sums, self.waves]
         if kind == CPER:
             self.centred.append((self.sums, second))
+        if leaf.kind is LeafKind.GATE:
+            self.rows[node][SECOND] = self.gate(leaf)
         self.sums += leaf_size(kind, count)
         self.waves += table_rows(kind, count)
         return node
+
+    def gate(self, leaf: Leaf) -> int:
+        """Note a gate with its surface, and return its number."""
+        assert leaf.surface is not None
+        number = self.n_gates
+        known = self.gates[-1] if self.gates else None
+        if known is None or known.offset != leaf.offsets[0]:
+            known = Gates(leaf.surface, leaf.offsets[0], number, (), ())
+            self.gates.append(known)
+        rows = (*known.rows, self.waves)
+        self.gates[-1] = replace(known, regimes=(*known.regimes, leaf.regime), rows=rows)
+        return number
+
+    @property
+    def n_gates(self) -> int:
+        """How many gates there are so far."""
+        return sum(len(gates.rows) for gates in self.gates)
 
     def term(self, term: Term) -> int:
         logs = [self.number[n] for n in term.logs]
@@ -144,4 +179,6 @@ class _Builder:
             n_waves=self.waves,
             n_slots=slots,
             centred=tuple(self.centred),
+            gates=tuple(self.gates),
+            n_gates=self.n_gates,
         )

@@ -24,7 +24,9 @@ import torch
 from torch import Tensor
 
 from mercer.evaluate.program import LOG_KINDS, Affine, Leaf, LeafKind, Program, Term
+from mercer.evaluate.surfaces import sizes
 from mercer.evaluate.torch_leaves import LEAVES, Pairs
+from mercer.evaluate.torch_surfaces import gate, gate_reverse
 
 # How many numbers a node holds at a time: few enough for the cache of a CPU, or enough to keep a GPU busy for longer
 # than the launches take.
@@ -140,7 +142,9 @@ def _forward(program: Program, values: Tensor, pairs: Pairs) -> Tensor:
 def _evaluate(program: Program, number: int, values: Tensor, pairs: Pairs, tape: _Tape) -> None:
     node = program.nodes[number]
     if isinstance(node, Leaf):
-        if node.kind not in LOG_KINDS:
+        if node.kind is LeafKind.GATE:
+            tape.values[number] = gate(node, pairs.on(node.dims), _parameters(node, values))
+        elif node.kind not in LOG_KINDS:
             forward, _ = LEAVES[node.kind]
             tape.values[number] = forward(pairs.on(node.dims), *_parameters(node, values))
     elif isinstance(node, Term):
@@ -250,17 +254,23 @@ def _add_adjoint(adjoints: Adjoints, number: int, new: _Adjoint) -> None:
 def _add_leaf_gradient(
     leaf: Leaf, values: Tensor, pairs: Pairs, scale: Tensor, array: Tensor, gradient: Tensor
 ) -> None:
-    _, reverse = LEAVES[leaf.kind]
     parameters = _parameters(leaf, values)
-    parts = reverse(pairs.on(leaf.dims), array, *parameters)
+    if leaf.kind is LeafKind.GATE:
+        parts = gate_reverse(leaf, pairs.on(leaf.dims), array, parameters)
+    else:
+        _, reverse = LEAVES[leaf.kind]
+        parts = reverse(pairs.on(leaf.dims), array, *parameters)
     for offset, part in zip(leaf.offsets, parts, strict=True):
         gradient[:, offset : offset + part.shape[1]] += scale * part
 
 
 def _parameters(leaf: Leaf, values: Tensor) -> list[Tensor]:
-    """The parameter blocks of a leaf, (B, number of its columns) each; alpha of RQ is (B, 1)."""
-    sizes = (len(leaf.dims), 1) if leaf.kind is LeafKind.RQ else (len(leaf.dims),) * len(leaf.offsets)
-    return [values[:, offset : offset + size] for offset, size in zip(leaf.offsets, sizes, strict=True)]
+    """The parameter blocks of a leaf, (B, number of its columns) each; alpha of RQ is (B, 1), a surface has its own."""
+    if leaf.surface is not None:
+        counts = sizes(leaf.surface)
+    else:
+        counts = (len(leaf.dims), 1) if leaf.kind is LeafKind.RQ else (len(leaf.dims),) * len(leaf.offsets)
+    return [values[:, offset : offset + size] for offset, size in zip(leaf.offsets, counts, strict=True)]
 
 
 def _edges(node: Affine) -> Iterator[tuple[int, tuple[int, ...], float]]:

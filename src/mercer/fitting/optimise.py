@@ -113,6 +113,7 @@ class Run:
     converged: bool
     evaluations: int
     rows: int  # that it was optimised on
+    afresh: bool = False  # begun with nothing of a parent's optimum
 
 
 def fit(

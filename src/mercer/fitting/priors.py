@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer.fitting.ranges import Frame
+from mercer.fitting.surfaces import surface_prior
+from mercer.kernels.blend import Surface
 from mercer.kernels.domains import Array, NonNegative
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import Layout
@@ -41,8 +43,13 @@ def weak_prior(expression: Expression, layout: Layout, frame: Frame) -> Gaussian
         count = slot.spec.domain.free_size(slot.size) if slot.fitted else 0
         if not count:
             continue
-        columns = list(leaves[slot.leaf].columns)
-        if isinstance(slot.spec.domain, NonNegative):
+        owner = leaves[slot.leaf]
+        columns = list(owner.columns)
+        if isinstance(owner, Surface):
+            own = surface_prior(slot.spec.name, owner, count, np.array(frame.span)[columns])
+            centre += own[0]
+            spread += own[1]
+        elif isinstance(slot.spec.domain, NonNegative):
             share = np.array([1.0 / max(1, len(leaves[slot.leaf].dims or ()))])
             centre += [float(slot.spec.domain.to_free(share)[0])] * count
             spread += [SPREAD] * count

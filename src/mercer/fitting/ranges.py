@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer.fitting.periodogram import shortest_period, typical_gap
+from mercer.fitting.surfaces import surface_bounds
+from mercer.kernels.blend import Surface
 from mercer.kernels.domains import Array, NonNegative, Simplex
 from mercer.kernels.expression import Expression, Owner
 from mercer.kernels.parameters import Layout, Slot
@@ -55,6 +57,8 @@ def value_bounds(slot: Slot, leaf: Owner, frame: Frame) -> Array:
     columns = list(leaf.columns)
     gap, span, low = (np.array(a)[columns] for a in (frame.gap, frame.span, frame.low))
     name, unit = slot.spec.name, slot.spec.unit
+    if isinstance(leaf, Surface):
+        return surface_bounds(name, leaf, slot.size, low, span, gap)
     if name == "variance":
         return np.array([VARIANCE])
     if name == "alpha":
@@ -78,9 +82,12 @@ def value_bounds(slot: Slot, leaf: Owner, frame: Frame) -> Array:
 
 
 def may_vanish(layout: Layout) -> list[bool]:
-    """Tell for each entry of the free vector whether its lower bound stands for zero: the weights of a network."""
+    """Tell for each entry of the free vector whether its lower bound stands for zero.
+
+    So do the weights of a network, and the width of a change: a sharp one.
+    """
     return [
-        isinstance(slot.spec.domain, NonNegative)
+        isinstance(slot.spec.domain, NonNegative) or slot.spec.name == "width"
         for slot in layout.slots
         if slot.fitted
         for _ in range(slot.spec.domain.free_size(slot.size))

@@ -6,7 +6,9 @@ import numpy as np
 
 from mercer.fitting.periodogram import periods
 from mercer.fitting.ranges import CYCLES, Frame
+from mercer.fitting.surfaces import change_places, surface_start
 from mercer.inference.contract import Data
+from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.domains import Array, NonNegative, Simplex
 from mercer.kernels.expression import Base, Expression, Owner, Product
 from mercer.kernels.network import Network
@@ -28,6 +30,7 @@ class Starts:
         self.frame = Frame.of(data.X)
         self.known = values_of(expression)
         self._peaks: dict[int, Array] = dict(peaks or {})
+        self._places: dict[int, Array] = {}
 
     @property
     def complete(self) -> bool:
@@ -53,8 +56,9 @@ class Starts:
         values = self._draw(None, compensate=False)
         factors = held_variances(self.expression)
         for slot in self.layout.slots:
-            if not np.isnan(self.known[slot.where]).any() or slot.leaf in self.copies:
-                continue  # also where a network's weights decide how much its primitives matter
+            drawn = slot.leaf in self.copies or isinstance(self.leaves[slot.leaf], Surface)
+            if not np.isnan(self.known[slot.where]).any() or drawn:
+                continue  # a network's weights decide how much its primitives matter; a change has no neutral place
             columns = list(self.leaves[slot.leaf].columns)
             span, low = (np.array(a)[columns] for a in (self.frame.span, self.frame.low))
             if slot.leaf not in factors:
@@ -97,6 +101,8 @@ class Starts:
                 if isinstance(node, Product) and isinstance(child, Base) and number in new:
                     shares *= self._mean_square(child)
                 parts.append(rescaled(child))
+            if isinstance(node, Blend):
+                next(numbered)  # its surface
             whole = node.with_children(parts)
             return multiplied(whole, 1.0 / shares) if shares != 1.0 else whole
 
@@ -112,6 +118,8 @@ class Starts:
         columns = list(leaf.columns)
         span, gap, low = (np.array(a)[columns] for a in (self.frame.span, self.frame.gap, self.frame.low))
         name, unit, size = slot.spec.name, slot.spec.unit, slot.size
+        if isinstance(leaf, Surface):
+            return surface_start(name, leaf, self.data.X[:, columns], self._places_of(columns[0]), span, gap, rng)
         rank, copies = self.copies.get(slot.leaf, (0, 1))
         if isinstance(slot.spec.domain, NonNegative):
             return _network_weights(slot, len(leaf.dims or ()), rng)
@@ -139,6 +147,11 @@ class Starts:
             return _log_uniform(rng, np.tile(0.05 / span, components), np.tile(1.0 / span, components))
         pure = _part(np.full(size, 0.4), np.full(size, 2.5), rank, copies)  # pure numbers: alpha, PER's lengthscale
         return _log_uniform(rng, *pure)
+
+    def _places_of(self, column: int) -> Array:
+        if column not in self._places:
+            self._places[column] = change_places(self.data.X[:, column], self.data.y)
+        return self._places[column]
 
     def _peaks_of(self, column: int) -> Array:
         if column not in self._peaks:
@@ -194,7 +207,7 @@ def _copies(expression: Expression) -> dict[int, tuple[int, int]]:
             return start + sum(1 for _ in node.owners())
         for child in node.children:
             start = visit(child, start)
-        return start + isinstance(node, Base)
+        return start + isinstance(node, Base | Blend)
 
     visit(expression, 0)
     return result

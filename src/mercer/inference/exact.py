@@ -21,7 +21,7 @@ import numpy as np
 from mercer.errors import NumericalError
 from mercer.evaluate import fused
 from mercer.evaluate.program import Program
-from mercer.inference.contract import LOG_2_PI, Data, Evidence, Prediction, log_density
+from mercer.inference.contract import LOG_2_PI, Data, Evidence, Prediction, left_out_score, log_density
 from mercer.kernels.domains import Array
 from mercer.linalg import scratch
 from mercer.linalg.factor import Factor, Failure, factorise
@@ -151,3 +151,7 @@ class ExactPosterior:
         inverse = Factor(self.factor.lower.copy(), 0.0).into_inverse()
         precision = np.diagonal(inverse) - self.fitted.variance * self.fitted.pull**2
         return Prediction(self.data.y - self.alpha / precision, 1.0 / precision)
+
+    def left_out_score(self) -> float:
+        """Return the sum of leave-one-out log densities."""
+        return left_out_score(self.leave_one_out(), self.data.y)

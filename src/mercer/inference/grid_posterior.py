@@ -20,7 +20,7 @@ from mercer.errors import KernelError, NumericalError, TooLargeError
 from mercer.evaluate import fused
 from mercer.evaluate.program import Program
 from mercer.evaluate.separate import separated
-from mercer.inference.contract import Prediction
+from mercer.inference.contract import Prediction, left_out_score
 from mercer.inference.grid_problem import Problem, Solved
 from mercer.inference.grid_solver import BLOCK, Whole, sent
 from mercer.inference.lattice import find_lattice
@@ -196,6 +196,10 @@ class GridPosterior:
         return mean[:, None] + factor.multiply(rng.standard_normal((len(X), count)))
 
     @torch.no_grad()
+    def left_out_score(self) -> float:
+        """Return the sum of leave-one-out log densities."""
+        return left_out_score(self.leave_one_out(), self.problem.data.y)
+
     def leave_one_out(self) -> Prediction:
         """Return mean and variance of y at each row given all the others, from the diagonal of A_MM^-1.
 

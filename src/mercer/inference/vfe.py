@@ -12,14 +12,18 @@ a = (Q + D)^-1 (y - c) = D^-1 (y - c - Kfu g), and as Kuu^-1 Kuf a = g,
     of D_ii   (a_i^2 - 1 / D_ii + (K0_ii - k_i' M k_i) / D_ii^2) / 2,   k_i' a row of Kfu
 
 The level is at its optimum and adds nothing. Two passes over blocks of rows: one for the sums, one for the gradient,
-Kfu being computed again; memory O(m^2 + block m). Nothing is differentiated through a factorisation.
+Kfu being computed again; memory O(m^2 + block m). Where N m numbers are few, V is kept instead, from which
+
+    D^-1 Kfu M = D^-1/2 V' (I - B^-1) L^-1,   a = D^-1 (y - c) - D^-1/2 V' (L' g)
+
+Nothing is differentiated through a factorisation.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, field
+from functools import partial, reduce
 from numbers import Integral
 from operator import add
 
@@ -32,21 +36,28 @@ from mercer.evaluate.fused_cross import contract_cross, contract_diagonal
 from mercer.evaluate.program import Program
 from mercer.inference.contract import Data, Evidence
 from mercer.inference.inducing import greedy
-from mercer.inference.sparse import Model, Solution, blocks, mirrored, model_of, sandwiched, solve
+from mercer.inference.rows import Sweep, slices, summed
+from mercer.inference.sparse import Model, Solution, mirrored, model_of, sandwiched, solve
 from mercer.inference.vfe_posterior import VFEPosterior
 from mercer.kernels.domains import Array
+from mercer.linalg import scratch
 from mercer.linalg.factor import Factor, Failure
 from mercer.linalg.threads import SMALL, one_thread
+
+KEPT_NUMBERS = 25_000_000  # of V between the two passes: 200 MB
 
 
 @dataclass(frozen=True)
 class VFE:
     """Sparse variational inference with so many inducing points, chosen among the rows for the values at hand.
 
-    While parameters move the points must stay: fit with `holding(...)`, and choose again where it ends.
+    While parameters move the points must stay: fit with `holding(...)`, and choose again where it ends. The sums over
+    rows can be dealt to joblib's workers (`n_jobs`).
     """
 
     inducing: int = 500
+    n_jobs: int | None = field(default=None, repr=False)
+    device: str = field(default="cpu", repr=False)
 
     name = "vfe"
 
@@ -56,7 +67,8 @@ class VFE:
 
     def holding(self, program: Program, values: Array, data: Data) -> FixedVFE:
         """Return the engine with the points that suit these values."""
-        return FixedVFE(data.X[greedy(program, values, data.X, self.inducing)])
+        chosen = data.X[greedy(program, values, data.X, self.inducing)]
+        return FixedVFE(chosen, None, self.n_jobs, self.device)
 
     def evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool = True) -> Evidence:
         """Return the lower bound on the log evidence and, if asked, its gradient with the points held."""
@@ -73,8 +85,15 @@ class FixedVFE:
 
     Z: Array
     block: int | None = None
+    n_jobs: int | None = None
+    device: str = "cpu"
 
     name = "vfe"
+
+    @property
+    def sweep(self) -> Sweep:
+        """How to go over the rows."""
+        return Sweep(self.block, self.n_jobs, self.device)
 
     def holding(self, program: Program, values: Array, data: Data) -> FixedVFE:
         """Return itself: the points stay."""
@@ -83,24 +102,32 @@ class FixedVFE:
     def evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool = True) -> Evidence:
         """Return the lower bound on the log evidence and, if asked, its gradient by values and noise."""
         model = model_of(program, values, noise, data, self.Z)
-        solution = solve(model, data, self.block)
+        kept = _room(model, data, self.sweep) if gradient else None
+        solution = solve(model, data, self.sweep, kept)
         if isinstance(solution, Failure):
             return Evidence(-math.inf, failure=solution.reason)
         if not math.isfinite(solution.bound):
             return Evidence(-math.inf, failure="the evidence overflowed")
         if not gradient:
             return Evidence(solution.bound, jitter=solution.jitter)
-        by_values, by_noise = _gradient(solution, data, self.block)
+        by_values, by_noise = _gradient(solution, data, self.sweep, kept)
         if not (math.isfinite(by_noise) and np.isfinite(by_values).all()):
             return Evidence(-math.inf, failure="the gradient of the evidence overflowed")
         return Evidence(solution.bound, by_values, by_noise, jitter=solution.jitter)
 
     def posterior(self, program: Program, values: Array, noise: float, data: Data) -> VFEPosterior:
         """Return the posterior, which keeps m x m numbers and the data."""
-        solution = solve(model_of(program, values, noise, data, self.Z), data, self.block)
+        solution = solve(model_of(program, values, noise, data, self.Z), data, self.sweep)
         if isinstance(solution, Failure):
             raise NumericalError(f"no posterior: {solution.reason}; try a larger noise or another kernel")
-        return VFEPosterior(solution, data, self.block)
+        return VFEPosterior(solution, data, self.sweep)
+
+
+def _room(model: Model, data: Data, sweep: Sweep) -> Array | None:
+    """Return memory to keep V in, if it is small and all of it is made here."""
+    here = data.source is None and sweep == Sweep(sweep.block) and not model.has_white
+    small = data.count * len(model.Z) <= KEPT_NUMBERS
+    return scratch.rectangle(data.count, len(model.Z)) if here and small else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,18 +146,21 @@ class Sensitivity:
 
 @dataclass(frozen=True, eq=False)
 class Adjoint:
-    """What the second pass needs from the first: M, g and the level."""
+    """What the second pass needs from the first: M, g and the level; or (I - B^-1) L^-1 and L' g where V is kept."""
 
     spread: Array
     weights: Array
     level: float
+    of_kernel: Array  # g
 
 
-def block_sensitivity(model: Model, adjoint: Adjoint, X: Array, y: Array) -> Sensitivity:
-    """Contract the adjoints of one block of rows with the derivatives of the kernel."""
-    noise, cross = model.noises(X), model.cross(X)
-    residual = (y - adjoint.level - cross @ adjoint.weights) / noise  # a
-    scale = 1.0 if model.has_white else 1.0 / model.noise
+def block_sensitivity(model: Model, adjoint: Adjoint, X: Array, y: Array, kept: Array | None = None) -> Sensitivity:
+    """Contract the adjoints of one block of rows with the derivatives of the kernel; `kept` is V' of these rows."""
+    noise = model.noises(X)
+    cross = model.cross(X) if kept is None else kept
+    unit = 1.0 if kept is None else math.sqrt(model.noise)  # of what stands in place of Kfu
+    residual = (y - adjoint.level - unit * (cross @ adjoint.weights)) / noise  # a
+    scale = 1.0 if model.has_white else unit / model.noise
     with one_thread(when=cross.size < SMALL * SMALL):
         spread = blas.dgemm(scale, adjoint.spread.T, cross.T).T  # Kfu M, or D^-1 Kfu M where D is noise I
     by_values, by_noise = np.zeros(len(model.values)), 0.0
@@ -141,21 +171,27 @@ def block_sensitivity(model: Model, adjoint: Adjoint, X: Array, y: Array) -> Sen
         by_values += contract_diagonal(model.whole, model.values, X, by_rows)
         by_values -= contract_diagonal(model.smooth, model.values, X, by_rows)
         spread /= noise[:, None]
-    by_values += contract_cross(model.smooth, model.values, X, model.Z, spread, residual, adjoint.weights)
+    by_values += contract_cross(model.smooth, model.values, X, model.Z, spread, residual, adjoint.of_kernel)
     by_values -= contract_diagonal(model.smooth, model.values, X, 0.5 / noise)
     return Sensitivity(by_values, float(residual @ residual), by_noise)
 
 
-def _gradient(solution: Solution, data: Data, block: int | None) -> tuple[Array, float]:
+def _gradient(solution: Solution, data: Data, sweep: Sweep, kept: Array | None) -> tuple[Array, float]:
     """Return the gradients by values and by the noise."""
     model, sums = solution.model, solution.sums
     points, one = len(model.Z), np.eye(len(model.Z))
     inverse = mirrored(Factor(solution.inner.lower.copy(), 0.0).into_inverse())  # B^-1
-    adjoint = Adjoint(sandwiched(solution.inverse_root, one - inverse), solution.weights, solution.level)
-    parts = (
-        block_sensitivity(model, adjoint, data.X[rows], data.y[rows]) for rows in blocks(data.count, points, block)
-    )
-    total = reduce(add, parts)
+    if kept is None:
+        adjoint = Adjoint(
+            sandwiched(solution.inverse_root, one - inverse), solution.weights, solution.level, solution.weights
+        )
+        work = partial(block_sensitivity, model, adjoint)
+        total = summed(data, work, sweep.size(points), sweep.jobs)
+    else:
+        spread = (one - inverse) @ np.tril(solution.inverse_root)
+        adjoint = Adjoint(spread, solution.half_weights, solution.level, solution.weights)
+        parts = slices(data.count, sweep.size(points))
+        total = reduce(add, (block_sensitivity(model, adjoint, data.X[r], data.y[r], kept[r]) for r in parts))
     square = sandwiched(solution.inverse_root, mirrored(sums.gram) - one + inverse)
     square += np.outer(solution.weights, solution.weights)
     at = fused.points(model.Z)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from mercer.kernels.algebra import canonical, components, structure
 from mercer.kernels.base import REGISTRY
+from mercer.kernels.blend import Blend, Surface, blend
 from mercer.kernels.expression import Base, Expression, Fixed, Product, Sum, build_base, fixed
 from mercer.kernels.layers import Layer, Values
 from mercer.kernels.network import Network, network, regression_network, time_series_network
@@ -120,9 +121,30 @@ def NKN(
     return bare if weights is None and bias is None else bare.with_weights(weights, bias)
 
 
+def CP(*kernels: Expression | float, on: int | str | None = None, location: Value = None, width: Value = None) -> Blend:
+    """Change point: kernels[0] before, kernels[1] after, ... along one column, 0 for nothing; see `kernels.blend`."""
+    return blend(kernels, "CP", on=() if on is None else on, location=location, width=width)
+
+
+def CW(
+    outside: Expression | float,
+    inside: Expression | float,
+    *,
+    on: int | str | None = None,
+    start: Value = None,
+    duration: Value = None,
+    width: Value = None,
+) -> Blend:
+    """Change window: another kernel from `start` for a `duration` along one column; 0 for nothing."""
+    columns = () if on is None else on
+    return blend([outside, inside], "CW", on=columns, start=start, duration=duration, width=width)
+
+
 __all__ = [
     "COS",
+    "CP",
     "CPER",
+    "CW",
     "EXPI",
     "LIN",
     "M12",
@@ -137,6 +159,7 @@ __all__ = [
     "SUMI",
     "WN",
     "Base",
+    "Blend",
     "C",
     "Expression",
     "Fixed",
@@ -144,7 +167,9 @@ __all__ = [
     "PolynomialTerm",
     "Product",
     "Sum",
+    "Surface",
     "bind",
+    "blend",
     "canonical",
     "components",
     "fixed",

@@ -4,6 +4,10 @@ All of it keeps the Gram matrix: products distribute over sums, constants are ab
 same dimensions merge (exponents add), white noise swallows stationary factors on its dimensions, and order is fixed.
 Numbers are combined in a way that does not depend on their order (sorted, or by `fsum`), so that kernels that differ
 only in the order of their parts have the same canonical form to the last digit.
+
+Networks and change surfaces are taken as a whole: their parts share weights or a surface, which a sum would write out
+as several that are fitted apart. Only what a report shows (`components`) takes a change surface apart, into what each
+summand of each regime gives.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from itertools import product as cartesian
 
 from scipy.special import i0e
 
+from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.expression import (
     Base,
     Expression,
@@ -31,8 +36,9 @@ from mercer.kernels.layers import Linear
 from mercer.kernels.network import Network, has_network
 from mercer.kernels.parameters import fill_held
 from mercer.kernels.text import to_text
+from mercer.kernels.units import multiplied
 
-Term = tuple[Base | Network, ...]  # a network is taken as a whole: its own sums and products stay inside
+Term = tuple[Base | Network | Blend, ...]
 Path = tuple[int, ...]
 
 FLAT = 2.0  # the lengthscale of PER from which its mean is more than four fifths of it
@@ -40,13 +46,31 @@ FLAT = 2.0  # the lengthscale of PER from which its mean is more than four fifth
 
 def canonical(expression: Expression) -> Expression:
     """Return the sum of products that is equal to the expression, in a fixed order."""
-    return sum_of(components(expression))
+    return sum_of([product_of(term) for term in _terms(expression)])
 
 
 def components(expression: Expression) -> tuple[Expression, ...]:
-    """Return the summands of the canonical form: what a report shows one by one."""
+    """Return the summands of the canonical form, change surfaces taken apart: what a report shows one by one."""
+    return tuple(part for term in _terms(expression) for part in _taken_apart(term))
+
+
+def _terms(expression: Expression) -> list[Term]:
     terms = _merge_sum([_simplified(term) for term in _expanded(fill_held(expression))])
-    return tuple(product_of(term) for term in sorted(terms, key=_order))
+    return sorted(terms, key=_order)
+
+
+def _taken_apart(term: Term) -> tuple[Expression, ...]:
+    """s_i(x) (a + b)(x, x') c(x, x') s_i(x') of all regimes i: one component for a c and one for b c in each."""
+    whole = next((factor for factor in term if isinstance(factor, Blend)), None)
+    if whole is None:
+        return (product_of(term),)
+    others = [factor for factor in term if factor is not whole]
+    return tuple(
+        whole.only(regime, component)
+        for regime, part in enumerate(whole.parts)
+        if part is not None
+        for component in components(product_of([part, *others]))
+    )
 
 
 def told_components(expression: Expression) -> tuple[Expression, ...]:
@@ -89,6 +113,8 @@ def structure(expression: Expression) -> Expression:
 def _without_values(owner: Owner) -> Owner:
     if isinstance(owner, Linear):
         return Linear(owner.width, owner.inputs)
+    if isinstance(owner, Surface):
+        return owner.without_values()
     return build_base(owner.symbol, *(owner.dims or ()), components=owner.components)
 
 
@@ -121,6 +147,10 @@ def substitute(expression: Expression, path: Path, new: Expression) -> Expressio
 def _expanded(expression: Expression) -> list[Term]:
     if isinstance(expression, Base | Network):
         return [(expression,)]
+    if isinstance(expression, Blend):
+        inside = expression.with_children([canonical(part) for part in expression.children])
+        assert isinstance(inside, Blend)
+        return [(inside,)]
     parts = [_expanded(child) for child in expression.children]
     if isinstance(expression, Sum):
         return [term for part in parts for term in part]
@@ -134,10 +164,10 @@ def _order(term: Term) -> tuple[str, str]:
 
 def _simplified(term: Term) -> Term:
     """Absorb constants, merge SE factors, let white noise swallow, sort, and put the whole variance on the first."""
-    networks = sorted((part for part in term if isinstance(part, Network)), key=lambda each: _order((each,)))
+    wholes = sorted((part for part in term if not isinstance(part, Base)), key=lambda each: _order((each,)))
     bases = tuple(part for part in term if isinstance(part, Base))
-    if networks:
-        return _with_networks(networks, bases)
+    if wholes:
+        return _with_wholes(wholes, bases)
     variance = _product_of_variances(bases)
     factors = [_dims_in_order(leaf) for leaf in bases if leaf.symbol != "C"]
     factors = _merge_se(_swallow(factors)) or [bases[0]]
@@ -146,14 +176,23 @@ def _simplified(term: Term) -> Term:
     return (_with_variance(factors[0], variance), *(_with_variance(leaf, rest) for leaf in factors[1:]))
 
 
-def _with_networks(networks: list[Network], bases: tuple[Base, ...]) -> Term:
-    """The first network carries the scale of a product: the base kernels beside it have variance one."""
+def _with_wholes(wholes: list[Network | Blend], bases: tuple[Base, ...]) -> Term:
+    """The first network or change surface carries the scale of a product: base kernels beside it have variance one."""
     others = [leaf for leaf in _simplified(bases) if isinstance(leaf, Base)] if bases else []
     scale = others[0].parameter("variance") if others else Parameter("variance", (1.0,))
+    if scale.values is not None and _is_open(wholes[0]):  # nowhere to put it yet
+        return (*wholes, *others)
     if scale.values is not None:
-        networks = [networks[0].scaled(scale.values[0]), *networks[1:]]
+        carrier = multiplied(wholes[0], scale.values[0])
+        assert isinstance(carrier, Network | Blend)
+        wholes = [carrier, *wholes[1:]]
         others = [_with_variance(leaf, Parameter("variance", (1.0,), scale.fixed)) for leaf in others]
-    return (*networks, *(leaf for leaf in others if leaf.symbol != "C"))
+    return (*wholes, *(leaf for leaf in others if leaf.symbol != "C"))
+
+
+def _is_open(whole: Network | Blend) -> bool:
+    """Tell whether a regime of a change surface has a variance that is still to be found."""
+    return isinstance(whole, Blend) and any(leaf.parameter("variance").values is None for leaf in whole.leaves())
 
 
 def _dims_in_order(leaf: Base) -> Base:

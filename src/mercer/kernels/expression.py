@@ -20,9 +20,10 @@ from mercer.kernels.base import REGISTRY, SPECS, BaseSpec, ParameterSpec
 from mercer.kernels.domains import Array, Simplex
 
 if TYPE_CHECKING:
+    from mercer.kernels.blend import Surface
     from mercer.kernels.layers import Linear
 
-Owner: TypeAlias = "Base | Linear"  # what has parameters: a base kernel, or a Linear layer of a network
+Owner: TypeAlias = "Base | Linear | Surface"  # what has parameters: base kernels, layers of networks, change surfaces
 
 MOST_COMPONENTS = 1000  # of a mixture; a slip such as SM40000000 is an error and not a memory of gigabytes
 
@@ -261,12 +262,13 @@ def build_base(
     if not isinstance(components, Integral) or isinstance(components, bool) or not 1 <= components <= most:
         advice = f"give a whole number from 1 to {most}" if spec.mixture else "only a mixture such as SM has several"
         raise KernelError(f"{symbol} cannot have {components!r} components: {advice}")
-    checked = _checked_dims(symbol, spec, dims)
+    checked = checked_dims(symbol, spec, dims)
     parameters = tuple(_parameter(symbol, p, values.get(p.name), checked, components) for p in spec.parameters)
     return Base(symbol, checked, parameters, int(components))
 
 
-def _checked_dims(symbol: str, spec: BaseSpec, dims: tuple[int | str, ...]) -> tuple[int | str, ...] | None:
+def checked_dims(symbol: str, spec: BaseSpec, dims: tuple[int | str, ...]) -> tuple[int | str, ...] | None:
+    """Return the dimensions of a base kernel or a surface (None: all of them), refusing what is none."""
     if not spec.uses_inputs:
         if dims:
             raise KernelError(f"{symbol} does not look at the inputs, so it takes no dimension; {dims} was given")

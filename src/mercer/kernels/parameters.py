@@ -3,7 +3,7 @@
 Three views of the same numbers:
   expression   values inside the tree (what users see)
   values       one flat vector of every parameter value, leaf by leaf, in registry order (what back ends take); those
-               of a network's Linear layers follow the leaves of its primitives
+               of a network's Linear layers follow the leaves of its primitives, those of a change surface its parts
   free         unconstrained numbers for the parameters that are fitted (what optimisers take)
 
 Products carry one variance only: the variances of the factors of a product are not separately identifiable (METHODS 1),
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from mercer.errors import KernelError
 from mercer.kernels.base import ParameterSpec
+from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.domains import Array, Domain, Simplex
 from mercer.kernels.expression import Base, Expression, Owner, Parameter, Product, Sum, broadcast, only_value
 from mercer.kernels.network import Network
@@ -38,7 +39,7 @@ def bind(
 ) -> Expression:
     """Return the expression with every base kernel on explicit column numbers of a table with `dimensions` columns.
 
-    Base kernels without a dimension act on the `default` columns (all of them where it is not given).
+    Base kernels and change surfaces without a dimension act on the `default` columns (all where it is not given).
     """
     everywhere = tuple(range(dimensions)) if default is None else tuple(default)
     if dimensions < 1:
@@ -47,9 +48,7 @@ def bind(
     def bound(leaf: Base) -> Expression:
         if not leaf.spec.uses_inputs:
             return leaf
-        dims = everywhere if leaf.dims is None else tuple(c for d in leaf.dims for c in _columns(leaf, d))
-        if len(set(dims)) != len(dims):
-            raise KernelError(f"{leaf.text()} names the same column twice")
+        dims = _all_columns(leaf)
         parameters = []
         for parameter, spec in zip(leaf.parameters, leaf.spec.parameters, strict=True):
             size = _size(leaf, spec, dims)
@@ -58,7 +57,13 @@ def bind(
             parameters.append(replace(parameter, values=values))
         return replace(leaf, dims=dims, parameters=tuple(parameters))
 
-    def _columns(leaf: Base, dim: int | str) -> list[int]:
+    def _all_columns(leaf: Base | Surface) -> tuple[int, ...]:
+        dims = everywhere if leaf.dims is None else tuple(c for d in leaf.dims for c in _columns(leaf, d))
+        if len(set(dims)) != len(dims):
+            raise KernelError(f"{leaf.text()} names the same column twice")
+        return dims
+
+    def _columns(leaf: Base | Surface, dim: int | str) -> list[int]:
         if isinstance(dim, int):
             if dim >= dimensions:
                 last = f"0 to {dimensions - 1}" if dimensions > 1 else "only 0"
@@ -76,11 +81,14 @@ def bind(
             raise KernelError(f"{leaf.text(digits=4)}: columns {places} are all called '{dim}': give a column number")
         return places
 
-    return expression.map_leaves(bound)
+    def bound_surface(owner: Owner) -> Owner:
+        return owner.bound(_all_columns(owner)) if isinstance(owner, Surface) else owner
+
+    return expression.map_leaves(bound).map_owners(bound_surface)
 
 
 def _size(leaf: Owner, spec: ParameterSpec, dims: Sequence[object] | None) -> int:
-    if dims is None and isinstance(leaf, Base) and leaf.spec.uses_inputs:
+    if dims is None and isinstance(leaf, Base | Surface) and leaf.spec.uses_inputs:
         raise KernelError(f"{leaf.text(digits=4)} acts on columns not known yet: bind it to the data first")
     return spec.size(len(dims or ()), leaf.components)
 
@@ -97,8 +105,8 @@ def fill_held(expression: Expression) -> Expression:
 
     A summand with an unset variance that does count keeps them unset: its scale is still to be found.
     """
-    if isinstance(expression, Sum):
-        return expression.with_children([fill_held(term) for term in expression.terms])
+    if isinstance(expression, Sum | Blend):
+        return expression.with_children([fill_held(term) for term in expression.children])
     held = held_variances(expression)
     unset = {
         number
@@ -120,7 +128,8 @@ def _find_carrier(expression: Expression, start: int, held: set[int]) -> tuple[i
     for child in expression.children:
         start, carrier = _find_carrier(child, start, held)
         carriers.append(carrier)
-    if isinstance(expression, Sum):  # a sum scales only if every term does; holding one term then pins the whole
+    if isinstance(expression, Sum | Blend):  # it scales only if every term does; holding one term then pins the whole
+        start += isinstance(expression, Blend)  # its surface has no scale
         return start, None if None in carriers else max(carriers, key=lambda c: c != NETWORK)
     if isinstance(expression, Product):
         free = sorted((c for c in carriers if c is not None), key=lambda c: c != NETWORK)

@@ -4,7 +4,8 @@
 
 A symbol may be followed by dimensions (column numbers or names; odd names in double quotes) and by parameter values,
 in parentheses. SM takes the number of its components as a digit. A number is a constant kernel of that variance.
-Networks, `NKN(primitives, layers, ...)`, are written as in `mercer.kernels.network_text`.
+Networks, `NKN(primitives, layers, ...)`, are written as in `mercer.kernels.network_text`, change points, windows and
+surfaces, `CP(k1, k2)`, `CW(k1, k2)` and `BLEND(rks8, k1, k2)`, as in `mercer.kernels.blend_text`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import Any
 
 from mercer.errors import KernelError, KernelSyntaxError
 from mercer.kernels.base import REGISTRY, SPECS
+from mercer.kernels.blend import Blend, has_blend
+from mercer.kernels.blend_text import WORDS, blend_from_node, blend_node, blend_text, dim_text, parse_blend
 from mercer.kernels.domains import Simplex
 from mercer.kernels.expression import (
     Base,
@@ -35,8 +38,9 @@ from mercer.kernels.layers import LAYERS
 from mercer.kernels.network import Network, has_network, network
 from mercer.kernels.network_text import network_from_node, network_node, network_text, repeated, with_given
 
-JSON_VERSION = 2
-PLAIN_VERSION = 1  # of a kernel without networks: older versions of Mercer read it
+JSON_VERSION = 3
+NETWORK_VERSION = 2  # of a kernel with networks and without change surfaces
+PLAIN_VERSION = 1  # of one without either: older versions of Mercer read it
 DEEPEST = 100  # nested parentheses: enough for any kernel, and far from Python's limit on recursion
 
 # ---------------------------------------------------------------------------------------------------------- printing
@@ -51,9 +55,12 @@ def to_text(expression: Expression, digits: int | None = None, names: Sequence[s
         return " * ".join(f"({p})" if isinstance(f, Sum) else p for p, f in zip(parts, expression.factors, strict=True))
     if isinstance(expression, Network):
         return network_text(expression, lambda part: to_text(part, digits, names), lambda p: _parameter_text(p, digits))
+    if isinstance(expression, Blend):
+        write, values = partial(to_text, digits=digits, names=names), partial(_parameter_text, digits=digits)
+        return blend_text(expression, write, values, partial(dim_text, names=names))
     assert isinstance(expression, Base)
     symbol = expression.symbol + (str(expression.components) if expression.spec.mixture else "")
-    arguments = [_dim_text(d, names) for d in expression.dims or ()]
+    arguments = [dim_text(d, names) for d in expression.dims or ()]
     for parameter, spec in zip(expression.parameters, expression.spec.parameters, strict=True):
         if parameter.values is None or _has_no_choice(expression, parameter, spec.domain):
             continue
@@ -65,14 +72,6 @@ def _has_no_choice(leaf: Base, parameter: Parameter, domain: object) -> bool:
     """A single weight is one by definition and is not printed (unless the number of dimensions is still open)."""
     known = leaf.dims is not None or leaf.spec.mixture
     return isinstance(domain, Simplex) and parameter.values == (1.0,) and known and not parameter.fixed
-
-
-def _dim_text(dim: int | str, names: Sequence[str] | None) -> str:
-    if isinstance(dim, int):
-        if names is None:
-            return str(dim)
-        dim = names[dim]
-    return dim if re.fullmatch(r"[A-Za-z_]\w*", dim) and dim != "fixed" else json.dumps(dim)
 
 
 def _parameter_text(parameter: Parameter, digits: int | None) -> str:
@@ -98,12 +97,12 @@ def parse(text: str) -> Expression:
     """Read a kernel from text; a `KernelSyntaxError` points at the character that does not fit."""
     if not isinstance(text, str):
         raise KernelError(f"a kernel text is a string, not {type(text).__name__}")
-    return _Parser(text).whole()
+    return Parser(text).whole()
 
 
 def parse_primitives(text: str) -> list[Expression]:
     """Read the primitives of a network: "2*SE + PER(0)" is two SE and one PER."""
-    parser = _Parser(text)
+    parser = Parser(text)
     primitives = parser.primitives()
     kind, found, _ = parser.peek()
     if kind != "end":
@@ -111,7 +110,7 @@ def parse_primitives(text: str) -> list[Expression]:
     return primitives
 
 
-class _Parser:
+class Parser:
     """Recursive descent over sum, product, atom; each method consumes what it recognises."""
 
     def __init__(self, text: str) -> None:
@@ -151,6 +150,11 @@ class _Parser:
         if not self.accept(mark):
             raise self.fail(f"expected '{mark}' {after}")
 
+    def deeper(self) -> None:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise self.fail(f"parentheses nest more than {DEEPEST} deep")
+
     def whole(self) -> Expression:
         expression = self.sum()
         kind, found, _ = self.peek()
@@ -172,9 +176,7 @@ class _Parser:
 
     def atom(self) -> Expression:
         if self.accept("("):
-            self.depth += 1
-            if self.depth > DEEPEST:
-                raise self.fail(f"parentheses nest more than {DEEPEST} deep")
+            self.deeper()
             inside = self.sum()
             self.depth -= 1
             self.expect(")", "to close the parenthesis")
@@ -186,6 +188,8 @@ class _Parser:
             return self.checked(lambda: as_expression(float(found)), start)
         if kind == "name":
             self.position = end
+            if found in WORDS:
+                return parse_blend(self, found, start)
             return self.network(start) if found == "NKN" else self.base(found, start)
         raise self.fail("expected a kernel such as SE, PER(0) or (SE + LIN)" + (f", found '{found}'" if found else ""))
 
@@ -206,9 +210,7 @@ class _Parser:
     def network(self, start: int) -> Expression:
         """NKN(primitives, layers, complex, variances, weights1=[...], bias1=[...], ...)."""
         self.expect("(", "after NKN, then primitives and layers: NKN(2*SE + LIN, Linear4-Product2-Linear1)")
-        self.depth += 1
-        if self.depth > DEEPEST:
-            raise self.fail(f"parentheses nest more than {DEEPEST} deep")
+        self.deeper()
         primitives = self.primitives()
         self.expect(",", "and the layers after the primitives, such as Linear4-Product2-Linear1")
         at = self.position
@@ -287,8 +289,8 @@ class _Parser:
                 return str(json.loads(found))
             except ValueError:
                 raise self.fail(f"{found} is not a column name: write it as in JSON", start) from None
-        shown = f", found '{found}'" if found else ""
-        raise self.fail(f"expected a dimension or a parameter of {symbol}{shown}", start)
+        given = f", found '{found}'" if found else ""
+        raise self.fail(f"expected a dimension or a parameter of {symbol}{given}", start)
 
     def value(self) -> Fixed | tuple[float, ...]:
         kind, found, end = self.peek(signed=True)
@@ -329,8 +331,8 @@ class _Parser:
 
 def to_json(expression: Expression) -> dict[str, Any]:
     """Return the kernel as plain JSON data with a version."""
-    version = JSON_VERSION if has_network(expression) else PLAIN_VERSION
-    return {"format": "mercer-kernel", "version": version, "kernel": _node(expression)}
+    newest = JSON_VERSION if has_blend(expression) else NETWORK_VERSION if has_network(expression) else PLAIN_VERSION
+    return {"format": "mercer-kernel", "version": newest, "kernel": _node(expression)}
 
 
 def _node(expression: Expression) -> dict[str, Any]:
@@ -340,6 +342,8 @@ def _node(expression: Expression) -> dict[str, Any]:
         return {"product": [_node(f) for f in expression.factors]}
     if isinstance(expression, Network):
         return network_node(expression, _node)
+    if isinstance(expression, Blend):
+        return blend_node(expression, _node)
     assert isinstance(expression, Base)
     parameters = {
         p.name: {"values": list(p.values), "fixed": p.fixed} for p in expression.parameters if p.values is not None
@@ -374,6 +378,8 @@ def _from_node(node: Any, depth: int = 0) -> Expression:
             return product_of([_from_node(part, depth + 1) for part in _list(node["product"])])
         if "network" in node:
             return network_from_node(node["network"], lambda part: _from_node(part, depth + 1))
+        if "blend" in node:
+            return blend_from_node(node["blend"], lambda part: _from_node(part, depth + 1))
         values = {name: _read_values(entry) for name, entry in node["parameters"].items()}
         return build_base(node["base"], *_list(node.get("dims", [])), components=node.get("components"), **values)
     except KernelError:

@@ -1,7 +1,8 @@
 """Carry a kernel through a change of units of the inputs and the target, and back.
 
 With z = (x - shift) / scale and t = y / y_scale, the kernel of y over x is  k(x, x') = y_scale^2 k_scaled(z, z').
-Every parameter follows from its unit in the registry; only LIN mixes units (its variance is y^2 / x^2).
+Every parameter follows from its unit in the registry; only LIN mixes units (its variance is y^2 / x^2), and a change
+surface, whose biases and phases are counted from where x = 0.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mercer.kernels.base import ParameterSpec
+from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression, Parameter, Product, Sum
 from mercer.kernels.network import Network
@@ -48,8 +50,8 @@ def multiplied(expression: Expression, factor: float) -> Expression:
         if variance.values is None:
             return expression
         return expression.with_parameter(replace(variance, values=(float(variance.values[0] * factor),)))
-    if isinstance(expression, Sum):
-        return expression.with_children([multiplied(term, factor) for term in expression.terms])
+    if isinstance(expression, Sum | Blend):
+        return expression.with_children([multiplied(term, factor) for term in expression.children])
     if isinstance(expression, Network):
         return expression.scaled(factor)
     factors = list(expression.children)
@@ -65,7 +67,7 @@ def _pinned(expression: Expression) -> bool:
     if isinstance(expression, Network):
         return expression.pinned
     pinned = [_pinned(child) for child in expression.children]
-    return any(pinned) if isinstance(expression, Sum) else all(pinned)
+    return any(pinned) if isinstance(expression, Sum | Blend) else all(pinned)
 
 
 def _convert(expression: Expression, units: Units) -> Expression:
@@ -75,6 +77,8 @@ def _convert(expression: Expression, units: Units) -> Expression:
     result = expression.with_children([_convert(child, units) for child in expression.children])
     if isinstance(result, Network):
         return result if result.variances else _gather_weights(result)
+    if isinstance(result, Blend):
+        return replace(result, surface=_convert_surface(result.surface, units))
     return _gather(result) if isinstance(expression, Product) else result
 
 
@@ -128,17 +132,43 @@ def _gather(product: Expression) -> Expression:
     return product.with_children(factors)
 
 
+def _convert_surface(surface: Surface, units: Units) -> Surface:
+    """Return a change surface in the other units: f . z + b = (f / scale) . x + (b - f . shift / scale)."""
+    shift, scale = _of_columns(surface, units)
+    changed = replace(surface, parameters=_converted(surface, shift, scale))
+    turns = {"linear": ("bias", "slope", 1.0), "rks": ("phase", "frequency", 2.0 * np.pi)}.get(surface.kind)
+    if turns is None:
+        return changed
+    origin, slope = surface.parameter(turns[0]), surface.parameter(turns[1])
+    if origin.values is None or slope.values is None:
+        return changed
+    moved = np.array(slope.values).reshape(-1, len(scale)) @ (shift / scale)
+    values = tuple(float(v) for v in np.array(origin.values) - turns[2] * moved)
+    return changed.with_parameter(replace(origin, values=values))
+
+
+def _of_columns(owner: Base | Surface, units: Units) -> tuple[Array, Array]:
+    columns = list(owner.columns)
+    return np.array(units.shift)[columns], np.array(units.scale)[columns]
+
+
+def _converted(owner: Base | Surface, shift: Array, scale: Array) -> tuple[Parameter, ...]:
+    """Return the parameters in the other units, each by its own."""
+    result = []
+    for parameter, spec in zip(owner.parameters, owner.spec.parameters, strict=True):
+        if parameter.values is not None and spec.unit not in ("none", "variance"):
+            values = _convert_values(np.array(parameter.values), spec, shift, scale)
+            parameter = replace(parameter, values=tuple(float(v) for v in values))
+        result.append(parameter)
+    return tuple(result)
+
+
 def _convert_base(leaf: Base, units: Units) -> tuple[Base, float]:
     """Return the base kernel in the other units and the factor its variance takes."""
     if not leaf.spec.uses_inputs:
         return leaf, 1.0
-    columns = list(leaf.columns)
-    shift, scale = np.array(units.shift)[columns], np.array(units.scale)[columns]
-    changed = leaf
-    for parameter, spec in zip(leaf.parameters, leaf.spec.parameters, strict=True):
-        if parameter.values is not None and spec.unit not in ("none", "variance"):
-            values = _convert_values(np.array(parameter.values), spec, shift, scale)
-            changed = changed.with_parameter(replace(parameter, values=tuple(float(v) for v in values)))
+    shift, scale = _of_columns(leaf, units)
+    changed = replace(leaf, parameters=_converted(leaf, shift, scale))
     if leaf.symbol != "LIN":
         return changed, 1.0
     # v sum_d w_d (z_d - c_d)(z'_d - c_d) with z = (x - shift) / scale: the weights become w_d / scale_d^2.
