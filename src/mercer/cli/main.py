@@ -206,13 +206,38 @@ def explain(
 ) -> None:
     """Say in words what a model file holds."""
     started = time.perf_counter()
-    from mercer.estimators import load
+    from mercer.cli.predicting import table_model
 
     terminal: Terminal = context.obj
     terminal.prepare_core()
     with terminal.working("reading the model"):
-        explanation = load(model).explain()
+        explanation = table_model(model).explain()
     terminal.finish(
         explanation.to_text(terminal.width),
         {"command": "explain", "explanation": explanation.to_json(), "elapsed_seconds": time.perf_counter() - started},
     )
+
+
+@app.command()
+def fill(
+    context: typer.Context,
+    source: Annotated[
+        Path, typer.Argument(metavar="IN", help="A grid: .npy, .png or .nc.", show_default=False)
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Where to write: as IN, or .npy.", show_default=False)],
+    mask: Annotated[
+        Path | None, typer.Option("--mask", help="Cells to fill: .npy or .png of the same shape, not zero there.")
+    ] = None,
+    kernel: Annotated[
+        str, typer.Option("--kernel", help="For every axis, say 'SE' or 'nkn'; or one for each, say 'SE; PER*SE'.")
+    ] = "SM6",
+    variable: Annotated[str | None, typer.Option("--variable", help="Which array of a NetCDF file.")] = None,
+    bands: Annotated[bool, typer.Option(help="Also write standard deviations: OUT-std.npy, or a variable.")] = True,
+    model: Annotated[Path | None, typer.Option("--model", help="Also write the model to this file.")] = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Fill the holes of a grid: NaN in an array, transparent pixels of a picture, missing values in NetCDF."""
+    from mercer.cli.fill import FillRequest, fill_and_write
+
+    fill_and_write(FillRequest(source, out, kernel, mask, variable, bands, model, seed), context.obj)

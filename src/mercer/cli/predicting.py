@@ -11,19 +11,30 @@ from mercer.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from mercer.estimators import GPRegressor
+
 WITHIN_95 = 1.959964
 ADDED = ("mean", "std", "lower_95", "upper_95")
 
 
+def table_model(file: Path) -> GPRegressor:
+    """Read a model of a table; one of a grid has no columns to predict from."""
+    from mercer.estimators import GPRegressor, load
+
+    model = load(file)
+    if not isinstance(model, GPRegressor):
+        raise InputError(f"'{file}' holds a model of a grid. Use it in Python: mercer.load({str(file)!r}).predict().")
+    return model
+
+
 def with_predictions(model_file: Path, table_file: Path, terminal: Terminal) -> pd.DataFrame:
     """Return the new table with the mean and the 95 % band of new observations at each of its rows."""
-    from mercer.estimators import load
     from mercer.estimators.inputs import encoding_of
     from mercer.tables import read_table
 
     terminal.prepare_core()
     with terminal.working("predicting"):
-        model = load(model_file)
+        model = table_model(model_file)
         table = read_table(table_file)
         if hasattr(model, "predict_proba"):
             return _with_classes(model, table, table_file)

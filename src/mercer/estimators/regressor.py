@@ -24,7 +24,7 @@ from mercer.evaluate.program import compile_program
 from mercer.explain import Explanation
 from mercer.explain.changes import Change
 from mercer.fitting.optimise import Fit, FitOptions, fit
-from mercer.inference.choose import Choice, asked_engine, choose, fallen_back, fits_in_memory
+from mercer.inference.choose import Choice, asked_engine, choose, choose_grid, fallen_back, fits_in_memory
 from mercer.inference.contract import Data, Engine, Posterior, Source
 from mercer.inference.exact import Exact
 from mercer.kernels.algebra import told_components
@@ -66,7 +66,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     max_iterations : int
         Quasi-Newton steps for each start.
     inference : "auto" or an engine
-        "auto" takes exact inference up to 3,000 rows and sparse variational inference above. `mercer.Exact()`,
+        "auto" takes exact inference up to 3,000 rows; above, grid inference where the rows form a grid and the kernel
+        is a product over its columns, else sparse variational inference. `mercer.Exact()`, `mercer.Grid()`,
         `mercer.VFE(inducing=500)` or `mercer.RandomFeatures(count=300)` to insist. Where it is not exact, the structure
         and first values are learned from a sample of the rows, exactly, and then fitted to all of them.
     device : str
@@ -145,14 +146,24 @@ class GPRegressor(RegressorMixin, BaseEstimator):
                 f"the target is the same ({target[0]:g}) in all {len(target)} rows: there is nothing to learn"
             )
         columns = varying or list(range(matrix.shape[1]))
-        self.inference_: Choice = choose(len(target), asked_engine(self.inference), device=self.device)
+        kernel = expression_or_learner(self.kernel)
         self._units, self._level = _scaling(matrix, target)
         self._train, self._source = (matrix, target), None
+        given = bind(kernel, matrix.shape[1], names, default=columns) if isinstance(kernel, Expression) else None
+        self.inference_: Choice = self._chosen(given)
         self._learn_where_it_fits(names, columns, progress)
         name = getattr(y, "name", None)
         self.target_name_ = None if name is None else str(name)
         self.fit_seconds_ = time.perf_counter() - started
         return self
+
+    def _chosen(self, given: Expression | None) -> Choice:
+        """Choose the engine; a kernel that is given may be one for grids."""
+        asked = asked_engine(self.inference)
+        found = None
+        if asked is None and given is not None and self.device == "cpu":
+            found = choose_grid(compile_program(given), self._scaled_data())
+        return found or choose(len(self._train[1]), asked, device=self.device)
 
     def _learn_where_it_fits(self, names: list[str], columns: list[int], progress: Any) -> None:
         """Learn from the data at hand; where a GPU runs out of memory, with the next engine, and say so."""
