@@ -15,6 +15,7 @@ from mercer.explain.subject import Subject, structure_text
 from mercer.explain.wording import Column
 from mercer.kernels.algebra import components, structure
 from mercer.kernels.expression import Expression
+from mercer.kernels.functional import functionals_in, has_functional
 from mercer.kernels.network import Network, has_network, networks_in
 from mercer.kernels.parameters import layout
 from mercer.learners.contract import Candidate
@@ -111,6 +112,8 @@ def story(subject: Subject, candidates: Sequence[Candidate], kernel: Expression,
     alike = structure(kernel)
 
     def text(candidate: Candidate) -> str:
+        if has_functional(candidate.expression):
+            return f"KF({structure_text(_inside(candidate.expression), subject.names, columns)}), {candidate.step}"
         if has_network(kernel) and structure(candidate.expression) == alike:
             return candidate.step  # starts of one network: which of them, not what they all are
         return structure_text(candidate.expression, subject.names, columns)
@@ -162,6 +165,11 @@ def _intervals(candidates: Sequence[Candidate], winner: int, rows: int, score: s
         meaning=words.meaning_sentence(rows, score),
         sentence=" ".join(filter(None, told)),
     )
+
+
+def _inside(kernel: Expression) -> Expression:
+    """Return what the first functional of a kernel has inside: its weights would fill the page."""
+    return next(functionals_in(kernel)).inside
 
 
 def gain_over_noise(subject: Subject, bic: float, noise_is_fitted: bool) -> float:

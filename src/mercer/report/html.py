@@ -26,10 +26,12 @@ from mercer.fitting.periodogram import typical_gap
 from mercer.kernels.base import SPECS
 from mercer.kernels.expression import Expression
 from mercer.report import captions
+from mercer.report.changes import change_figure
 from mercer.report.diagnostics import residuals_figure, search_figure
 from mercer.report.formulas import FORMULAS
 from mercer.report.networks import network_figure, units_figure
 from mercer.report.plots import component_figure, fit_figure
+from mercer.report.shapes import shape_figure
 from mercer.report.svg import inline_svg
 from mercer.report.view import Sight
 from mercer.tables.columns import CategoryColumn, DateColumn
@@ -129,9 +131,21 @@ def _pictures(sight: Sight, explanation: Explanation) -> dict[str, Any]:
             for place, component in enumerate(explanation.main_components)
         ],
         "networks": [_network_pictures(sight, place, network) for place, network in enumerate(explanation.networks)],
+        "change": _change_picture(sight, explanation),
+        "functionals": [
+            _Picture(f"shape{place}", "The shape of the kernel", shape.sentence, partial(shape_figure, shape)).html()
+            for place, shape in enumerate(explanation.functionals)
+        ],
         "residuals": _Picture("residuals", "What is left over", left, partial(residuals_figure, sight)).html(),
         "search": _Picture("search", "The path of the search", way, partial(search_figure, sight, score)).html(),
     }  # fmt: skip
+
+
+def _change_picture(sight: Sight, explanation: Explanation) -> Markup:
+    if explanation.change is None:
+        return Markup("")
+    told = " ".join(explanation.change.sentences)
+    return _Picture("change", "Where it changes", told, partial(change_figure, sight)).html()
 
 
 def _network_pictures(sight: Sight, place: int, network: NetworkExplanation) -> dict[str, Any]:
