@@ -166,3 +166,47 @@ def test_points_are_as_many_as_the_kernel_needs() -> None:
         kernel = mercer.kernels.bind(mercer.parse(f"SE(0, variance=1, lengthscale={lengthscale})"), 2)
         counts.append(len(bounded.holding(compile_program(kernel), values_of(kernel), 0.1, whole, 0.5).Z))
     assert counts[0] < 64 <= counts[1] <= 300
+
+
+def test_the_interval_of_a_fitted_model() -> None:
+    X, y = rows(150)
+    exact = mercer.GPRegressor("SE(0) + LIN(1)", random_state=0, restarts=1).fit(X, y)
+    assert exact.evidence_interval() == (exact.log_evidence_, exact.log_evidence_)
+    sparse = mercer.GPRegressor(exact.kernel_, noise=exact.noise_, inference=mercer.VFE(inducing=30), random_state=0)
+    lower, upper = sparse.fit(X, y).evidence_interval()
+    assert lower == pytest.approx(sparse.log_evidence_)
+    assert lower <= exact.log_evidence_ + 1e-3
+    assert lower <= upper <= lower + 1
+    random = mercer.GPRegressor("SE(0)", inference=mercer.RandomFeatures(count=50), random_state=0, restarts=1)
+    with pytest.raises(mercer.InputError, match="random features"):
+        random.fit(X, y).evidence_interval()
+
+
+def test_duplicated_rows_are_searched(patched: None) -> None:
+    X, y = rows(60)
+    search = mercer.GrammarSearch(bases=("SE", "LIN"), max_depth=0, restarts=1)
+    model = mercer.GPRegressor(search, inference=mercer.VFE(inducing=80), random_state=0)
+    model.fit(np.repeat(X, 3, axis=0), np.repeat(y, 3))
+    assert all(c.interval is not None and c.interval.lower <= c.interval.upper for c in model.candidates_)
+
+
+def test_a_buffer_that_is_none() -> None:
+    with pytest.raises(mercer.InputError, match="buffer must be a whole number of at least 0"):
+        mercer.GPRegressor(mercer.GrammarSearch(buffer=-1)).fit(*rows(30))
+
+
+def test_ctrl_c_in_a_search_by_intervals_keeps_the_best(patched: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, original = [0], bounded._moved
+
+    def interrupted(*given: object) -> object:
+        calls[0] += 1
+        if calls[0] > 6:
+            raise KeyboardInterrupt
+        return original(*given)
+
+    monkeypatch.setattr(bounded, "_moved", interrupted)
+    search = mercer.GrammarSearch(bases=("SE", "LIN"), max_depth=2, restarts=1)
+    model = mercer.GPRegressor(search, inference=mercer.VFE(inducing=40), random_state=0).fit(*rows(150))
+    assert model.stopped_ == "request"
+    assert np.isfinite(model.log_evidence_)
+    assert any(c.status == "not finished" for c in model.candidates_)
