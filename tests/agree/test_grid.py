@@ -164,8 +164,12 @@ def test_the_path_of_other_devices_gives_the_same(monkeypatch: pytest.MonkeyPatc
     program, values = ready(KERNELS[2])
     data = problem("many")
     expected = Grid().evidence(program, values, 0.1, data)
+    posterior = Grid().posterior(program, values, 0.1, data)
     monkeypatch.setattr(grid_problem, "FUSED", ())
     found = Grid().evidence(program, values, 0.1, data)
+    other = Grid().posterior(program, values, 0.1, data)
+    assert_allclose(other.at_holes().mean, posterior.at_holes().mean, rtol=1e-9)
+    assert_allclose(other.variance_on(AXES), posterior.variance_on(AXES), atol=1e-10)
     assert_allclose(found.value, expected.value, rtol=1e-12)
     assert_allclose(found.gradient, expected.gradient, rtol=1e-9)
 

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from mercer.errors import InputError, MercerError, ModelFileError, TooLargeError
-from mercer.estimators.kernels import candidates_from_plain, candidates_to_plain, from_plain, to_plain
+from mercer.estimators.kernels import (
+    candidates_from_plain,
+    candidates_to_plain,
+    expression_or_learner,
+    from_plain,
+    to_plain,
+)
 from mercer.estimators.stream_files import (
     Forgotten,
     moved_posteriors,
@@ -23,7 +29,7 @@ from mercer.estimators.stream_files import (
     stream_to_plain,
     streamed_choice,
 )  # fmt: skip
-from mercer.inference.choose import asked_engine, choose, engine_from_plain, engine_to_plain
+from mercer.inference.choose import choose, engine_from_plain, engine_to_plain
 from mercer.inference.contract import Posterior
 from mercer.inference.device_exact import DeviceExact
 from mercer.inference.exact import Exact
@@ -115,7 +121,7 @@ def _options(model: GPRegressor) -> dict[str, Any]:
 
 
 def load(path: str | Path) -> Any:
-    """Read a model file written by `GPRegressor.save` or `GridRegressor.save`; returns the model."""
+    """Read a model file written by `GPRegressor.save`, `GridRegressor.save` or `KernelSVC.save`; returns the model."""
     file = Path(path)
     document, arrays = _read(file)
     if document.get("format") != FORMAT:
@@ -132,6 +138,10 @@ def load(path: str | Path) -> Any:
             from mercer.estimators.grid_files import rebuilt
 
             return rebuilt(document, arrays["X.npy"], arrays["y.npy"])
+        if document.get("task") == "classification":
+            from mercer.estimators.class_files import rebuilt as classifier
+
+            return classifier(document, arrays["X.npy"], arrays["y.npy"])
         return _rebuilt(document, arrays)
     except TooLargeError as error:
         raise ModelFileError(f"'{file}' cannot be used on this machine: {error}") from None
@@ -191,9 +201,10 @@ def _rebuilt(document: dict[str, Any], arrays: dict[str, Array]) -> GPRegressor:
     model.notes_ = tuple(str(note) for note in document.get("notes", ()))
     source = document.get("distilled_from")
     model.distilled_from_ = None if source is None else str(source)
-    asked = Exact() if document.get("engine") == "exact" else asked_engine(model.inference)
-    model.inference_ = choose(len(target), asked)
     model.kernel_ = _kernel(document["kernel"], matrix.shape[1])
+    given = isinstance(expression_or_learner(model.kernel), Expression)
+    by_itself = document.get("engine") == "exact"  # it was exact on a GPU, which may not be here
+    model.inference_ = choose(len(target), Exact()) if by_itself else model._chosen(model.kernel_ if given else None)
     model.candidates_ = candidates_from_plain(document.get("candidates", []), matrix.shape[1])
     kernels, weights = _members(document["members"], model._units)
     column = document["time_column"]

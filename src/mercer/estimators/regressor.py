@@ -22,8 +22,9 @@ from mercer.estimators.kernels import expression_or_learner, in_data_units
 from mercer.estimators.mixture import Member, Mixture
 from mercer.evaluate.program import compile_program
 from mercer.explain import Explanation
+from mercer.explain.changes import Change
 from mercer.fitting.optimise import Fit, FitOptions, fit
-from mercer.inference.choose import Choice, asked_engine, choose, fallen_back, fits_in_memory
+from mercer.inference.choose import Choice, asked_engine, choose, choose_grid, fallen_back, fits_in_memory
 from mercer.inference.contract import Data, Engine, Posterior, Source
 from mercer.inference.exact import Exact
 from mercer.kernels.algebra import told_components
@@ -51,7 +52,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     ----------
     kernel : str, Expression or learner
         "search" or a `mercer.GrammarSearch` finds the structure; "nkn" or a `mercer.NeuralKernelNetwork` trains a
-        network of kernels. Otherwise the structure is given, such as
+        network of kernels; "surface" or a `mercer.ChangeSurface` learns where behaviour changes. Otherwise the
+        structure is given, such as
         "SE*PER + LIN" or `SE(0)*PER(0, period=12) + LIN(1)`. Base kernels with a dimension (a column number or name)
         act on it, those without on all columns, one lengthscale each. Values given are where the fit begins;
         `fixed(...)` ones stay.
@@ -64,7 +66,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     max_iterations : int
         Quasi-Newton steps for each start.
     inference : "auto" or an engine
-        "auto" takes exact inference up to 3,000 rows and sparse variational inference above. `mercer.Exact()`,
+        "auto" takes exact inference up to 3,000 rows; above, grid inference where the rows form a grid and the kernel
+        is a product over its columns, else sparse variational inference. `mercer.Exact()`, `mercer.Grid()`,
         `mercer.VFE(inducing=500)` or `mercer.RandomFeatures(count=300)` to insist. Where it is not exact, the structure
         and first values are learned from a sample of the rows, exactly, and then fitted to all of them.
     device : str
@@ -143,14 +146,24 @@ class GPRegressor(RegressorMixin, BaseEstimator):
                 f"the target is the same ({target[0]:g}) in all {len(target)} rows: there is nothing to learn"
             )
         columns = varying or list(range(matrix.shape[1]))
-        self.inference_: Choice = choose(len(target), asked_engine(self.inference), device=self.device)
+        kernel = expression_or_learner(self.kernel)
         self._units, self._level = _scaling(matrix, target)
         self._train, self._source = (matrix, target), None
+        given = bind(kernel, matrix.shape[1], names, default=columns) if isinstance(kernel, Expression) else None
+        self.inference_: Choice = self._chosen(given)
         self._learn_where_it_fits(names, columns, progress)
         name = getattr(y, "name", None)
         self.target_name_ = None if name is None else str(name)
         self.fit_seconds_ = time.perf_counter() - started
         return self
+
+    def _chosen(self, given: Expression | None) -> Choice:
+        """Choose the engine; a kernel that is given may be one for grids."""
+        asked = asked_engine(self.inference)
+        found = None
+        if asked is None and given is not None and self.device == "cpu":
+            found = choose_grid(compile_program(given), self._scaled_data())
+        return found or choose(len(self._train[1]), asked, device=self.device)
 
     def _learn_where_it_fits(self, names: list[str], columns: list[int], progress: Any) -> None:
         """Learn from the data at hand; where a GPU runs out of memory, with the next engine, and say so."""
@@ -268,8 +281,10 @@ class GPRegressor(RegressorMixin, BaseEstimator):
                 kernels, weights.of_each(), posteriors, strict=True
             )
         )
+        self._change: Change | None = None  # worked out when asked for
         along = data.X[:, weights.column or 0]
-        self._mixture = Mixture(members, weights.column, (float(along.min()), float(along.max())))
+        seen = data.y if data.source is None else np.empty(0)
+        self._mixture = Mixture(members, weights.column, (float(along.min()), float(along.max())), seen)
 
     # ---------------------------------------------------------------------------------------------------- predicting
 
@@ -298,8 +313,10 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     def log_density(self, X: Any, y: Any) -> Array:
         """Return the log predictive density of each value of y at its row: the larger, the better it was foreseen.
 
-        Where kernels are averaged this is the density of the mixture, sum_i w_i N(y | m_i, v_i), which can have heavier
-        tails than a Gaussian with the mean and standard deviation that `predict` returns.
+        Where kernels are averaged this is the density of the mixture, sum_i w_i p(y | m_i, v_i). Each p has the mean
+        and variance of its kernel's prediction and the tails of the errors that are made when each row learned from is
+        predicted from the others: Student's t where they are clearly heavy, else a Gaussian. Beyond the data in time,
+        it is a Student's t with as many degrees of freedom as there were earlier forecasts to learn the width from.
         """
         rows, scale = self._scaled_inputs(X), self._units.y_scale
         target = np.asarray(y, dtype=np.float64).ravel()
@@ -342,6 +359,17 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         scale = self._units.y_scale
         return self._level + scale * left.mean, scale * np.sqrt(left.variance)
 
+    def evidence_interval(self) -> tuple[float, float]:
+        """Return between what the exact log evidence of the fitted kernel lies: twice the same with exact inference.
+
+        With sparse inference `log_evidence_` is a lower bound. The upper one takes a product with the matrix of all
+        pairs of rows (in blocks) or some of them; beyond 30,000 rows none, and it may be loose.
+        """
+        from mercer.estimators.bounding import interval_of
+
+        check_is_fitted(self)
+        return interval_of(self)
+
     # ---------------------------------------------------------------------------------------------------- explaining
 
     def distil(self, *, time_budget: float | None = None, progress: Any = None) -> GPRegressor:
@@ -363,6 +391,20 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
         check_is_fitted(self)
         return explanation_of(self)
+
+    @property
+    def change_(self) -> Change | None:
+        """Where behaviour changes: regimes, crossings with intervals, shares at rows; None without a change surface."""
+        from mercer.estimators.explaining import subject_of
+        from mercer.explain.changes import change_of
+        from mercer.kernels.blend import has_blend
+
+        check_is_fitted(self)
+        if not has_blend(self.kernel_):
+            return None
+        if self._change is None:
+            self._change = change_of(subject_of(self), self.candidates_)
+        return self._change
 
     def report(self, path: str | Path) -> None:
         """Write the explanation with its pictures to one HTML file that needs nothing else."""

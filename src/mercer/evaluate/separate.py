@@ -8,7 +8,7 @@ columns: for those there is no answer (None).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from mercer.evaluate.program import Affine, Leaf, LeafKind, Node, Program, Term
@@ -84,7 +84,9 @@ class _Splitter:
             node = self.program.nodes[number]
             new: Node
             if isinstance(node, Leaf):
-                new = Leaf(node.kind, (0,) * len(node.dims), node.offsets)
+                if node.kind is LeafKind.GATE:  # its surface knows the columns of the whole
+                    raise _Tangled
+                new = replace(node, dims=(0,) * len(node.dims))
             elif isinstance(node, Term):
                 logs, factors = ([self.copy(part, n) for n in group] for group in (node.logs, node.factors))
                 new = Term(tuple(logs), tuple(factors))

@@ -7,16 +7,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mercer.errors import InputError, TooLargeError
-from mercer.inference.contract import Engine
+from mercer.evaluate.program import Program
+from mercer.evaluate.separate import separated
+from mercer.inference.contract import Data, Engine
 from mercer.inference.device_exact import DeviceExact
 from mercer.inference.exact import Exact
 from mercer.inference.features import RandomFeatures
+from mercer.inference.grid import Grid, LogDeterminant
+from mercer.inference.lattice import find_lattice
 from mercer.inference.vfe import VFE
 
 # Matrices of N x N doubles alive at once: the Gram or its factor, and blocks and copies while predicting.
 MATRICES = 2.5
-ENGINES = (Exact, VFE, RandomFeatures)
+ENGINES = (Exact, VFE, RandomFeatures, Grid)
 ALWAYS_THERE = 10_000_000  # bytes
+MOST_MISSING = 0.3  # of the cells of a grid, for rows to be taken for one
+LONGEST_AXIS = 2000  # of a grid: its eigenvectors take seconds
 EXACT_ROWS = 3000  # an evaluation takes under a second up to here on two cores, and grows with the cube
 # On a GPU one matrix and strips of it; up to so many rows an evaluation takes seconds on a large one.
 MATRICES_ON_DEVICE = 1.3
@@ -101,6 +107,22 @@ def fallen_back(choice: Choice, rows: int, device: str) -> tuple[Choice, str]:
     return Choice(there.engine, f"{there.reason}, on the CPU: {short}"), "cpu"
 
 
+def choose_grid(program: Program, data: Data, device: str = "cpu") -> Choice | None:
+    """Return grid inference where the rows are many and form a grid and the kernel is a product over its columns."""
+    rows, columns = data.X.shape
+    if rows <= EXACT_ROWS or columns < 2 or separated(program, columns) is None:
+        return None
+    lattice = find_lattice(data.X, most_cells=rows / (1.0 - MOST_MISSING))
+    if lattice is None or max(lattice.shape) > LONGEST_AXIS or min(lattice.shape) < 2:
+        return None
+    shape, holes = " x ".join(f"{n:,}" for n in lattice.shape), len(lattice.holes)
+    missing = f" but for {holes:,} cells" if holes else ""
+    return Choice(
+        Grid(device=device),
+        f"grid inference: the {rows:,} rows form a grid of {shape}{missing}, and the kernel is a product over columns",
+    )
+
+
 def asked_engine(inference: Any) -> Engine | None:
     """Return the engine that the user asks for, None for "auto"."""
     if isinstance(inference, str) and inference == "auto":
@@ -108,8 +130,8 @@ def asked_engine(inference: Any) -> Engine | None:
     if isinstance(inference, ENGINES):
         return inference
     raise InputError(
-        f"inference must be 'auto', mercer.Exact(), mercer.VFE(inducing=...) or mercer.RandomFeatures(count=...), "
-        f"not {inference!r}"
+        f"inference must be 'auto', mercer.Exact(), mercer.VFE(inducing=...), "
+        f"mercer.RandomFeatures(count=...) or mercer.Grid(), not {inference!r}"
     )
 
 
@@ -119,6 +141,8 @@ def engine_to_plain(inference: Any) -> Any:
         return {"engine": "vfe", "inducing": inference.inducing, "joint": inference.joint}
     if isinstance(inference, RandomFeatures):
         return {"engine": "features", "count": inference.count, "seed": inference.seed}
+    if isinstance(inference, Grid):
+        return {"engine": "grid", "tolerance": inference.tolerance, "log_determinant": inference.log_determinant}
     return "exact" if isinstance(inference, Exact) else "auto"
 
 
@@ -127,6 +151,9 @@ def engine_from_plain(data: Any) -> str | Engine:
     if isinstance(data, dict):
         if data["engine"] == "features":
             return RandomFeatures(count=int(data["count"]), seed=int(data["seed"]))
+        if data["engine"] == "grid":
+            how: LogDeterminant = "lanczos" if data["log_determinant"] == "lanczos" else "auto"
+            return Grid(tolerance=float(data["tolerance"]), log_determinant=how)
         return VFE(inducing=int(data["inducing"]), joint=data.get("joint", True) is True)
     return Exact() if data == "exact" else "auto"
 

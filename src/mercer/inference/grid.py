@@ -28,7 +28,7 @@ from mercer.inference.grid_solver import Curvature, Whole, between, by_eigenvalu
 from mercer.kernels.domains import Array
 
 LogDeterminant = Literal["auto", "lanczos"]
-EXACT_WORK = 2e9  # operations that the precision of the holes may take in an evaluation: about a tenth of a second
+EXACT_WORK = 2e8  # operations that the precision of the holes may take in an evaluation: a few hundredths of a second
 POSTERIOR_WORK = 4e11  # and in a posterior, which is made once
 
 

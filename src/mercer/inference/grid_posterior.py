@@ -17,12 +17,13 @@ import torch
 from torch import Tensor
 
 from mercer.errors import KernelError, NumericalError, TooLargeError
-from mercer.evaluate import fused, torch_backend
+from mercer.evaluate import fused
 from mercer.evaluate.program import Program
 from mercer.evaluate.separate import separated
 from mercer.inference.contract import Prediction, left_out_score
 from mercer.inference.grid_problem import Problem, Solved
 from mercer.inference.grid_solver import BLOCK, Whole, sent
+from mercer.inference.lattice import find_lattice
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Failure, factorise
 from mercer.linalg.structured import along_axes, outer, spectrum
@@ -31,6 +32,7 @@ SAMPLES = 64  # draws to estimate variances from, where working them out would t
 VARIANCE_WORK = 4e11  # operations that variances may take before they are estimated by draws
 PROBES = 32  # draws to estimate what holes take from the precision of leaving one out
 MOST_JOINT = 1e8  # numbers
+MANY_ROWS, MOST_CELLS = 500, 4.0  # rows to predict that may be a grid; its cells for each of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +127,11 @@ class GridPosterior:
     # ------------------------------------------------------------------------------------------------- at single rows
 
     def predict(self, X: Array) -> Prediction:
-        """Return mean and variance of f at each row."""
+        """Return mean and variance of f at each row; rows that form a grid themselves are predicted as one."""
+        lattice = find_lattice(X, MOST_CELLS * len(X)) if len(X) > MANY_ROWS else None
+        if lattice is not None:
+            mean, variance = self.mean_on(lattice.axes), self.variance_on(lattice.axes)
+            return Prediction(mean.ravel()[lattice.cells], variance.ravel()[lattice.cells])
         found = self._predicted(self.problem.parts, self.values, X, share=1.0)
         return Prediction(self.solved.level + found.mean, found.variance)
 
@@ -229,17 +235,11 @@ class GridPosterior:
 
     # -------------------------------------------------------------------------------------------------------- pieces
 
-    def _cross(self, part: Program, values: Array, X: Array, axis: Array) -> Tensor:
-        if self.problem.device.type == "cpu":
-            return torch.from_numpy(fused.cross(part, values, X[:, None], axis[:, None]))
-        device = self.problem.device
-        return torch_backend.cross(part, sent(values, device), sent(X[:, None], device), sent(axis[:, None], device))
-
     def _projections(self, axes: Sequence[Array]) -> list[Tensor]:
         """P_d for every axis."""
         lattice, vectors = self.problem.lattice, self.whole.spectrum.vectors
         return [
-            self._cross(part, self.values, np.asarray(axis, dtype=np.float64), old) @ q
+            self.problem.cross(part, self.values, np.asarray(axis, dtype=np.float64), old) @ q
             for part, axis, old, q in zip(self.problem.parts, axes, lattice.axes, vectors, strict=True)
         ]
 
@@ -250,7 +250,7 @@ class GridPosterior:
     def _rows(self, parts: Sequence[Program], values: Array, X: Array) -> list[Tensor]:
         """P_d at single rows, (rows, n_d) each."""
         pairs = zip(parts, self.problem.lattice.axes, self.whole.spectrum.vectors, strict=True)
-        return [self._cross(part, values, X[:, d], axis) @ q for d, (part, axis, q) in enumerate(pairs)]
+        return [self.problem.cross(part, values, X[:, d], axis) @ q for d, (part, axis, q) in enumerate(pairs)]
 
     def _at_holes(self, rows: Sequence[Tensor]) -> Tensor:
         """t = B_H. k(grid, *) for rows given by their P_d, (rows, H)."""

@@ -66,6 +66,13 @@ class Problem:
             return torch.from_numpy(fused.gram(part, values, axis[:, None]))
         return torch_backend.gram(part, sent(values, self.device), sent(axis[:, None], self.device))
 
+    def cross(self, part: Program, values: Array, X: Array, axis: Array) -> Tensor:
+        """Return one factor between new coordinates and an axis."""
+        if self.device.type in FUSED:
+            return torch.from_numpy(fused.cross(part, values, X[:, None], axis[:, None]))
+        device = self.device
+        return torch_backend.cross(part, sent(values, device), sent(X[:, None], device), sent(axis[:, None], device))
+
     def whole(self, values: Array, noise: float, tolerance: float, exact_work: float, steps: int) -> Whole | None:
         """Decompose the factors; None where they are not finite."""
         grams = self.grams(values)

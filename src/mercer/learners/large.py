@@ -18,8 +18,6 @@ from mercer.inference.bounds import PAIRS_ROWS, STEPS, Interval, interval
 from mercer.inference.contract import Data, Engine
 from mercer.inference.exact import Exact
 from mercer.inference.vfe import VFE, FixedVFE
-from mercer.kernels.domains import Array
-from mercer.kernels.expression import Expression
 from mercer.learners.contract import ByIntervals, Candidate, Learned, Learner, Report, Weights, Whole
 
 SAMPLE = 800  # rows to learn from
@@ -27,6 +25,7 @@ ROUNDS = 3  # of fitting to all rows, what the engine holds (inducing points, ra
 ITERATIONS = 25  # of each round; up to MODERATE rows twice as many, as each costs little there
 MODERATE = 20_000
 ENOUGH = 1e-4  # of the log evidence: a round that gains less is the last
+INTERVALS = 100_000  # rows up to which every kernel of a search gets an interval on all of them
 MEMBERS = 3  # of an average that are fitted to all rows
 WORTH = 0.001  # the weight below which that is not worth the time
 
@@ -43,7 +42,7 @@ def learned_by(
     report: Report | None, device: str,
 ) -> Learned:  # fmt: skip
     """Let a learner learn from the rows; where they are a sample and it can, with intervals on all of the data."""
-    if isinstance(large, VFE) and data.source is None and isinstance(learner, ByIntervals):
+    if isinstance(large, VFE) and isinstance(learner, ByIntervals) and data.source is None and data.count <= INTERVALS:
         found = learner.learn_by_intervals(rows, Whole(data, large), columns, seed, jobs, report, device)
         if found is not None:
             return found
@@ -144,18 +143,19 @@ def learned_from_all(learned: Learned, data: Data, engine: Engine, options: FitO
 
 def _narrowed(candidate: Candidate, fit: Fit, data: Data, engine: VFE) -> Candidate:
     """Return the row of the winner with its values, and its interval with all that the engine has."""
-    found = evidence_interval(fit.expression, fit.values, fit.noise, data, fit.held or engine)
+    found = evidence_interval(fit, data, engine)
     now = replace(candidate, expression=fit.expression, status=fit.status, message=fit.message, interval=found)
     return replace(now, score=candidate.score_at(found.lower), log_evidence=found.lower, inducing=engine.inducing)
 
 
-def evidence_interval(expression: Expression, values: Array, noise: float, data: Data, engine: Engine) -> Interval:
-    """Return between what the exact log evidence lies at these values, by the points of a sparse engine."""
-    program = compile_program(expression)
-    held = engine.holding(program, values, data)
+def evidence_interval(fit: Fit, data: Data, engine: VFE) -> Interval:
+    """Return between what the exact log evidence lies; what the fit reached is a lower bound too."""
+    program = compile_program(fit.expression)
+    held = (fit.held or engine).holding(program, fit.values, data)
     assert isinstance(held, FixedVFE)
-    steps = None if data.count > PAIRS_ROWS else STEPS
-    return interval(program, values, noise, data, held.Z, steps)
+    steps = None if data.count > PAIRS_ROWS or data.source is not None else STEPS
+    found = interval(program, fit.values, fit.noise, data, held.Z, steps)
+    return Interval(max(found.lower, fit.log_evidence), found.upper)
 
 
 def _renewed(candidate: Candidate, old: Fit, new: Fit) -> Candidate:
