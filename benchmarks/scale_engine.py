@@ -34,6 +34,7 @@ RESULTS = Path(__file__).parent / "results"
 COLUMNS, POINTS, NOISE = 8, 500, 0.1
 SIZES = (10_000, 31_623, 100_000, 316_228, 1_000_000)
 PEER_ROWS = 10_000
+FEATURES = 300
 
 
 def kernel(columns: int = COLUMNS) -> Expression:
@@ -42,15 +43,15 @@ def kernel(columns: int = COLUMNS) -> Expression:
 
 
 def made_rows(count: int, seed: int = 0) -> Data:
-    """Draw rows from the known kernel, to the accuracy of 2,000 random features, and add noise."""
+    """Draw rows from the known kernel, to the accuracy of 300 random features, and add noise."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(count, COLUMNS))
-    frequencies = rng.normal(size=(COLUMNS, 2000)) / np.linspace(1.0, 3.0, COLUMNS)[:, None]
-    phases, weights = rng.uniform(0, 2 * np.pi, 2000), rng.normal(size=2000)
+    frequencies = rng.normal(size=(COLUMNS, FEATURES)) / np.linspace(1.0, 3.0, COLUMNS)[:, None]
+    phases, weights = rng.uniform(0, 2 * np.pi, FEATURES), rng.normal(size=FEATURES)
     y = np.empty(count)
     for first in range(0, count, 20_000):
         some = slice(first, first + 20_000)
-        y[some] = np.cos(X[some] @ frequencies + phases) @ weights * np.sqrt(2 / 2000)
+        y[some] = np.cos(X[some] @ frequencies + phases) @ weights * np.sqrt(2 / FEATURES)
     return Data(X, y + np.sqrt(NOISE) * rng.normal(size=count), free_level=True)
 
 
