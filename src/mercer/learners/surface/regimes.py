@@ -99,6 +99,9 @@ class Regimes:
                     self._fit_to_all()
         except KeyboardInterrupt:
             self.stopped = "request"
+            for candidate in self.candidates:
+                if candidate.fit is not None:
+                    self.best.setdefault(candidate.depth + 1, candidate)
         if not self.best:
             if self.stopped:
                 raise KeyboardInterrupt
