@@ -24,20 +24,24 @@ from mercer.errors import (
 
 if TYPE_CHECKING:
     from mercer.estimators import Component, GPRegressor, GridRegressor, load
+    from mercer.estimators.classifier import KernelSVC
     from mercer.inference.evidence import log_evidence
     from mercer.inference.exact import Exact
     from mercer.inference.features import RandomFeatures
     from mercer.inference.grid import Grid
     from mercer.inference.vfe import VFE
     from mercer.kernels import Expression, fixed, parse
+    from mercer.learners.functional.kernel_functional import KernelFunctional
     from mercer.learners.grammar.grammar_search import GrammarSearch
     from mercer.learners.neural.neural_kernel_network import NeuralKernelNetwork
+    from mercer.learners.surface.change_surface import ChangeSurface
     from mercer.tables.parquet_rows import ParquetRows
 
 __version__ = "0.1.0"
 
 __all__ = [
     "VFE",
+    "ChangeSurface",
     "Component",
     "DataWarning",
     "Exact",
@@ -49,6 +53,8 @@ __all__ = [
     "GridRegressor",
     "InputError",
     "KernelError",
+    "KernelFunctional",
+    "KernelSVC",
     "KernelSyntaxError",
     "MercerError",
     "MercerWarning",
@@ -67,6 +73,7 @@ __all__ = [
 
 # Imported when first asked for: `mercer --help` should not wait for scikit-learn and Numba.
 _HOMES = {
+    "ChangeSurface": "mercer.learners.surface.change_surface",
     "Component": "mercer.estimators",
     "Exact": "mercer.inference.exact",
     "Expression": "mercer.kernels",
@@ -74,6 +81,8 @@ _HOMES = {
     "GrammarSearch": "mercer.learners.grammar.grammar_search",
     "Grid": "mercer.inference.grid",
     "GridRegressor": "mercer.estimators",
+    "KernelFunctional": "mercer.learners.functional.kernel_functional",
+    "KernelSVC": "mercer.estimators.classifier",
     "NeuralKernelNetwork": "mercer.learners.neural.neural_kernel_network",
     "ParquetRows": "mercer.tables.parquet_rows",
     "RandomFeatures": "mercer.inference.features",

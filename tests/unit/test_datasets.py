@@ -5,7 +5,7 @@ import sys
 
 import pandas as pd
 
-from mercer.datasets import airline
+from mercer.datasets import airline, nile
 
 
 def test_airline_holds_the_well_known_numbers():
@@ -25,6 +25,14 @@ def test_airline_months_are_dates_without_gaps():
     assert (months.dt.day == 1).all()
     assert months.is_monotonic_increasing
     assert months.is_unique
+
+
+def test_nile_holds_the_well_known_numbers():
+    table = nile()
+    assert list(table.columns) == ["year", "flow"]
+    assert (table["year"].iloc[0], table["year"].iloc[-1]) == (1871, 1970)
+    assert table["flow"].sum() == 91935
+    assert table["flow"].tolist()[27:30] == [1100, 774, 840]
 
 
 def test_each_call_returns_a_fresh_table():

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 SEARCH = "search"
 NETWORK = "nkn"
+SURFACE = "surface"
+FUNCTIONAL = "kfo"
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class Request:
     jobs: int | None = None
     checkpoint: Path | None = None
     seed: int = 0
+    operators: str | None = None
+    regimes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -79,24 +83,35 @@ def learn_and_write(request: Request, read: Callable[[], pd.DataFrame | ParquetR
 def kernel_or_search(request: Request) -> Any:
     """Return the structure that the user gave, or the learner with the user's settings, checked."""
     from mercer.kernels import REGISTRY, parse
+    from mercer.learners.functional.kernel_functional import KernelFunctional
     from mercer.learners.grammar.grammar_search import GrammarSearch
+    from mercer.learners.grammar.operators import checked_operators
     from mercer.learners.grammar.scores import SCORES
     from mercer.learners.neural.neural_kernel_network import NeuralKernelNetwork
 
     settings: dict[str, Any] = {
         "--bases": request.bases, "--time-budget": request.time_budget, "--depth": request.depth,
         "--checkpoint": request.checkpoint, "--score": request.score, "--finalists": request.finalists,
+        "--operators": request.operators,
     }  # fmt: skip
+    if request.regimes is not None and request.kernel != SURFACE:
+        raise InputError("--regimes: only for --kernel surface, which learns where one regime gives way to another.")
     if request.kernel != SEARCH:
-        useless = [option for option, value in settings.items() if value is not None]
+        kept = ("--time-budget",) if request.kernel == FUNCTIONAL else ()
+        useless = [option for option, value in settings.items() if value is not None and option not in kept]
         if useless:
             raise InputError(f"{', '.join(useless)}: only for a search. Leave out --kernel to search for a structure.")
         if request.kernel == NETWORK:
             return NeuralKernelNetwork()
+        if request.kernel == SURFACE:
+            from mercer.learners.surface.change_surface import ChangeSurface
+
+            return ChangeSurface() if request.regimes is None else ChangeSurface(regimes=request.regimes)
+        if request.kernel == FUNCTIONAL:
+            return KernelFunctional(time_budget=_seconds(request.time_budget))
         parse(request.kernel)
         return request.kernel
-    if request.time_budget is not None and not request.time_budget > 0:
-        raise InputError(f"--time-budget is a number of seconds greater than zero, not {request.time_budget:g}.")
+    _seconds(request.time_budget)
     bases = [name.upper() for name in request.bases] if request.bases is not None else None
     unknown = [name for name in bases or () if name not in REGISTRY]
     if unknown or bases == []:
@@ -110,8 +125,16 @@ def kernel_or_search(request: Request) -> Any:
     search = GrammarSearch(
         score=score, max_depth=request.depth, time_budget=request.time_budget, checkpoint=request.checkpoint
     )
+    if request.operators is not None:
+        search = replace(search, operators=checked_operators(request.operators))
     chosen: dict[str, Any] = {"finalists": request.finalists, "bases": tuple(bases) if bases is not None else None}
     return replace(search, **{name: value for name, value in chosen.items() if value is not None})
+
+
+def _seconds(budget: float | None) -> float | None:
+    if budget is not None and not budget > 0:
+        raise InputError(f"--time-budget is a number of seconds greater than zero, not {budget:g}.")
+    return budget
 
 
 def prepared_task(request: Request, table: pd.DataFrame | ParquetRows, kernel: Any, terminal: Terminal) -> Task:

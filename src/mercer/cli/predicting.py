@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mercer.cli.terminal import Terminal
 from mercer.errors import InputError
@@ -36,6 +36,8 @@ def with_predictions(model_file: Path, table_file: Path, terminal: Terminal) -> 
     with terminal.working("predicting"):
         model = table_model(model_file)
         table = read_table(table_file)
+        if hasattr(model, "predict_proba"):
+            return _with_classes(model, table, table_file)
         taken = [name for name in ADDED if name in table.columns]
         if taken:
             raise InputError(
@@ -47,3 +49,23 @@ def with_predictions(model_file: Path, table_file: Path, terminal: Terminal) -> 
         mean, std = model.predict(table[[column.name for column in encoding.columns]], return_std=True)
     reach = WITHIN_95 * std
     return table.assign(mean=mean, std=std, lower_95=mean - reach, upper_95=mean + reach)
+
+
+def _with_classes(model: Any, table: pd.DataFrame, table_file: Path) -> pd.DataFrame:
+    """Return the table with the class of each row, its probability, and the probability of every class."""
+    from mercer.estimators.inputs import encoding_of
+
+    encoding = encoding_of(model)
+    chances = {f"probability_{name}": place for place, name in enumerate(model.classes_)}
+    added = ("class", "probability", *chances)
+    taken = [name for name in added if name in table.columns]
+    if taken:
+        raise InputError(
+            f"'{table_file.name}' already has a column {', '.join(map(repr, taken))}; rename it first, "
+            "because the predictions are written under that name."
+        )
+    encoding.apply(table)  # names what is missing or wrong in the table
+    rows = table[[column.name for column in encoding.columns]]
+    found, probability = model.predict(rows), model.predict_proba(rows)
+    new = {"class": found, "probability": probability.max(axis=1)}
+    return table.assign(**new, **{name: probability[:, place] for name, place in chances.items()})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["airline"]
+__all__ = ["airline", "nile"]
 
 # Monthly totals of international airline passengers in thousands, one line for each year from 1949.
 # G. E. P. Box and G. M. Jenkins, Time Series Analysis: Forecasting and Control (1970), series G.
@@ -26,6 +26,111 @@ AIRLINE_PASSENGERS = (
     (417, 391, 419, 461, 472, 535, 622, 606, 508, 461, 390, 432),
 )
 
+# Annual flow of the Nile at Aswan in 10^8 cubic metres from 1871, twenty years a line. From 1899 on it is lower: the
+# climate changed, and the building of the first Aswan dam began in 1898. G. W. Cobb, Biometrika 65 (1978), 243-251.
+NILE_FLOW = (
+    1120,
+    1160,
+    963,
+    1210,
+    1160,
+    1160,
+    813,
+    1230,
+    1370,
+    1140,
+    995,
+    935,
+    1110,
+    994,
+    1020,
+    960,
+    1180,
+    799,
+    958,
+    1140,
+    1100,
+    1210,
+    1150,
+    1250,
+    1260,
+    1220,
+    1030,
+    1100,
+    774,
+    840,
+    874,
+    694,
+    940,
+    833,
+    701,
+    916,
+    692,
+    1020,
+    1050,
+    969,
+    831,
+    726,
+    456,
+    824,
+    702,
+    1120,
+    1100,
+    832,
+    764,
+    821,
+    768,
+    845,
+    864,
+    862,
+    698,
+    845,
+    744,
+    796,
+    1040,
+    759,
+    781,
+    865,
+    845,
+    944,
+    984,
+    897,
+    822,
+    1010,
+    771,
+    676,
+    649,
+    846,
+    812,
+    742,
+    801,
+    1040,
+    860,
+    874,
+    848,
+    890,
+    744,
+    749,
+    838,
+    1050,
+    918,
+    986,
+    797,
+    923,
+    975,
+    815,
+    1020,
+    906,
+    901,
+    1170,
+    912,
+    746,
+    919,
+    718,
+    714,
+    740,
+)
+
 
 def airline() -> pd.DataFrame:
     """Monthly international airline passengers, January 1949 to December 1960, in thousands (144 rows)."""
@@ -33,3 +138,10 @@ def airline() -> pd.DataFrame:
 
     months = pd.date_range("1949-01-01", periods=144, freq="MS")
     return pd.DataFrame({"month": months, "passengers": [total for year in AIRLINE_PASSENGERS for total in year]})
+
+
+def nile() -> pd.DataFrame:
+    """Annual flow of the Nile at Aswan, 1871 to 1970, in 10^8 cubic metres (100 rows)."""
+    import pandas as pd
+
+    return pd.DataFrame({"year": range(1871, 1971), "flow": NILE_FLOW})

@@ -30,7 +30,7 @@ SCORE_NAMES = {
 
 def explanation_of(model: GPRegressor) -> Explanation:
     """Explain a fitted or loaded model at the rows it learned from."""
-    return explain(subject_of(model), _provenance(model))
+    return explain(subject_of(model), _provenance(model), model.change_)
 
 
 def subject_of(model: GPRegressor) -> Subject:

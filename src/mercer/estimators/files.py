@@ -20,9 +20,19 @@ from mercer.estimators.kernels import (
     from_plain,
     to_plain,
 )
-from mercer.estimators.stream_files import Forgotten, posteriors_of, stream_to_plain, streamed_choice
-from mercer.inference.choose import engine_from_plain, engine_to_plain
+from mercer.estimators.stream_files import (
+    Forgotten,
+    moved_posteriors,
+    points_moved,
+    points_to_plain,
+    posteriors_of,
+    stream_to_plain,
+    streamed_choice,
+)  # fmt: skip
+from mercer.inference.choose import choose, engine_from_plain, engine_to_plain
 from mercer.inference.contract import Posterior
+from mercer.inference.device_exact import DeviceExact
+from mercer.inference.exact import Exact
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind
@@ -35,7 +45,7 @@ if TYPE_CHECKING:
     from mercer.estimators.regressor import GPRegressor
 
 FORMAT = "mercer-model"
-VERSION = 2  # what was learned from a stream; other models are of version 1
+VERSION = 2  # learned from a stream, or with inducing points that moved; other models are of version 1
 SCORES = ("noise_", "log_evidence_", "bic_", "loo_", "jitter_")
 
 
@@ -44,7 +54,7 @@ def save(model: GPRegressor, path: str | Path) -> None:
     matrix, target = model._train
     document = {
         "format": FORMAT,
-        "version": 1 if model._source is None else VERSION,
+        "version": 1 if model._source is None and not points_moved(model) else VERSION,
         "options": _options(model),
         "kernel": to_json(model.kernel_),
         "members": [_member(member, model._units) for member in model._mixture.members],
@@ -61,6 +71,7 @@ def save(model: GPRegressor, path: str | Path) -> None:
         "encoding": model.encoding_.to_json() if model.encoding_ is not None else None,
         "target": getattr(model, "target_name_", None),
         "notes": list(getattr(model, "notes_", ())),
+        "engine": "exact" if isinstance(model.inference_.engine, DeviceExact) else None,
         "distilled_from": getattr(model, "distilled_from_", None),
         "fit_seconds": getattr(model, "fit_seconds_", None),
         "candidates": candidates_to_plain(model.candidates_),
@@ -68,6 +79,9 @@ def save(model: GPRegressor, path: str | Path) -> None:
     arrays = {"X.npy": matrix, "y.npy": target}
     if model._source is not None:
         document["stream"], more = stream_to_plain(model)
+        arrays |= more
+    elif points_moved(model):
+        document["moved"], more = True, points_to_plain(model)
         arrays |= more
     write_archive(document, arrays, path)
 
@@ -107,7 +121,7 @@ def _options(model: GPRegressor) -> dict[str, Any]:
 
 
 def load(path: str | Path) -> Any:
-    """Read a model file written by `GPRegressor.save` or `GridRegressor.save`; returns the model."""
+    """Read a model file written by `GPRegressor.save`, `GridRegressor.save` or `KernelSVC.save`; returns the model."""
     file = Path(path)
     document, arrays = _read(file)
     if document.get("format") != FORMAT:
@@ -124,6 +138,10 @@ def load(path: str | Path) -> Any:
             from mercer.estimators.grid_files import rebuilt
 
             return rebuilt(document, arrays["X.npy"], arrays["y.npy"])
+        if document.get("task") == "classification":
+            from mercer.estimators.class_files import rebuilt as classifier
+
+            return classifier(document, arrays["X.npy"], arrays["y.npy"])
         return _rebuilt(document, arrays)
     except TooLargeError as error:
         raise ModelFileError(f"'{file}' cannot be used on this machine: {error}") from None
@@ -185,7 +203,8 @@ def _rebuilt(document: dict[str, Any], arrays: dict[str, Array]) -> GPRegressor:
     model.distilled_from_ = None if source is None else str(source)
     model.kernel_ = _kernel(document["kernel"], matrix.shape[1])
     given = isinstance(expression_or_learner(model.kernel), Expression)
-    model.inference_ = model._chosen(model.kernel_ if given else None)
+    by_itself = document.get("engine") == "exact"  # it was exact on a GPU, which may not be here
+    model.inference_ = choose(len(target), Exact()) if by_itself else model._chosen(model.kernel_ if given else None)
     model.candidates_ = candidates_from_plain(document.get("candidates", []), matrix.shape[1])
     kernels, weights = _members(document["members"], model._units)
     column = document["time_column"]
@@ -195,6 +214,8 @@ def _rebuilt(document: dict[str, Any], arrays: dict[str, Array]) -> GPRegressor:
     if document.get("stream") is not None:
         model._source, model.inference_ = Forgotten(int(document["stream"]["count"])), streamed_choice(model)
         posteriors = posteriors_of(document["stream"], arrays, kernels, model._scaled_data())
+    elif document.get("moved") is True:
+        posteriors = moved_posteriors(arrays, kernels, model._scaled_data())
     model._prepare(kernels, Weights(weights[0], weights[1], weights[2], column), posteriors)
     return model
 

@@ -22,8 +22,9 @@ from mercer.estimators.kernels import expression_or_learner, in_data_units
 from mercer.estimators.mixture import Member, Mixture
 from mercer.evaluate.program import compile_program
 from mercer.explain import Explanation
+from mercer.explain.changes import Change
 from mercer.fitting.optimise import Fit, FitOptions, fit
-from mercer.inference.choose import Choice, asked_engine, choose, choose_grid, fits_in_memory
+from mercer.inference.choose import Choice, asked_engine, choose, choose_grid, fallen_back, fits_in_memory
 from mercer.inference.contract import Data, Engine, Posterior, Source
 from mercer.inference.exact import Exact
 from mercer.kernels.algebra import told_components
@@ -51,7 +52,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     ----------
     kernel : str, Expression or learner
         "search" or a `mercer.GrammarSearch` finds the structure; "nkn" or a `mercer.NeuralKernelNetwork` trains a
-        network of kernels. Otherwise the structure is given, such as
+        network of kernels; "surface" or a `mercer.ChangeSurface` learns where behaviour changes. Otherwise the
+        structure is given, such as
         "SE*PER + LIN" or `SE(0)*PER(0, period=12) + LIN(1)`. Base kernels with a dimension (a column number or name)
         act on it, those without on all columns, one lengthscale each. Values given are where the fit begins;
         `fixed(...)` ones stay.
@@ -69,7 +71,9 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         `mercer.VFE(inducing=500)` or `mercer.RandomFeatures(count=300)` to insist. Where it is not exact, the structure
         and first values are learned from a sample of the rows, exactly, and then fitted to all of them.
     device : str
-        "cpu", or "cuda" to fit all starts at once on a GPU; in a search, those of all kernels of a level.
+        "cpu", or "cuda" to fit all starts at once on a GPU; in a search, those of all kernels of a level. Above 3,000
+        rows the engine works there too: exact where one matrix of all pairs fits, sparse otherwise. Where the memory
+        of the GPU is not enough the next engine takes over, and `inference_.reason` says so.
     n_jobs : int or None
         Starts optimised at the same time (joblib). The result does not depend on it.
     random_state : int, RandomState or None
@@ -116,6 +120,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     # ------------------------------------------------------------------------------------------------------- fitting
 
     _source: Source | None  # all rows, where the training rows are a sample of them
+    notes_: tuple[str, ...]
 
     def fit(self, X: Any, y: Any = None, progress: Any = None) -> GPRegressor:
         """Fit the kernel: its parameters where the structure is given, otherwise the structure too.
@@ -146,7 +151,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         self._train, self._source = (matrix, target), None
         given = bind(kernel, matrix.shape[1], names, default=columns) if isinstance(kernel, Expression) else None
         self.inference_: Choice = self._chosen(given)
-        self._learn(names, columns, progress)
+        self._learn_where_it_fits(names, columns, progress)
         name = getattr(y, "name", None)
         self.target_name_ = None if name is None else str(name)
         self.fit_seconds_ = time.perf_counter() - started
@@ -160,7 +165,24 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             found = choose_grid(compile_program(given), self._scaled_data())
         return found or choose(len(self._train[1]), asked, device=self.device)
 
-    def _learn(self, names: list[str], columns: list[int], progress: Any) -> None:
+    def _learn_where_it_fits(self, names: list[str], columns: list[int], progress: Any) -> None:
+        """Learn from the data at hand; where a GPU runs out of memory, with the next engine, and say so."""
+        device = self.device
+        while True:
+            try:
+                self._learn(names, columns, progress, device)
+                break
+            except RuntimeError as error:
+                from mercer.linalg.device import give_memory_back, is_out_of_memory  # loads PyTorch
+
+                if device == "cpu" or not is_out_of_memory(error):
+                    raise
+            give_memory_back()
+            self.inference_, device = fallen_back(self.inference_, self._scaled_data().count, device)
+        if device != self.device:
+            self.notes_ = (*self.notes_, self.inference_.reason)
+
+    def _learn(self, names: list[str], columns: list[int], progress: Any, device: str) -> None:
         """Learn from the data at hand with the engine that was chosen."""
         kernel = expression_or_learner(self.kernel)
         options, data, engine = self._options(), self._scaled_data(), self.inference_.engine
@@ -168,9 +190,9 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         rows = data if large is None else sampled(data.sample, options.seed)
         if isinstance(kernel, Expression):
             bound = to_scaled_units(bind(kernel, data.X.shape[1], names, default=columns), self._units)
-            learned = learned_alone(self._fit_scaled(bound, rows, options, progress))
+            learned = learned_alone(self._fit_scaled(bound, rows, options, progress, device))
         else:
-            learned = learned_by(kernel, data, rows, large, columns, options.seed, self.n_jobs, progress, self.device)
+            learned = learned_by(kernel, data, rows, large, columns, options.seed, self.n_jobs, progress, device)
         self._keep(learned if large is None else learned_from_all(learned, data, large, options))
         self.distilled_from_: str | None = None
 
@@ -196,13 +218,15 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             seed=seed,
         )
 
-    def _fit_scaled(self, expression: Expression, data: Data, options: FitOptions, progress: Any) -> Fit:
-        if self.device == "cpu":
+    def _fit_scaled(
+        self, expression: Expression, data: Data, options: FitOptions, progress: Any, device: str
+    ) -> Fit:
+        if device == "cpu":
             result = fit(expression, data, Exact(), options, progress)
         else:
             from mercer.fitting.batched import fit_on_device
 
-            result = fit_on_device(expression, data, Exact(), options, self.device)
+            result = fit_on_device(expression, data, Exact(), options, device)
         if result.status == "failed":
             raise NumericalError(f"the fit failed: {result.message}; try another kernel or a larger noise")
         if result.status in ("stopped", "interrupted"):
@@ -221,7 +245,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         rows = len(self._train[1]) if self._source is None else self._source.count
         scale = self._units.y_scale
         self.candidates_ = tuple(in_data_units(c, self._units, learned.rows or rows) for c in learned.candidates)
-        self.notes_: tuple[str, ...] = learned.notes
+        self.notes_ = learned.notes
         self.stopped_: Stopped = learned.stopped
         self.kernel_ = to_data_units(result.expression, self._units)
         self.noise_ = result.noise * scale**2
@@ -232,14 +256,22 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         self.jitter_ = result.jitter * scale**2
         self.status_: str = result.status
         self.message_ = result.message
-        self._prepare([(f.expression, f.noise) for f in learned.members], learned.weights)
+        known = []
+        if any(f.held is not None for f in learned.members):
+            data, engine = self._scaled_data(), self.inference_.engine
+            programs = [compile_program(f.expression) for f in learned.members]
+            known = [
+                (f.held or engine).posterior(program, f.values, f.noise, data)
+                for f, program in zip(learned.members, programs, strict=True)
+            ]
+        self._prepare([(f.expression, f.noise) for f in learned.members], learned.weights, known)
 
     def _prepare(
         self, kernels: Sequence[tuple[Expression, float]], weights: Weights, known: Sequence[Posterior] = ()
     ) -> None:
         """Factorise once, for all predictions; the first kernel (with its noise) is the one explained.
 
-        What is `known` of a model that was learned from a stream need not be worked out: the stream may be gone.
+        Posteriors may be `known`: of a stream, which may be gone, or with inducing points that were moved.
         """
         data, engine = self._scaled_data(), self.inference_.engine
         posteriors = known or [engine.posterior(compile_program(k), values_of(k), noise, data) for k, noise in kernels]
@@ -249,6 +281,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
                 kernels, weights.of_each(), posteriors, strict=True
             )
         )
+        self._change: Change | None = None  # worked out when asked for
         along = data.X[:, weights.column or 0]
         seen = data.y if data.source is None else np.empty(0)
         self._mixture = Mixture(members, weights.column, (float(along.min()), float(along.max())), seen)
@@ -326,6 +359,17 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         scale = self._units.y_scale
         return self._level + scale * left.mean, scale * np.sqrt(left.variance)
 
+    def evidence_interval(self) -> tuple[float, float]:
+        """Return between what the exact log evidence of the fitted kernel lies: twice the same with exact inference.
+
+        With sparse inference `log_evidence_` is a lower bound. The upper one takes a product with the matrix of all
+        pairs of rows (in blocks) or some of them; beyond 30,000 rows none, and it may be loose.
+        """
+        from mercer.estimators.bounding import interval_of
+
+        check_is_fitted(self)
+        return interval_of(self)
+
     # ---------------------------------------------------------------------------------------------------- explaining
 
     def distil(self, *, time_budget: float | None = None, progress: Any = None) -> GPRegressor:
@@ -347,6 +391,20 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
         check_is_fitted(self)
         return explanation_of(self)
+
+    @property
+    def change_(self) -> Change | None:
+        """Where behaviour changes: regimes, crossings with intervals, shares at rows; None without a change surface."""
+        from mercer.estimators.explaining import subject_of
+        from mercer.explain.changes import change_of
+        from mercer.kernels.blend import has_blend
+
+        check_is_fitted(self)
+        if not has_blend(self.kernel_):
+            return None
+        if self._change is None:
+            self._change = change_of(subject_of(self), self.candidates_)
+        return self._change
 
     def report(self, path: str | Path) -> None:
         """Write the explanation with its pictures to one HTML file that needs nothing else."""

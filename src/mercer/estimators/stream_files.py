@@ -13,7 +13,7 @@ from mercer.evaluate.program import compile_program
 from mercer.inference.choose import Choice, asked_engine
 from mercer.inference.contract import Data, Posterior, Sum
 from mercer.inference.sparse import Statistics, model_of, solve
-from mercer.inference.vfe import VFE
+from mercer.inference.vfe import VFE, FixedVFE
 from mercer.inference.vfe_posterior import VFEPosterior
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
@@ -75,6 +75,31 @@ def posteriors_of(
         if isinstance(solution, Failure):
             raise InputError(solution.reason)
         found.append(VFEPosterior(solution, data))
+    return found
+
+
+def points_moved(model: GPRegressor) -> bool:
+    """Tell whether the inducing points were fitted, so that they cannot be chosen again."""
+    engine = model.inference_.engine
+    return isinstance(engine, VFE) and engine.joint
+
+
+def points_to_plain(model: GPRegressor) -> dict[str, Array]:
+    """Return the inducing points of every member."""
+    posteriors = [member.posterior for member in model._mixture.members]
+    return {f"points{i}.npy": p.solution.model.Z for i, p in enumerate(posteriors) if isinstance(p, VFEPosterior)}
+
+
+def moved_posteriors(
+    arrays: dict[str, Array], kernels: Sequence[tuple[Expression, float]], data: Data
+) -> list[Posterior]:
+    """Read `points_to_plain` back, checking it, and go over the rows with them."""
+    found: list[Posterior] = []
+    for number, (kernel, noise) in enumerate(kernels):
+        Z = arrays[f"points{number}.npy"]
+        if Z.shape != (len(Z), data.X.shape[1]) or Z.dtype != np.float64 or not np.isfinite(Z).all():
+            raise InputError("its inducing points do not fit its data")
+        found.append(FixedVFE(Z).posterior(compile_program(kernel), values_of(kernel), noise, data))
     return found
 
 

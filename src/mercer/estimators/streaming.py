@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,7 +50,7 @@ def fit_stream(model: GPRegressor, X: Any, y: Any, progress: Any) -> GPRegressor
     else:
         model._source = ScaledSource(stream, model._units, model._level, scan.count)
         model.inference_ = Choice(engine, _reason(engine, scan.count))
-    model._learn(names, columns, progress)
+    model._learn_where_it_fits(names, columns, progress)
     model.target_name_ = stream.target_name
     if model._source is not None:
         note = f"the rows were read in parts; pictures and checks show {KEPT:,} of them, drawn at random"
@@ -65,7 +66,7 @@ def _engine(model: GPRegressor) -> VFE:
             f"rows that are read in parts need sparse inference, which works with sums over them: "
             f"inference='auto' or mercer.VFE(inducing=...), not {asked!r}"
         )
-    return VFE() if asked is None else asked
+    return replace(VFE() if asked is None else asked, device=model.device)
 
 
 def _reason(engine: VFE, rows: int) -> str:

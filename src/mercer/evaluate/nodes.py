@@ -30,10 +30,8 @@ class LeafKind(IntEnum):
 LOG_KINDS = frozenset(
     {LeafKind.SE, LeafKind.RQ, LeafKind.M12, LeafKind.M32, LeafKind.M52, LeafKind.ENVELOPE, LeafKind.PER}
 )
-
-
-# These know where the points are, and not only how far apart.
-NOT_STATIONARY = frozenset({LeafKind.LIN, LeafKind.SUMI})
+# These know how far apart the points are, and not where.
+STATIONARY = LOG_KINDS | {LeafKind.CPER, LeafKind.COS, LeafKind.SIN, LeafKind.WN}
 
 
 @dataclass(frozen=True)

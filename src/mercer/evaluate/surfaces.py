@@ -13,6 +13,7 @@ from mercer.kernels.blend import Surface
 from mercer.kernels.domains import Array
 
 TWO_PI = 2.0 * np.pi
+RIDGE = 1e-3
 
 
 def sizes(surface: Surface) -> tuple[int, ...]:
@@ -34,8 +35,7 @@ def shares(surface: Surface, values: Array, X: Array) -> Array:
         begun, lasting = _window(parts, x)
         inside = expit(begun) * expit(lasting)
         return np.stack([1.0 - inside, inside])
-    functions = _functions(surface, parts, x)
-    return np.asarray(softmax(np.vstack([np.zeros(len(X)), functions]), axis=0))
+    return np.asarray(softmax(np.vstack([np.zeros(len(X)), _functions(surface, parts, x)]), axis=0))
 
 
 def pull_back(surface: Surface, values: Array, X: Array, by_shares: Array) -> Array:
@@ -48,6 +48,20 @@ def pull_back(surface: Surface, values: Array, X: Array, by_shares: Array) -> Ar
     s = shares(surface, values, X)
     by_functions = (s * (by_shares - (s * by_shares).sum(axis=0)))[1:]
     return _functions_back(surface, parts, x, by_functions)
+
+
+def nearest_weights(surface: Surface, values: Array, X: Array, wanted: Array) -> Array:
+    """Return values with the weights of the features (rks, gp) for which the functions are nearest to those wanted.
+
+    wanted : w_2 ... w_r at the rows, (regimes - 1, rows); a little ridge keeps the weights small.
+    """
+    features = _features(surface, _split(surface, values), _columns(surface, X))
+    result = values.copy()  # the weights come first
+    for number, function in enumerate(wanted):
+        own = slice(number * surface.features, (number + 1) * surface.features)
+        square = features[own] @ features[own].T + RIDGE * len(X) * np.eye(surface.features)
+        result[own] = np.linalg.solve(square, features[own] @ function)
+    return result
 
 
 def _split(surface: Surface, values: Array) -> dict[str, Array]:
@@ -105,9 +119,14 @@ def _functions(surface: Surface, parts: dict[str, Array], x: Array) -> Array:
     """w_2 ... w_r at the rows; that of the first regime is zero."""
     if surface.kind == "linear":
         return np.asarray(parts["slope"].reshape(-1, x.shape[1]) @ x.T + parts["bias"][:, None])
-    features = np.cos(_angles(parts, x)) if surface.kind == "rks" else np.exp(_exponents(parts, x))
     weights = parts["amplitude" if surface.kind == "rks" else "weights"]
+    features = _features(surface, parts, x)
     return (weights[:, None] * features).reshape(surface.regimes - 1, surface.features, -1).sum(axis=1)
+
+
+def _features(surface: Surface, parts: dict[str, Array], x: Array) -> Array:
+    """Waves or bumps, (features of all functions, rows)."""
+    return np.cos(_angles(parts, x)) if surface.kind == "rks" else np.exp(_exponents(parts, x))
 
 
 def _angles(parts: dict[str, Array], x: Array) -> Array:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from mercer.explain.change_words import has_ended, opened
 from mercer.explain.drift import drawn_back_over, slope_walks, walks
 from mercer.explain.phrases import LONG, NOUNS, SMOOTHNESS, WAVES, bending, growing, merged
 from mercer.explain.wording import DAYS, Column, roughly
+from mercer.kernels.blend import Blend
 from mercer.kernels.expression import Base, Expression
+from mercer.kernels.functional import has_functional
 from mercer.kernels.network import has_network
 
 GOING_ON = {1: "in a straight line", 2: "as a parabola", 3: "as a cubic curve, which soon leaves all bounds"}
@@ -21,6 +24,11 @@ def continuation(term: Expression, columns: Sequence[Column], horizon: float | N
     `horizon` is how far from the last row its band has become as wide as it would be without data; None: it never does
     within any sensible distance; zero: the data say next to nothing of it even at the last row.
     """
+    if isinstance(term, Blend):
+        inside, gates = opened(term)
+        if any(has_ended(surface, regime, columns) for surface, regime in gates):
+            return "It has ended before the end of the data and plays no part beyond it."
+        return continuation(inside, columns, horizon)
     leaves = sorted(term.leaves(), key=lambda each: NOUNS.index(each.symbol))
     column = columns[next((leaf.columns[0] for leaf in leaves if leaf.columns), 0)]
     symbols = [leaf.symbol for leaf in leaves]
@@ -33,6 +41,8 @@ def continuation(term: Expression, columns: Sequence[Column], horizon: float | N
     until = "" if horizon is None else f"{after(horizon, column)} nothing of it is known any more"
     if has_network(term):
         return f"Beyond the data it goes on as the network has learned{until and f'; {until}'}."
+    if has_functional(term) and "PER" not in symbols:
+        return f"Beyond the data it returns to its average{until and f'; {until}'}."
     leaves = merged(leaves, [column])
     going = _going_on(leaves, column, horizon)
     if any(walks(leaf, [column]) for leaf in leaves):

@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from mercer.explain.change_words import gate_words, opened
 from mercer.explain.drift import LITTLE, change, drawn_back_over, hardly_changes, slope_walks, walks
 from mercer.explain.wording import (
     DAYS,
@@ -26,7 +27,9 @@ from mercer.explain.wording import (
     percent,
     roughly,
 )
+from mercer.kernels.blend import Blend
 from mercer.kernels.expression import Base, Expression
+from mercer.kernels.functional import has_functional
 from mercer.kernels.network import has_network
 
 # Which factor of a product is the noun; those of one symbol are taken in the order of the canonical form. A product is
@@ -98,10 +101,16 @@ def sentence(
 
 def phrase(term: Expression, columns: Sequence[Column], joint: Joint | None = None) -> str:
     """Say what one summand is, as a noun phrase such as "a periodic function of month with period 12.0 months"."""
+    if isinstance(term, Blend):
+        inside, gates = opened(term)
+        return f"{phrase(inside, columns, joint)}, {gate_words(gates, columns)}"
     if has_network(term):  # its primitives are added and multiplied by weights: no rule for products applies
         used = sorted({d for leaf in term.leaves() for d in leaf.columns})
         symbols = list(dict.fromkeys(leaf.symbol for leaf in term.leaves()))
         return f"a function of {named([columns[d] for d in used])} learned by a network of {listed(symbols)}"
+    if has_functional(term) and not any(leaf.symbol in WAVES for leaf in term.leaves()):
+        used = sorted({d for leaf in term.leaves() for d in leaf.columns})
+        return f"a function of {named([columns[d] for d in used])} with a kernel that was learned without a formula"
     joint = by_rule(term, columns) if joint is None else joint
     groups = acting(term, columns, joint)
     parts = [_on_same_columns(leaves, [columns[d] for d in dims]) for dims, leaves in groups.items()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -14,6 +14,7 @@ from mercer.evaluate.program import Program, compile_program
 from mercer.explain.wording import Column
 from mercer.inference.contract import Data, Engine, Posterior, Prediction
 from mercer.kernels.algebra import structure, told_components
+from mercer.kernels.blend import Surface
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, build_base
 from mercer.kernels.parameters import values_of
@@ -38,7 +39,7 @@ class Part:
     @property
     def columns(self) -> tuple[int, ...]:
         """The encoded columns that it looks at."""
-        return tuple(sorted({d for leaf in self.kernel.leaves() for d in leaf.columns}))
+        return tuple(sorted({d for owner in self.kernel.owners() for d in owner.columns}))
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,4 +173,5 @@ def structure_text(kernel: Expression, names: Sequence[str] | None, columns: int
     bare = structure(kernel)
     if columns > 1:
         return bare.text(names=names)
-    return bare.map_leaves(lambda leaf: build_base(leaf.symbol, components=leaf.components)).text()
+    nowhere = bare.map_leaves(lambda leaf: build_base(leaf.symbol, components=leaf.components))
+    return nowhere.map_owners(lambda owner: replace(owner, dims=None) if isinstance(owner, Surface) else owner).text()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from mercer.explain.change_words import gate_words, opened
 from mercer.explain.drift import drawn_back_over, hardly_changes, slope_walks, walks
 from mercer.explain.phrases import (
     NOUNS,
@@ -21,7 +22,9 @@ from mercer.explain.phrases import (
     period_of,
 )
 from mercer.explain.wording import DAYS, LISTED, Column, capital, listed, named, percent, roughly
+from mercer.kernels.blend import Blend
 from mercer.kernels.expression import Base, Expression
+from mercer.kernels.functional import has_functional
 from mercer.kernels.network import has_network
 
 SHORT = {
@@ -32,8 +35,13 @@ SHORT = {
 
 def title(term: Expression, columns: Sequence[Column], alone: bool = True, joint: Joint | None = None) -> str:
     """Name one summand in a few words: "Pattern with period 12.0 months". `alone`: there is only one input."""
+    if isinstance(term, Blend):
+        inside, gates = opened(term)
+        return f"{title(inside, columns, alone, joint)}, {gate_words(gates, columns)}"
     if has_network(term):
         return "Function learned by a network"
+    if has_functional(term) and not any(leaf.symbol in WAVES for leaf in term.leaves()):
+        return "Function with a learned kernel"
     joint = by_rule(term, columns) if joint is None else joint
     groups = acting(term, columns, joint)
     used = sorted({d for dims in groups for d in dims})

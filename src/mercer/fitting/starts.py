@@ -150,7 +150,8 @@ class Starts:
 
     def _places_of(self, column: int) -> Array:
         if column not in self._places:
-            self._places[column] = change_places(self.data.X[:, column], self.data.y)
+            along, y = self.data.X[:, column], self.data.y
+            self._places[column] = change_places(along, y, self._peaks_of(column))
         return self._places[column]
 
     def _peaks_of(self, column: int) -> Array:

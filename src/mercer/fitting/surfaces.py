@@ -7,6 +7,7 @@ where a change point or a window is tried first.
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -16,25 +17,36 @@ from mercer.kernels.blend import Surface
 from mercer.kernels.domains import Array
 
 LEAST = 5  # rows on either side of a change that is worth trying
-PLACES = 5
+PLACES = 6
 WIDEST = 0.25  # of the range: the width of a change (from a tenth to nine tenths it takes 4.4 times that)
 STEEPEST = 0.1  # of the typical gap: a sharper change looks the same
 LARGEST = 30.0  # of w(x): beyond it a share is 0 or 1 to rounding
+WEIGHT = 4.0  # spread of a feature's weight: some of them together take a share from 0 to 1
 FASTEST = 3.0  # waves of a surface over the range of the data
 
 
-def change_places(column: Array, y: Array) -> Array:
-    """Return places along a column where rows before and after differ most, the strongest first."""
+def change_places(column: Array, y: Array, periods: Array | None = None) -> Array:
+    """Return places along a column where rows before and after differ most, the strongest first.
+
+    Without the strongest of some periods too: a season hides a change of level, and is cheap to take out.
+    """
     order = np.argsort(column, kind="stable")
     x, target = column[order], y[order]
-    steps = np.diff(target, prepend=target[0])
-    found: list[tuple[float, float]] = []
-    for gain in (_gain(target), _gain(steps, centred=False)):
-        for place in _peaks(gain, max(LEAST, len(x) // 20)):
-            found.append((float(gain[place]), float(0.5 * (x[place - 1] + x[place]))))
-    found.sort(reverse=True)
-    places = list(dict.fromkeys(place for _, place in found))[:PLACES]
-    return np.array(places if places else [float(x[0] + x[-1]) / 2])
+    gains = [_gain(target), _gain(np.diff(target, prepend=target[0]), centred=False)]
+    if periods is not None and len(periods) and len(x) > 4 * LEAST:
+        gains.insert(0, _gain(target - _season(x, target, float(periods[0]))))
+    apart = max(LEAST, len(x) // 20)
+    ranked = [[float(0.5 * (x[p - 1] + x[p])) for p in _peaks(gain, apart)] for gain in gains]
+    places = list(dict.fromkeys(one for turn in zip_longest(*ranked) for one in turn if one is not None))
+    return np.array(places[:PLACES] if places else [float(x[0] + x[-1]) / 2])
+
+
+def _season(x: Array, y: Array, period: float) -> Array:
+    """Return the wave of that period and its first overtones that is nearest to y."""
+    angle = 2.0 * np.pi * x / period
+    waves = [np.ones_like(x), *(wave(k * angle) for k in (1, 2, 3) for wave in (np.cos, np.sin))]
+    design = np.stack(waves, axis=1)
+    return np.asarray(design @ np.linalg.lstsq(design, y, rcond=None)[0])
 
 
 def _gain(values: Array, centred: bool = True) -> Array:
@@ -100,8 +112,10 @@ def surface_start(
         chosen = spread_rows(X, surface.features)
         return np.tile(chosen.ravel(), surface.regimes - 1)
     if name == "lengthscale":
-        return np.asarray(span / max(2.0, surface.features ** (1.0 / len(span))) * (1.0 if rng is None else 1.5))
-    return draw.normal(size=size)  # bias and weights
+        return span * (0.5 if rng is None else draw.uniform(0.35, 1.0))  # as smooth as those of Algorithm 2
+    if name == "weights":  # so that a share reaches from near 0 to near 1
+        return 2.0 * draw.normal(size=size)
+    return draw.normal(size=size)  # bias
 
 
 def _locations(count: int, places: Array, low: float, span: float, rng: np.random.Generator | None) -> Array:
@@ -142,7 +156,7 @@ def surface_bounds(name: str, surface: Surface, size: int, low: Array, span: Arr
     if name == "duration":
         return np.column_stack([gap, span])
     if name == "lengthscale":
-        return np.column_stack([0.05 * span, 2.0 * span])
+        return np.column_stack([0.2 * span, 2.0 * span])
     if name in ("slope", "frequency"):
         fastest = np.tile((1.0 / (STEEPEST * gap)) if name == "slope" else FASTEST / span, repeats)
         return np.column_stack([-fastest, fastest])
@@ -159,7 +173,7 @@ def surface_prior(name: str, surface: Surface, count: int, span: Array) -> tuple
         share = {"width": 0.02, "duration": 0.3, "lengthscale": 0.5}[name]
         return [float(np.log(share * s)) for s in span] * repeats, [2.0] * count
     if name in ("amplitude", "weights"):
-        return [0.0] * count, [5.0] * count
-    if name == "frequency":
-        return [0.0] * count, [float(1.0 / s) for s in span] * repeats
+        return [0.0] * count, [WEIGHT] * count
+    if name == "frequency":  # that of Algorithm 2, from which it is drawn
+        return [0.0] * count, [float(1.0 / (np.pi * s)) for s in span] * repeats
     return [0.0] * count, [np.inf] * count

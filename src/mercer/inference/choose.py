@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mercer.errors import InputError, TooLargeError
 from mercer.evaluate.program import Program
 from mercer.evaluate.separate import separated
 from mercer.inference.contract import Data, Engine
+from mercer.inference.device_exact import DeviceExact
 from mercer.inference.exact import Exact
 from mercer.inference.features import RandomFeatures
 from mercer.inference.grid import Grid, LogDeterminant
@@ -23,6 +24,9 @@ ALWAYS_THERE = 10_000_000  # bytes
 MOST_MISSING = 0.3  # of the cells of a grid, for rows to be taken for one
 LONGEST_AXIS = 2000  # of a grid: its eigenvectors take seconds
 EXACT_ROWS = 3000  # an evaluation takes under a second up to here on two cores, and grows with the cube
+# On a GPU one matrix and strips of it; up to so many rows an evaluation takes seconds on a large one.
+MATRICES_ON_DEVICE = 1.3
+EXACT_ROWS_ON_DEVICE = 50_000
 
 
 @dataclass(frozen=True)
@@ -48,8 +52,12 @@ def available_memory() -> int:
 def choose(rows: int, inference: Engine | None = None, memory: int | None = None, device: str = "cpu") -> Choice:
     """Return the engine that the user insists on, or the one for so many rows.
 
-    Exact inference up to `EXACT_ROWS` rows, and on a GPU; above, sparse variational inference.
+    Exact inference up to `EXACT_ROWS` rows, on a GPU as many as fit there; above, sparse variational inference.
     """
+    if device != "cpu":
+        found = _on_device(rows, inference, device)
+        if found is not None:
+            return found
     if inference is None and rows > EXACT_ROWS and device == "cpu":
         engine = VFE()
         return Choice(
@@ -64,6 +72,39 @@ def choose(rows: int, inference: Engine | None = None, memory: int | None = None
     if inference is not None and not isinstance(inference, Exact):
         return Choice(inference, f"{inference!r}, as asked for")
     return _exact(rows, memory)
+
+
+def _on_device(rows: int, inference: Engine | None, device: str) -> Choice | None:
+    """Return what is to be done on a GPU; None where nothing is: few rows, or an engine that does not work there."""
+    from mercer.linalg.device import available_device, free_memory  # brings PyTorch with it
+
+    free = free_memory(available_device(device))
+    if isinstance(inference, VFE) and rows > inference.inducing:
+        return Choice(replace(inference, device=device), f"{inference!r} on {device}, as asked for")
+    if rows <= EXACT_ROWS or not (inference is None or isinstance(inference, Exact)):
+        return None
+    needed = int(MATRICES_ON_DEVICE * 8 * rows * rows)
+    told = f"{rows:,} rows need {_size(needed)}" + ("" if free is None else f" of {_size(free)} on {device}")
+    if (free is None or needed <= free) and (inference is not None or rows <= EXACT_ROWS_ON_DEVICE):
+        return Choice(DeviceExact(device), f"exact inference on {device}: {told}")
+    if inference is not None:  # on the CPU then, if it fits there
+        return None
+    engine = VFE(device=device)
+    sparse = f"sparse variational inference on {device} with {engine.inducing} inducing points"
+    return Choice(engine, f"{sparse}: for exact inference {told}")
+
+
+def fallen_back(choice: Choice, rows: int, device: str) -> tuple[Choice, str]:
+    """Return the next engine, and its device, where one ran out of a GPU's memory."""
+    engine, short = choice.engine, f"{device} ran out of memory"
+    if isinstance(engine, DeviceExact):
+        sparse = VFE(device=device)
+        told = f"sparse variational inference with {sparse.inducing} inducing points on {device}: exact inference was"
+        return Choice(sparse, f"{told} tried for {rows:,} rows, and {short}"), device
+    if isinstance(engine, VFE):
+        return Choice(replace(engine, device="cpu"), f"{replace(engine, device='cpu')!r} on the CPU: {short}"), "cpu"
+    there = choose(rows, engine)
+    return Choice(there.engine, f"{there.reason}, on the CPU: {short}"), "cpu"
 
 
 def choose_grid(program: Program, data: Data, device: str = "cpu") -> Choice | None:
@@ -97,7 +138,7 @@ def asked_engine(inference: Any) -> Engine | None:
 def engine_to_plain(inference: Any) -> Any:
     """Return what an estimator's `inference` says as JSON data."""
     if isinstance(inference, VFE):
-        return {"engine": "vfe", "inducing": inference.inducing}
+        return {"engine": "vfe", "inducing": inference.inducing, "joint": inference.joint}
     if isinstance(inference, RandomFeatures):
         return {"engine": "features", "count": inference.count, "seed": inference.seed}
     if isinstance(inference, Grid):
@@ -113,7 +154,7 @@ def engine_from_plain(data: Any) -> str | Engine:
         if data["engine"] == "grid":
             how: LogDeterminant = "lanczos" if data["log_determinant"] == "lanczos" else "auto"
             return Grid(tolerance=float(data["tolerance"]), log_determinant=how)
-        return VFE(inducing=int(data["inducing"]))
+        return VFE(inducing=int(data["inducing"]), joint=data.get("joint", True) is True)
     return Exact() if data == "exact" else "auto"
 
 

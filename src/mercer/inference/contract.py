@@ -86,6 +86,7 @@ class Evidence:
     leave_one_out: float | None = None
     jitter: float = 0.0
     failure: str | None = None
+    by_points: Array | None = None  # gradient by inducing points, m x D, from an engine that moves them
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,9 +27,9 @@ from mercer.errors import InputError, NumericalError
 from mercer.evaluate import fused
 from mercer.evaluate.program import Program
 from mercer.evaluate.spectral import Features, draw_program_features
-from mercer.evaluate.spectral_draws import without_white
 from mercer.evaluate.spectral_parts import columns_of_part
 from mercer.evaluate.spectral_waves import Indices
+from mercer.evaluate.white import without_white
 from mercer.inference.contract import LOG_2_PI, Data, Evidence, Prediction, left_out_score, log_density
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Factor, Failure, factorise

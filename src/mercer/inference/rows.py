@@ -17,6 +17,7 @@ from mercer.kernels.domains import Array
 from mercer.linalg.threads import one_thread
 
 BLOCK_NUMBERS = 1_000_000  # numbers in one block of rows of Kfu
+DEVICE_NUMBERS = 1 << 26  # on a GPU: half a gigabyte
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,8 @@ class Sweep:
 
     def size(self, points: int) -> int:
         """Return how many rows to take at a time: a number fit for the inducing points unless one is given."""
-        return self.block or max(128, BLOCK_NUMBERS // max(1, points))
+        numbers = BLOCK_NUMBERS if self.device == "cpu" else DEVICE_NUMBERS
+        return self.block or max(128, numbers // max(1, points))
 
 
 def blocks(rows: int, points: int, block: int | None) -> Iterator[slice]:

@@ -21,9 +21,9 @@ from scipy.linalg import blas, lapack
 
 from mercer.evaluate import fused
 from mercer.evaluate.program import Program
+from mercer.evaluate.white import Columns, untied, white_columns, without_white
 from mercer.inference.contract import LOG_2_PI, Data
 from mercer.inference.rows import Sweep, blocks, slices, summed
-from mercer.inference.white import Columns, untied, white_columns, without_white
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Factor, Failure, factorise
 from mercer.linalg.threads import SMALL, one_thread
@@ -109,6 +109,33 @@ def block_statistics(
         by_target=half @ target,
         by_one=half @ root,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Adjoint:
+    """What the second pass of a gradient needs from the first: M, g and the level (see vfe.py).
+
+    Where V is kept `spread` and `weights` are (I - B^-1) L^-1 and L' g instead.
+    """
+
+    spread: Array
+    weights: Array
+    level: float
+    of_kernel: Array  # g
+    moving: bool = False  # whether the gradient by the inducing points is wanted too
+
+
+@dataclass(frozen=True, eq=False)
+class Sensitivity:
+    """What some rows add to the gradient by values, to a'a, to that by noise (where rows have their own), and by Z."""
+
+    by_values: Array
+    squares: float
+    by_noise: float
+    by_points: Array  # empty where it was not asked for
+
+    def __add__(self, other: Sensitivity) -> Sensitivity:
+        return Sensitivity(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
 
 def back_solve(factor: Factor, right: Array) -> Array:
@@ -217,6 +244,10 @@ def solve(
 
 def _sums(model: Model, inverse_root: Array, shift: float, data: Data, sweep: Sweep, kept: Array | None) -> Statistics:
     work, size = partial(block_statistics, model, inverse_root, shift), sweep.size(len(model.Z))
+    if sweep.device != "cpu":
+        from mercer.inference.device_blocks import device_statistics  # brings PyTorch with it
+
+        return summed(data, device_statistics(sweep.device, model, inverse_root, shift), size, sweep.jobs)
     if kept is None:
         return summed(data, work, size, sweep.jobs)
     return reduce(add, (work(data.X[rows], data.y[rows], kept[rows]) for rows in slices(data.count, size)))

@@ -22,6 +22,7 @@ Nothing is differentiated through a factorisation.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from numbers import Integral
@@ -33,11 +34,21 @@ from scipy.linalg import blas
 from mercer.errors import InputError, NumericalError
 from mercer.evaluate import fused
 from mercer.evaluate.fused_cross import contract_cross, contract_diagonal
+from mercer.evaluate.fused_points import can_move, contract_points
 from mercer.evaluate.program import Program
 from mercer.inference.contract import Data, Evidence
 from mercer.inference.inducing import greedy
 from mercer.inference.rows import Sweep, slices, summed
-from mercer.inference.sparse import Model, Solution, mirrored, model_of, sandwiched, solve
+from mercer.inference.sparse import (
+    Adjoint,
+    Model,
+    Sensitivity,
+    Solution,
+    mirrored,
+    model_of,
+    sandwiched,
+    solve,
+)  # fmt: skip
 from mercer.inference.vfe_posterior import VFEPosterior
 from mercer.kernels.domains import Array
 from mercer.linalg import scratch
@@ -51,13 +62,15 @@ KEPT_NUMBERS = 25_000_000  # of V between the two passes: 200 MB
 class VFE:
     """Sparse variational inference with so many inducing points, chosen among the rows for the values at hand.
 
-    While parameters move the points must stay: fit with `holding(...)`, and choose again where it ends. The sums over
-    rows can be dealt to joblib's workers (`n_jobs`).
+    Fits go through `holding(...)`, since points that are chosen anew by the values leave no gradient. With `joint` the
+    points so chosen then move with the parameters, by the gradient of the bound; without, they stay while parameters
+    move, and are chosen again where that ends. The sums over rows can be dealt to joblib's workers (`n_jobs`).
     """
 
     inducing: int = 500
     n_jobs: int | None = field(default=None, repr=False)
     device: str = field(default="cpu", repr=False)
+    joint: bool = field(default=True, repr=False)
 
     name = "vfe"
 
@@ -68,7 +81,7 @@ class VFE:
     def holding(self, program: Program, values: Array, data: Data) -> FixedVFE:
         """Return the engine with the points that suit these values."""
         chosen = data.X[greedy(program, values, data.X, self.inducing)]
-        return FixedVFE(chosen, None, self.n_jobs, self.device)
+        return FixedVFE(chosen, None, self.n_jobs, self.device, joint=self.joint and can_move(program))
 
     def evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool = True) -> Evidence:
         """Return the lower bound on the log evidence and, if asked, its gradient with the points held."""
@@ -81,12 +94,17 @@ class VFE:
 
 @dataclass(frozen=True, eq=False)
 class FixedVFE:
-    """The sparse engine with inducing inputs Z (m x D), fixed for this object; `block` rows are worked on at a time."""
+    """The sparse engine with inducing inputs Z (m x D), fixed for this object; `block` rows are worked on at a time.
+
+    A fit may move the points where they are `joint` with the parameters; with `moving` a gradient has that by Z too.
+    """
 
     Z: Array
     block: int | None = None
     n_jobs: int | None = None
     device: str = "cpu"
+    joint: bool = False
+    moving: bool = False
 
     name = "vfe"
 
@@ -110,10 +128,11 @@ class FixedVFE:
             return Evidence(-math.inf, failure="the evidence overflowed")
         if not gradient:
             return Evidence(solution.bound, jitter=solution.jitter)
-        by_values, by_noise = _gradient(solution, data, self.sweep, kept)
-        if not (math.isfinite(by_noise) and np.isfinite(by_values).all()):
+        by_values, by_noise, by_points = _gradient(solution, data, self.sweep, kept, self.moving)
+        if not (math.isfinite(by_noise) and np.isfinite(by_values).all() and np.isfinite(by_points).all()):
             return Evidence(-math.inf, failure="the gradient of the evidence overflowed")
-        return Evidence(solution.bound, by_values, by_noise, jitter=solution.jitter)
+        moved = by_points if self.moving else None
+        return Evidence(solution.bound, by_values, by_noise, jitter=solution.jitter, by_points=moved)
 
     def posterior(self, program: Program, values: Array, noise: float, data: Data) -> VFEPosterior:
         """Return the posterior, which keeps m x m numbers and the data."""
@@ -128,30 +147,6 @@ def _room(model: Model, data: Data, sweep: Sweep) -> Array | None:
     here = data.source is None and sweep == Sweep(sweep.block) and not model.has_white
     small = data.count * len(model.Z) <= KEPT_NUMBERS
     return scratch.rectangle(data.count, len(model.Z)) if here and small else None
-
-
-@dataclass(frozen=True, eq=False)
-class Sensitivity:
-    """What some rows add to the gradient by values, to a'a and (where rows have their own noise) to that by noise."""
-
-    by_values: Array
-    squares: float
-    by_noise: float
-
-    def __add__(self, other: Sensitivity) -> Sensitivity:
-        return Sensitivity(
-            self.by_values + other.by_values, self.squares + other.squares, self.by_noise + other.by_noise
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Adjoint:
-    """What the second pass needs from the first: M, g and the level; or (I - B^-1) L^-1 and L' g where V is kept."""
-
-    spread: Array
-    weights: Array
-    level: float
-    of_kernel: Array  # g
 
 
 def block_sensitivity(model: Model, adjoint: Adjoint, X: Array, y: Array, kept: Array | None = None) -> Sensitivity:
@@ -173,30 +168,48 @@ def block_sensitivity(model: Model, adjoint: Adjoint, X: Array, y: Array, kept: 
         spread /= noise[:, None]
     by_values += contract_cross(model.smooth, model.values, X, model.Z, spread, residual, adjoint.of_kernel)
     by_values -= contract_diagonal(model.smooth, model.values, X, 0.5 / noise)
-    return Sensitivity(by_values, float(residual @ residual), by_noise)
+    by_points = np.zeros((0, 0))
+    if adjoint.moving:
+        by_points = contract_points(model.smooth, model.values, X, model.Z, spread, residual, adjoint.of_kernel)
+    return Sensitivity(by_values, float(residual @ residual), by_noise, by_points)
 
 
-def _gradient(solution: Solution, data: Data, sweep: Sweep, kept: Array | None) -> tuple[Array, float]:
-    """Return the gradients by values and by the noise."""
+def _gradient(
+    solution: Solution, data: Data, sweep: Sweep, kept: Array | None, moving: bool
+) -> tuple[Array, float, Array]:
+    """Return the gradients by values, by the noise and, if asked, by the inducing points."""
     model, sums = solution.model, solution.sums
     points, one = len(model.Z), np.eye(len(model.Z))
     inverse = mirrored(Factor(solution.inner.lower.copy(), 0.0).into_inverse())  # B^-1
-    if kept is None:
-        adjoint = Adjoint(
-            sandwiched(solution.inverse_root, one - inverse), solution.weights, solution.level, solution.weights
-        )
-        work = partial(block_sensitivity, model, adjoint)
-        total = summed(data, work, sweep.size(points), sweep.jobs)
-    else:
-        spread = (one - inverse) @ np.tril(solution.inverse_root)
-        adjoint = Adjoint(spread, solution.half_weights, solution.level, solution.weights)
-        parts = slices(data.count, sweep.size(points))
-        total = reduce(add, (block_sensitivity(model, adjoint, data.X[r], data.y[r], kept[r]) for r in parts))
+    total = _sensitivity(solution, one - inverse, data, sweep, kept, moving)
     square = sandwiched(solution.inverse_root, mirrored(sums.gram) - one + inverse)
     square += np.outer(solution.weights, solution.weights)
     at = fused.points(model.Z)
     by_values = total.by_values - 0.5 * fused.contract(model.smooth, model.values, at, square, np.zeros(points))
+    by_points = total.by_points
+    if moving:  # of Kuu a point is both a row and a column
+        by_points = by_points - contract_points(model.smooth, model.values, model.Z, model.Z, square)
     if model.has_white:
-        return by_values, total.by_noise
+        return by_values, total.by_noise, by_points
     freedom = sums.count - points + float(np.trace(inverse))  # noise tr (Q + noise I)^-1
-    return by_values, 0.5 * (total.squares + (solution.trace - freedom) / model.noise)
+    return by_values, 0.5 * (total.squares + (solution.trace - freedom) / model.noise), by_points
+
+
+def _sensitivity(
+    solution: Solution, shrinkage: Array, data: Data, sweep: Sweep, kept: Array | None, moving: bool
+) -> Sensitivity:
+    """Go over the rows again; `shrinkage` is I - B^-1."""
+    model, size = solution.model, sweep.size(len(solution.model.Z))
+    if kept is not None:
+        spread = shrinkage @ np.tril(solution.inverse_root)
+        adjoint = Adjoint(spread, solution.half_weights, solution.level, solution.weights, moving)
+        parts = slices(data.count, size)
+        return reduce(add, (block_sensitivity(model, adjoint, data.X[r], data.y[r], kept[r]) for r in parts))
+    spread = sandwiched(solution.inverse_root, shrinkage)
+    adjoint = Adjoint(spread, solution.weights, solution.level, solution.weights, moving)
+    work: Callable[[Array, Array], Sensitivity] = partial(block_sensitivity, model, adjoint)
+    if sweep.device != "cpu":
+        from mercer.inference.device_blocks import device_sensitivity  # brings PyTorch with it
+
+        work = device_sensitivity(sweep.device, model, adjoint)
+    return summed(data, work, size, sweep.jobs)

@@ -16,10 +16,10 @@ import numpy as np
 from mercer.errors import NumericalError
 from mercer.evaluate import fused
 from mercer.evaluate.program import Program
+from mercer.evaluate.white import without_white
 from mercer.inference.contract import Data, Prediction, left_out_score
 from mercer.inference.rows import Sweep, slices, summed
 from mercer.inference.sparse import Solution
-from mercer.inference.white import without_white
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Failure, factorise
 

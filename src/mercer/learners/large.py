@@ -12,19 +12,20 @@ from dataclasses import replace
 import numpy as np
 
 from mercer.evaluate.program import compile_program
-from mercer.fitting.optimise import Fit, FitOptions, concluded, optimise, prepare
+from mercer.fitting.joint import optimise_jointly
+from mercer.fitting.optimise import Fit, FitOptions, concluded, optimise, prepare, with_settled_noise
 from mercer.inference.bounds import PAIRS_ROWS, STEPS, Interval, interval
 from mercer.inference.contract import Data, Engine
 from mercer.inference.exact import Exact
-from mercer.inference.vfe import VFE
-from mercer.kernels.domains import Array
-from mercer.kernels.expression import Expression
+from mercer.inference.vfe import VFE, FixedVFE
 from mercer.learners.contract import ByIntervals, Candidate, Learned, Learner, Report, Weights, Whole
 
 SAMPLE = 800  # rows to learn from
 ROUNDS = 3  # of fitting to all rows, what the engine holds (inducing points, random draws) chosen anew for each
-ITERATIONS = 25  # of each round
+ITERATIONS = 25  # of each round; up to MODERATE rows twice as many, as each costs little there
+MODERATE = 20_000
 ENOUGH = 1e-4  # of the log evidence: a round that gains less is the last
+INTERVALS = 100_000  # rows up to which every kernel of a search gets an interval on all of them
 MEMBERS = 3  # of an average that are fitted to all rows
 WORTH = 0.001  # the weight below which that is not worth the time
 
@@ -41,7 +42,7 @@ def learned_by(
     report: Report | None, device: str,
 ) -> Learned:  # fmt: skip
     """Let a learner learn from the rows; where they are a sample and it can, with intervals on all of the data."""
-    if isinstance(large, VFE) and isinstance(learner, ByIntervals):
+    if isinstance(large, VFE) and isinstance(learner, ByIntervals) and data.source is None and data.count <= INTERVALS:
         found = learner.learn_by_intervals(rows, Whole(data, large), columns, seed, jobs, report, device)
         if found is not None:
             return found
@@ -56,7 +57,8 @@ def fitted_to_all(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> 
     program, best, before = compile_program(fit.expression), fit, -math.inf
     try:
         for _ in range(ROUNDS):
-            found = _continued(best, data, engine.holding(program, best.values, data), options)
+            held = best.held or engine.holding(program, best.values, data)
+            found = _continued(best, data, held, options)
             if found.status == "failed":
                 break
             gain, before, best = found.log_evidence - before, found.log_evidence, found
@@ -73,14 +75,22 @@ def _continued(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> Fit
     point = problem.objective.layout.to_free(fit.values)
     if options.noise is None:
         point = np.append(point, math.log(fit.noise))
-    run = optimise(problem, np.clip(point, problem.bounds[:, 0], problem.bounds[:, 1]), ITERATIONS)
+    point = np.clip(point, problem.bounds[:, 0], problem.bounds[:, 1])
+    if options.noise is None:
+        point = with_settled_noise(problem, point)
+    held, iterations = None, ITERATIONS * (2 if data.count <= MODERATE else 1)
+    if isinstance(engine, FixedVFE) and engine.joint:
+        run, held = optimise_jointly(problem, engine, point, iterations)
+        problem = replace(problem, objective=replace(problem.objective, engine=held))
+    else:
+        run = optimise(problem, point, iterations)
     # a round ends after a few steps; that there are few of them is no failure to converge
-    return concluded(problem, [replace(run, converged=True)], run.point, fit.evaluations)
+    return replace(concluded(problem, [replace(run, converged=True)], run.point, fit.evaluations), held=held)
 
 
 def _scored(fit: Fit, data: Data, engine: Engine) -> Fit:
     """Return the fit with the scores of the engine that will predict: what it holds is chosen by it, not by a round."""
-    program = compile_program(fit.expression)
+    program, engine = compile_program(fit.expression), fit.held or engine
     evidence = engine.evidence(program, fit.values, fit.noise, data, gradient=False)
     if evidence.failure is not None:
         return replace(fit, status="failed", message=evidence.failure)
@@ -133,16 +143,19 @@ def learned_from_all(learned: Learned, data: Data, engine: Engine, options: FitO
 
 def _narrowed(candidate: Candidate, fit: Fit, data: Data, engine: VFE) -> Candidate:
     """Return the row of the winner with its values, and its interval with all that the engine has."""
-    found = evidence_interval(fit.expression, fit.values, fit.noise, data, engine)
+    found = evidence_interval(fit, data, engine)
     now = replace(candidate, expression=fit.expression, status=fit.status, message=fit.message, interval=found)
     return replace(now, score=candidate.score_at(found.lower), log_evidence=found.lower, inducing=engine.inducing)
 
 
-def evidence_interval(expression: Expression, values: Array, noise: float, data: Data, engine: VFE) -> Interval:
-    """Return between what the exact log evidence lies at these values."""
-    program = compile_program(expression)
-    steps = None if data.count > PAIRS_ROWS else STEPS
-    return interval(program, values, noise, data, engine.holding(program, values, data).Z, steps)
+def evidence_interval(fit: Fit, data: Data, engine: VFE) -> Interval:
+    """Return between what the exact log evidence lies; what the fit reached is a lower bound too."""
+    program = compile_program(fit.expression)
+    held = (fit.held or engine).holding(program, fit.values, data)
+    assert isinstance(held, FixedVFE)
+    steps = None if data.count > PAIRS_ROWS or data.source is not None else STEPS
+    found = interval(program, fit.values, fit.noise, data, held.Z, steps)
+    return Interval(max(found.lower, fit.log_evidence), found.upper)
 
 
 def _renewed(candidate: Candidate, old: Fit, new: Fit) -> Candidate:

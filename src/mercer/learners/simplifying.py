@@ -16,6 +16,7 @@ import numpy as np
 from mercer.evaluate.fused import diagonal
 from mercer.evaluate.program import compile_program
 from mercer.kernels.algebra import canonical, size, structure, subexpressions, substitute
+from mercer.kernels.blend import Blend
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression, Product, Sum, build_base, product_of, sum_of
 from mercer.kernels.parameters import fill_held, layout, values_of
@@ -52,6 +53,9 @@ def _steps(kernel: Expression, X: Array) -> Iterator[Simpler]:
             for place, factor in enumerate(node.factors):
                 rest = multiplied(product_of(_without(node.factors, place)), _mean_square(factor, X))
                 yield substitute(kernel, path, rest), f"/ {structure(factor).text()}"
+        elif isinstance(node, Blend):
+            for part in node.children:
+                yield substitute(kernel, path, part), f"{structure(part).text()} everywhere"
         elif isinstance(node, Base):
             for new, step in _simpler_base(node, X):
                 yield substitute(kernel, path, new), step

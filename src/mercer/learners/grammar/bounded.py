@@ -29,7 +29,7 @@ from mercer.inference.sparse import model_of, solve
 from mercer.inference.vfe import VFE, FixedVFE
 from mercer.kernels.algebra import structure
 from mercer.kernels.domains import Array
-from mercer.kernels.parameters import layout
+from mercer.kernels.parameters import Layout, layout
 from mercer.learners.contract import Candidate, Verdict, Whole
 from mercer.learners.grammar.race import SAMPLE, Lap
 from mercer.learners.grammar.worker import State, Task
@@ -38,11 +38,16 @@ from mercer.linalg.threads import one_thread
 
 FEWEST = 64  # inducing points; doubled until the bound loses little
 LITTLE, LESS = 2.0, 0.1  # what the lower bound may lose, in log evidence: at first, and where intervals overlap
-MARGIN = 60.0  # of score: how far behind the bar a candidate must be that has only taken a few steps
 ROUND = 8  # candidates that are fitted to all rows before the bar is looked at again
 ROUNDS = 3
+STARTS = 2  # of a candidate that are fitted to all rows
 FINALISTS = 4  # whose intervals are made narrower, where they overlap
-FIRST_STEPS, STEPS = 4, 25  # of the optimiser: for a first look at all rows, for a fit to them
+STEPS = (8, 20)  # of the optimiser in a fit to all rows, inducing points being chosen anew before each leg
+ROUGHER = 0.25  # of the lengthscales: what points are chosen for, where lengthscales may become shorter
+# Looks at all rows before that: steps, and how far behind the bar a candidate must be then that may still gain by more
+# of them, in score for each row and at least.
+LOOKS = (((4,), 0.06, 150.0), ((8,), 0.01, 40.0))
+MARGIN = 40.0  # after those
 LOOKED_AT = 2000  # rows that tell how many inducing points are needed
 NARROW = 0.5  # of log evidence: an interval that is narrower says as much as a number
 BEGINNING = Lap(20, 99, math.inf, 0, SAMPLE)  # where nobody is raced
@@ -54,10 +59,10 @@ REASONS = {
 
 
 class Effort(NamedTuple):
-    """How hard to look at a candidate: what its bound may lose, steps of the optimiser and of conjugate gradients."""
+    """How hard to look at a candidate: what its bound may lose, legs of the optimiser, steps of conjugate gradients."""
 
     loss: float
-    iterations: int
+    legs: tuple[int, ...]  # steps, points being chosen anew before each
     products: int | None  # None: an upper bound without any product with the matrix of all pairs
     fit: bool = False  # conclude it as a fit
 
@@ -95,7 +100,7 @@ def judged(task: Task, state: State, whole: Whole, effort: Effort) -> State:
     with one_thread():
         problem = prepare(task.expression, whole.data, whole.engine, task.options, task.peaks)
         points = [np.clip(run.point, problem.bounds[:, 0], problem.bounds[:, 1]) for run in state.runs]
-        runs = [_moved(problem, point, whole, effort) for point in points[: None if effort.fit else 1]]
+        runs = [_moved(problem, point, whole, effort) for point in points[: STARTS if effort.fit else 1]]
         runs.sort(key=lambda run: run.value)
         values, noise = problem.objective.split(runs[0].point)
         engine = holding(problem.objective.program, values, noise, whole, effort.loss)
@@ -107,14 +112,27 @@ def judged(task: Task, state: State, whole: Whole, effort: Effort) -> State:
 
 
 def _moved(problem: Problem, point: Array, whole: Whole, effort: Effort) -> Run:
-    """Take steps on all rows, with points for where they begin."""
-    if not effort.iterations:
-        return Run(point, 0.0, "", True, 0, whole.data.count)
-    values, noise = problem.objective.split(point)
-    engine = holding(problem.objective.program, values, noise, whole, effort.loss)
-    fixed = replace(problem, objective=replace(problem.objective, engine=engine))
-    # a round ends after a few steps; that there are few of them is no failure to converge
-    return replace(optimise(fixed, point, effort.iterations), converged=True)
+    """Take steps on all rows, with inducing points for a rougher kernel than where they begin.
+
+    Points that are enough for a smooth kernel would hold it there: any rougher one would need more of them.
+    """
+    run = Run(point, 0.0, "", True, 0, whole.data.count)
+    program, shape = problem.objective.program, problem.objective.layout
+    for steps in effort.legs:
+        values, noise = problem.objective.split(run.point)
+        engine = holding(program, _rougher(shape, values), noise, whole, effort.loss)
+        fixed = replace(problem, objective=replace(problem.objective, engine=engine))
+        # a leg ends after a few steps; that there are few of them is no failure to converge
+        run = replace(optimise(fixed, run.point, steps), converged=True)
+    return run
+
+
+def _rougher(shape: Layout, values: Array) -> Array:
+    result = values.copy()
+    for slot in shape.slots:
+        if slot.spec.name == "lengthscale" and slot.fitted:
+            result[slot.where] *= ROUGHER
+    return result
 
 
 def holding(program: Program, values: Array, noise: float, whole: Whole, loss: float) -> FixedVFE:
@@ -123,7 +141,7 @@ def holding(program: Program, values: Array, noise: float, whole: Whole, loss: f
     some = data if data.count <= LOOKED_AT else data.take(np.linspace(0, data.count - 1, LOOKED_AT).astype(int))
     while True:
         count = min(count, most)
-        engine = VFE(count).holding(program, values, data)
+        engine = FixedVFE(VFE(count).holding(program, values, data).Z)  # points that stay
         if count == most or len(engine.Z) < count:
             return engine
         found = solve(model_of(program, values, noise, some, engine.Z), some, None)
@@ -157,16 +175,17 @@ class Contest:
     rulings: dict[int, Ruling] = field(default_factory=dict)
     laps: int = 0
 
-    def run(self, advance: Callable[..., State], beginning: Sequence[tuple[Data, Engine, int, int]]) -> None:
-        """Begin on samples (rows, engine, steps, starts), look at all rows, fit who could win, narrow what overlaps."""
+    def run(self, advance: Callable[..., State], beginning: tuple[Data, Engine, int, int]) -> None:
+        """Begin on a sample (rows, engine, steps, starts), look at all rows, fit who could win, narrow overlaps."""
         self.states = [None] * len(self.tasks)
-        for lap in beginning:
-            self._lap({i: (task, self.states[i], *lap, False) for i, task in enumerate(self.tasks)}, advance)
-        many = self.whole.data.count > PAIRS_ROWS
-        if self.race:
-            self._look(range(len(self.tasks)), Effort(LITTLE, 1 if many else FIRST_STEPS, None), MARGIN)
+        self._lap({i: (task, None, *beginning, False) for i, task in enumerate(self.tasks)}, advance)
+        rows = self.whole.data.count
+        many = rows > PAIRS_ROWS
+        for steps, share, least in LOOKS if self.race else ():
+            margin = max(least, share * rows)
+            self._look(self._waiting(), Effort(LITTLE, (1,) if many else steps, None), margin)
             if not many:
-                self._look(self._waiting(), Effort(LITTLE, 0, 0), MARGIN)
+                self._look([i for i in self._waiting() if self._is_wide(i)], Effort(LITTLE, (), 0), margin)
         for _ in range(1 if many else ROUNDS):
             chosen = sorted(self._waiting(), key=lambda i: (self.ends(i).worst, i))[: ROUND if self.race else None]
             if chosen:
@@ -174,6 +193,10 @@ class Contest:
         self._rule(0.0)
         self._set_aside(self._waiting())
         self._narrow(None if many else 10)
+
+    def _is_wide(self, number: int) -> bool:
+        ends = self.ends(number)
+        return not ends.worst - ends.best < 2.0 * NARROW
 
     def ends(self, number: int) -> Ends:
         """Return between what the score of a candidate lies; nothing is known before its first look."""

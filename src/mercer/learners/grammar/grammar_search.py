@@ -29,7 +29,7 @@ class GrammarSearch:
     Parameters
     ----------
     bases : symbols of the base kernels to build from.
-    operators : "+" adds, "*" multiplies, "r" replaces a base kernel.
+    operators : "+" adds, "*" multiplies, "r" replaces a base kernel; "|" (on request) changes: CP, CW.
     grammar : "full" applies them to every subexpression, "cks" to the whole kernel only (replacement everywhere).
     score : "bic" (default), "aic", "loo" (leave one out), or "heldout": a fifth of the rows, drawn at random, judges
         kernels fitted to the others by -2 N times its mean log density; the chosen are then fitted to all N rows.

@@ -3,6 +3,7 @@
     +   S -> S + B        for every base kernel B on every dimension
     *   S -> S * B
     r   B -> B'           a base kernel replaced by another
+    |   S -> CP(S, S), CP(S, B), CP(B, S), CW(S, B)     a change point or a window along the column of B; on request
 
 CKS applies + and * to the whole kernel only; the full grammar to every subexpression S of it (METHODS 3). What a step
 leaves alone keeps its values, so that a child starts from its parent's optimum; the new part has none.
@@ -17,10 +18,11 @@ from typing import Literal
 from mercer.errors import InputError, KernelError
 from mercer.kernels.algebra import canonical, canonical_structure, size, subexpressions, substitute
 from mercer.kernels.base import REGISTRY
+from mercer.kernels.blend import Blend, blend
 from mercer.kernels.expression import Base, Expression, Parameter, Product, Sum, build_base, product_of, sum_of
 
 Grammar = Literal["full", "cks"]
-OPERATORS = "+*r"
+OPERATORS = "+*r|"
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,9 @@ def checked_operators(operators: str) -> str:
     """Return the operators, each known and given once."""
     unknown = set(operators) - set(OPERATORS)
     if unknown or len(set(operators)) != len(operators) or not operators:
-        raise InputError(f"operators is a text of some of '{OPERATORS}' (add, multiply, replace), not {operators!r}")
+        raise InputError(
+            f"operators is a text of some of '{OPERATORS}' (add, multiply, replace, change), not {operators!r}"
+        )
     return operators
 
 
@@ -78,8 +82,22 @@ def _steps(
                 yield substitute(parent, path, sum_of([part, base])), f"+ {base.text()}"
             if "*" in operators and (at_root or grammar == "full") and not _inside(parent, path, Product):
                 yield substitute(parent, path, product_of([part, base])), f"* {base.text()}"
+            if "|" in operators and (at_root or grammar == "full") and not _inside(parent, path, Blend):
+                for change, step in _changes(part, base):
+                    yield substitute(parent, path, change), step
             if "r" in operators and isinstance(part, Base) and (part.symbol, part.dims) != (base.symbol, base.dims):
                 yield substitute(parent, path, _replacement(part, base)), f"{part.text(digits=1)} -> {base.text()}"
+
+
+def _changes(part: Expression, base: Base) -> Iterator[tuple[Expression, str]]:
+    """Change points and windows along the column of a base kernel; a constant has none."""
+    if not base.dims:
+        return
+    on = base.dims[:1]
+    yield blend([part, part], "CP", on=on), f"CP({part.text(digits=1)}, itself)"
+    yield blend([part, base], "CP", on=on), f"CP(., {base.text()})"
+    yield blend([base, part], "CP", on=on), f"CP({base.text()}, .)"
+    yield blend([part, base], "CW", on=on), f"CW(., {base.text()})"
 
 
 def _inside(parent: Expression, path: tuple[int, ...], kind: type[Expression]) -> bool:

@@ -204,11 +204,10 @@ class Search:
         before = self.best
         bar = math.inf if before is None else self.candidates[before].score
         contest = Contest(tasks, whole, self._price, bar, race, go)
-        on_a_sample = [lap for lap in laps(race, self.plan.max_iterations, len(new), self.data.count) if lap.sample]
-        course = on_a_sample or [BEGINNING]
-        efforts = [(self._sampled(lap.sample or SAMPLE), self.engine, lap.iterations, lap.starts) for lap in course]
+        lap = laps(True, self.plan.max_iterations, len(new), self.data.count)[0] if race else BEGINNING
+        beginning = (self._sampled(lap.sample or SAMPLE), self.engine, lap.iterations, lap.starts)
         try:
-            contest.run(advance, efforts)
+            contest.run(advance, beginning)
         finally:  # whatever was finished counts, also when the search is interrupted here
             numbers = {
                 i: self._add(child, task, state, depth, parent, i not in contest.rulings)

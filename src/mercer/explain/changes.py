@@ -1,0 +1,352 @@
+"""Where behaviour changes: the surface with its uncertainty, the places where one regime gives way to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.evaluate.surfaces import shares, values_in
+from mercer.explain.change_words import change_sentences, regime_phrase, where_phrase
+from mercer.explain.subject import Subject
+from mercer.fitting.surfaces import WEIGHT
+from mercer.fitting.uncertainty import Profile, profile, slice_draws
+from mercer.inference.contract import Data
+from mercer.inference.exact import Exact
+from mercer.kernels.blend import Blend, Surface, blends_in
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Expression
+from mercer.kernels.parameters import layout, values_of, with_values
+from mercer.kernels.units import to_data_units
+from mercer.learners.contract import Candidate
+
+NINE = float(2 * np.log(9.0))  # a logistic function goes from a tenth to nine tenths over so many widths
+MOST_ROWS = 500  # that the uncertainty is worked out with; more are sampled
+FINE = 2001  # places along one column at which crossings are looked for
+MESH = 120  # places along each of two columns
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Where one regime gives way to the next along a column: s = 0.5, with a 95 % interval.
+
+    `width` is the distance over which the share goes from a tenth to nine tenths.
+    """
+
+    column: str
+    at: float
+    low: float
+    high: float
+    width: float
+    before: int
+    after: int
+    shown: str
+    shown_low: str
+    shown_high: str
+
+
+@dataclass(frozen=True)
+class Regime:
+    """One regime: its kernel, in words too, where it holds, and the rows where it holds most with their average."""
+
+    number: int
+    rows: int
+    average: float | None
+    where: str
+    words: str
+    kernel: str
+
+
+@dataclass(frozen=True)
+class RegimeEvidence:
+    """How well so many regimes fit: smaller BIC is better."""
+
+    regimes: int
+    log_evidence: float
+    bic: float
+    parameters: int
+
+
+@dataclass(frozen=True)
+class ChangeExplanation:
+    """A change surface in plain data and words."""
+
+    surface: str
+    columns: tuple[str, ...]
+    regimes: tuple[Regime, ...]
+    crossings: tuple[Crossing, ...]
+    evidence: tuple[RegimeEvidence, ...]
+    preferred: int | None
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """A change surface: `told` in plain data, and functions of places (rows as the model takes them, encoded)."""
+
+    told: ChangeExplanation
+    surface: Surface  # in the units of the data
+    draws: tuple[Surface, ...]  # from its posterior, for the uncertainty
+    weights: Array
+    ends: tuple[tuple[float, float], ...]  # of the data along each of its columns
+
+    @property
+    def regimes(self) -> tuple[Regime, ...]:
+        """The regimes in order."""
+        return self.told.regimes
+
+    @property
+    def crossings(self) -> tuple[Crossing, ...]:
+        """Where regimes give way to each other, along one column."""
+        return self.told.crossings
+
+    @property
+    def evidence(self) -> tuple[RegimeEvidence, ...]:
+        """For each number of regimes that was fitted."""
+        return self.told.evidence
+
+    @property
+    def preferred(self) -> int | None:
+        """The number of regimes with the smallest BIC; None where only one number was fitted."""
+        return self.told.preferred
+
+    def __str__(self) -> str:
+        return " ".join(self.told.sentences)
+
+    def shares(self, X: Any) -> Array:
+        """Return how much each regime holds at the rows, (rows, regimes); they add up to one."""
+        return shares(self.surface, values_in(self.surface), np.asarray(X, dtype=np.float64)).T
+
+    def shares_std(self, X: Any) -> Array:
+        """Return the standard deviation of the shares, (rows, regimes)."""
+        rows = np.asarray(X, dtype=np.float64)
+        drawn = np.array([shares(each, values_in(each), rows).T for each in self.draws])
+        mean = np.tensordot(self.weights, drawn, axes=1)
+        return np.asarray(np.sqrt(np.tensordot(self.weights, (drawn - mean) ** 2, axes=1)))
+
+    def level_set(self, regime: int = 1, level: float = 0.5) -> list[Array]:
+        """Return where the share of a regime (counted from 0) is 0.5: places on one column, curves on two.
+
+        One array for each connected piece, (points, columns of the surface).
+        """
+        if len(self.ends) == 1:
+            x = np.linspace(*self.ends[0], FINE)
+            share = shares(self.surface, values_in(self.surface), _rows(self.surface, x))[regime]
+            return [np.array([[place]]) for place in _passed(x, share, level)]
+        if len(self.ends) != 2:
+            raise ValueError(f"a level set is drawn on one or two columns, not on {len(self.ends)}: see `shares`")
+        from contourpy import contour_generator  # matplotlib's own
+
+        x, y, values = self.mesh(regime)
+        return [np.asarray(line) for line in contour_generator(x, y, values).lines(level)]
+
+    def mesh(self, regime: int = 1, steps: int = MESH) -> tuple[Array, Array, Array]:
+        """Return places along both columns and the share of a regime at all pairs, (second column, first column)."""
+        x, y = (np.linspace(low, high, steps) for low, high in self.ends)
+        grid = np.zeros((steps * steps, 1 + max(self.surface.columns)))
+        first, second = np.meshgrid(x, y)
+        grid[:, self.surface.columns[0]], grid[:, self.surface.columns[1]] = first.ravel(), second.ravel()
+        return x, y, self.shares(grid)[:, regime].reshape(steps, steps)
+
+
+def change_of(subject: Subject, candidates: Sequence[Candidate]) -> Change | None:
+    """Return the outermost change surface of a fitted kernel; None where it has none."""
+    own, scaled = next(blends_in(subject.fitted), None), next(blends_in(subject.kernel), None)
+    if own is None or scaled is None:
+        return None
+    surface = own.surface
+    X = _user_rows(subject)
+    ends = tuple((float(X[:, c].min()), float(X[:, c].max())) for c in surface.columns)
+    draws, weights, found = _uncertain(subject, scaled)
+    crossings = _crossings(subject, own, ends, draws, found)
+    holds = np.argmax(shares(surface, values_in(surface), X), axis=0)
+    regimes = tuple(_regime(subject, own, i, np.flatnonzero(holds == i)) for i in range(surface.regimes))
+    evidence = _evidence(candidates)
+    preferred = min(evidence, key=lambda e: e.bic).regimes if len(evidence) > 1 else None
+    names = tuple(subject.columns[c].name for c in surface.columns)
+    sentences = change_sentences(surface, subject.columns, subject.target, regimes, crossings, evidence)
+    told = ChangeExplanation(surface.kind, names, regimes, crossings, evidence, preferred, tuple(sentences))
+    return Change(told, surface, draws, weights, ends)
+
+
+def _regime(subject: Subject, own: Blend, number: int, rows: NDArray[np.intp]) -> Regime:
+    part, columns = own.parts[number], subject.columns
+    return Regime(
+        number=number + 1,
+        rows=len(rows),
+        average=float(subject.observed[rows].mean()) if len(rows) else None,
+        where=where_phrase(own.surface, number, columns),
+        words=regime_phrase(part, columns),
+        kernel="0" if part is None else part.text(4, subject.names),
+    )
+
+
+def _user_rows(subject: Subject) -> Array:
+    return np.asarray(subject.data.X * np.array(subject.units.scale) + np.array(subject.units.shift))
+
+
+def _evidence(candidates: Sequence[Candidate]) -> tuple[RegimeEvidence, ...]:
+    """The best of each number of regimes that a learner of change surfaces tried."""
+    best: dict[int, Candidate] = {}
+    for candidate in candidates:
+        words = candidate.step.split()
+        if len(words) > 1 and words[0].isdigit() and words[1].startswith("regime") and np.isfinite(candidate.score):
+            count = int(words[0])
+            if count not in best or candidate.score < best[count].score:
+                best[count] = candidate
+    return tuple(
+        RegimeEvidence(count, best[count].log_evidence, best[count].score, best[count].parameters)
+        for count in sorted(best)
+    )
+
+
+# --------------------------------------------------------------------------------------------------------- uncertainty
+
+
+def _uncertain(subject: Subject, scaled: Blend) -> tuple[tuple[Surface, ...], Array, dict[str, list[Profile]]]:
+    """Return surfaces from the posterior with their weights, and the profiles of places on one column."""
+    data = subject.data
+    if data.count > MOST_ROWS:
+        data = data.take(np.sort(np.random.default_rng(0).choice(data.count, MOST_ROWS, replace=False)))
+    own, engine, kernel = scaled.surface, Exact(), subject.kernel
+    if own.kind not in ("CP", "CW"):
+        drawn = _drawn(subject, own, data)
+        return drawn, np.full(len(drawn), 1.0 / len(drawn)), {}
+    found: dict[str, list[Profile]] = {}
+    surfaces: list[Surface] = []
+    weights: list[float] = []
+    names = ("location",) if own.kind == "CP" else ("start", "duration")
+    for name in names:
+        for k in range(own.components):
+            place = _place(kernel, own, name, k)
+            if place is None:
+                continue
+            stops = data.X[:, own.columns[0]] if name != "duration" else None
+            one = profile(kernel, subject.noise, data, engine, place, stops)
+            found.setdefault(name, []).append(one)
+            surfaces += [_surface_in(kernel, v, subject) for v in one.values]
+            weights += list(one.weights)
+    if not surfaces:  # nothing of it was fitted
+        return (to_data_units(scaled, subject.units).surface,), np.ones(1), {}  # type: ignore[attr-defined]
+    total = np.array(weights)
+    return tuple(surfaces), total / total.sum(), found
+
+
+def _drawn(subject: Subject, own: Surface, data: Data) -> tuple[Surface, ...]:
+    """Draw the weights of a surface (of a linear one slopes and biases); its waves or bumps stay as they are."""
+    names = {"linear": ("slope", "bias"), "rks": ("amplitude",), "gp": ("weights",)}[own.kind]
+    places, sizes = [], []
+    for name in names:
+        values = own.parameter(name).values or ()
+        found = [_place(subject.kernel, own, name, k) for k in range(len(values))]
+        places += [place for place in found if place is not None]
+        size = max(WEIGHT, float(np.sqrt(np.mean(np.square(values)))))
+        sizes += [size] * sum(place is not None for place in found)
+    if not places:
+        return (_surface_in(subject.kernel, values_of(subject.kernel), subject),)
+    drawn = slice_draws(subject.kernel, subject.noise, data, Exact(), places, np.array(sizes))
+    return tuple(_surface_in(subject.kernel, values, subject) for values in drawn)
+
+
+def _place(kernel: Expression, own: Surface, name: str, component: int) -> int | None:
+    """Return the place of a value of the surface in the values vector; None where it is not fitted."""
+    owners = list(kernel.owners())
+    number = next(i for i, owner in enumerate(owners) if owner is own)
+    slot = next(s for s in layout(kernel).slots if s.leaf == number and s.spec.name == name)
+    return slot.offset + component if slot.fitted else None
+
+
+def _surface_in(kernel: Expression, values: Array, subject: Subject) -> Surface:
+    return next(blends_in(to_data_units(with_values(kernel, values), subject.units))).surface
+
+
+# ----------------------------------------------------------------------------------------------------------- crossings
+
+
+def _crossings(
+    subject: Subject,
+    own: Blend,
+    ends: tuple[tuple[float, float], ...],
+    draws: tuple[Surface, ...],
+    found: dict[str, list[Profile]],
+) -> tuple[Crossing, ...]:
+    surface = own.surface
+    if len(surface.columns) != 1:
+        return ()
+    along = surface.columns[0]
+    column, shift, scale = subject.columns[along], subject.units.shift[along], subject.units.scale[along]
+
+    def in_units(one: Profile) -> tuple[float, float]:
+        low, high = one.interval()
+        return low * scale + shift, high * scale + shift
+
+    rows = np.unique(subject.in_user_units(along))
+
+    def crossing(at: float, low: float, high: float, width: float, before: int, after: int) -> Crossing:
+        low, high = _to_rows(rows, min(low, at), max(high, at))
+        return Crossing(
+            column.name, at, low, high, width, before, after, column.at(at), column.at(low), column.at(high)
+        )
+
+    value = {p.name: p.values or () for p in surface.parameters}
+    if surface.kind == "CP":
+        intervals = [in_units(one) for one in found.get("location", [])] or [(x, x) for x in value["location"]]
+        return tuple(
+            crossing(at, *interval, NINE * width, k + 1, k + 2)
+            for k, (at, width, interval) in enumerate(zip(value["location"], value["width"], intervals, strict=True))
+        )
+    if surface.kind == "CW":
+        start, duration, width = value["start"][0], value["duration"][0], value["width"][0]
+        begun = in_units(found["start"][0]) if "start" in found else (start, start)
+        lasting = (0.0, 0.0)
+        if "duration" in found:
+            low, high = found["duration"][0].interval()
+            lasting = (low * scale - duration, high * scale - duration)
+        end = start + duration
+        return (
+            crossing(start, *begun, NINE * width, 1, 2),
+            crossing(end, end + lasting[0], end + lasting[1], NINE * width, 2, 1),
+        )
+    return _crossings_of_function(surface, ends[0], draws, crossing)
+
+
+def _to_rows(rows: Array, low: float, high: float) -> tuple[float, float]:
+    """Widen an interval to the rows around it: where between two rows a change lies the data cannot say."""
+    below, above = rows[rows <= low], rows[rows >= high]
+    return float(below[-1]) if len(below) else low, float(above[0]) if len(above) else high
+
+
+def _crossings_of_function(
+    surface: Surface, ends: tuple[float, float], draws: tuple[Surface, ...], crossing: Any
+) -> tuple[Crossing, ...]:
+    """Crossings of a surface of any form along one column; each draw's nearest crossing gives the interval."""
+    x = np.linspace(*ends, FINE)
+    rows = _rows(surface, x)
+    s, *drawn = (shares(each, values_in(each), rows) for each in (surface, *draws))
+    leading = np.argmax(s, axis=0)
+    result = []
+    for place in np.flatnonzero(np.diff(leading)):
+        before, after = int(leading[place]), int(leading[place + 1])
+        at = float(0.5 * (x[place] + x[place + 1]))
+        slope = abs(float((s[after, place + 1] - s[after, place]) / (x[1] - x[0])))
+        crossed = [_passed(x, one[after], 0.5) for one in drawn]
+        others = [float(near[np.argmin(np.abs(near - at))]) for near in crossed if len(near)]
+        low, high = np.quantile(others, [0.025, 0.975]) if len(others) > len(drawn) // 2 else ends
+        result.append(crossing(at, float(low), float(high), NINE / (4.0 * max(slope, 1e-300)), before + 1, after + 1))
+    return tuple(result)
+
+
+def _passed(x: Array, values: Array, level: float) -> Array:
+    """Return the places where values pass a level."""
+    above = values > level
+    crossed = np.flatnonzero(above[1:] != above[:-1])
+    return np.asarray(0.5 * (x[crossed] + x[crossed + 1]))
+
+
+def _rows(surface: Surface, x: Array) -> Array:
+    rows = np.zeros((len(x), 1 + max(surface.columns)))
+    rows[:, surface.columns[0]] = x
+    return rows

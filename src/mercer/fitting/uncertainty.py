@@ -1,0 +1,198 @@
+"""How sure a fit is of some of its parameters: profiles of the evidence, and draws from their posterior.
+
+A place of change is judged by its profile: it is set to one value after the other, all else is optimised a little, and
+the evidences, exponentiated, are its posterior under a flat prior. A sharp change makes the evidence a staircase, for
+which no curvature holds. The weights of a smooth surface are drawn from their posterior.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mercer.evaluate.program import compile_program
+from mercer.fitting.optimise import FAILED_VALUE, FitOptions, Problem, optimise, prepare
+from mercer.inference.contract import Data, Engine, Evidence
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Expression
+from mercer.kernels.parameters import values_of
+from mercer.linalg.threads import one_thread
+
+STEPS = 12  # of the optimisation of all else, from where it was beside
+PLACES = 41  # of a profile
+COARSE = 60  # places of a first look, with all else as it is
+DEEP = 12.0  # log evidence below the best: what lies deeper has no weight
+PROFILED = 500  # rows up to which all else is optimised
+DRAWS, BURN_IN = 60, 15
+TURNS = 30  # around one ellipse
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """The posterior of one value: places, weights that add up to one, and all values there."""
+
+    places: Array
+    weights: Array
+    values: tuple[Array, ...]
+    noises: Array
+
+    def interval(self, mass: float = 0.95) -> tuple[float, float]:
+        """Return the places between which that much of the weight lies, as much on one side as on the other."""
+        ends = np.concatenate([[0.0], np.cumsum(self.weights)])
+        edges = _edges(self.places)
+        low, high = np.interp([(1.0 - mass) / 2.0, (1.0 + mass) / 2.0], ends, edges)
+        return float(low), float(high)
+
+
+def profile(
+    expression: Expression, noise: float, data: Data, engine: Engine, place: int, stops: Array | None = None
+) -> Profile:
+    """Return the profile of one fitted value (its place in the values vector) of a kernel that has all its values.
+
+    stops : values beside which the evidence may jump, such as the rows of the data along a column: places between them
+        are looked at.
+    """
+    with one_thread(when=data.count < 1000):
+        problem, best = _at_optimum(expression, noise, data, engine)
+        free = _free_number(problem, place)
+        coarse = _coarse(problem, best, free, stops)
+        around = _around(problem, best, free, coarse)
+        steps = STEPS if data.count <= PROFILED else 0
+        points, losses = _walk(problem, best, free, around, steps)
+    values, noises = zip(*(problem.objective.split(point) for point in points), strict=True)
+    at = np.array([v[place] for v in values])
+    density = np.exp(np.min(losses) - losses)
+    weights = density * np.diff(_edges(at))
+    return Profile(at, weights / weights.sum(), tuple(values), np.array(noises))
+
+
+def _edges(places: Array) -> Array:
+    """Return the ends of the cells around places in order."""
+    if len(places) == 1:
+        return np.array([places[0], places[0]]) + np.array([-0.5, 0.5]) * max(1e-9, abs(places[0]) * 1e-9)
+    middle = 0.5 * (places[1:] + places[:-1])
+    return np.concatenate([[2 * places[0] - middle[0]], middle, [2 * places[-1] - middle[-1]]])
+
+
+def _at_optimum(expression: Expression, noise: float, data: Data, engine: Engine) -> tuple[Problem, Array]:
+    problem = prepare(expression, data, engine, FitOptions())
+    point = np.append(problem.objective.layout.to_free(problem.objective.known), math.log(max(noise, 1e-300)))
+    return problem, np.clip(point, problem.bounds[:, 0], problem.bounds[:, 1])
+
+
+def _free_number(problem: Problem, place: int) -> int:
+    """Return the number of a value in the free vector; its domain gives one free number for each value."""
+    position = 0
+    for slot in problem.objective.layout.slots:
+        if slot.offset <= place < slot.offset + slot.size:
+            if not slot.fitted:
+                raise ValueError(f"{slot.path} is not fitted")
+            return position + place - slot.offset
+        if slot.fitted:
+            position += slot.spec.domain.free_size(slot.size)
+    raise ValueError(f"there is no value {place}")
+
+
+def _coarse(problem: Problem, best: Array, free: int, stops: Array | None) -> Array:
+    """Return places over the whole range of the parameter, at most one between two stops."""
+    low, high = problem.bounds[free]
+    places = np.linspace(low, high, COARSE)
+    if stops is not None and len(stops) > 2:
+        ordered = np.unique(stops)
+        between = 0.5 * (ordered[1:] + ordered[:-1])
+        between = between[(between > low) & (between < high)]
+        if 3 < len(between) <= COARSE:
+            places = between
+    return np.unique(np.append(places, best[free]))
+
+
+def _around(problem: Problem, best: Array, free: int, places: Array) -> Array:
+    """Return places where the weight lies, as finely as they can be looked at."""
+    losses = np.array([_loss(problem, best, free, place) for place in places])
+    near = np.flatnonzero(losses <= losses.min() + DEEP)
+    first, last = max(0, near[0] - 1), min(len(places) - 1, near[-1] + 1)
+    inside = places[first : last + 1]
+    finer = np.linspace(places[first], places[last], PLACES)
+    return np.unique(np.append(finer if len(inside) < PLACES // 2 else inside, best[free]))
+
+
+def _loss(problem: Problem, best: Array, free: int, place: float) -> float:
+    point = best.copy()
+    point[free] = place
+    evidence = problem.objective.evidence(point, gradient=False)
+    return FAILED_VALUE if evidence.failure else -evidence.value
+
+
+def _walk(problem: Problem, best: Array, free: int, places: Array, steps: int) -> tuple[list[Array], Array]:
+    """Walk from the optimum to either side, all else optimised from where it was beside."""
+    start = int(np.argmin(np.abs(places - best[free])))
+    points: list[Array] = [best] * len(places)
+    losses = np.empty(len(places))
+    for side in (range(start, len(places)), range(start, -1, -1)):
+        point = best
+        for number in side:
+            point = point.copy()
+            point[free] = places[number]
+            if steps:
+                bounds = problem.bounds.copy()
+                bounds[free] = places[number]
+                run = optimise(replace(problem, bounds=bounds), point, steps)
+                point, losses[number] = run.point, run.value
+            else:
+                losses[number] = _loss(problem, point, free, places[number])
+            points[number] = point
+    return points, losses
+
+
+def slice_draws(
+    expression: Expression,
+    noise: float,
+    data: Data,
+    engine: Engine,
+    places: Sequence[int],
+    spread: Array,
+    seed: int = 0,
+) -> list[Array]:
+    """Draw values vectors that differ in some real values, by their posterior under N(0, spread^2), all else held.
+
+    Elliptical slice sampling (Murray, Adams and MacKay 2010): every draw goes from the last one around an ellipse
+    through a draw from the prior, to the first place tried whose evidence passes a random share of the last one's. No
+    curvature would do: where a share is 0 or 1 the evidence is flat, until it is not.
+    """
+    rng, chosen = np.random.default_rng(seed), list(places)
+    with one_thread(when=data.count < 1000):
+        program, values = compile_program(expression), values_of(expression)
+        height = engine.evidence(program, values, noise, data, gradient=False).value
+        drawn: list[Array] = []
+        for number in range(BURN_IN + DRAWS):
+            values, height = _around_ellipse(
+                rng, values, height, chosen, spread, lambda v: engine.evidence(program, v, noise, data, False)
+            )
+            if number >= BURN_IN:
+                drawn.append(values)
+    return drawn
+
+
+def _around_ellipse(
+    rng: np.random.Generator,
+    values: Array,
+    height: float,
+    chosen: list[int],
+    spread: Array,
+    evidence: Callable[[Array], Evidence],
+) -> tuple[Array, float]:
+    floor, other = height + math.log(rng.random()), spread * rng.normal(size=len(chosen))
+    angle = rng.uniform(0.0, 2.0 * math.pi)
+    low, high = angle - 2.0 * math.pi, angle
+    for _ in range(TURNS):
+        new = values.copy()
+        new[chosen] = values[chosen] * math.cos(angle) + other * math.sin(angle)
+        found = evidence(new)
+        if found.failure is None and found.value > floor:
+            return new, found.value
+        low, high = (angle, high) if angle < 0 else (low, angle)
+        angle = rng.uniform(low, high)
+    return values, height

@@ -1,0 +1,172 @@
+"""What a change surface may look like: which kernels in the regimes, and what holds in all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mercer.evaluate.surfaces import shares, values_in
+from mercer.fitting.surfaces import spread_rows
+from mercer.kernels.algebra import structure
+from mercer.kernels.blend import FEATURES, ONE_COLUMN, Blend, blend, surface
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Base, Expression, Parameter, Sum, build_base, sum_of
+from mercer.kernels.parameters import bind
+from mercer.kernels.text import parse
+from mercer.learners.contract import Learner
+
+# Where the kernel is to be found: what one regime may be, and what is tried in each of several.
+ALONE = ("C", "LIN", "SE", "M52", "M12", "PER", "SE + PER", "SE + LIN")
+TRIED = ("C", "LIN", "SE", "PER")
+
+
+@dataclass(frozen=True)
+class Form:
+    """Kernels of the regimes (empty: to be found), what holds everywhere, and the surface."""
+
+    kernels: tuple[Expression | Learner, ...]
+    shared: Expression | None
+    kind: str  # of the surface: "linear", "rks" or "gp"
+    features: int | None
+    on: tuple[int | str, ...]
+    columns: tuple[int, ...]
+    dimensions: int
+
+    @property
+    def open(self) -> bool:
+        """Whether the kernels of the regimes are to be found."""
+        return not self.kernels
+
+    @property
+    def learners(self) -> tuple[Learner | None, ...]:
+        """The learner of each regime that has one."""
+        return tuple(None if isinstance(k, Expression) else k for k in self.kernels) or (None,)
+
+    def expressions(self, regimes: int, alone: Expression | None) -> list[Expression]:
+        """Return the kernels to fit for a number of regimes; `alone` is the best for one regime, fitted."""
+        if not self.open:
+            parts = [k if isinstance(k, Expression) else parse("SE") for k in self.kernels]
+            return [self._bound(self._with_shared(parts[0] if regimes == 1 else self._blend(parts[:regimes])))]
+        if regimes == 1:
+            return [self._bound(self._with_shared(parse(text))) for text in ALONE]
+        found = [self._bound(self._with_shared(self._blend([parse(text)] * regimes))) for text in ("SE", "C")]
+        if alone is not None and self.shared is None:  # what holds everywhere, with a change of level on it
+            levels = self._bound(self._blend([parse("C")] * regimes))
+            found.append(sum_of([alone, levels]))
+            repeats = [term for term in _terms(alone) if any(leaf.symbol == "PER" for leaf in term.leaves())]
+            if repeats:
+                smooth = self._bound(self._blend([parse("SE")] * regimes))
+                found.append(sum_of([*repeats, smooth]))
+        return found
+
+    def _blend(self, parts: Sequence[Expression]) -> Blend:
+        along_one = self.kind == "linear" and len(self.on or self.columns) == 1
+        features = self.features if self.kind in FEATURES else None
+        return blend(parts, "CP" if along_one else self.kind, features=features, on=self.on or self.columns)
+
+    def _with_shared(self, expression: Expression) -> Expression:
+        return expression if self.shared is None else sum_of([self.shared, expression])
+
+    def _bound(self, expression: Expression) -> Expression:
+        return bind(expression, self.dimensions, default=self.columns)
+
+
+def with_centres(own: Blend, X: Array) -> Blend:
+    """Return the change surface with the centres of a GP held at rows that lie far from each other."""
+    if own.surface.kind != "gp" or own.surface.parameter("centres").values is not None:
+        return own
+    chosen = np.tile(
+        spread_rows(X[:, list(own.surface.columns)], own.surface.features).ravel(), own.surface.regimes - 1
+    )
+    held = Parameter("centres", tuple(float(v) for v in chosen), fixed=True)
+    return replace(own, surface=own.surface.with_parameter(held))
+
+
+def _terms(expression: Expression) -> tuple[Expression, ...]:
+    return expression.terms if isinstance(expression, Sum) else (expression,)
+
+
+def blend_of(expression: Expression) -> Blend | None:
+    """Return the change surface of a kernel: the kernel itself or one of its summands."""
+    return next((term for term in _terms(expression) if isinstance(term, Blend)), None)
+
+
+def with_blend(expression: Expression, new: Expression | None) -> Expression:
+    """Return the kernel with its change surface replaced, or taken out."""
+    terms = [new if isinstance(term, Blend) else term for term in _terms(expression)]
+    return sum_of([term for term in terms if term is not None])
+
+
+def holding(own: Blend, X: Array) -> Array:
+    """Return how much each regime holds at the rows, (regimes, rows)."""
+    return shares(own.surface, values_in(own.surface), X)
+
+
+def simplified(expression: Expression) -> Expression:
+    """Return the simplified model of Algorithm 2: RBF kernels in the regimes; constants stay constants."""
+    own = blend_of(expression)
+    assert own is not None
+    columns = sorted({c for leaf in own.leaves() for c in leaf.columns} | set(own.surface.columns))
+    rbf = build_base("SE", *columns)
+    parts = tuple(part if part is None or _is_simple(part, rbf) else rbf for part in own.parts)
+    return with_blend(expression, replace(own, parts=parts))
+
+
+def _is_simple(part: Expression, rbf: Base) -> bool:
+    return part in (rbf, build_base("C"))
+
+
+def replacements(expression: Expression, regime: int, columns: Sequence[int]) -> Iterator[Expression]:
+    """Yield the kernel with other kernels in one regime; the change surface has no values, as its place may move."""
+    own = blend_of(expression)
+    assert own is not None
+    for text in TRIED:
+        new = bind(parse(text), 1 + max(columns), default=columns)
+        part = own.parts[regime]
+        if part is None or structure(part) != new:
+            parts = tuple(new if i == regime else part for i, part in enumerate(own.parts))
+            yield with_blend(expression, structure(replace(own, parts=parts)))
+
+
+def without_regime(expression: Expression, regime: int) -> Expression:
+    """Return the kernel with one regime taken out; the change points or functions of the others stay."""
+    own = blend_of(expression)
+    assert own is not None
+    parts = [part for i, part in enumerate(own.parts) if i != regime]
+    if len(parts) == 1:
+        return with_blend(expression, parts[0])
+    gone = max(0, regime - 1)  # its function w_i; that of the first regime is zero, so the second's goes
+    if own.surface.kind == "CP":
+        gone = min(regime, len(parts) - 1)  # the change point after it, the last for the last
+    per = own.surface.components // (own.surface.regimes - 1)
+    kept: dict[str, tuple[float, ...] | None] = {}
+    for parameter, spec in zip(own.surface.parameters, own.surface.spec.parameters, strict=True):
+        values = parameter.values
+        if values is not None and "component" in spec.shape:
+            rows = np.array(values).reshape(own.surface.regimes - 1, per, -1)
+            values = tuple(float(v) for v in np.delete(rows, gone, axis=0).ravel())
+        kept[parameter.name] = values
+    features = own.surface.features if own.surface.kind in FEATURES else None
+    on = own.surface.dims or ()
+    fewer = surface(own.surface.kind, len(parts), features=features, on=on, **kept)
+    return with_blend(expression, Blend(tuple(parts), fewer))
+
+
+def in_order(expression: Expression, X: Array) -> Expression:
+    """Return the kernel with its two regimes in the order of the first column; change points are in order anyway.
+
+    Which regime is the first is not determined: with w -> -w they change places.
+    """
+    own = blend_of(expression)
+    if own is None or own.surface.regimes != 2 or own.surface.kind in ONE_COLUMN:
+        return expression
+    first, second = holding(own, X) @ X[:, own.surface.columns[0]] / np.maximum(holding(own, X).sum(axis=1), 1e-12)
+    if first <= second:
+        return expression
+    turned = own.surface
+    for name in {"linear": ("slope", "bias"), "rks": ("amplitude",), "gp": ("weights",)}[turned.kind]:
+        parameter = turned.parameter(name)
+        turned = turned.with_parameter(replace(parameter, values=tuple(-v for v in parameter.values or ())))
+    return with_blend(expression, Blend(own.parts[::-1], turned))

@@ -1,0 +1,366 @@
+"""Learning a change surface: Algorithm 2 of Herlands et al. 2016 (supplement), for two regimes, three, and so on.
+
+    for i = 1 ... g:  draw the surface w(x) from its prior
+                      draw h sets of parameters of RBF kernels, keep the one with the largest evidence
+                      optimise surface and kernels a little
+    take the best, and optimise it to the end
+
+First with RBF kernels (or constants) in all regimes; where others were asked for, these then take their places, and the
+surface found is where they start. The last step runs on all rows, what comes before on some where there are many.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mercer.errors import NumericalError
+from mercer.evaluate.surfaces import nearest_weights
+from mercer.fitting.optimise import Fit, FitOptions, Problem, Run, concluded, fit, optimise, prepare
+from mercer.inference.contract import Data, Engine
+from mercer.kernels.algebra import structure
+from mercer.kernels.blend import FEATURES, surface
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Expression
+from mercer.kernels.parameters import values_of, with_values
+from mercer.learners.contract import Candidate, Learned, Learner, Report, SearchProgress, Stopped, alone
+from mercer.learners.surface.forms import (
+    Form,
+    blend_of,
+    holding,
+    in_order,
+    replacements,
+    simplified,
+    with_blend,
+    with_centres,
+    without_regime,
+)
+from mercer.linalg.threads import one_thread
+
+FEW_STEPS = 20  # of the partial optimisations
+SOME_STEPS = 60  # where one kernel is tried in place of another
+SOME_ROWS = 400  # that surfaces are drawn and partly optimised on
+FINALISTS = 3  # surfaces that are optimised to the end
+LIKELY = 3  # surfaces of many features that start from a linear one
+CUT_OFF = 4.0  # of w(x) of a linear one
+LEAST_ROWS = 3  # where a regime holds: with fewer it has died
+FEW_ROWS = 10  # where a regime holds: with fewer, that is told
+PASSES = 2  # over the regimes, trying other kernels in each
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to learn."""
+
+    regimes: int
+    form: Form
+    draws: int
+    kernel_draws: int
+    restarts: int
+    max_iterations: int
+    seed: int
+
+
+class Regimes:
+    """Fits one regime, two, and so on to the number asked for."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        data: Data,
+        engine: Engine,
+        columns: list[int],
+        report: Report | None,
+        jobs: int | None,
+        device: str,
+    ) -> None:
+        self.plan, self.engine, self.columns = plan, engine, columns
+        self.all = data
+        # Where kernels are to be found, many are fitted: to some rows, if there are many, and the best then to all.
+        self.data = self._some_rows(np.random.default_rng(plan.seed)) if plan.form.open else data
+        self.report, self.jobs, self.device = report, jobs, device
+        self.candidates: list[Candidate] = []
+        self.best: dict[int, Candidate] = {}  # by the number of regimes
+        self.notes: list[str] = []
+        self.stopped: Stopped = ""
+        self.started = time.perf_counter()
+
+    def learned(self) -> Learned:
+        """Return the fit with as many regimes as were asked for (less those that died), and all smaller numbers."""
+        try:
+            with one_thread(when=self.data.count < 1000):
+                for count in range(1, self.plan.regimes + 1):
+                    self._add(count)
+                if self.data is not self.all:
+                    self._fit_to_all()
+        except KeyboardInterrupt:
+            self.stopped = "request"
+        if not self.best:
+            if self.stopped:
+                raise KeyboardInterrupt
+            reasons = "; ".join(sorted({c.message for c in self.candidates}))
+            raise NumericalError(f"no change surface could be fitted: {reasons}")
+        best = self.best[max(self.best)].fit
+        assert best is not None
+        if self.stopped:
+            best = replace(best, status="interrupted", message="stopped before all regimes were fitted")
+        self.notes += self._remarks(best)
+        return Learned(best, tuple(self.candidates), (best,), alone(), tuple(self.notes), self.stopped)
+
+    def _add(self, count: int) -> None:
+        """Fit one number of regimes, in all forms; where a regime dies, the fit without it is another candidate."""
+        found: list[Candidate] = []
+        shared = self.best[1].fit.expression if 1 in self.best and self.best[1].fit else None
+        for expression in self.plan.form.expressions(count, shared):
+            found += self._kept(self._fitted, expression, count)
+        if self.plan.form.open and count > 1 and found:
+            found += self._refined(min(found, key=lambda c: c.score), count)
+        alive = [c for c in found if c.fit is not None and not self._dead(c.fit.expression)]
+        if not alive and found:
+            self._merge(min(found, key=lambda c: c.score), count)
+        elif alive:
+            self.best[count] = min(alive, key=lambda c: c.score)
+
+    def _fit_to_all(self) -> None:
+        """Carry the best of each number of regimes on with all rows."""
+        self.candidates = [replace(c, step=f"on {self.data.count} rows: {c.step}") for c in self.candidates]
+        self.data = self.all
+        for count, candidate in list(self.best.items()):
+            assert candidate.fit is not None
+            noise = candidate.fit.noise
+            kept = self._kept(lambda e, n=noise: self._resumed(e, n), candidate.fit.expression, count)
+            if kept:
+                self.best[count] = kept[0]
+            else:
+                del self.best[count]
+
+    def _refined(self, best: Candidate, count: int) -> list[Candidate]:
+        """Try other kernels in one regime after the other, as long as the score improves."""
+        found: list[Candidate] = []
+        tried = {structure(c.expression) for c in self.candidates}
+        for _ in range(PASSES):
+            before = best
+            for regime in range(count):
+                assert best.fit is not None
+                for expression in replacements(best.fit.expression, regime, self.columns):
+                    if structure(expression) not in tried:
+                        tried.add(structure(expression))
+                        found += self._kept(self._continued, expression, count)
+                best = min([best, *found], key=lambda c: c.score)
+            if best is before:
+                break
+        if best in found and best.fit is not None:
+            noise = best.fit.noise
+            found += self._kept(lambda e: self._resumed(e, noise), best.fit.expression, count)
+        return found
+
+    def _merge(self, candidate: Candidate, count: int) -> None:
+        """Take regimes out that hold nowhere, until none is left."""
+        while candidate.fit is not None and (dead := self._dead(candidate.fit.expression)):
+            expression, noise, count = without_regime(candidate.fit.expression, dead[0]), candidate.fit.noise, count - 1
+            self.notes.append(
+                f"of {count + 1} regimes one held at fewer than {LEAST_ROWS} rows and was merged with its neighbour"
+            )
+            kept = self._kept(lambda e, n=noise: self._resumed(e, n), expression, count, "merged")
+            if not kept:
+                return
+            candidate = kept[0]
+            if count not in self.best or candidate.score < self.best[count].score:
+                self.best[count] = candidate
+
+    def _kept(self, how: object, expression: Expression, count: int, note: str = "") -> list[Candidate]:
+        """Fit an expression in some way and note it; returns nothing where that failed."""
+        assert callable(how)
+        begun = time.perf_counter()
+        fitted = _in_order(how(expression), self.data.X)
+        failed = fitted.status == "failed"
+        score = math.inf if failed else _bic(fitted, self.data.count)
+        step = f"{count} regime{'s' if count > 1 else ''}" + (f", {note}" if note else "")
+        candidate = Candidate(
+            fitted.expression, count - 1, step, None, fitted.log_evidence, fitted.parameters, score, fitted.status,
+            fitted.message, time.perf_counter() - begun, None if failed else fitted,
+        )  # fmt: skip
+        self.candidates.append(candidate)
+        if self.report is not None:
+            best = min(self.candidates, key=lambda c: c.score)
+            seconds = time.perf_counter() - self.started
+            self.report(
+                SearchProgress(count - 1, 0, count, self.plan.regimes, best.expression, best.score, seconds, None)
+            )
+        return [] if failed else [candidate]
+
+    # ------------------------------------------------------------------------------------------------------ fitting
+
+    @property
+    def _options(self) -> FitOptions:
+        restarts = max(2, self.plan.restarts)
+        return FitOptions(
+            restarts=restarts, max_iterations=self.plan.max_iterations, seed=self.plan.seed, priors=self._smooth
+        )
+
+    @property
+    def _smooth(self) -> bool:
+        """Whether weak priors keep the surface smooth: one of many features could bend at every row."""
+        return self.plan.form.kind in FEATURES
+
+    def _fitted(self, expression: Expression) -> Fit:
+        own = blend_of(expression)
+        learners = self.plan.form.learners
+        if own is None:
+            if learners[0] is not None:
+                return self._searched(learners[0], self.data).fit
+            return fit(expression, self.data, self.engine, self._options)
+        own = with_centres(own, self.data.X)
+        expression = with_blend(expression, own)
+        simple = simplified(expression)
+        found = self._finished(simple, self._drawn_surfaces(simple))
+        if found.status == "failed" or (simple == expression and not any(learners)):
+            return found
+        placed = blend_of(found.expression)
+        assert placed is not None
+        started = with_blend(expression, replace(own, surface=placed.surface))
+        if any(learners):
+            started = self._with_searched(started)
+        return fit(started, self.data, self.engine, self._options)
+
+    def _drawn_surfaces(self, expression: Expression) -> list[tuple[Array, float]]:
+        """Steps 1 to 5: g surfaces with simple kernels, each partly optimised; values and noise, the best first."""
+        rng = np.random.default_rng(self.plan.seed)
+        data = self._some_rows(rng)
+        problem = prepare(expression, data, self.engine, FitOptions(priors=self._smooth))
+        layout, starts = problem.objective.layout, problem.starts
+        own = blend_of(expression)
+        assert own is not None
+        places = [np.arange(s.offset, s.offset + s.size) for s in layout.slots if starts.leaves[s.leaf] is own.surface]
+        place = np.concatenate(places)
+        noises = [max(1e-4, float(np.abs(data.y).mean() / 10.0) ** 2)]  # s_n = mean|y| / 10
+        if 1 in self.best and (alone := self.best[1].fit) is not None:
+            noises.append(alone.noise)
+        border = self._linear_border(expression, data) if own.surface.kind in FEATURES else None
+        runs: list[Run] = []
+        for number in range(self.plan.draws):
+            first = starts.typical() if number == 0 else starts.draw(rng)
+            if border is not None and number < LIKELY:
+                first[place] = nearest_weights(own.surface, first[place], data.X, border)
+            tried = []
+            for draw in range(self.plan.kernel_draws):
+                values = starts.draw(rng)
+                values[place] = first[place]
+                tried.append(_point(problem, values, noises[draw % len(noises)]))
+            scores = [problem.objective.evidence(point, gradient=False).value for point in tried]
+            runs.append(optimise(problem, tried[int(np.argmax(scores))], FEW_STEPS))
+        runs.sort(key=lambda run: (self._died(problem, run), run.value))
+        return [problem.objective.split(run.point) for run in runs]
+
+    def _linear_border(self, expression: Expression, data: Data) -> Array:
+        """Return w(x) of a linear surface, cut off where a share is near 0 or 1.
+
+        Some surfaces of many features start from there: a few draws of them may all miss a simple border.
+        """
+        own = blend_of(expression)
+        assert own is not None
+        line = surface("linear", own.surface.regimes, on=own.surface.columns)
+        simple = with_blend(expression, replace(own, surface=line))
+        values, _ = self._drawn_surfaces(simple)[0]
+        found = blend_of(with_values(simple, values))
+        assert found is not None
+        s = np.maximum(holding(found, data.X), 1e-12)
+        return np.clip(np.log(s[1:]) - np.log(s[:1]), -CUT_OFF, CUT_OFF)
+
+    def _died(self, problem: Problem, run: Run) -> bool:
+        values, _ = problem.objective.split(run.point)
+        return bool(self._dead(with_values(problem.expression, values)))
+
+    def _finished(self, expression: Expression, surfaces: Sequence[tuple[Array, float]]) -> Fit:
+        """Steps 6 and 7: the best surfaces, optimised on all rows until convergence."""
+        problem = prepare(expression, self.data, self.engine, self._options)
+        points = [_point(problem, values, noise) for values, noise in surfaces[:FINALISTS]]
+        runs = [optimise(problem, point, self.plan.max_iterations) for point in points]
+        alive = [run for run in runs if not self._died(problem, run)]
+        return concluded(problem, alive or runs, points[0], self.plan.draws * self.plan.kernel_draws)
+
+    def _continued(self, expression: Expression) -> Fit:
+        """Fit a kernel whose change surface has no values yet, for a while."""
+        return fit(expression, self.data, self.engine, replace(self._options, max_iterations=SOME_STEPS))
+
+    def _resumed(self, expression: Expression, noise: float) -> Fit:
+        """Fit a kernel that has all its values from there on."""
+        problem = prepare(expression, self.data, self.engine, self._options)
+        point = _point(problem, problem.starts.typical(), noise)
+        return concluded(problem, [optimise(problem, point, self.plan.max_iterations)], point, 0)
+
+    def _with_searched(self, expression: Expression) -> Expression:
+        """Let learners find the kernels of their regimes, each on the rows where its regime holds."""
+        own = blend_of(expression)
+        assert own is not None
+        holds = np.argmax(holding(own, self.data.X), axis=0)
+        parts = list(own.parts)
+        for regime in range(len(parts)):
+            learner, rows = self.plan.form.learners[regime], np.flatnonzero(holds == regime)
+            if learner is not None and len(rows) >= FEW_ROWS:
+                parts[regime] = self._searched(learner, self.data.take(rows)).fit.expression
+        return with_blend(expression, replace(own, parts=tuple(parts)))
+
+    def _searched(self, learner: Learner, data: Data) -> Learned:
+        return learner.learn(data, self.engine, self.columns, self.plan.seed, self.jobs, None, device=self.device)
+
+    def _some_rows(self, rng: np.random.Generator) -> Data:
+        if self.all.count <= SOME_ROWS:
+            return self.all
+        return self.all.take(np.sort(rng.choice(self.all.count, SOME_ROWS, replace=False)))
+
+    # ------------------------------------------------------------------------------------------------------- judging
+
+    def _dead(self, expression: Expression) -> list[int]:
+        """Regimes that hold at next to no row, the weakest first."""
+        own = blend_of(expression)
+        if own is None:
+            return []
+        s = holding(own, self.data.X)
+        rows = np.bincount(np.argmax(s, axis=0), minlength=len(s))
+        return sorted((i for i in range(len(s)) if rows[i] < LEAST_ROWS), key=lambda i: (rows[i], s[i].sum()))
+
+    def _remarks(self, best: Fit) -> list[str]:
+        notes = []
+        own = blend_of(best.expression)
+        if own is not None:
+            s = holding(own, self.data.X)
+            for regime, rows in enumerate(np.bincount(np.argmax(s, axis=0), minlength=len(s)), start=1):
+                if rows < FEW_ROWS:
+                    notes.append(f"regime {regime} rests on {rows} rows only: what is said about it is uncertain")
+        asked = max(self.best)
+        enough = min(self.best, key=lambda count: self.best[count].score)
+        if enough != asked:
+            gain = self.best[asked].score - self.best[enough].score
+            notes.append(
+                f"the data do not support {asked} regimes: with {enough} the BIC is smaller by {gain:.1f}; "
+                + ("there may be no change at all" if enough == 1 else f"ask for {enough}")
+            )
+        return notes
+
+
+def _bic(found: Fit, rows: int) -> float:
+    """BIC, in which a place of change counts as two numbers (Zhang and Siegmund 2007).
+
+    The evidence as a function of that place is no parabola but a staircase, of which the best step is taken.
+    """
+    own = blend_of(found.expression)
+    places = own.surface.components if own is not None and own.surface.kind == "CP" else 0
+    return -2.0 * found.log_evidence + (found.parameters + places) * math.log(rows)
+
+
+def _in_order(found: Fit, X: Array) -> Fit:
+    """Return the fit with its regimes in order; the values vector goes with them."""
+    expression = found.expression if found.status == "failed" else in_order(found.expression, X)
+    if expression is found.expression:
+        return found
+    return replace(found, expression=expression, values=values_of(expression))
+
+
+def _point(problem: Problem, values: Array, noise: float) -> Array:
+    point = np.append(problem.objective.layout.to_free(values), math.log(noise))
+    return np.clip(point, problem.bounds[:, 0], problem.bounds[:, 1])

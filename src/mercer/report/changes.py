@@ -1,0 +1,174 @@
+"""Pictures of a change: the series with its transitions and each regime's own prediction, or a map of the surface."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from mercer.explain.change_words import opened
+from mercer.kernels.domains import Array
+from mercer.report.view import (
+    BLUE,
+    GREY,
+    INK,
+    ORANGE,
+    STYLE,
+    Paper,
+    Sight,
+    axis_values,
+    date_ticks,
+    draw_beyond,
+    draw_legend,
+    draw_points,
+    few_ticks,
+    label_axes,
+)
+from mercer.tables.columns import CategoryColumn, DateColumn
+
+if TYPE_CHECKING:
+    from mercer.estimators import GPRegressor
+    from mercer.explain.changes import Change
+    from mercer.tables.columns import Column
+
+COLOURS = (BLUE, ORANGE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito
+FEW = 1e-3  # a share below which a regime says nothing of its own
+MOST_ROWS = 1500  # dots on a map
+
+
+def change_figure(model: GPRegressor | Sight, *, width: int = 1200, density: int | None = None) -> Figure | None:
+    """Draw where behaviour changes; None where the kernel has no change surface, or one that cannot be drawn."""
+    sight, paper = Sight.of(model), Paper(width, density)
+    change = sight.model.change_
+    if change is None:
+        return None
+    on = [_column(sight, place) for place in change.surface.columns]
+    if any(column is None or isinstance(column, CategoryColumn) for column in on) or len(on) > 2:
+        return None
+    columns = [column for column in on if column is not None]
+    with rc_context(STYLE):
+        if len(columns) == 1 and sight.is_curve:
+            figure = _series(sight, paper, change, columns[0])
+        elif len(columns) == 1:
+            figure = paper.figure(1, 1, height=0.5 if paper.narrow else 0.3)
+            _draw_shares(figure.axes[0], sight, paper, change, columns[0])
+            draw_legend(figure, paper)
+        else:
+            figure = _maps(sight, paper, change, columns)
+        figure.canvas.draw()
+    return figure
+
+
+def _column(sight: Sight, place: int) -> Column | None:
+    names = [(column, name) for column in sight.columns for name in column.encoded_names]
+    return names[place][0] if place < len(names) else None
+
+
+# ---------------------------------------------------------------------------------------------------------- one column
+
+
+def _series(sight: Sight, paper: Paper, change: Change, column: Column) -> Figure:
+    figure = paper.figure(2, 1, height=0.55 if paper.narrow else 0.32)
+    axes = figure.axes[0]
+    at, mean = sight.sweep(column).at, sight.prediction(column, include_noise=True).mean
+    _shade(axes, change, column)
+    draw_points(axes, sight.positions(column), sight.observed, GREY, "data")
+    axes.plot(at, mean, color=INK, linewidth=1.0, label="mean", zorder=3)
+    for regime, own in enumerate(_own_predictions(sight, change, column)):
+        color = COLOURS[regime % len(COLOURS)]
+        name = f"regime {regime + 1}" + ("" if paper.narrow else f", {change.regimes[regime].where}")
+        axes.plot(at, own, color=color, linewidth=1.6, label=name, zorder=3.5)
+    span = float(np.ptp(sight.observed)) or 1.0
+    axes.set_ylim(sight.observed.min() - 0.15 * span, sight.observed.max() + 0.15 * span)
+    draw_beyond(axes, sight.positions(column), at)
+    label_axes(axes, paper, column, "", sight.target)
+    _draw_shares(figure.axes[1], sight, paper, change, column)
+    draw_legend(figure, paper)
+    return figure
+
+
+def _own_predictions(sight: Sight, change: Change, column: Column) -> list[Array]:
+    """What each regime would say by itself: E f_i = E[s_i f_i] / s_i, and what holds everywhere; NaN where silent."""
+    subject, rows = sight.subject, sight.model._scaled_inputs(sight.sweep(column).rows)
+    shares = change.shares(_encoded(sight, column))
+    regimes = shares.shape[1]
+    everywhere, own = np.full(len(rows), subject.fitted_level), np.zeros((regimes, len(rows)))
+    for place, part in enumerate(subject.parts):
+        mean = sight.part(place, column).mean
+        _, gates = opened(part.kernel)
+        outer = [regime for surface, regime in gates if surface.kind == change.surface.kind]
+        if outer:
+            own[outer[0]] += mean
+        else:
+            everywhere = everywhere + mean
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return [np.where(shares[:, i] > FEW, everywhere + own[i] / shares[:, i], np.nan) for i in range(regimes)]
+
+
+def _encoded(sight: Sight, column: Column) -> Array:
+    """The rows of a sweep as numbers."""
+    rows = sight.model._scaled_inputs(sight.sweep(column).rows)
+    units = sight.model._units
+    return np.asarray(rows * np.array(units.scale) + np.array(units.shift))
+
+
+def _shade(axes: Axes, change: Change, column: Column) -> None:
+    label: str | None = "95 % interval of the change"
+    for crossing in change.crossings:
+        low, at, high = axis_values(column, np.array([crossing.low, crossing.at, crossing.high]))
+        axes.axvspan(low, high, color=ORANGE, alpha=0.15, linewidth=0, zorder=0, label=label)
+        axes.axvline(at, color=ORANGE, linewidth=0.9, linestyle="--", zorder=1)
+        label = None
+
+
+def _draw_shares(axes: Axes, sight: Sight, paper: Paper, change: Change, column: Column) -> None:
+    """How much each regime holds, with two standard deviations."""
+    at, rows = sight.sweep(column).at, _encoded(sight, column)
+    shares, spread = change.shares(rows), change.shares_std(rows)
+    _shade(axes, change, column)
+    for regime in range(shares.shape[1]):
+        color = COLOURS[regime % len(COLOURS)]
+        low, high = (np.clip(shares[:, regime] + side * spread[:, regime], 0, 1) for side in (-2, 2))
+        axes.fill_between(at, low, high, color=color, alpha=0.15, linewidth=0)
+        axes.plot(at, shares[:, regime], color=color, linewidth=1.3)
+    axes.set_xlim(at[0], at[-1])
+    axes.set_ylim(-0.03, 1.03)
+    label_axes(axes, paper, column, sight.label(column), "share of the regime")
+
+
+# --------------------------------------------------------------------------------------------------------- two columns
+
+
+def _maps(sight: Sight, paper: Paper, change: Change, columns: list[Column]) -> Figure:
+    """The share of the last regime over both columns with the rows on it, and how sure it is."""
+    regime = len(change.regimes) - 1
+    figure = paper.figure(2, 1 if paper.narrow else 2, height=0.85)
+    x, y, share = change.mesh(regime, 80)
+    grid = np.zeros((share.size, 1 + max(change.surface.columns)))
+    first, second = np.meshgrid(x, y)
+    grid[:, change.surface.columns[0]], grid[:, change.surface.columns[1]] = first.ravel(), second.ravel()
+    spread = change.shares_std(grid)[:, regime].reshape(share.shape)
+    across, up = (axis_values(column, ends) for column, ends in zip(columns, (x, y), strict=True))
+    titles = (f"share of regime {regime + 1}; line: one half", "its standard deviation")
+    for axes, values, title, top in zip(figure.axes, (share, spread), titles, (1.0, None), strict=True):
+        shown = axes.pcolormesh(across, up, values, cmap="cividis", vmin=0, vmax=top, shading="auto", rasterized=True)
+        figure.colorbar(shown, ax=axes, shrink=0.9)
+        axes.contour(across, up, share, levels=[0.5], colors=[ORANGE], linewidths=1.4)
+        axes.set_title(paper.wrapped(title, 1 if paper.narrow else 2))
+        _name(axes, sight, paper, columns)
+    chosen = np.linspace(0, len(sight.observed) - 1, min(MOST_ROWS, len(sight.observed))).astype(int)
+    east, north = (np.asarray(sight.positions(column))[chosen] for column in columns)
+    figure.axes[0].scatter(east, north, s=4, color="white", edgecolors=INK, linewidths=0.3, alpha=0.8)
+    return figure
+
+
+def _name(axes: Axes, sight: Sight, paper: Paper, columns: list[Column]) -> None:
+    axes.set_xlabel(sight.label(columns[0]))
+    axes.set_ylabel(sight.label(columns[1]))
+    if isinstance(columns[0], DateColumn):
+        date_ticks(axes, paper)
+    axes.grid(visible=False)
+    few_ticks(axes, paper)

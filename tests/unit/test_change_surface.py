@@ -1,0 +1,234 @@
+"""Learning change surfaces: where, between what, how sure, and what is told where there is none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import mercer
+from mercer import ChangeSurface, GPRegressor
+from mercer.datasets import nile
+from mercer.errors import InputError
+from mercer.fitting.surfaces import change_places, spread_rows
+from mercer.fitting.uncertainty import profile
+from mercer.inference.contract import Data
+from mercer.inference.exact import Exact
+from mercer.kernels import bind, parse
+from mercer.kernels.blend import Blend, has_blend
+from mercer.learners.surface.forms import Form, blend_of, simplified, without_regime
+
+QUICK = {"draws": 4, "kernel_draws": 4, "restarts": 2}
+
+
+@pytest.fixture(scope="module")
+def flow() -> GPRegressor:
+    table = nile()
+    return GPRegressor(ChangeSurface(kernel="C", **QUICK), random_state=0).fit(table[["year"]], table["flow"])
+
+
+@pytest.fixture(scope="module")
+def steps() -> pd.DataFrame:
+    """Two jumps of the level, after 30 and after 60 of 90 rows."""
+    x = np.arange(90.0)
+    y = np.where(x < 30, 0.0, np.where(x < 60, 4.0, 1.0)) + 0.4 * np.random.default_rng(0).normal(size=90)
+    return pd.DataFrame({"x": x, "y": y})
+
+
+def test_the_dam_is_found_with_an_interval_that_contains_it(flow: GPRegressor) -> None:
+    change = flow.change_
+    assert change is not None
+    (crossing,) = change.crossings
+    assert abs(crossing.at - 1898) < 2
+    assert crossing.low < 1898.5 < crossing.high
+    assert crossing.high - crossing.low < 12
+    assert change.preferred == 2
+    assert [e.regimes for e in change.evidence] == [1, 2]
+    assert change.evidence[0].bic - change.evidence[1].bic > 10
+    assert "clearly prefers 2 regimes" in str(change)
+
+
+def test_shares_are_sure_far_from_the_change_and_not_beside_it(flow: GPRegressor) -> None:
+    change = flow.change_
+    assert change is not None
+    X = nile()[["year"]].to_numpy()
+    s, spread = change.shares(X), change.shares_std(X)
+    assert s.shape == spread.shape == (100, 2)
+    np.testing.assert_allclose(s.sum(axis=1), 1.0)
+    assert s[0, 0] > 0.99
+    assert s[-1, 1] > 0.99
+    assert spread[0].max() < 0.02
+    assert spread[27:29].max() > 0.1
+    (place,) = change.level_set()
+    assert abs(place[0, 0] - change.crossings[0].at) < 0.2
+
+
+def test_the_explanation_tells_when(flow: GPRegressor) -> None:
+    told = flow.explain()
+    assert told.change is not None
+    assert "until about 1898" in told.components[0].sentence
+    assert "regime 1 gives way to regime 2" in told.to_text()
+    plain = told.to_json()["change"]
+    assert plain["crossings"][0]["before"] == 1
+    assert plain["preferred"] == 2
+    ended = next(c for c in told.components if "until" in c.sentence)
+    assert "has ended" in ended.continuation
+
+
+def test_a_saved_model_still_knows(flow: GPRegressor, tmp_path: object) -> None:
+    path = f"{tmp_path}/nile.mercer"
+    flow.save(path)
+    again = mercer.load(path)
+    assert again.kernel_ == flow.kernel_
+    assert again.change_ is not None
+    assert flow.change_ is not None
+    assert again.change_.crossings[0].at == flow.change_.crossings[0].at
+    X = nile()[["year"]]
+    np.testing.assert_allclose(again.predict(X), flow.predict(X), rtol=1e-6)
+
+
+def test_three_regimes(steps: pd.DataFrame) -> None:
+    model = GPRegressor(ChangeSurface(regimes=3, kernel="C", **QUICK), random_state=0).fit(steps[["x"]], steps["y"])
+    assert model.change_ is not None
+    first, second = model.change_.crossings
+    assert abs(first.at - 29.5) <= 1
+    assert abs(second.at - 59.5) <= 1
+    assert model.change_.preferred == 3
+    assert [regime.rows for regime in model.change_.regimes] == [30, 30, 30]
+
+
+def test_a_constant_line_asks_for_no_change() -> None:
+    rng = np.random.default_rng(1)
+    x = np.arange(60.0)
+    model = GPRegressor(ChangeSurface(kernel="SE", **QUICK), random_state=0)
+    model.fit(x[:, None], np.sin(x / 4) + 0.2 * rng.normal(size=60))
+    scores = {c.depth + 1: c.score for c in model.candidates_}
+    assert scores[1] < scores[2]
+    if has_blend(model.kernel_):
+        assert any("do not support 2 regimes" in note for note in model.notes_)
+
+
+def test_what_is_shared_stays(steps: pd.DataFrame) -> None:
+    season = 1.5 * np.sin(2 * np.pi * steps["x"] / 6)
+    learner = ChangeSurface(regimes=2, kernel="C", shared="PER", **QUICK)
+    half = steps["x"] < 60
+    model = GPRegressor(learner, random_state=0).fit(steps.loc[half, ["x"]], (steps["y"] + season)[half])
+    assert model.change_ is not None
+    assert abs(model.change_.crossings[0].at - 29.5) <= 1
+    assert any(leaf.symbol == "PER" for leaf in model.kernel_.leaves())
+
+
+def test_a_learner_for_each_regime() -> None:
+    x = np.arange(80.0)
+    rng = np.random.default_rng(0)
+    y = np.where(x < 40, np.sin(2 * np.pi * x / 8), 4 + 0.1 * (x - 40)) + 0.1 * rng.normal(size=80)
+    search = mercer.GrammarSearch(bases=("PER", "LIN"), max_depth=0, average=False, restarts=2)
+    model = GPRegressor(ChangeSurface(kernel=search, **QUICK), random_state=0).fit(x[:, None], y)
+    own = blend_of(model.kernel_)
+    assert own is not None
+    assert [next(part.leaves()).symbol for part in own.children] == ["PER", "LIN"]
+    assert model.change_ is not None
+    assert abs(model.change_.crossings[0].at - 40) < 2
+
+
+@pytest.mark.parametrize("kind", ["linear", "rks", "gp"])
+def test_a_surface_over_two_columns(kind: str) -> None:
+    rng = np.random.default_rng(2)
+    X = rng.uniform(0, 1, (120, 2))
+    inside = X.sum(axis=1) > 1
+    y = np.where(inside, 3.0 + np.sin(9 * X[:, 0]), 0.3 * X[:, 1]) + 0.1 * rng.normal(size=120)
+    features = {"linear": None, "rks": 5, "gp": 16}[kind]
+    learner = ChangeSurface(surface=kind, features=features, max_iterations=60)  # type: ignore[arg-type]
+    model = GPRegressor(learner, random_state=0).fit(X, y)
+    assert model.change_ is not None
+    s = model.change_.shares(X)[:, 1]
+    right = max(np.mean((s > 0.5) == inside), np.mean((s < 0.5) == inside))
+    assert right > 0.85
+    assert model.change_.crossings == ()
+    assert model.change_.shares_std(X).shape == (120, 2)
+    assert len(model.change_.level_set()) >= 1
+    assert "parts the rows into 2 regimes" in str(model.change_)
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"regimes": 1}, "regimes must be a whole number of at least 2"),
+        ({"regimes": 9}, "too few for 9 regimes"),
+        ({"surface": "wavy"}, "surface must be one of"),
+        ({"kernel": ["SE", "SE", "SE"]}, "2 regimes and 3 kernels"),
+        ({"kernel": 3}, "text, an expression or a learner"),
+        ({"draws": 0}, "draws must be a whole number"),
+    ],
+)
+def test_what_cannot_be_is_told(settings: dict[str, object], problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        GPRegressor(ChangeSurface(**settings)).fit(np.arange(40.0)[:, None], np.arange(40.0) % 7)  # type: ignore[arg-type]
+
+
+def test_fewer_than_ten_rows_for_each_regime_are_refused() -> None:
+    with pytest.raises(InputError, match="15 rows are too few for 2 regimes"):
+        GPRegressor("surface").fit(np.arange(15.0)[:, None], np.arange(15.0) % 4)
+
+
+def test_taking_a_regime_out_keeps_the_other_places() -> None:
+    kernel = bind(parse("LIN + CP(SE, PER, C, location=[1, 2], width=[0.1, 0.2])"), 1)
+    texts = [blend_of(without_regime(kernel, gone)).text() for gone in range(3)]  # type: ignore[union-attr]
+    assert texts == [
+        "CP(PER(0), C, on=0, location=2.0, width=0.2)",
+        "CP(SE(0), C, on=0, location=1.0, width=0.1)",
+        "CP(SE(0), PER(0), on=0, location=1.0, width=0.1)",
+    ]
+    two = bind(parse("CP(SE, PER, location=1, width=0.1)"), 1)
+    assert without_regime(two, 0).text() == "PER(0)"
+    rks = bind(parse("BLEND(rks1, SE, SE, C, amplitude=[1, 2], frequency=[3, 4], phase=[5, 6])"), 1)
+    assert without_regime(rks, 1).text() == ("BLEND(rks1, SE(0), C, on=0, amplitude=2.0, frequency=4.0, phase=6.0)")
+
+
+def test_the_simplified_model_has_rbf_kernels_and_constants() -> None:
+    kernel = bind(parse("PER + CP(SM4, C)"), 1)
+    assert simplified(kernel).text() == "PER(0) + CP(SE(0), C, on=0)"
+    form = Form((parse("SE"), parse("C")), None, "linear", None, (), (0,), 1)
+    assert [e.text() for e in form.expressions(2, None)] == ["CP(SE(0), C, on=0)"]
+
+
+def test_places_of_change_are_found_beside_a_season() -> None:
+    x = np.arange(120.0)
+    y = np.where(x < 70, 0.0, 1.0) + 3 * np.sin(2 * np.pi * x / 12)
+    assert abs(change_places(x, y, np.array([12.0]))[0] - 69.5) <= 2
+    rough = np.where(x < 40, np.sin(x / 10), 2 * np.random.default_rng(0).normal(size=120))
+    assert np.min(np.abs(change_places(x, rough) - 39.5)) <= 3
+    assert len(change_places(np.zeros(4), np.arange(4.0))) == 1
+
+
+def test_spread_rows_cover_the_plane() -> None:
+    corners = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.5, 0.5], [0.51, 0.5]])
+    assert {tuple(row) for row in spread_rows(corners, 5)} >= {(0, 0), (0, 1), (1, 0), (1, 1)}
+
+
+def test_a_profile_is_the_posterior_of_a_place() -> None:
+    """Against the evidence summed over a fine grid, all else held: with noise known nothing else is to be fitted."""
+    x = np.linspace(-1, 1, 40)
+    y = np.where(x < 0.2, -1.0, 1.0) + 0.3 * np.random.default_rng(0).normal(size=40)
+    kernel = parse("CP(C(variance=fixed(1)), C(variance=fixed(1)), on=0, location=0.2, width=fixed(0.2))")
+    data = Data(x[:, None], y)
+    found = profile(bind(kernel, 1), 0.09, data, Exact(), place=2, stops=x)
+    low, high = found.interval()
+    assert found.weights.sum() == pytest.approx(1.0)
+    assert low < 0.2 < high
+    assert high - low < 0.8
+    wide_low, wide_high = found.interval(0.999)
+    assert wide_low < low < high < wide_high
+
+
+def test_two_regimes_are_ordered_by_where_they_hold() -> None:
+    rng = np.random.default_rng(4)
+    X = rng.uniform(0, 1, (80, 2))
+    y = np.where(X[:, 0] > 0.5, 2.0, 0.0) + 0.1 * rng.normal(size=80)
+    learner = ChangeSurface(surface="linear", kernel="C", **QUICK)
+    model = GPRegressor(learner, random_state=1).fit(X, y)
+    own = blend_of(model.kernel_)
+    assert isinstance(own, Blend)
+    assert model.change_ is not None
+    s = model.change_.shares(X)
+    assert X[s[:, 0] > 0.5, 0].mean() < X[s[:, 1] > 0.5, 0].mean()

@@ -1,0 +1,61 @@
+"""Change points and windows in the search for a structure."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import mercer
+from mercer.errors import InputError
+from mercer.kernels import bind, parse
+from mercer.kernels.algebra import structure
+from mercer.kernels.blend import has_blend
+from mercer.learners.grammar.operators import base_kernels, checked_operators, children
+from mercer.learners.simplifying import simplifications
+
+
+def test_changes_come_on_request_only() -> None:
+    bases = base_kernels(["SE", "C"], [0])
+    parent = bind(parse("SE"), 1)
+    plain = {child.expression.text() for child in children(parent, bases, "+*r", "full")}
+    more = {child.expression.text() for child in children(parent, bases, "+*r|", "full")}
+    assert not any("CP" in text or "CW" in text for text in plain)
+    assert more - plain == {"CP(SE(0), SE(0), on=0)", "CW(SE(0), SE(0), on=0)"}
+    assert checked_operators("|") == "|"
+    with pytest.raises(InputError, match="change"):
+        checked_operators("+?")
+
+
+def test_changes_are_made_on_every_part() -> None:
+    parent = bind(parse("SE + LIN"), 1)
+    texts = {c.expression.text() for c in children(parent, base_kernels(["PER"], [0]), "|", "full")}
+    assert "CP(SE(0), PER(0), on=0) + LIN(0)" in texts
+    assert "CP(PER(0), SE(0) + LIN(0), on=0)" in texts
+    assert "SE(0) + CW(LIN(0), PER(0), on=0)" in texts
+
+
+def test_what_was_known_stays() -> None:
+    parent = bind(parse("SE(0, variance=2, lengthscale=3)"), 1)
+    (both,) = [c for c in children(parent, base_kernels(["PER"], [0]), "|", "cks") if "itself" in c.step]
+    assert both.expression.text() == (
+        "CP(SE(0, variance=2.0, lengthscale=3.0), SE(0, variance=2.0, lengthscale=3.0), on=0)"
+    )
+
+
+def test_a_change_can_be_taken_out_again() -> None:
+    kernel = bind(parse("CP(SE(0, variance=1, lengthscale=1), C(variance=2), on=0, location=0, width=1)"), 1)
+    simpler = {structure(expression).text() for expression, _ in simplifications(kernel, np.zeros((3, 1)))}
+    assert {"SE(0)", "C"} <= simpler
+
+
+def test_a_search_finds_a_window_and_tells_of_it() -> None:
+    months = pd.date_range("2000-01-01", periods=96, freq="MS")
+    inside = (months >= "2003-01-01") & (months < "2005-01-01")
+    y = pd.Series(np.where(inside, 6.0, 0.0) + 0.3 * np.random.default_rng(0).normal(size=96), name="load")
+    search = mercer.GrammarSearch(bases=("C", "LIN"), operators="+|", max_depth=1, average=False, restarts=2)
+    model = mercer.GPRegressor(search, random_state=0).fit(pd.DataFrame({"month": months}), y)
+    assert has_blend(model.kernel_)
+    told = model.explain()
+    assert told.change is not None
+    assert any("between about 2002-12 and 2004-12" in sentence for sentence in told.change.sentences)
