@@ -1,7 +1,9 @@
 """Grids: two textures with a hole (part `texture`), and one evaluation on up to 1000 x 1000 cells (part `grid`).
 
-    python -m benchmarks.surfaces_grid texture --data DATA
+    python -m benchmarks.surfaces_grid texture --data FOLDER [--device cuda] [--pictures FOLDER]
     python -m benchmarks.surfaces_grid grid [--device cuda]
+
+Both are parts of `python -m benchmarks.surfaces`, too.
 
 Textures: 224 x 224 pixels, gray = 0.299 R + 0.587 G + 0.114 B, rows 60:120 and columns 80:160 removed (4,800 pixels);
 SMSE is the mean squared error in the hole by the variance there. The hole is cut out before anything else sees the
@@ -23,6 +25,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +35,7 @@ from benchmarks import machine
 
 HOLE = (slice(60, 120), slice(80, 160))
 KERNEL = "SM10"
+SEEDS = 3
 TARGETS = {"plate": 0.15, "pave": 0.80}
 PAPER = {"plate": 0.217, "pave": 0.841}  # from the images in the NKN authors' repository
 MOST_SECONDS = 120
@@ -73,23 +77,32 @@ def texture(data: Path, name: str, seed: int, device: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def textures(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+def textures(
+    data: Path, device: str = "cpu", seeds: int = SEEDS, pictures: Path | None = None
+) -> dict[str, Any]:
+    """Both pictures with every seed."""
+    lines = [
+        f"`GridRegressor(\"{KERNEL}\")`, 224 x 224 pixels less 60 x 80; asked: SMSE at most "
+        f"{', '.join(f'{most} ({name})' for name, most in TARGETS.items())}, {MOST_SECONDS} s each.",
+        "",
+        "| picture | seed | SMSE | NKN authors' image | seconds | inside 95 % bands | chosen by hidden boxes |",
+        "|---|---|---|---|---|---|---|",
+    ]
     rows = []
-    print(f"\ntexture: kernel {KERNEL} on each axis, 224 x 224 less 60 x 80")
-    print(f"{'picture':8} {'seed':>4} {'SMSE':>6} {'asked':>6} {'NKN':>6} {'seconds':>8} {'inside 95 %':>11}  chosen")
     for name in TARGETS:
-        for seed in range(arguments.seeds):
-            row = texture(arguments.data, name, seed, arguments.device)
-            if arguments.pictures is not None and seed == 0:
-                _save_picture(row["filled"], arguments.pictures / f"{name}.png")
+        for seed in range(seeds):
+            row = texture(data, name, seed, device)
+            if pictures is not None and seed == 0:
+                _save_picture(row["filled"], pictures / f"{name}.png")
             del row["filled"]
             rows.append(row)
             note = next(iter(row["notes"]), "").split(" was chosen")[0]
-            print(
-                f"{name:8} {seed:4d} {row['smse']:6.3f} {TARGETS[name]:6.2f} {PAPER[name]:6.3f} {row['seconds']:8.1f} "
-                f"{row['inside 95 %']:11.3f}  {note}", flush=True,
-            )  # fmt: skip
-    return rows
+            lines.append(
+                f"| {name} | {seed} | {row['smse']:.3f} | {PAPER[name]:.3f} | {row['seconds']:.1f} "
+                f"| {row['inside 95 %']:.3f} | {note} |"
+            )
+            print(lines[-1], flush=True)
+    return {"rows": rows, "markdown": "\n".join(lines)}
 
 
 def _save_picture(values: np.ndarray, file: Path) -> None:
@@ -147,56 +160,60 @@ def _memory(device: str) -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 
 
-def grids(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+def grids(device: str = "cpu", sizes: Sequence[int] = SIZES) -> dict[str, Any]:
+    """Every kernel and size, each in a process of its own."""
+    lines = [
+        f"Evidence and gradient, {MISSING:.0%} of the cells missing, {device}; asked at a million cells: at most "
+        f"{GRID_LIMITS['seconds']:.0f} s and {GRID_LIMITS['GB']:.0f} GB, exponent at most {GRID_LIMITS['exponent']}.",
+        "",
+        "| kernel | cells | seconds | processor seconds | GB | steps | residual | exponent |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     rows = []
-    print(f"\ngrid: evidence and gradient, 5 % missing, {arguments.device}")
-    print("kernel         cells  seconds processor    GB steps residual exponent")
     for kernel in GRID_KERNELS:
         first = None
-        for size in arguments.sizes:
-            command = [sys.executable, "-m", "benchmarks.surfaces_grid", "one", "--device", arguments.device]
+        for size in sizes:
+            command = [sys.executable, "-m", "benchmarks.surfaces_grid", "one", "--device", device]
             asked = [*command, "--size", str(size), "--kernel", kernel]
             row = json.loads(subprocess.run(asked, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
             if first is not None:
-                of = "processor seconds" if arguments.device == "cpu" else "seconds"
+                of = "processor seconds" if device == "cpu" else "seconds"
                 row["exponent"] = math.log(row[of] / first[of]) / math.log(row["cells"] / first["cells"])
             first = first or row
             rows.append(row)
-            exponent = f"{row['exponent']:8.2f}" if "exponent" in row else ""
-            print(
-                f"{kernel:10} {row['cells']:9,d} {row['seconds']:8.2f} {row['processor seconds']:9.2f} "
-                f"{row['GB']:5.2f} {row['iterations']:5d} {row['residual']:8.1e} {exponent}", flush=True,
-            )  # fmt: skip
-    print(f"asked at 1,000,000 cells: {GRID_LIMITS}")
-    return rows
+            lines.append(
+                f"| {kernel} | {row['cells']:,} | {row['seconds']:.2f} | {row['processor seconds']:.2f} "
+                f"| {row['GB']:.2f} | {row['iterations']} | {row['residual']:.0e} | {row.get('exponent', 0.0):.2f} |"
+            )
+            print(lines[-1], flush=True)
+    return {"rows": rows, "markdown": "\n".join(lines)}
+
+
+PARTS: dict[str, Callable[[Path], dict[str, Any]]] = {"texture": textures, "grid": lambda data: grids()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", help="texture, grid (default: both)")
+    parser.add_argument("part", choices=["texture", "grid", "one"])
     parser.add_argument("--data", type=Path, help="folder with textures/")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--pictures", type=Path, help="folder for the filled pictures")
-    parser.add_argument("--out", type=Path, help="file for the results as JSON")
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--size", type=int, default=1000)
     parser.add_argument("--kernel", default="SE")
-    arguments = parser.parse_args()
-    if arguments.parts == ["one"]:
-        print(json.dumps(one_evaluation(arguments.size, arguments.kernel, arguments.device)))
+    options = parser.parse_args()
+    if options.part == "one":
+        print(json.dumps(one_evaluation(options.size, options.kernel, options.device)))
         return
-    about = machine.describe()
-    print("\n".join(machine.lines(about)))
-    found: dict[str, Any] = {"machine": about}
-    for part, run in (("texture", textures), ("grid", grids)):
-        if part in arguments.parts or not arguments.parts:
-            if part == "texture" and arguments.data is None:
-                parser.error("the part texture needs --data")
-            found[part] = run(arguments)
-    if arguments.out is not None:
-        arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        arguments.out.write_text(json.dumps(found, indent=1) + "\n")
+    print("\n".join(machine.lines(machine.describe())))
+    if options.part == "grid":
+        found = grids(options.device, options.sizes)
+    elif options.data is None:
+        parser.error("the part texture needs --data")
+    else:
+        found = textures(options.data, options.device, options.seeds, options.pictures)
+    print(found["markdown"])
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ def test_products_of_sums_on_one_column_each_come_apart(data: st.DataObject, siz
 
 
 @pytest.mark.parametrize(
-    "text", ["SE(0) + SE(1)", "RQ(0, 1)", "M32(0, 1, 2)", "LIN(0, 1)", "SM2(0, 1)", "NKN(SE, Linear1)"]
+    "text", ["(SE(0) + SE(1))*SE(0)", "RQ(0, 1)", "M32(0, 1, 2)", "LIN(0, 1)", "SM2(0, 1)", "SE(0) + RQ(0, 1)"]
 )
 def test_what_is_no_product_over_columns_is_refused(text: str) -> None:
     program, values = ready(text)

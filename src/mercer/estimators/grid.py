@@ -174,7 +174,9 @@ class GridRegressor(BaseEstimator):
 
     def _conditioned(self, data: Data) -> GridPosterior:
         program, values = compile_program(self._scaled_kernel), values_of(self._scaled_kernel)
-        return self._engine.posterior(program, values, self._scaled_noise, data)
+        posterior = self._engine.posterior(program, values, self._scaled_noise, data)
+        assert isinstance(posterior, GridPosterior)  # of one product: checked before the fit
+        return posterior
 
     @property
     def _engine(self) -> Grid:

@@ -4,12 +4,15 @@ Every part is a program on one column (number 0 of its own input) that reads the
 the parts add up. SE, PER, WN and the envelope of a spectral mixture on several columns are products of themselves on
 one column each; RQ, Matern kernels, LIN and waves on several columns are not, nor are sums of kernels on different
 columns: for those there is no answer (None).
+
+A sum of such products, each perhaps with gates s_i(x) s_i(x') of a change surface, comes apart into its summands.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from mercer.evaluate.program import Affine, Leaf, LeafKind, Node, Program, Term
 
@@ -41,9 +44,36 @@ def separated(program: Program, columns: int) -> tuple[Program, ...] | None:
     return splitter.programs()
 
 
+class Summand(NamedTuple):
+    """One product of a sum: the gates of change surfaces in it, and one program for each column."""
+
+    gates: tuple[Leaf, ...]
+    parts: tuple[Program, ...]
+
+
+@lru_cache(maxsize=512)
+def summands(program: Program, columns: int) -> tuple[Summand, ...] | None:
+    """Return the summands of a kernel that is a sum of products over columns, or None."""
+    root = program.nodes[-1]
+    if not isinstance(root, Affine):
+        return None
+    found = []
+    for number, child in enumerate(root.children):
+        splitter = _Splitter(program, columns, gated=True)
+        splitter.weights += root.weights[number]
+        splitter.constant *= root.constants[number] if root.constants else 1.0
+        try:
+            splitter.split(child)
+        except _Tangled:
+            return None
+        found.append(Summand(tuple(splitter.gates), splitter.programs()))
+    return tuple(found)
+
+
 class _Splitter:
-    def __init__(self, program: Program, columns: int) -> None:
-        self.program = program
+    def __init__(self, program: Program, columns: int, gated: bool = False) -> None:
+        self.program, self.gated = program, gated
+        self.gates: list[Leaf] = []
         self.parts = [_Part() for _ in range(columns)]
         self.weights: list[int] = []
         self.constant = 1.0
@@ -67,6 +97,8 @@ class _Splitter:
                 self.split(child, log=True)
             for child in node.factors:
                 self.split(child)
+        elif isinstance(node, Leaf) and node.kind is LeafKind.GATE and self.gated and not log:
+            self.gates.append(node)
         elif len(used) <= 1:
             part = self.parts[min(used, default=0)]
             (part.logs if log else part.factors).append(self.copy(part, number))

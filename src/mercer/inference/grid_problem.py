@@ -45,16 +45,14 @@ class Problem:
     @staticmethod
     def of(program: Program, data: Data, device: torch.device) -> Problem:
         """Check that both have the structure that is needed."""
-        if data.lattice is None:
-            raise InputError("the rows do not form a grid: two of them have the same inputs; use another inference")
         parts = separated(program, data.X.shape[1])
         if parts is None:
             raise KernelError(
                 "on a grid the kernel must be a product of one kernel for each column, such as SE(0)*PER(1) or "
-                "(SE(0) + LIN(0))*SE(1); sums of kernels on different columns, and RQ, M12, M32, M52, LIN, COS and SM "
-                "on several columns at once, are not"
+                "(SE(0) + LIN(0))*SE(1), or a sum of such products; RQ, M12, M32, M52, LIN, COS and SM on several "
+                "columns at once, and sums inside products of several columns, are not"
             )
-        return Problem(parts, data, data.lattice, device)
+        return Problem(parts, data, lattice_of(data), device)
 
     def grams(self, values: Array) -> list[Tensor]:
         """Return K_d for every column."""
@@ -78,7 +76,7 @@ class Problem:
         grams = self.grams(values)
         if not all(bool(torch.isfinite(gram).all()) for gram in grams):
             return None
-        even = [_is_toeplitz(gram) for gram in grams]
+        even = [is_toeplitz(gram) for gram in grams]
         return Whole(cells_of(self.lattice, self.device), spectrum(grams, even), noise, tolerance, exact_work, steps)
 
     def solved(self, whole: Whole) -> Solved:
@@ -97,9 +95,13 @@ class Problem:
 
     def contracted(self, values: Array, weights: Sequence[Tensor], basis: Spectrum) -> Array:
         """Return the gradient by the values from those by the factors (in the basis of their eigenvectors)."""
+        matrices = [q @ weight @ q.mT for q, weight in zip(basis.vectors, weights, strict=True)]
+        return self.contracted_parts(self.parts, values, matrices)
+
+    def contracted_parts(self, parts: Sequence[Program], values: Array, weights: Sequence[Tensor]) -> Array:
+        """Return the gradient by the values from those by the factors of some parts."""
         total = np.zeros(len(values))
-        for part, axis, weight, vectors in zip(self.parts, self.lattice.axes, weights, basis.vectors, strict=True):
-            matrix = vectors @ weight @ vectors.mT
+        for part, axis, matrix in zip(parts, self.lattice.axes, weights, strict=True):
             if self.device.type in FUSED:
                 at = fused.points(axis[:, None])
                 total += fused.contract(part, values, at, np.ascontiguousarray(matrix.numpy()), np.zeros(len(axis)))
@@ -109,7 +111,14 @@ class Problem:
         return total
 
 
-def _is_toeplitz(matrix: Tensor) -> bool:
+def lattice_of(data: Data) -> Lattice:
+    """Return the grid of the rows, or refuse them."""
+    if data.lattice is None:
+        raise InputError("the rows do not form a grid: two of them have the same inputs; use another inference")
+    return data.lattice
+
+
+def is_toeplitz(matrix: Tensor) -> bool:
     """Tell whether k depends on i - j alone: an even axis and a stationary factor. To rounding: phases have some."""
     n = len(matrix)
     if n < 3 or abs(float(matrix[0, 0] - matrix[-1, -1])) > 1e-13 * abs(float(matrix[0, 0])):

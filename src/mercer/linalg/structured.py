@@ -136,12 +136,15 @@ def _best_split(first: Tensor, second: Tensor, combine: Callable[[Tensor, Tensor
     bound = torch.full_like(first, math.inf)
     tried = range(n) if n <= splits else sorted({round(n ** (k / (splits - 1))) - 1 for k in range(splits)})
     for i in tried:  # first[i] with second[j] bounds index i + j
-        torch.minimum(bound[i:], combine(first[i], second[: n - i]), out=bound[i:])
-        torch.minimum(bound[i:], combine(second[i], first[: n - i]), out=bound[i:])
+        here = torch.minimum(combine(first[i], second[: n - i]), combine(second[i], first[: n - i]))
+        bound = torch.cat([bound[:i], torch.minimum(bound[i:], here)])
     return torch.cummin(bound, 0).values
 
 
-def weyl_log_determinant(parts: Sequence[tuple[Tensor, Tensor]], noise: float) -> float:
-    """Return an upper bound on log|sum_i S_i K_i S_i + noise I| from each (diagonal of S_i, eigenvalues of K_i)."""
+def weyl_log_determinant(parts: Sequence[tuple[Tensor, Tensor]], noise: float | Tensor) -> Tensor:
+    """Return an upper bound on log|sum_i S_i K_i S_i + noise I| from each (diagonal of S_i, eigenvalues of K_i).
+
+    It can be differentiated by all of them.
+    """
     bounds = [weyl_product(scales, values.sort(descending=True).values) for scales, values in parts]
-    return float(torch.log(reduce(weyl_sum, bounds) + noise).sum())
+    return torch.log(reduce(weyl_sum, bounds) + noise).sum()
