@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo test lint types contract chromium unit bench-speed bench-discovery bench-nkn bench-surfaces bench-cuda clean
+.PHONY: demo test lint types contract chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-cuda bench-scale clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/mercer demo --out mercer-demo
@@ -55,6 +55,12 @@ bench-discovery: $(VENV)/.dev
 
 bench-nkn: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.nkn --data $(DATA)
+
+bench-scale: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.scale --data $(DATA)
+
+bench-kfo: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.kfo --data $(DATA)
 
 bench-surfaces: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.surfaces --data $(DATA)

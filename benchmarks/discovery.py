@@ -72,21 +72,18 @@ def series(path: Path, split: str, way: Way) -> dict[str, Any]:
     }
 
 
-def racing(path: Path, way: Way) -> dict[str, Any]:
-    """The same search with and without racing: seconds and log evidence."""
+def racing(path: Path, race: bool, way: Way) -> dict[str, Any]:
+    """The search with or without racing: seconds and log evidence."""
     table = pd.read_csv(path)
     train = table[table["extrap_9010"] == "train"]
-    found: dict[str, Any] = {}
-    for name, race in (("raced", True), ("unraced", False)):
-        started = time.perf_counter()
-        model = search(way, race=race, average=False).fit(train[["x"]], train["y"])
-        found[name] = {
-            "seconds": time.perf_counter() - started,
-            "log_evidence": model.log_evidence_,
-            "bic": model.bic_,
-            "kernel": model.kernel_.text(digits=3),
-        }
-    return found
+    started = time.perf_counter()
+    model = search(way, race=race, average=False).fit(train[["x"]], train["y"])
+    return {
+        "seconds": time.perf_counter() - started,
+        "log_evidence": model.log_evidence_,
+        "bic": model.bic_,
+        "kernel": model.kernel_.text(digits=3),
+    }
 
 
 def recovery(truth: str, ratio: float, number: int, way: Way) -> dict[str, Any]:
@@ -137,7 +134,8 @@ def jobs_of(arguments: argparse.Namespace) -> dict[str, Any]:
         if "interpolation" in parts:
             work[f"interpolation/{file.stem}"] = lambda file=file: series(file, "interp_5050", way)
         if "racing" in parts:
-            work[f"racing/{file.stem}"] = lambda file=file: racing(file, way)
+            for name, race in (("raced", True), ("unraced", False)):
+                work[f"racing/{file.stem}/{name}"] = lambda file=file, race=race: racing(file, race, way)
     if "recovery" in parts:
         for truth, ratio, number in truths():
             name = f"recovery/{truth or 'noise'}/{ratio:g}/{number}"

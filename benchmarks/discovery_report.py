@@ -95,12 +95,14 @@ def _tabular(found: dict[str, Any]) -> list[str]:
 
 
 def _racing(found: dict[str, Any]) -> list[str]:
-    if not found:
+    if not any(name.endswith("/raced") for name in found):
         return []
     lines = ["## Racing", "", "| series | raced s | un-raced s | saved | log evidence, raced - un-raced |"]
     lines.append("|---|---|---|---|---|")
-    for name, row in sorted(found.items()):
-        raced, unraced = row["raced"], row["unraced"]
+    for name in sorted({name.rsplit("/", 1)[0] for name in found}):
+        raced, unraced = found.get(f"{name}/raced"), found.get(f"{name}/unraced")
+        if raced is None or unraced is None:
+            continue
         saved = 1 - raced["seconds"] / unraced["seconds"]
         difference = raced["log_evidence"] - unraced["log_evidence"]
         times = f"{raced['seconds']:.0f} | {unraced['seconds']:.0f}"

@@ -15,6 +15,7 @@ from mercer.kernels.base import REGISTRY, SPECS, BaseSpec, ParameterSpec
 from mercer.kernels.blend import FEATURES, KINDS, ONE_COLUMN, Blend, blend
 from mercer.kernels.domains import Positive, Simplex
 from mercer.kernels.expression import Base, Expression, build_base, product_of, sum_of
+from mercer.kernels.functional import POSITIVE, Functional
 from mercer.kernels.network import Network, network
 
 MAX_DIMENSIONS = 3
@@ -67,6 +68,17 @@ def _nested(draw: st.DrawFn, dimensions: int, depth: int, adds: bool) -> Express
 def kernels(dimensions: int = MAX_DIMENSIONS) -> st.SearchStrategy[Expression]:
     """Base kernels, flat sums and products, and deep ones."""
     return st.integers(0, 4).flatmap(lambda depth: deep_kernels(dimensions, depth))
+
+
+@st.composite
+def functionals(draw: st.DrawFn, dimensions: int = MAX_DIMENSIONS, definite: bool = True) -> Functional:
+    """A functional with all values set, over a base kernel above zero or a product of two."""
+    plain = st.sampled_from(POSITIVE).flatmap(lambda symbol: base_kernels(dimensions, symbol))
+    inside = product_of(draw(st.lists(plain, min_size=1, max_size=2)))
+    powers = tuple(sorted(draw(st.sets(st.integers(0, 20), min_size=1, max_size=4))))
+    low = 0.0 if definite else -1.0
+    weights = tuple(draw(numbers(low, 1)) for _ in powers[1:])
+    return Functional(inside, powers, (draw(numbers(0.25, 1)), *weights))
 
 
 @st.composite

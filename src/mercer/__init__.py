@@ -23,15 +23,19 @@ from mercer.errors import (
 )
 
 if TYPE_CHECKING:
-    from mercer.estimators import Component, GPRegressor, load
+    from mercer.estimators import Component, GPRegressor, GridRegressor, load
+    from mercer.estimators.classifier import KernelSVC
     from mercer.inference.evidence import log_evidence
     from mercer.inference.exact import Exact
     from mercer.inference.features import RandomFeatures
+    from mercer.inference.grid import Grid
     from mercer.inference.vfe import VFE
     from mercer.kernels import Expression, fixed, parse
+    from mercer.learners.functional.kernel_functional import KernelFunctional
     from mercer.learners.grammar.grammar_search import GrammarSearch
     from mercer.learners.neural.neural_kernel_network import NeuralKernelNetwork
     from mercer.learners.surface.change_surface import ChangeSurface
+    from mercer.tables.parquet_rows import ParquetRows
 
 __version__ = "0.1.0"
 
@@ -45,8 +49,12 @@ __all__ = [
     "FitWarning",
     "GPRegressor",
     "GrammarSearch",
+    "Grid",
+    "GridRegressor",
     "InputError",
     "KernelError",
+    "KernelFunctional",
+    "KernelSVC",
     "KernelSyntaxError",
     "MercerError",
     "MercerWarning",
@@ -54,6 +62,7 @@ __all__ = [
     "NeuralKernelNetwork",
     "NumericalError",
     "NumericalWarning",
+    "ParquetRows",
     "RandomFeatures",
     "TooLargeError",
     "fixed",
@@ -70,7 +79,12 @@ _HOMES = {
     "Expression": "mercer.kernels",
     "GPRegressor": "mercer.estimators",
     "GrammarSearch": "mercer.learners.grammar.grammar_search",
+    "Grid": "mercer.inference.grid",
+    "GridRegressor": "mercer.estimators",
+    "KernelFunctional": "mercer.learners.functional.kernel_functional",
+    "KernelSVC": "mercer.estimators.classifier",
     "NeuralKernelNetwork": "mercer.learners.neural.neural_kernel_network",
+    "ParquetRows": "mercer.tables.parquet_rows",
     "RandomFeatures": "mercer.inference.features",
     "VFE": "mercer.inference.vfe",
     "fixed": "mercer.kernels",

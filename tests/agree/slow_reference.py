@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.expression import Base, Expression, Product, Sum
+from mercer.kernels.functional import Functional
 from mercer.kernels.layers import Exponential, Layer, Linear, Multiply
 from mercer.kernels.network import Network
 
@@ -36,6 +37,11 @@ def slow_kernel(expression: Expression, x: Sequence[float], z: Sequence[float]) 
         s, t = (slow_shares(expression.surface, point) for point in (x, z))
         kernels = (0.0 if part is None else slow_kernel(part, x, z) for part in expression.parts)
         return math.fsum(a * k * b for a, k, b in zip(s, kernels, t, strict=True))
+    if isinstance(expression, Functional):
+        inside = slow_kernel(expression.inside, x, z)
+        variance = slow_kernel(expression.inside, x, x)  # every kernel inside is one at distance zero
+        series = zip(expression.weights, expression.powers, strict=True)
+        return variance * math.fsum(w * (inside / variance) ** p for w, p in series)
     assert isinstance(expression, Base)
     parameters = {p.name: list(p.values or ()) for p in expression.parameters}
     dims = [d for d in expression.dims or () if isinstance(d, int)]

@@ -118,7 +118,7 @@ Work = dict[int, tuple[Any, ...]]
 
 
 def batches_on_the_cpu(monkeypatch: pytest.MonkeyPatch, also: Callable[[Work], None] = lambda work: None) -> None:
-    def run(search: Search, work: Work) -> Iterator[tuple[int, State]]:
+    def run(search: Search, work: Work, function: Callable[..., State]) -> Iterator[tuple[int, State]]:
         also(work)
         return in_one_batch(work, "cpu")
 

@@ -229,7 +229,7 @@ def test_the_number_of_threads_does_not_matter() -> None:
 
 
 def test_memory_stays_far_below_a_matrix_of_all_rows() -> None:
-    rows, points = 20_000, 100
+    rows, points = 30_000, 100
     rng = np.random.default_rng(0)
     X = rng.uniform(0, 1, (rows, 2))
     data, engine = Data(X, X[:, 0]), FixedVFE(X[:points])
@@ -375,3 +375,39 @@ def test_no_noise_says_why_and_the_posterior_raises() -> None:
     assert "inducing point" in nowhere.failure
     with pytest.raises(NumericalError, match="larger noise"):
         FixedVFE(data.X[:5]).posterior(*ready(SEASONAL), 0.0, data)
+
+
+# ---------------------------------------------------------------------------------------- inducing points that move
+
+
+@pytest.mark.parametrize("expression", [SEASONAL, NOISY, NETWORK])
+@pytest.mark.parametrize("block", [None, 7])
+def test_the_gradient_by_inducing_points(expression: Expression, block: int | None) -> None:
+    data, Z = problem(25, free_level=True), np.array([[0.3], [1.7], [3.1], [4.6], [5.8]])
+    program, values = compile_program(expression), network_values(expression)
+    found = FixedVFE(Z, block, moving=True).evidence(program, values, 0.1, data)
+    assert found.by_points is not None
+
+    def value(moved: Array) -> float:
+        return FixedVFE(moved.reshape(Z.shape)).evidence(program, values, 0.1, data, gradient=False).value
+
+    assert_allclose(found.by_points.ravel(), slopes(value, Z.ravel()), rtol=2e-5, atol=1e-5)
+    still = FixedVFE(Z, block).evidence(program, values, 0.1, data)
+    assert still.by_points is None
+    assert_allclose(found.gradient, still.gradient, rtol=1e-9)
+
+
+def test_points_that_move_make_the_bound_tighter() -> None:
+    from mercer.fitting.joint import optimise_jointly
+    from mercer.fitting.optimise import FitOptions, optimise, prepare
+
+    data, Z = problem(80, free_level=True), np.linspace(0, 6, 6)[:, None]
+    engine = FixedVFE(Z)
+    task = prepare(bind(SE(0), 1), data, engine, FitOptions())
+    start = task.objective.layout.to_free(np.array([1.0, 0.5]))
+    point = np.append(start, np.log(0.2))
+    still = optimise(task, point, 30)
+    run, moved = optimise_jointly(task, engine, point, 30)
+    assert run.value < still.value - 0.5
+    values, noise = task.objective.split(run.point)
+    assert_allclose(moved.evidence(task.objective.program, values, noise, data).value, -run.value, rtol=1e-9)

@@ -346,3 +346,24 @@ def test_discover_learns_where_it_changes(mercer: Mercer, tmp_path: Path) -> Non
     assert change["preferred"] == 2
     told = mercer("explain", found.document["files"]["model"])
     assert "gives way to regime 2" in " ".join(told.out.split())
+
+
+def test_a_table_that_does_not_fit_into_memory_is_read_in_parts(
+    mercer: Mercer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mercer.estimators import scanning, streaming
+    from mercer.inference import choose
+
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"a": rng.uniform(0, 6, 300), "b": rng.normal(size=300)})
+    rows.assign(y=np.sin(rows["a"]) + rows["b"]).to_parquet(tmp_path / "big.parquet", index=False)
+    monkeypatch.setattr(choose, "available_memory", lambda: 1000)
+    for module in (scanning, streaming):
+        monkeypatch.setattr(module, "KEPT", 100)
+    found = mercer("discover", "big.parquet", "--target", "y", "--kernel", "SE(a) + LIN(b)", "--json")
+    assert found.code == 0, found.err
+    assert any("its 300 rows are read in parts" in note for note in found.document["explanation"]["notes"])
+    monkeypatch.setattr(choose, "available_memory", lambda: 10**10)
+    answers = mercer("predict", "mercer-out/model.mercer", "big.parquet", "--out", "p.csv")
+    assert answers.code == 0, answers.err
+    assert mercer("discover", "big.parquet", "--target", "z").code == 2

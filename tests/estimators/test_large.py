@@ -63,7 +63,7 @@ def test_a_search_on_many_rows_tells_its_story(small_sample: None) -> None:
     explanation = model.explain()
     assert explanation.search is not None
     assert explanation.search.path[-1].kernel == explanation.expression
-    assert any("learned from 120 of the 400 rows" in note for note in model.notes_)
+    assert any("400 rows are too many for the exact evidence" in note for note in model.notes_)
     assert sum(member.within for member in model._mixture.members) == pytest.approx(1)
     assert len(model._mixture.members) <= large.MEMBERS
 
@@ -110,3 +110,30 @@ def test_ctrl_c_keeps_what_was_reached(monkeypatch: pytest.MonkeyPatch, small_sa
     model = mercer.GPRegressor("SE(0) + LIN(1)", inference=mercer.VFE(inducing=40), random_state=0).fit(*rows(200))
     assert model.status_ == "interrupted"
     assert np.isfinite(model.log_evidence_)
+
+
+def test_points_that_moved_are_saved_with_the_model(small_sample: None, tmp_path) -> None:
+    X, y = rows(300)
+    for joint in (True, False):
+        engine = mercer.VFE(inducing=8, joint=joint)
+        model = mercer.GPRegressor("SE(0) + LIN(1)", inference=engine, restarts=1, random_state=0).fit(X, y)
+        model.save(tmp_path / "model.mercer")
+        again = mercer.load(tmp_path / "model.mercer")
+        assert again.inference == engine
+        np.testing.assert_allclose(again.predict(X[:20]), model.predict(X[:20]), rtol=1e-7)
+        if joint:
+            moved = model._mixture.members[0].posterior.solution.model.Z
+            assert not any((point == model._scaled_data().X).all(axis=1).any() for point in moved)
+            best = model.log_evidence_
+    assert best > model.log_evidence_  # few points that may move are worth more than few that may not
+
+
+def test_a_fit_of_many_rows_does_not_end_at_nothing_but_noise(small_sample: None) -> None:
+    """Few points in several dimensions: what they miss is taken for noise, and that must not be all that is left."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (600, 5))
+    y = np.sin(2 * X[:, 0]) * np.cos(X[:, 1]) + np.sin(X[:, 2] + X[:, 3]) + 0.05 * rng.normal(size=600)
+    for joint in (True, False):
+        engine = mercer.VFE(inducing=40, joint=joint)
+        model = mercer.GPRegressor("SE", inference=engine, restarts=2, random_state=0).fit(X, y)
+        assert model.noise_ < 0.8 * np.var(y)

@@ -16,6 +16,7 @@ import pytest
 
 import mercer
 from mercer.errors import InputError
+from mercer.fitting.optimise import Run
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.kernels import SE, bind, parse
@@ -24,7 +25,8 @@ from mercer.learners.forward import Forecasts, stacked_weights, stretches
 from mercer.learners.grammar import search as search_module
 from mercer.learners.grammar.grammar_search import GrammarSearch
 from mercer.learners.grammar.operators import Child, base_kernels, children
-from mercer.learners.grammar.race import Lap, laps, runners, sample
+from mercer.learners.grammar.race import MANY, Lap, laps, runners, sample
+from mercer.learners.grammar.worker import ranked
 
 BASES = base_kernels(["SE", "PER", "LIN", "RQ"], [0])
 
@@ -89,10 +91,10 @@ def test_no_period_is_looked_for_where_the_values_cannot_show_one():
 
 
 def test_a_crowd_is_thinned_out_on_few_rows_first():
-    few, crowd = laps(True, 200, 50), laps(True, 200, 1000)
+    few, crowd = laps(True, 200, 50, MANY), laps(True, 200, 1000, MANY)
     assert crowd[0].sample < few[0].sample
     assert crowd[-3:] == few[-3:]
-    assert laps(True, 200, 50, finish=4)[-1].at_least == 4
+    assert laps(True, 200, 50, MANY, finish=4)[-1].at_least == 4
 
 
 def test_many_base_kernels_are_raced_and_enough_of_them_finish():
@@ -110,7 +112,19 @@ def test_who_runs_a_lap():
     assert runners([5.0, 0.0, 100.0, 9.0], Lap(1, 1, margin=6.0, at_least=0)) == [0, 1]
     assert runners([5.0, 0.0, 100.0, 9.0], Lap(1, 1, margin=1.0, at_least=3)) == [0, 1, 3]
     assert runners([], Lap(1, 1, 1.0, 1)) == []
-    assert len(laps(False, 50, 10)) == 1
+    assert len(laps(False, 50, 10, MANY)) == 1
+
+
+def test_who_falls_behind_on_a_sample_is_looked_at_on_all_rows():
+    course = laps(True, 200, 50, MANY + 1)
+    assert [lap.sample is None for lap in course] == [False, False, True, True, True]
+    assert course[2].margin > course[3].margin
+
+
+def test_a_start_of_each_kind_stays_in_the_race():
+    runs = [Run(np.zeros(1), value, "", False, 1, 10, afresh) for value, afresh in ((3, False), (1, False), (5, True))]
+    assert [run.value for run in ranked(runs)] == [1, 5, 3]
+    assert [run.value for run in ranked(runs[:2])] == [1, 3]
 
 
 def test_many_rows_are_sampled_in_order():

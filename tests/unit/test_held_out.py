@@ -93,7 +93,8 @@ def test_the_same_winner_for_any_number_of_jobs():
     alone = learned(season(40), score="heldout", max_depth=1)
     together = learned(season(40), jobs=2, score="heldout", max_depth=1)
     assert structure(alone.fit.expression) == structure(together.fit.expression)
-    np.testing.assert_allclose(alone.fit.values, together.fit.values, rtol=1e-5)
+    # rounding differs between processes, and at a flat optimum that shows in the values
+    np.testing.assert_allclose(alone.fit.values, together.fit.values, rtol=1e-4)
 
 
 def test_a_journal_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

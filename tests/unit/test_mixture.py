@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import norm, t
 
 import mercer
 from mercer.errors import InputError
@@ -34,9 +34,11 @@ def test_the_density_is_that_of_the_mixture_and_not_of_its_gaussian_summary():
     rows, y = np.array([[0.5], [1.5]]), np.array([1.0, -1.0])
     parts = [member.posterior.predict(rows) for member in both.members]
     weights = np.array([[0.5, 0.2], [0.5, 0.8]])
-    expected = np.log(
-        sum(w * norm.pdf(y, p.mean, np.sqrt(p.variance + 1e-4)) for w, p in zip(weights, parts, strict=True))
-    )
+    scales = [np.sqrt(p.variance + 1e-4) for p in parts]
+    # within: Gaussian, as nothing is known of errors; beyond: t of the same variance, its width from four forecasts
+    density = [[norm.pdf(y[0], p.mean[0], s[0]), t.pdf(y[1], 4, p.mean[1], s[1] / 2**0.5)]
+               for p, s in zip(parts, scales, strict=True)]  # fmt: skip
+    expected = np.log((weights * np.array(density)).sum(axis=0))
     np.testing.assert_allclose(both.log_density(rows, y), expected, rtol=1e-10)
     summary = both.predict(rows, include_noise=True)
     assert both.log_density(rows, y)[0] > norm.logpdf(y, summary.mean, np.sqrt(summary.variance))[0] + 1

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
     from mercer.estimators import GPRegressor
     from mercer.explain import Explanation
+    from mercer.tables.parquet_rows import ParquetRows
 
 SEARCH = "search"
 NETWORK = "nkn"
 SURFACE = "surface"
+FUNCTIONAL = "kfo"
 
 
 @dataclass(frozen=True)
@@ -48,14 +50,17 @@ class Request:
 
 @dataclass(frozen=True)
 class Task:
-    """What to learn: a table's inputs and target (all rows have one), and the kernel or the search."""
+    """What to learn: a table's inputs and target (all rows have one), and the kernel or the search.
 
-    inputs: pd.DataFrame
-    target: pd.Series
+    Rows that do not fit into memory are a stream, which knows its target.
+    """
+
+    inputs: pd.DataFrame | ParquetRows
+    target: pd.Series | None
     kernel: Any
 
 
-def learn_and_write(request: Request, read: Callable[[], pd.DataFrame], terminal: Terminal) -> None:
+def learn_and_write(request: Request, read: Callable[[], pd.DataFrame | ParquetRows], terminal: Terminal) -> None:
     """Do the whole command; options and the output folder are tried before the long work."""
     started = time.perf_counter()
     kernel = kernel_or_search(request)
@@ -78,6 +83,7 @@ def learn_and_write(request: Request, read: Callable[[], pd.DataFrame], terminal
 def kernel_or_search(request: Request) -> Any:
     """Return the structure that the user gave, or the learner with the user's settings, checked."""
     from mercer.kernels import REGISTRY, parse
+    from mercer.learners.functional.kernel_functional import KernelFunctional
     from mercer.learners.grammar.grammar_search import GrammarSearch
     from mercer.learners.grammar.operators import checked_operators
     from mercer.learners.grammar.scores import SCORES
@@ -91,7 +97,8 @@ def kernel_or_search(request: Request) -> Any:
     if request.regimes is not None and request.kernel != SURFACE:
         raise InputError("--regimes: only for --kernel surface, which learns where one regime gives way to another.")
     if request.kernel != SEARCH:
-        useless = [option for option, value in settings.items() if value is not None]
+        kept = ("--time-budget",) if request.kernel == FUNCTIONAL else ()
+        useless = [option for option, value in settings.items() if value is not None and option not in kept]
         if useless:
             raise InputError(f"{', '.join(useless)}: only for a search. Leave out --kernel to search for a structure.")
         if request.kernel == NETWORK:
@@ -100,10 +107,11 @@ def kernel_or_search(request: Request) -> Any:
             from mercer.learners.surface.change_surface import ChangeSurface
 
             return ChangeSurface() if request.regimes is None else ChangeSurface(regimes=request.regimes)
+        if request.kernel == FUNCTIONAL:
+            return KernelFunctional(time_budget=_seconds(request.time_budget))
         parse(request.kernel)
         return request.kernel
-    if request.time_budget is not None and not request.time_budget > 0:
-        raise InputError(f"--time-budget is a number of seconds greater than zero, not {request.time_budget:g}.")
+    _seconds(request.time_budget)
     bases = [name.upper() for name in request.bases] if request.bases is not None else None
     unknown = [name for name in bases or () if name not in REGISTRY]
     if unknown or bases == []:
@@ -123,10 +131,20 @@ def kernel_or_search(request: Request) -> Any:
     return replace(search, **{name: value for name, value in chosen.items() if value is not None})
 
 
-def prepared_task(request: Request, table: pd.DataFrame, kernel: Any, terminal: Terminal) -> Task:
+def _seconds(budget: float | None) -> float | None:
+    if budget is not None and not budget > 0:
+        raise InputError(f"--time-budget is a number of seconds greater than zero, not {budget:g}.")
+    return budget
+
+
+def prepared_task(request: Request, table: pd.DataFrame | ParquetRows, kernel: Any, terminal: Terminal) -> Task:
     """Part a table into inputs and target, checking all that can be checked before the fit; notes are kept."""
     from mercer.tables import Encoding, describe_gaps, split_target
+    from mercer.tables.parquet_rows import ParquetRows
 
+    if isinstance(table, ParquetRows):
+        terminal.note(f"the table does not fit into memory: its {table.total:,} rows are read in parts")
+        return Task(table, None, kernel)
     split = split_target(table, request.target, request.inputs)
     inputs, target = _with_target(split.inputs, split.target, terminal)
     encoding = Encoding.learn(inputs)
@@ -178,8 +196,9 @@ def fitted_model(task: Task, request: Request, terminal: Terminal) -> GPRegresso
     searching = not isinstance(task.kernel, str)
     jobs = -1 if request.jobs is None and searching else request.jobs
     model = GPRegressor(kernel=task.kernel, random_state=request.seed, n_jobs=jobs)
-    names = None if len(task.inputs.columns) == 1 else _encoded_names(task.inputs)
-    with terminal.fitting(task.target.to_numpy(), names) as progress:
+    names = _encoded_names(task.inputs)
+    target = None if task.target is None else task.target.to_numpy()
+    with terminal.fitting(target, names if len(names) > 1 else None) as progress:
         model.fit(task.inputs, task.target, progress=progress)
     if model.stopped_ == "request":
         terminal.aside("stopped at your request; going on with the best so far")
@@ -189,10 +208,11 @@ def fitted_model(task: Task, request: Request, terminal: Terminal) -> GPRegresso
     return model
 
 
-def _encoded_names(inputs: pd.DataFrame) -> tuple[str, ...]:
+def _encoded_names(inputs: pd.DataFrame | ParquetRows) -> tuple[str, ...]:
     from mercer.tables import Encoding
+    from mercer.tables.parquet_rows import ParquetRows
 
-    return Encoding.learn(inputs).names
+    return inputs.names if isinstance(inputs, ParquetRows) else Encoding.learn(inputs).names
 
 
 def write_results(model: GPRegressor, explanation: Explanation, folder: Path) -> dict[str, str]:

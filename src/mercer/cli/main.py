@@ -9,6 +9,7 @@ import csv
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +17,7 @@ import typer
 
 from mercer.cli.failures import explain_failure, report_failure
 from mercer.cli.terminal import Terminal, write
+from mercer.errors import InputError
 
 app = typer.Typer(
     help="Learns the kernel of a Gaussian process from data, and explains what it learned.",
@@ -103,11 +105,16 @@ def discover(
         str | None, typer.Option("--inputs", help="Columns to explain it by, as a,b; all others by default.")
     ] = None,
     kernel: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--kernel", help="'search' for a structure, 'nkn' (a network), 'surface' (changes), or say 'SE*PER + LIN'."
+            "--kernel",
+            help="'search' for a structure (the default), 'nkn' (a network), 'surface' (changes), "
+            "'kfo' (a kernel without a formula, the default for classes), or say 'SE*PER + LIN'.",
         ),
-    ] = "search",
+    ] = None,
+    task: Annotated[
+        str, typer.Option("--task", help="regression: the target is a number; classification: it is a class.")
+    ] = "regression",
     regimes: Annotated[
         int | None, typer.Option("--regimes", min=2, help="With --kernel surface: how many regimes (2).")
     ] = None,
@@ -138,15 +145,22 @@ def discover(
     from mercer.cli.learn import Request, learn_and_write
 
     def read() -> Any:
-        from mercer.tables import read_table
+        from mercer.cli.streams import table_or_stream
 
-        return read_table(data)
+        return table_or_stream(data, target, _listed(inputs))
 
     request = Request(
-        "discover", target, out, inputs=_listed(inputs), kernel=kernel, bases=_listed(bases), score=score,
+        "discover", target, out, inputs=_listed(inputs), kernel=kernel or "search", bases=_listed(bases), score=score,
         finalists=finalists, time_budget=time_budget, depth=depth, jobs=jobs, checkpoint=checkpoint, seed=seed,
         operators=operators, regimes=regimes,
     )  # fmt: skip
+    if task == "classification":
+        from mercer.cli.classes import learn_classes_and_write
+
+        learn_classes_and_write(replace(request, kernel=kernel or "kfo"), read, context.obj)
+        return
+    if task != "regression":
+        raise InputError(f"--task is regression or classification, not '{task}'.")
     learn_and_write(request, read, context.obj)
 
 
@@ -163,7 +177,7 @@ def predict(
     out: Annotated[Path, typer.Option("--out", help="Where to write: .csv or .parquet.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
-    """Predict at new rows: the table NEW with columns mean, std, lower_95 and upper_95 (for new observations)."""
+    """Predict at new rows: NEW with mean, std, lower_95, upper_95 of new observations, or class and its probability."""
     started = time.perf_counter()
     from mercer.cli.files import prepared_table, write_table
     from mercer.cli.predicting import with_predictions
@@ -174,8 +188,9 @@ def predict(
     write_table(table, file)
     elapsed = time.perf_counter() - started
     notes = "".join(f"note    {note}\n" for note in terminal.notes)
+    added = "mean, std, lower_95 and upper_95" if "lower_95" in table.columns else "class and probability"
     terminal.finish(
-        f"{notes}wrote   {out}: {len(table):,} rows with mean, std, lower_95 and upper_95\ndone in {elapsed:.1f} s",
+        f"{notes}wrote   {out}: {len(table):,} rows with {added}\ndone in {elapsed:.1f} s",
         {
             "command": "predict", "rows": len(table), "columns": list(table.columns), "notes": terminal.notes,
             "files": {"predictions": str(out)}, "elapsed_seconds": elapsed,
@@ -191,13 +206,38 @@ def explain(
 ) -> None:
     """Say in words what a model file holds."""
     started = time.perf_counter()
-    from mercer.estimators import load
+    from mercer.cli.predicting import table_model
 
     terminal: Terminal = context.obj
     terminal.prepare_core()
     with terminal.working("reading the model"):
-        explanation = load(model).explain()
+        explanation = table_model(model).explain()
     terminal.finish(
         explanation.to_text(terminal.width),
         {"command": "explain", "explanation": explanation.to_json(), "elapsed_seconds": time.perf_counter() - started},
     )
+
+
+@app.command()
+def fill(
+    context: typer.Context,
+    source: Annotated[
+        Path, typer.Argument(metavar="IN", help="A grid: .npy, .png or .nc.", show_default=False)
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Where to write: as IN, or .npy.", show_default=False)],
+    mask: Annotated[
+        Path | None, typer.Option("--mask", help="Cells to fill: .npy or .png of the same shape, not zero there.")
+    ] = None,
+    kernel: Annotated[
+        str, typer.Option("--kernel", help="For every axis, say 'SE' or 'nkn'; or one for each, say 'SE; PER*SE'.")
+    ] = "SM6",
+    variable: Annotated[str | None, typer.Option("--variable", help="Which array of a NetCDF file.")] = None,
+    bands: Annotated[bool, typer.Option(help="Also write standard deviations: OUT-std.npy, or a variable.")] = True,
+    model: Annotated[Path | None, typer.Option("--model", help="Also write the model to this file.")] = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Fill the holes of a grid: NaN in an array, transparent pixels of a picture, missing values in NetCDF."""
+    from mercer.cli.fill import FillRequest, fill_and_write
+
+    fill_and_write(FillRequest(source, out, kernel, mask, variable, bands, model, seed), context.obj)

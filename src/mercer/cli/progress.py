@@ -76,5 +76,7 @@ def _score_shift(target: Any) -> float:
     """A score is computed for the scaled target; this is what the user's units add to it."""
     import numpy as np
 
+    if target is None:  # of a stream: not known yet
+        return 0.0
     scale = float(np.std(target))
     return 2.0 * len(target) * math.log(scale) if scale > 0 else 0.0

@@ -60,6 +60,18 @@ class Terminal:
             yield display
 
     @contextmanager
+    def stepping(self, task: str) -> Iterator[Callable[[int, int, float], None]]:
+        """Show how many of the steps are done (on a terminal); yields the callback for `GridRegressor.fit`."""
+        with self._noting(), spinner(self._error) as bar:
+            shown = bar.add_task(task, total=None)
+
+            def step(done: int, most: int, best: float) -> None:
+                told = f"{task}: step {done} of at most {most}, log evidence {best:.1f} (scaled)"
+                bar.update(shown, completed=done, total=most, description=told)
+
+            yield step
+
+    @contextmanager
     def _noting(self) -> Iterator[None]:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

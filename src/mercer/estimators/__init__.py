@@ -1,6 +1,7 @@
 """scikit-learn estimators: validate, scale, call, store."""
 
 from mercer.estimators.files import load
+from mercer.estimators.grid import GridRegressor
 from mercer.estimators.regressor import Component, GPRegressor
 
-__all__ = ["Component", "GPRegressor", "load"]
+__all__ = ["Component", "GPRegressor", "GridRegressor", "load"]

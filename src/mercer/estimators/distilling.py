@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mercer.estimators.regressor import GPRegressor
 
 # What the new model has in common with the old one: its data and how they were read.
-DATA = ("_train", "_units", "_level", "inference_")
+DATA = ("_train", "_source", "_units", "_level", "inference_")
 NAMES = ("encoding_", "n_features_in_", "feature_names_in_", "target_name_")
 
 
@@ -29,6 +29,8 @@ def distilled(model: GPRegressor, time_budget: float | None, progress: Any) -> G
     """Return a new fitted model with an ordinary kernel."""
     if time_budget is not None and not (isinstance(time_budget, Real) and time_budget > 0):
         raise InputError(f"time_budget must be a number of seconds greater than zero, not {time_budget!r}")
+    if model._source is not None:
+        raise InputError("a network that was learned from a stream cannot be distilled: fit it to a table in memory")
     started = time.perf_counter()
     learned = distil(
         _fit_of(model),

@@ -48,7 +48,7 @@ def subject_of(model: GPRegressor) -> Subject:
         fitted=model.kernel_,
         kernel=first.kernel,
         noise=first.noise,
-        data=model._scaled_data(),
+        data=model._scaled_data().sample,
         engine=model.inference_.engine,
         posterior=first.posterior,
         units=model._units,

@@ -13,8 +13,26 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from mercer.errors import InputError, MercerError, ModelFileError, TooLargeError
-from mercer.estimators.kernels import candidates_from_plain, candidates_to_plain, from_plain, to_plain
-from mercer.inference.choose import asked_engine, choose, engine_from_plain, engine_to_plain
+from mercer.estimators.kernels import (
+    candidates_from_plain,
+    candidates_to_plain,
+    expression_or_learner,
+    from_plain,
+    to_plain,
+)
+from mercer.estimators.stream_files import (
+    Forgotten,
+    moved_posteriors,
+    points_moved,
+    points_to_plain,
+    posteriors_of,
+    stream_to_plain,
+    streamed_choice,
+)  # fmt: skip
+from mercer.inference.choose import choose, engine_from_plain, engine_to_plain
+from mercer.inference.contract import Posterior
+from mercer.inference.device_exact import DeviceExact
+from mercer.inference.exact import Exact
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind
@@ -27,7 +45,7 @@ if TYPE_CHECKING:
     from mercer.estimators.regressor import GPRegressor
 
 FORMAT = "mercer-model"
-VERSION = 1
+VERSION = 2  # learned from a stream, or with inducing points that moved; other models are of version 1
 SCORES = ("noise_", "log_evidence_", "bic_", "loo_", "jitter_")
 
 
@@ -36,7 +54,7 @@ def save(model: GPRegressor, path: str | Path) -> None:
     matrix, target = model._train
     document = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": 1 if model._source is None and not points_moved(model) else VERSION,
         "options": _options(model),
         "kernel": to_json(model.kernel_),
         "members": [_member(member, model._units) for member in model._mixture.members],
@@ -53,17 +71,30 @@ def save(model: GPRegressor, path: str | Path) -> None:
         "encoding": model.encoding_.to_json() if model.encoding_ is not None else None,
         "target": getattr(model, "target_name_", None),
         "notes": list(getattr(model, "notes_", ())),
+        "engine": "exact" if isinstance(model.inference_.engine, DeviceExact) else None,
         "distilled_from": getattr(model, "distilled_from_", None),
         "fit_seconds": getattr(model, "fit_seconds_", None),
         "candidates": candidates_to_plain(model.candidates_),
     }
+    arrays = {"X.npy": matrix, "y.npy": target}
+    if model._source is not None:
+        document["stream"], more = stream_to_plain(model)
+        arrays |= more
+    elif points_moved(model):
+        document["moved"], more = True, points_to_plain(model)
+        arrays |= more
+    write_archive(document, arrays, path)
+
+
+def write_archive(document: dict[str, Any], arrays: dict[str, Array], path: str | Path) -> None:
+    """Write the JSON text and the arrays of a model."""
     buffer = io.BytesIO()
     target_path = Path(path).resolve()
     unfinished = target_path.with_name(target_path.name + ".part")
     try:
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("model.json", json.dumps(document, indent=1))
-            for name, array in (("X.npy", matrix), ("y.npy", target)):
+            for name, array in arrays.items():
                 archive.writestr(name, _array_bytes(array))
         unfinished.write_bytes(buffer.getvalue())
         unfinished.replace(target_path)  # an older file stays whole until the new one is
@@ -89,10 +120,10 @@ def _options(model: GPRegressor) -> dict[str, Any]:
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
 
 
-def load(path: str | Path) -> GPRegressor:
-    """Read a model file written by `GPRegressor.save`."""
+def load(path: str | Path) -> Any:
+    """Read a model file written by `GPRegressor.save`, `GridRegressor.save` or `KernelSVC.save`; returns the model."""
     file = Path(path)
-    document, matrix, target = _read(file)
+    document, arrays = _read(file)
     if document.get("format") != FORMAT:
         raise ModelFileError(f"'{file}' is not a Mercer model file")
     version = document.get("version")
@@ -103,7 +134,15 @@ def load(path: str | Path) -> GPRegressor:
             f"'{file}' was written by a newer Mercer (version {version}, this one reads up to {VERSION}): update it"
         )
     try:
-        return _rebuilt(document, matrix, target)
+        if document.get("kind") == "grid":
+            from mercer.estimators.grid_files import rebuilt
+
+            return rebuilt(document, arrays["X.npy"], arrays["y.npy"])
+        if document.get("task") == "classification":
+            from mercer.estimators.class_files import rebuilt as classifier
+
+            return classifier(document, arrays["X.npy"], arrays["y.npy"])
+        return _rebuilt(document, arrays)
     except TooLargeError as error:
         raise ModelFileError(f"'{file}' cannot be used on this machine: {error}") from None
     except MercerError as error:
@@ -112,13 +151,16 @@ def load(path: str | Path) -> GPRegressor:
         raise ModelFileError(f"'{file}' is damaged: {type(error).__name__}: {error}") from None
 
 
-def _read(file: Path) -> tuple[dict[str, Any], Array, Array]:
+def _read(file: Path) -> tuple[dict[str, Any], dict[str, Array]]:
     try:
         with zipfile.ZipFile(file) as archive:
             document = json.loads(archive.read("model.json"))
-            matrix, target = (
-                np.load(io.BytesIO(archive.read(name)), allow_pickle=False) for name in ("X.npy", "y.npy")
-            )
+            arrays = {
+                name: np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
+                for name in archive.namelist()
+                if name.endswith(".npy")
+            }
+            arrays["X.npy"], arrays["y.npy"]  # must be there
     except FileNotFoundError:
         raise ModelFileError(f"there is no file '{file}'") from None
     except IsADirectoryError:
@@ -131,18 +173,19 @@ def _read(file: Path) -> tuple[dict[str, Any], Array, Array]:
         raise ModelFileError(f"'{file}' is damaged ({type(error).__name__}: {error}); save the model again") from None
     if not isinstance(document, dict):
         raise ModelFileError(f"'{file}' is not a Mercer model file")
-    return document, matrix, target
+    return document, arrays
 
 
-def _rebuilt(document: dict[str, Any], matrix: Array, target: Array) -> GPRegressor:
+def _rebuilt(document: dict[str, Any], arrays: dict[str, Array]) -> GPRegressor:
     from mercer.estimators.regressor import GPRegressor
 
+    matrix, target = arrays["X.npy"], arrays["y.npy"]
     options = dict(document["options"])
     known = set(GPRegressor().get_params())
     options["kernel"] = from_plain(options["kernel"])
     options["inference"] = engine_from_plain(options.get("inference", "auto"))
     model = GPRegressor(**{name: value for name, value in options.items() if name in known})
-    model._train = _arrays(matrix, target)
+    model._train, model._source = _arrays(matrix, target), None
     _restore_columns(model, document)
     model._units = _units(document["units"], matrix.shape[1])
     model._level = _finite(document["level"])
@@ -158,14 +201,22 @@ def _rebuilt(document: dict[str, Any], matrix: Array, target: Array) -> GPRegres
     model.notes_ = tuple(str(note) for note in document.get("notes", ()))
     source = document.get("distilled_from")
     model.distilled_from_ = None if source is None else str(source)
-    model.inference_ = choose(len(target), asked_engine(model.inference))
     model.kernel_ = _kernel(document["kernel"], matrix.shape[1])
+    given = isinstance(expression_or_learner(model.kernel), Expression)
+    by_itself = document.get("engine") == "exact"  # it was exact on a GPU, which may not be here
+    model.inference_ = choose(len(target), Exact()) if by_itself else model._chosen(model.kernel_ if given else None)
     model.candidates_ = candidates_from_plain(document.get("candidates", []), matrix.shape[1])
     kernels, weights = _members(document["members"], model._units)
     column = document["time_column"]
     if column is not None and (isinstance(column, bool) or column not in range(matrix.shape[1])):
         raise InputError("its column of time is not there")
-    model._prepare(kernels, Weights(weights[0], weights[1], weights[2], column))
+    posteriors: list[Posterior] = []
+    if document.get("stream") is not None:
+        model._source, model.inference_ = Forgotten(int(document["stream"]["count"])), streamed_choice(model)
+        posteriors = posteriors_of(document["stream"], arrays, kernels, model._scaled_data())
+    elif document.get("moved") is True:
+        posteriors = moved_posteriors(arrays, kernels, model._scaled_data())
+    model._prepare(kernels, Weights(weights[0], weights[1], weights[2], column), posteriors)
     return model
 
 

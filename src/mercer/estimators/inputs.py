@@ -6,6 +6,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.validation import validate_data
 
@@ -14,6 +15,11 @@ from mercer.kernels.domains import Array
 
 if TYPE_CHECKING:
     from mercer.tables import Encoding
+
+
+def is_streamed(X: Any) -> bool:
+    """Tell whether X is read or worked on in parts: `mercer.ParquetRows`, or a collection of Dask."""
+    return type(X).__name__ == "ParquetRows" or type(X).__module__.split(".")[0] in ("dask", "dask_expr")
 
 
 def is_mixed_table(X: Any) -> bool:
@@ -128,7 +134,11 @@ def without_missing_targets(X: Array, y: Array) -> tuple[Array, Array]:
 
 def varying_columns(X: Array, names: list[str]) -> list[int]:
     """Return the columns that vary, with a warning about those that do not."""
-    varying = np.ptp(X, axis=0) > 0
+    return varying_among(np.ptp(X, axis=0) > 0, names)
+
+
+def varying_among(varying: NDArray[np.bool_], names: list[str]) -> list[int]:
+    """Return the columns that are said to vary, likewise."""
     if not varying.all():
         constant = ", ".join(f"'{names[d]}'" for d in np.flatnonzero(~varying))
         warnings.warn(

@@ -8,19 +8,22 @@ from dataclasses import replace
 from typing import Any
 
 from mercer.errors import InputError, KernelError
+from mercer.inference.bounds import Interval
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind
 from mercer.kernels.text import parse
 from mercer.kernels.units import Units, to_data_units
-from mercer.learners.contract import Candidate, Learner
+from mercer.learners.contract import Candidate, Learner, Verdict
+from mercer.learners.functional.kernel_functional import KernelFunctional
 from mercer.learners.grammar.grammar_search import GrammarSearch
 from mercer.learners.neural.neural_kernel_network import NeuralKernelNetwork
 from mercer.learners.surface.change_surface import ChangeSurface
 
-LEARNERS: dict[str, type[GrammarSearch] | type[NeuralKernelNetwork] | type[ChangeSurface]] = {
+LEARNERS: dict[str, type[Any]] = {
     "search": GrammarSearch,
     "nkn": NeuralKernelNetwork,
     "surface": ChangeSurface,
+    "kfo": KernelFunctional,
 }
 
 
@@ -57,13 +60,15 @@ def from_plain(data: Any) -> str | Learner:
 
 def in_data_units(candidate: Candidate, units: Units, rows: int) -> Candidate:
     """Return a candidate with its kernel and scores as for the target in its own units."""
-    shift = rows * math.log(units.y_scale)
+    shift, bounds, verdict = rows * math.log(units.y_scale), candidate.interval, candidate.verdict
     return replace(
         candidate,
         expression=to_data_units(candidate.expression, units),
         log_evidence=candidate.log_evidence - shift,
         score=candidate.score + 2.0 * shift,
         fit=None,
+        interval=None if bounds is None else Interval(bounds.lower - shift, bounds.upper - shift),
+        verdict=None if verdict is None else replace(verdict, bar=verdict.bar + 2.0 * shift),
     )
 
 
@@ -79,6 +84,7 @@ def candidates_to_plain(candidates: Sequence[Candidate], names: Sequence[str] | 
             "score": _finite_or_none(candidate.score),
             "log_evidence": _finite_or_none(candidate.log_evidence),
             **{name: getattr(candidate, name) for name in KEPT},
+            **_interval_to_plain(candidate),
         }
         for candidate in candidates
     ]
@@ -104,9 +110,42 @@ def candidates_from_plain(rows: Sequence[Any], columns: int) -> tuple[Candidate,
                 message=str(row["message"]),
                 seconds=float(row["seconds"]),
                 fit=None,
+                **_interval_from_plain(row),
             )
         )
     return tuple(candidates)
+
+
+def _interval_to_plain(candidate: Candidate) -> dict[str, Any]:
+    """Return between what log evidence and score lie, and behind which interval the candidate was left; or nothing."""
+    bounds, verdict = candidate.interval, candidate.verdict
+    if bounds is None:
+        return {}
+    reason = None if verdict is None else {"kind": verdict.kind, "by": verdict.by, "bar": _finite_or_none(verdict.bar)}
+    return {
+        "log_evidence_interval": [_finite_or_none(bounds.lower), _finite_or_none(bounds.upper)],
+        "score_interval": [_finite_or_none(end) for end in candidate.scores],
+        "inducing": candidate.inducing,
+        "left_behind": reason,
+    }
+
+
+def _interval_from_plain(row: Any) -> dict[str, Any]:
+    if "log_evidence_interval" not in row:
+        return {}
+    lower, upper = row["log_evidence_interval"]
+    reason, inducing = row["left_behind"], row["inducing"]
+    if reason is not None and reason["kind"] not in ("separated", "places"):
+        raise InputError(f"a candidate was left behind for an unknown reason {reason['kind']!r}")
+    return {
+        "interval": Interval(-math.inf if lower is None else float(lower), math.inf if upper is None else float(upper)),
+        "inducing": None if inducing is None else int(inducing),
+        "verdict": None if reason is None else Verdict(reason["kind"], int(reason["by"]), _number(reason["bar"])),
+    }
+
+
+def _number(value: Any) -> float:
+    return math.inf if value is None else float(value)
 
 
 def _finite_or_none(value: float) -> float | None:

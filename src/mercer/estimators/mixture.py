@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from mercer.inference.contract import Posterior, Prediction, log_density
+from mercer.inference.contract import Posterior, Prediction
+from mercer.inference.tails import inverse_freedom, student_log_density
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.learners.contract import share_beyond
+from mercer.learners.forward import ORIGINS
+
+# Beyond the data, the width of a band was learned from this many earlier forecasts: a Gaussian whose variance is known
+# from n errors is a Student's t with n degrees of freedom.
+TAILS_BEYOND = 1.0 / ORIGINS
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +40,7 @@ class Mixture:
     members: tuple[Member, ...]
     column: int | None
     ends: tuple[float, float]  # of the training rows along that column
+    seen: Array = field(default_factory=lambda: np.empty(0))  # the targets learned from, where they are at hand
 
     def beyond(self, X: Array) -> Array:
         """Return for each row by how much it lies beyond the data, from 0 to 1."""
@@ -64,10 +72,34 @@ class Mixture:
         mean = (weights * means).sum(axis=0)
         return Prediction(mean, (weights * (spreads + (means - mean) ** 2)).sum(axis=0))
 
+    @cached_property
+    def tails(self) -> float:
+        """How heavy the tails of errors are, from each target that was learned from given all the others.
+
+        One over the degrees of freedom of Student's t; 0 is a Gaussian.
+        """
+        if not len(self.seen):
+            return 0.0
+        left = [member.posterior.leave_one_out() for member in self.members]
+        errors = np.array([self.seen - each.mean for each in left])
+        variances = np.array([each.variance for each in left])
+        weights = np.array([[member.within] for member in self.members])
+        return inverse_freedom(
+            lambda inverse: float(
+                logsumexp(student_log_density(errors, variances, inverse), b=weights, axis=0).sum()
+            )
+        )
+
     def log_density(self, X: Array, y: Array) -> Array:
-        """Return log sum_i w_i N(y | m_i, v_i) for every row: what the mixture says, not its Gaussian summary."""
+        """Return log sum_i w_i p(y | m_i, v_i) for every row: what the mixture says, not its Gaussian summary.
+
+        Each p is a Student's t with the tails of the errors within the data; beyond, with those of a band whose width
+        was learned from a few forecasts.
+        """
         means, spreads = self._each(X, include_noise=True)
-        return np.asarray(logsumexp(log_density(y - means, spreads), b=self.weights_at(X), axis=0))
+        beyond = self.beyond(X)
+        each = student_log_density(y - means, spreads, self.tails * (1.0 - beyond) + TAILS_BEYOND * beyond)
+        return np.asarray(logsumexp(each, b=self.weights_at(X), axis=0))
 
     def predict_joint(self, X: Array, include_noise: bool) -> tuple[Array, Array]:
         """Return mean and full covariance; two rows with different weights share their geometric mean."""

@@ -25,8 +25,8 @@ from mercer.evaluate.program import compile_program
 from mercer.explain import Explanation
 from mercer.explain.changes import Change
 from mercer.fitting.optimise import Fit, FitOptions, fit
-from mercer.inference.choose import Choice, asked_engine, choose, fits_in_memory
-from mercer.inference.contract import Data, Engine
+from mercer.inference.choose import Choice, asked_engine, choose, choose_grid, fallen_back, fits_in_memory
+from mercer.inference.contract import Data, Engine, Posterior, Source
 from mercer.inference.exact import Exact
 from mercer.kernels.algebra import told_components
 from mercer.kernels.domains import Array
@@ -34,7 +34,7 @@ from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind, values_of
 from mercer.kernels.units import Units, to_data_units, to_scaled_units
 from mercer.learners.contract import Learned, Learner, Stopped, Weights, checked_jobs, learned_alone
-from mercer.learners.large import learned_from_all, sampled
+from mercer.learners.large import learned_by, learned_from_all, sampled
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,11 +67,14 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     max_iterations : int
         Quasi-Newton steps for each start.
     inference : "auto" or an engine
-        "auto" takes exact inference up to 3,000 rows and sparse variational inference above. `mercer.Exact()`,
+        "auto" takes exact inference up to 3,000 rows; above, grid inference where the rows form a grid and the kernel
+        is a product over its columns, else sparse variational inference. `mercer.Exact()`, `mercer.Grid()`,
         `mercer.VFE(inducing=500)` or `mercer.RandomFeatures(count=300)` to insist. Where it is not exact, the structure
         and first values are learned from a sample of the rows, exactly, and then fitted to all of them.
     device : str
-        "cpu", or "cuda" to fit all starts at once on a GPU; in a search, those of all kernels of a level.
+        "cpu", or "cuda" to fit all starts at once on a GPU; in a search, those of all kernels of a level. Above 3,000
+        rows the engine works there too: exact where one matrix of all pairs fits, sparse otherwise. Where the memory
+        of the GPU is not enough the next engine takes over, and `inference_.reason` says so.
     n_jobs : int or None
         Starts optimised at the same time (joblib). The result does not depend on it.
     random_state : int, RandomState or None
@@ -117,13 +120,23 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
     # ------------------------------------------------------------------------------------------------------- fitting
 
-    def fit(self, X: Any, y: Any, progress: Any = None) -> GPRegressor:
+    _source: Source | None  # all rows, where the training rows are a sample of them
+    notes_: tuple[str, ...]
+
+    def fit(self, X: Any, y: Any = None, progress: Any = None) -> GPRegressor:
         """Fit the kernel: its parameters where the structure is given, otherwise the structure too.
+
+        Rows beyond memory: X is a `mercer.ParquetRows` (without y), or X and y are a Dask dataframe and its column, or
+        Dask arrays.
 
         `progress(done, starts, best log evidence)` is called after every start, for a learner `progress(state)` with a
         `mercer.learners.contract.SearchProgress` after every candidate.
         """
         started = time.perf_counter()
+        if inputs.is_streamed(X):
+            from mercer.estimators.streaming import fit_stream
+
+            return fit_stream(self, X, y, progress)
         matrix = inputs.checked_inputs(self, X, reset=True)
         target = inputs.checked_target(y, len(matrix))
         matrix, target = inputs.without_missing_targets(matrix, target)
@@ -135,23 +148,54 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             )
         columns = varying or list(range(matrix.shape[1]))
         kernel = expression_or_learner(self.kernel)
-        self.inference_: Choice = choose(len(target), asked_engine(self.inference), device=self.device)
         self._units, self._level = _scaling(matrix, target)
-        self._train = (matrix, target)
-        options, data, engine = self._options(), self._scaled_data(), self.inference_.engine
-        large = None if isinstance(engine, Exact) else engine
-        rows = data if large is None else sampled(data, options.seed)
-        if isinstance(kernel, Expression):
-            bound = to_scaled_units(bind(kernel, matrix.shape[1], names, default=columns), self._units)
-            learned = learned_alone(self._fit_scaled(bound, rows, options, progress))
-        else:
-            learned = kernel.learn(rows, Exact(), columns, options.seed, self.n_jobs, progress, device=self.device)
-        self._keep(learned if large is None else learned_from_all(learned, data, large, options))
+        self._train, self._source = (matrix, target), None
+        given = bind(kernel, matrix.shape[1], names, default=columns) if isinstance(kernel, Expression) else None
+        self.inference_: Choice = self._chosen(given)
+        self._learn_where_it_fits(names, columns, progress)
         name = getattr(y, "name", None)
         self.target_name_ = None if name is None else str(name)
-        self.distilled_from_: str | None = None
         self.fit_seconds_ = time.perf_counter() - started
         return self
+
+    def _chosen(self, given: Expression | None) -> Choice:
+        """Choose the engine; a kernel that is given may be one for grids."""
+        asked = asked_engine(self.inference)
+        found = None
+        if asked is None and given is not None and self.device == "cpu":
+            found = choose_grid(compile_program(given), self._scaled_data())
+        return found or choose(len(self._train[1]), asked, device=self.device)
+
+    def _learn_where_it_fits(self, names: list[str], columns: list[int], progress: Any) -> None:
+        """Learn from the data at hand; where a GPU runs out of memory, with the next engine, and say so."""
+        device = self.device
+        while True:
+            try:
+                self._learn(names, columns, progress, device)
+                break
+            except RuntimeError as error:
+                from mercer.linalg.device import give_memory_back, is_out_of_memory  # loads PyTorch
+
+                if device == "cpu" or not is_out_of_memory(error):
+                    raise
+            give_memory_back()
+            self.inference_, device = fallen_back(self.inference_, self._scaled_data().count, device)
+        if device != self.device:
+            self.notes_ = (*self.notes_, self.inference_.reason)
+
+    def _learn(self, names: list[str], columns: list[int], progress: Any, device: str) -> None:
+        """Learn from the data at hand with the engine that was chosen."""
+        kernel = expression_or_learner(self.kernel)
+        options, data, engine = self._options(), self._scaled_data(), self.inference_.engine
+        large = None if isinstance(engine, Exact) else engine
+        rows = data if large is None else sampled(data.sample, options.seed)
+        if isinstance(kernel, Expression):
+            bound = to_scaled_units(bind(kernel, data.X.shape[1], names, default=columns), self._units)
+            learned = learned_alone(self._fit_scaled(bound, rows, options, progress, device))
+        else:
+            learned = learned_by(kernel, data, rows, large, columns, options.seed, self.n_jobs, progress, device)
+        self._keep(learned if large is None else learned_from_all(learned, data, large, options))
+        self.distilled_from_: str | None = None
 
     def _options(self) -> FitOptions:
         for name, least in (("restarts", 1), ("max_iterations", 1)):
@@ -175,13 +219,15 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             seed=seed,
         )
 
-    def _fit_scaled(self, expression: Expression, data: Data, options: FitOptions, progress: Any) -> Fit:
-        if self.device == "cpu":
+    def _fit_scaled(
+        self, expression: Expression, data: Data, options: FitOptions, progress: Any, device: str
+    ) -> Fit:
+        if device == "cpu":
             result = fit(expression, data, Exact(), options, progress)
         else:
             from mercer.fitting.batched import fit_on_device
 
-            result = fit_on_device(expression, data, Exact(), options, self.device)
+            result = fit_on_device(expression, data, Exact(), options, device)
         if result.status == "failed":
             raise NumericalError(f"the fit failed: {result.message}; try another kernel or a larger noise")
         if result.status in ("stopped", "interrupted"):
@@ -191,14 +237,16 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     def _scaled_data(self) -> Data:
         matrix, target = self._train
         shift, scale = np.array(self._units.shift), np.array(self._units.scale)
-        return Data((matrix - shift) / scale, (target - self._level) / self._units.y_scale, free_level=True)
+        inputs_, target_ = (matrix - shift) / scale, (target - self._level) / self._units.y_scale
+        return Data(inputs_, target_, free_level=True, source=self._source)
 
     def _keep(self, learned: Learned) -> None:
         """Store what was learned, in the user's units."""
         result = learned.fit
-        rows, scale = len(self._train[1]), self._units.y_scale
+        rows = len(self._train[1]) if self._source is None else self._source.count
+        scale = self._units.y_scale
         self.candidates_ = tuple(in_data_units(c, self._units, learned.rows or rows) for c in learned.candidates)
-        self.notes_: tuple[str, ...] = learned.notes
+        self.notes_ = learned.notes
         self.stopped_: Stopped = learned.stopped
         self.kernel_ = to_data_units(result.expression, self._units)
         self.noise_ = result.noise * scale**2
@@ -209,18 +257,35 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         self.jitter_ = result.jitter * scale**2
         self.status_: str = result.status
         self.message_ = result.message
-        self._prepare([(f.expression, f.noise) for f in learned.members], learned.weights)
+        known = []
+        if any(f.held is not None for f in learned.members):
+            data, engine = self._scaled_data(), self.inference_.engine
+            programs = [compile_program(f.expression) for f in learned.members]
+            known = [
+                (f.held or engine).posterior(program, f.values, f.noise, data)
+                for f, program in zip(learned.members, programs, strict=True)
+            ]
+        self._prepare([(f.expression, f.noise) for f in learned.members], learned.weights, known)
 
-    def _prepare(self, kernels: Sequence[tuple[Expression, float]], weights: Weights) -> None:
-        """Factorise once, for all predictions; the first kernel (with its noise) is the one explained."""
+    def _prepare(
+        self, kernels: Sequence[tuple[Expression, float]], weights: Weights, known: Sequence[Posterior] = ()
+    ) -> None:
+        """Factorise once, for all predictions; the first kernel (with its noise) is the one explained.
+
+        Posteriors may be `known`: of a stream, which may be gone, or with inducing points that were moved.
+        """
         data, engine = self._scaled_data(), self.inference_.engine
+        posteriors = known or [engine.posterior(compile_program(k), values_of(k), noise, data) for k, noise in kernels]
         members = tuple(
-            Member(k, noise, within, beyond, wide, engine.posterior(compile_program(k), values_of(k), noise, data))
-            for (k, noise), (within, beyond, wide) in zip(kernels, weights.of_each(), strict=True)
+            Member(k, noise, within, beyond, wide, posterior)
+            for (k, noise), (within, beyond, wide), posterior in zip(
+                kernels, weights.of_each(), posteriors, strict=True
+            )
         )
         self._change: Change | None = None  # worked out when asked for
         along = data.X[:, weights.column or 0]
-        self._mixture = Mixture(members, weights.column, (float(along.min()), float(along.max())))
+        seen = data.y if data.source is None else np.empty(0)
+        self._mixture = Mixture(members, weights.column, (float(along.min()), float(along.max())), seen)
 
     # ---------------------------------------------------------------------------------------------------- predicting
 
@@ -249,8 +314,10 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     def log_density(self, X: Any, y: Any) -> Array:
         """Return the log predictive density of each value of y at its row: the larger, the better it was foreseen.
 
-        Where kernels are averaged this is the density of the mixture, sum_i w_i N(y | m_i, v_i), which can have heavier
-        tails than a Gaussian with the mean and standard deviation that `predict` returns.
+        Where kernels are averaged this is the density of the mixture, sum_i w_i p(y | m_i, v_i). Each p has the mean
+        and variance of its kernel's prediction and the tails of the errors that are made when each row learned from is
+        predicted from the others: Student's t where they are clearly heavy, else a Gaussian. Beyond the data in time,
+        it is a Student's t with as many degrees of freedom as there were earlier forecasts to learn the width from.
         """
         rows, scale = self._scaled_inputs(X), self._units.y_scale
         target = np.asarray(y, dtype=np.float64).ravel()
@@ -292,6 +359,17 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         left = self._mixture.members[0].posterior.leave_one_out()
         scale = self._units.y_scale
         return self._level + scale * left.mean, scale * np.sqrt(left.variance)
+
+    def evidence_interval(self) -> tuple[float, float]:
+        """Return between what the exact log evidence of the fitted kernel lies: twice the same with exact inference.
+
+        With sparse inference `log_evidence_` is a lower bound. The upper one takes a product with the matrix of all
+        pairs of rows (in blocks) or some of them; beyond 30,000 rows none, and it may be loose.
+        """
+        from mercer.estimators.bounding import interval_of
+
+        check_is_fitted(self)
+        return interval_of(self)
 
     # ---------------------------------------------------------------------------------------------------- explaining
 
@@ -349,7 +427,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
     @property
     def X_train_(self) -> Array:
-        """The rows that were learned from, encoded as numbers."""
+        """The rows that were learned from, encoded as numbers; of a stream, a random sample."""
         check_is_fitted(self)
         return self._train[0]
 

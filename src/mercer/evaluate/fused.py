@@ -172,13 +172,13 @@ def gram(program: Program, values: Array, X: Array) -> Array:
     return lower + np.tril(lower, -1).T
 
 
-def cross(program: Program, values: Array, X: Array, Z: Array) -> Array:
-    """Return k(X, Z)."""
+def cross(program: Program, values: Array, X: Array, Z: Array, out: Array | None = None) -> Array:
+    """Return k(X, Z), in `out` if given."""
     ready = _ready(program, values, even=False)
     left, right = as_columns(np.asarray(X, dtype=np.float64)), as_columns(np.asarray(Z, dtype=np.float64))
     origin = right[:, 0].copy() if right.shape[1] else np.zeros(len(right))
     tables = _waves(ready, left, origin), _waves(ready, right, origin)
-    out = np.empty((left.shape[1], right.shape[1]))
+    out = np.empty((left.shape[1], right.shape[1])) if out is None else out
     none = np.empty((0, 0))
     edges = np.linspace(0, len(out), PARTS + 1 if len(out) >= SMALL else 2).astype(int)
 
@@ -193,6 +193,8 @@ def cross(program: Program, values: Array, X: Array, Z: Array) -> Array:
 
 def diagonal(program: Program, values: Array, X: Array) -> Array:
     """Return k(x, x) for every row."""
+    if program.stationary and len(X) > 1:
+        return np.full(len(X), diagonal(program, values, X[:1])[0])
     ready = _ready(program, values, even=False)
     columns = as_columns(np.asarray(X, dtype=np.float64))
     out = np.empty(columns.shape[1])

@@ -82,8 +82,8 @@ def radial_forward(kind, out, m, dims, coef, xa, i, xb, j0):
 
 
 @compiled
-def radial_reverse(kind, bar, work, m, dims, coef, sums, xa, i, xb, j0):
-    """sums_d += sum bar h (x_d - x'_d)^2, where d log k / d l_d = h (x_d - x'_d)^2 / l_d^3; RQ adds that of alpha."""
+def radial_slope(kind, bar, work, m, dims, coef, sums, xa, i, xb, j0):
+    """work = bar h, where d log k / d l_d = h (x_d - x'_d)^2 / l_d^3; RQ adds the gradient by alpha to its sum."""
     if kind == SE or kind == ENVELOPE:
         for l in range(m):
             work[l] = bar[l]
@@ -108,6 +108,12 @@ def radial_reverse(kind, bar, work, m, dims, coef, sums, xa, i, xb, j0):
             for l in range(m):
                 u = SQRT5 * math.sqrt(work[l])
                 work[l] = (5.0 / 3.0) * bar[l] * (1.0 + u) / (1.0 + u + u * u / 3.0)
+
+
+@compiled
+def radial_reverse(kind, bar, work, m, dims, coef, sums, xa, i, xb, j0):
+    """sums_d += sum bar h (x_d - x'_d)^2 with h as above."""
+    radial_slope(kind, bar, work, m, dims, coef, sums, xa, i, xb, j0)
     for k in range(0, len(dims) - 1, 2):  # two columns at a time: half the reading of `work`
         x, y = xa[dims[k], i], xa[dims[k + 1], i]
         one, two = xb[dims[k], j0 : j0 + m], xb[dims[k + 1], j0 : j0 + m]

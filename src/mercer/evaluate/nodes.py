@@ -30,6 +30,8 @@ class LeafKind(IntEnum):
 LOG_KINDS = frozenset(
     {LeafKind.SE, LeafKind.RQ, LeafKind.M12, LeafKind.M32, LeafKind.M52, LeafKind.ENVELOPE, LeafKind.PER}
 )
+# These know how far apart the points are, and not where.
+STATIONARY = LOG_KINDS | {LeafKind.CPER, LeafKind.COS, LeafKind.SIN, LeafKind.WN}
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,12 @@ from functools import cached_property, lru_cache
 
 from mercer.errors import KernelError
 from mercer.evaluate.network_program import NetworkCompiler, Unit, pruned
-from mercer.evaluate.nodes import LOG_KINDS, Affine, Leaf, LeafKind, Node, Term
+from mercer.evaluate.nodes import LOG_KINDS, STATIONARY, Affine, Leaf, LeafKind, Node, Term
 from mercer.evaluate.surfaces import sizes
 from mercer.kernels.base import NETWORK_ONLY
 from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.expression import Base, Expression, Product, Sum
+from mercer.kernels.functional import Functional
 from mercer.kernels.network import Network
 
 
@@ -36,6 +37,11 @@ class Program:
     def dimensions(self) -> int:
         """The smallest number of columns that the program can run on."""
         return 1 + max((d for node in self.nodes if isinstance(node, Leaf) for d in node.dims), default=-1)
+
+    @cached_property
+    def stationary(self) -> bool:
+        """Whether k(x, x') depends on x - x' alone."""
+        return all(node.kind in STATIONARY for node in self.nodes if isinstance(node, Leaf))
 
 
 @lru_cache(maxsize=4096)
@@ -112,11 +118,27 @@ class _Compiler:
             )
         if isinstance(expression, Network):
             return _Factors([], [], [self.network(expression)])
+        if isinstance(expression, Functional):
+            return self.functional(expression)
         assert isinstance(expression, Base)
         if expression.symbol in NETWORK_ONLY:
             instead = "use COS, its real part" if expression.symbol == "EXPI" else "NKN(SUMI, Linear1) is one"
             raise KernelError(f"{expression.symbol} is a primitive of a network, not a kernel on its own: {instead}")
         return self.base(expression)
+
+    def functional(self, functional: Functional) -> _Factors:
+        """v sum_k w_k u^(p_k): u once, its powers as products of lower ones."""
+        parts = self.gather(functional.inside)
+        assert not parts.factors, "only kernels above zero are inside"
+        power = {0: self.add(Term((), ())), 1: self.add(Term(tuple(parts.logs), ()))}
+
+        def raised(p: int) -> int:
+            if p not in power:
+                power[p] = self.add(Term((), (raised(p // 2), raised(p - p // 2))))
+            return power[p]
+
+        children = tuple(raised(p) for p in functional.powers)
+        return _Factors(parts.weights, [], [self.add(Affine(children, ((),) * len(children), functional.weights))])
 
     def network(self, network: Network) -> int:
         """Return the node of the last unit; weights and biases follow the parameters of the primitives."""

@@ -23,8 +23,9 @@ import numpy as np
 from mercer.errors import KernelError
 from mercer.evaluate import fused
 from mercer.evaluate.program import Program, compile_program
-from mercer.evaluate.spectral_draws import Atoms, draw_atoms, without_white
+from mercer.evaluate.spectral_draws import Atoms, draw_atoms
 from mercer.evaluate.spectral_waves import Indices, Source
+from mercer.evaluate.white import without_white
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind, values_of

@@ -17,7 +17,7 @@ the power j from a Poisson law. Whatever was picked with probability p has its a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product as cartesian
 
@@ -116,25 +116,6 @@ def _is_log_leaf(node: Node) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def without_white(program: Program) -> Program:
-    """Return the program with zero for every product that white noise is a factor of; itself where there is none."""
-    gone: list[bool] = []
-    nodes: list[Node] = []
-    for node in program.nodes:
-        if isinstance(node, Leaf):
-            gone.append(node.kind is LeafKind.WN)
-        elif isinstance(node, Term):
-            gone.append(any(gone[n] for n in node.factors))
-        else:
-            gone.append(False)
-            if any(gone[n] for n in node.children):
-                constants = node.constants or (1.0,) * len(node.children)
-                kept = (0.0 if gone[n] else c for n, c in zip(node.children, constants, strict=True))
-                node = replace(node, constants=tuple(kept))
-        nodes.append(node)
-    return Program(tuple(nodes), program.n_values) if any(gone) else program
-
-
 def _has_wave(program: Program, number: int) -> bool:
     node = program.nodes[number]
     return not isinstance(node, Leaf) or node.kind not in FLAT_KINDS

@@ -33,6 +33,8 @@ from mercer.evaluate.torch_surfaces import gate, gate_reverse
 BLOCK = {"cpu": 1 << 17, "cuda": 1 << 24}
 # Strips per matrix, unless they would be too large: of n strips the part (n + 1) / 2n of the square is visited.
 STRIPS = {"cpu": 8, "cuda": 4}
+# Pairs at a time of one candidate on many rows: every column of the inputs takes several numbers for each pair.
+PAIRS = {"cpu": 1 << 17, "cuda": 1 << 22}
 
 
 # ------------------------------------------------------------------------------------------------------- entry points
@@ -60,9 +62,8 @@ def cross(program: Program, values: Tensor, X: Tensor, Z: Tensor) -> Tensor:
     """Return K(X, Z): (N, M) for values (P,), or (B, N, M) for values (B, P)."""
     batch = torch.atleast_2d(values)
     result = X.new_empty(len(batch), len(X), len(Z))
-    rows = max(1, BLOCK[X.device.type] // max(1, len(Z)))
-    for first in range(0, len(X), rows):
-        strip = slice(first, min(first + rows, len(X)))
+    for strip in _row_strips(X, Z):
+        first = strip.start
         pairs = _all_pairs(X[strip], Z)
         for some in _candidates(len(batch), pairs.count, X):
             result[some, strip] = _forward(program, batch[some], pairs).view(-1, strip.stop - first, len(Z))
@@ -91,7 +92,28 @@ def contract(program: Program, values: Tensor, X: Tensor, weights: Tensor) -> Te
     return gradient if values.ndim == 2 else gradient[0]
 
 
+@torch.no_grad()
+def contract_cross(program: Program, values: Tensor, X: Tensor, Z: Tensor, weights: Tensor) -> Tensor:
+    """Return sum_ij weights_ij d k(x_i, z_j) / d values for one candidate, values (P,)."""
+    gradient = torch.zeros_like(values)
+    for strip in _row_strips(X, Z):
+        gradient += _reverse(program, values[None], _all_pairs(X[strip], Z), weights[strip].reshape(1, -1))[0]
+    return gradient
+
+
+@torch.no_grad()
+def contract_diagonal(program: Program, values: Tensor, X: Tensor, vector: Tensor) -> Tensor:
+    """Return sum_i vector_i d k(x_i, x_i) / d values for one candidate, values (P,)."""
+    columns = X.T.contiguous()
+    return _reverse(program, values[None], Pairs(columns, columns), vector[None])[0]
+
+
 # --------------------------------------------------------------------------------------------------- pairs and strips
+
+
+def _row_strips(X: Tensor, Z: Tensor) -> Iterator[slice]:
+    rows = max(1, PAIRS[X.device.type] // max(1, len(Z)))
+    return (slice(first, min(first + rows, len(X))) for first in range(0, len(X), rows))
 
 
 def _all_pairs(X: Tensor, Z: Tensor) -> Pairs:

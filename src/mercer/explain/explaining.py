@@ -31,12 +31,14 @@ from mercer.explain.explanation import (
     Scores,
     Structure,
 )
+from mercer.explain.functionals import explain_functionals
 from mercer.explain.networks import explain_networks
 from mercer.explain.story import CLEAR, Story, absences, gain_over_noise, left_out_gain_over_noise, story
 from mercer.explain.subject import Subject, structure_text
 from mercer.explain.wording import Column
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression
+from mercer.kernels.functional import has_functional
 from mercer.kernels.network import has_network
 from mercer.learners.contract import Candidate
 
@@ -120,6 +122,7 @@ def explain(subject: Subject, origin: Provenance, change: Change | None = None) 
         outcome=_outcome(subject, origin, kernel, told),
         notes=origin.notes,
         change=None if change is None else change.told,
+        functionals=explain_functionals(kernel, subject.columns, subject.names),
     )  # fmt: skip
 
 
@@ -247,7 +250,8 @@ def _extrapolation(subject: Subject, components: Sequence[ComponentExplanation])
     )  # fmt: skip
     told = remarks.trust_sentence(column, horizon)
     largest = subject.parts[max(components, key=lambda component: component.share).position]
-    if not has_network(largest.kernel) and narrate.drifts(largest.kernel, subject.columns):
+    learned = has_network(largest.kernel) or has_functional(largest.kernel)
+    if not learned and narrate.drifts(largest.kernel, subject.columns):
         told = f"{told} {remarks.walk_sentence()}"
     return Extrapolation(column.name, column.unit, horizon.distance, told, forecasts)
 
@@ -293,6 +297,8 @@ def _outcome(subject: Subject, origin: Provenance, kernel: Expression, told: Sto
         found_by = remarks.found_sentence(origin.given, origin.starts)
     elif any("regime" in candidate.step for candidate in origin.candidates):
         found_by = learned_sentence(origin.candidates)
+    elif has_functional(kernel) and not origin.bases:
+        found_by = remarks.functional_sentence(told)
     elif has_network(kernel):
         found_by = network_words.trained_sentence(told, origin.score)
     else:

@@ -11,6 +11,7 @@ import numpy as np
 
 from mercer.explain import remarks, wording
 from mercer.explain.changes import ChangeExplanation
+from mercer.explain.functionals import FunctionalExplanation
 from mercer.explain.networks import NetworkExplanation
 from mercer.explain.story import Story
 
@@ -203,6 +204,7 @@ class Explanation:
     outcome: Outcome
     notes: tuple[str, ...]
     change: ChangeExplanation | None = None
+    functionals: tuple[FunctionalExplanation, ...] = ()
 
     def __str__(self) -> str:
         return self.to_text()
@@ -250,6 +252,7 @@ class Explanation:
             told.append(("network", " ".join([network.sentence, network.polynomial_sentence, network.largest]).strip()))
         if self.change is not None:
             told += [("" if place else "change", text) for place, text in enumerate(self.change.sentences)]
+        told += [("shape", functional.sentence) for functional in self.functionals]
         if self.extrapolation is not None:
             last = [forecast.sentence for forecast in self.extrapolation.forecasts[-1:]]
             told.append(("beyond", " ".join([*last, self.extrapolation.sentence])))
@@ -259,6 +262,8 @@ class Explanation:
         if self.averaging is not None:
             told.append(("averaging", self.averaging.sentence))
         scores = self.scores
+        if self.search is not None and self.search.intervals is not None:
+            told.append(("intervals", f"{self.search.intervals.meaning} {self.search.intervals.sentence}"))
         told += [
             ("structure", self.expression),
             ("kernel", remarks.kernel_phrase(self.kernel)),

@@ -11,6 +11,7 @@ from mercer.explain.phrases import LONG, NOUNS, SMOOTHNESS, WAVES, bending, grow
 from mercer.explain.wording import DAYS, Column, roughly
 from mercer.kernels.blend import Blend
 from mercer.kernels.expression import Base, Expression
+from mercer.kernels.functional import has_functional
 from mercer.kernels.network import has_network
 
 GOING_ON = {1: "in a straight line", 2: "as a parabola", 3: "as a cubic curve, which soon leaves all bounds"}
@@ -40,6 +41,8 @@ def continuation(term: Expression, columns: Sequence[Column], horizon: float | N
     until = "" if horizon is None else f"{after(horizon, column)} nothing of it is known any more"
     if has_network(term):
         return f"Beyond the data it goes on as the network has learned{until and f'; {until}'}."
+    if has_functional(term) and "PER" not in symbols:
+        return f"Beyond the data it returns to its average{until and f'; {until}'}."
     leaves = merged(leaves, [column])
     going = _going_on(leaves, column, horizon)
     if any(walks(leaf, [column]) for leaf in leaves):

@@ -29,6 +29,7 @@ from mercer.explain.wording import (
 )
 from mercer.kernels.blend import Blend
 from mercer.kernels.expression import Base, Expression
+from mercer.kernels.functional import has_functional
 from mercer.kernels.network import has_network
 
 # Which factor of a product is the noun; those of one symbol are taken in the order of the canonical form. A product is
@@ -107,6 +108,9 @@ def phrase(term: Expression, columns: Sequence[Column], joint: Joint | None = No
         used = sorted({d for leaf in term.leaves() for d in leaf.columns})
         symbols = list(dict.fromkeys(leaf.symbol for leaf in term.leaves()))
         return f"a function of {named([columns[d] for d in used])} learned by a network of {listed(symbols)}"
+    if has_functional(term) and not any(leaf.symbol in WAVES for leaf in term.leaves()):
+        used = sorted({d for leaf in term.leaves() for d in leaf.columns})
+        return f"a function of {named([columns[d] for d in used])} with a kernel that was learned without a formula"
     joint = by_rule(term, columns) if joint is None else joint
     groups = acting(term, columns, joint)
     parts = [_on_same_columns(leaves, [columns[d] for d in dims]) for dims, leaves in groups.items()]

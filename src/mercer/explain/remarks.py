@@ -286,6 +286,15 @@ def searched_sentence(story: Story | None, bases: Sequence[str]) -> str:
     return f"{built} {steps}: {told}{ended}{failed}."
 
 
+def functional_sentence(story: Story | None) -> str:
+    """Say that a kernel without a formula was sought."""
+    found = "A kernel without a formula was sought by Bayesian optimisation in a space of kernels"
+    if story is None:
+        return f"{found}."
+    failed = f", {story.failed} of which failed" if story.failed else ""
+    return f"{found}: {counted(story.tried, 'kernel')} {'was' if story.tried == 1 else 'were'} tried{failed}."
+
+
 def trained_sentence(story: Story | None) -> str:
     """Say that a network was trained."""
     if story is None:

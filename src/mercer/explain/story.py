@@ -9,11 +9,13 @@ from functools import partial
 
 import numpy as np
 
+from mercer.explain import interval_words as words
 from mercer.explain.phrases import SMOOTHNESS, WAVES
 from mercer.explain.subject import Subject, structure_text
 from mercer.explain.wording import Column
 from mercer.kernels.algebra import components, structure
 from mercer.kernels.expression import Expression
+from mercer.kernels.functional import functionals_in, has_functional
 from mercer.kernels.network import Network, has_network, networks_in
 from mercer.kernels.parameters import layout
 from mercer.learners.contract import Candidate
@@ -26,23 +28,45 @@ ROWS_TO_LEAVE_OUT = 4  # fewer tell no spread
 
 @dataclass(frozen=True)
 class Step:
-    """A kernel on the way to the winner, and the best of those that it beat at its depth."""
+    """A kernel on the way to the winner, and the best of those that it beat at its depth.
+
+    With an interval, `score` is its worse end, and `by` compares worse ends.
+    """
 
     depth: int
     kernel: str
     score: float
     beat: str | None
     by: float | None
+    interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
 class RunnerUp:
-    """A kernel that lost, and by how much."""
+    """A kernel that lost, and by how much; where there are intervals, between what its score lies."""
 
     kernel: str
     behind: float
     depth: int
     status: str
+    interval: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """What a search by intervals can say: the winner's, how many may be as good, how many were given up and why.
+
+    `log_evidence` and `score` are the ends of the winner's intervals, lower end first.
+    """
+
+    log_evidence: tuple[float, float]
+    score: tuple[float, float]
+    inducing: int | None
+    undecided: int
+    separated: int
+    set_aside: int
+    meaning: str
+    sentence: str
 
 
 @dataclass(frozen=True)
@@ -55,6 +79,7 @@ class Story:
     failed: int
     path: tuple[Step, ...]
     runners_up: tuple[RunnerUp, ...]
+    intervals: Intervals | None = None
 
 
 @dataclass(frozen=True)
@@ -87,6 +112,8 @@ def story(subject: Subject, candidates: Sequence[Candidate], kernel: Expression,
     alike = structure(kernel)
 
     def text(candidate: Candidate) -> str:
+        if has_functional(candidate.expression):
+            return f"KF({structure_text(_inside(candidate.expression), subject.names, columns)}), {candidate.step}"
         if has_network(kernel) and structure(candidate.expression) == alike:
             return candidate.step  # starts of one network: which of them, not what they all are
         return structure_text(candidate.expression, subject.names, columns)
@@ -98,8 +125,8 @@ def story(subject: Subject, candidates: Sequence[Candidate], kernel: Expression,
         own = candidates[number]
         others = [c for c in candidates if c.depth == own.depth and c is not own and own.score <= c.score < math.inf]
         second = min(others, key=lambda c: c.score, default=None)
-        beaten = (None, None) if second is None else (text(second), second.score - own.score)
-        return Step(own.depth, text(own), own.score, *beaten)
+        beat, by = (None, None) if second is None else (text(second), second.score - own.score)
+        return Step(own.depth, text(own), own.score, beat, by, _ends(own))
 
     return Story(
         score=score,
@@ -107,8 +134,42 @@ def story(subject: Subject, candidates: Sequence[Candidate], kernel: Expression,
         finished=sum(c.status not in (*UNFINISHED, "failed") for c in candidates),
         failed=sum(c.status == "failed" for c in candidates),
         path=tuple(step(number) for number in reversed(path)),
-        runners_up=tuple(RunnerUp(text(c), c.score - best, c.depth, c.status) for c in runners),
+        runners_up=tuple(RunnerUp(text(c), c.score - best, c.depth, c.status, _ends(c)) for c in runners),
+        intervals=_intervals(candidates, winner, subject.data.count, score),
     )
+
+
+def _ends(candidate: Candidate) -> tuple[float, float] | None:
+    return None if candidate.interval is None else candidate.scores
+
+
+def _intervals(candidates: Sequence[Candidate], winner: int, rows: int, score: str) -> Intervals | None:
+    best = candidates[winner]
+    if best.interval is None:
+        return None
+    finished = [c for c in candidates if c is not best and c.interval is not None and c.status not in UNFINISHED]
+    undecided = sum(c.scores[0] < best.scores[1] and c.status != "failed" for c in finished)
+    kinds = [c.verdict.kind for c in candidates if c.verdict is not None]
+    separated, aside = kinds.count("separated"), kinds.count("places")
+    told = [
+        words.winner_sentence(score, best.scores, undecided),
+        words.left_behind_sentence(separated, aside),
+    ]
+    return Intervals(
+        log_evidence=(best.interval.lower, best.interval.upper),
+        score=best.scores,
+        inducing=best.inducing,
+        undecided=undecided,
+        separated=separated,
+        set_aside=aside,
+        meaning=words.meaning_sentence(rows, score),
+        sentence=" ".join(filter(None, told)),
+    )
+
+
+def _inside(kernel: Expression) -> Expression:
+    """Return what the first functional of a kernel has inside: its weights would fill the page."""
+    return next(functionals_in(kernel)).inside
 
 
 def gain_over_noise(subject: Subject, bic: float, noise_is_fitted: bool) -> float:
@@ -157,7 +218,7 @@ def absences(subject: Subject, candidates: Sequence[Candidate], kernel: Expressi
 
     def margin(has: Callable[[Expression], bool]) -> float | None:
         """Return by how much the best kernel with a feature lost, if it was tried beside the winner."""
-        found = [(_bic(c, subject.data.count) - best, beside) for c, beside in rivals if has(c.expression)]
+        found = [(_best_bic(c, subject.data.count) - best, beside) for c, beside in rivals if has(c.expression)]
         return min(behind for behind, _ in found) if any(beside for _, beside in found) else None
 
     missing: list[Absence] = []
@@ -190,6 +251,13 @@ def _missing_features(
 
 def _bic(candidate: Candidate, rows: int) -> float:
     return -2.0 * candidate.log_evidence + candidate.parameters * math.log(rows)
+
+
+def _best_bic(candidate: Candidate, rows: int) -> float:
+    """Return the better end of the BIC, where it has an interval: what a kernel is denied must be certain."""
+    if candidate.interval is None:
+        return _bic(candidate, rows)
+    return -2.0 * candidate.interval.upper + candidate.parameters * math.log(rows)
 
 
 def _looks_at(kernel: Expression, places: Sequence[int]) -> bool:

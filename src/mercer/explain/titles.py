@@ -24,6 +24,7 @@ from mercer.explain.phrases import (
 from mercer.explain.wording import DAYS, LISTED, Column, capital, listed, named, percent, roughly
 from mercer.kernels.blend import Blend
 from mercer.kernels.expression import Base, Expression
+from mercer.kernels.functional import has_functional
 from mercer.kernels.network import has_network
 
 SHORT = {
@@ -39,6 +40,8 @@ def title(term: Expression, columns: Sequence[Column], alone: bool = True, joint
         return f"{title(inside, columns, alone, joint)}, {gate_words(gates, columns)}"
     if has_network(term):
         return "Function learned by a network"
+    if has_functional(term) and not any(leaf.symbol in WAVES for leaf in term.leaves()):
+        return "Function with a learned kernel"
     joint = by_rule(term, columns) if joint is None else joint
     groups = acting(term, columns, joint)
     used = sorted({d for dims in groups for d in dims})

@@ -20,6 +20,7 @@ from mercer.inference.contract import Data, Engine
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import Layout, layout, values_of, with_values
+from mercer.linalg.device import available_device
 
 
 def fit_on_device(expression: Expression, data: Data, engine: Engine, options: FitOptions, device: str) -> Fit:
@@ -82,20 +83,6 @@ def _status(loss: float, result: Any, max_iterations: int) -> str:
         return "converged"
     reason = f"after {max_iterations} iterations" if result.status == 1 else "where no step gave a better value"
     return f"stopped {reason}"
-
-
-def available_device(device: str | torch.device) -> torch.device:
-    """Return the device, or say why there is none."""
-    try:
-        wanted = torch.device(device)
-    except RuntimeError:
-        raise InputError(f"there is no device '{device}': use 'cpu' or 'cuda'") from None
-    if wanted.type == "cuda" and not torch.cuda.is_available():
-        raise InputError(
-            f"the device '{device}' was asked for, but PyTorch {torch.__version__} finds no CUDA device here: "
-            "use device='cpu', or install a CUDA build of PyTorch on a machine with an NVIDIA GPU"
-        )
-    return wanted
 
 
 def batched_optimiser() -> Callable[..., Any]:

@@ -61,6 +61,7 @@ class Fit:
     message: str
     evaluations: int
     values: Array
+    held: Engine | None = None  # with what it holds, where that was fitted too (inducing points that moved)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +114,7 @@ class Run:
     converged: bool
     evaluations: int
     rows: int  # that it was optimised on
+    afresh: bool = False  # begun with nothing of a parent's optimum
 
 
 def fit(
@@ -251,6 +253,24 @@ def optimise(problem: Problem, point: Array, max_iterations: int) -> Run:
         options={"maxiter": max_iterations, "maxcor": CORRECTIONS, "ftol": problem.tolerance, "gtol": FLAT},
     )  # fmt: skip
     return ended(problem, np.asarray(result.x), float(result.fun), result)
+
+
+def with_settled_noise(problem: Problem, point: Array) -> Array:
+    """Return the point with its noise doubled as long as that helps; the noise must be the last entry.
+
+    A bound from few inducing points takes what they miss for noise. From a point of exact inference its slope towards
+    a kernel of nothing but noise is steep, and a quasi-Newton step follows it to the end; with enough noise it is not.
+    """
+    best, most = point, problem.bounds[-1, 1]
+    value = problem.objective.evidence(best, gradient=False).value
+    while best[-1] < most:
+        trial = best.copy()
+        trial[-1] = min(most, best[-1] + math.log(2.0))
+        found = problem.objective.evidence(trial, gradient=False).value
+        if not found > value:
+            break
+        best, value = trial, found
+    return best
 
 
 def ended(problem: Problem, point: Array, value: float, result: Any) -> Run:

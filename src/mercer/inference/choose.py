@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mercer.errors import InputError, TooLargeError
-from mercer.inference.contract import Engine
+from mercer.evaluate.program import Program
+from mercer.evaluate.separate import separated
+from mercer.inference.contract import Data, Engine
+from mercer.inference.device_exact import DeviceExact
 from mercer.inference.exact import Exact
 from mercer.inference.features import RandomFeatures
+from mercer.inference.grid import Grid, LogDeterminant
+from mercer.inference.lattice import find_lattice
 from mercer.inference.vfe import VFE
 
 # Matrices of N x N doubles alive at once: the Gram or its factor, and blocks and copies while predicting.
 MATRICES = 2.5
-ENGINES = (Exact, VFE, RandomFeatures)
+ENGINES = (Exact, VFE, RandomFeatures, Grid)
 ALWAYS_THERE = 10_000_000  # bytes
+MOST_MISSING = 0.3  # of the cells of a grid, for rows to be taken for one
+LONGEST_AXIS = 2000  # of a grid: its eigenvectors take seconds
 EXACT_ROWS = 3000  # an evaluation takes under a second up to here on two cores, and grows with the cube
+# On a GPU one matrix and strips of it; up to so many rows an evaluation takes seconds on a large one.
+MATRICES_ON_DEVICE = 1.3
+EXACT_ROWS_ON_DEVICE = 50_000
 
 
 @dataclass(frozen=True)
@@ -42,8 +52,12 @@ def available_memory() -> int:
 def choose(rows: int, inference: Engine | None = None, memory: int | None = None, device: str = "cpu") -> Choice:
     """Return the engine that the user insists on, or the one for so many rows.
 
-    Exact inference up to `EXACT_ROWS` rows, and on a GPU; above, sparse variational inference.
+    Exact inference up to `EXACT_ROWS` rows, on a GPU as many as fit there; above, sparse variational inference.
     """
+    if device != "cpu":
+        found = _on_device(rows, inference, device)
+        if found is not None:
+            return found
     if inference is None and rows > EXACT_ROWS and device == "cpu":
         engine = VFE()
         return Choice(
@@ -60,6 +74,55 @@ def choose(rows: int, inference: Engine | None = None, memory: int | None = None
     return _exact(rows, memory)
 
 
+def _on_device(rows: int, inference: Engine | None, device: str) -> Choice | None:
+    """Return what is to be done on a GPU; None where nothing is: few rows, or an engine that does not work there."""
+    from mercer.linalg.device import available_device, free_memory  # brings PyTorch with it
+
+    free = free_memory(available_device(device))
+    if isinstance(inference, VFE) and rows > inference.inducing:
+        return Choice(replace(inference, device=device), f"{inference!r} on {device}, as asked for")
+    if rows <= EXACT_ROWS or not (inference is None or isinstance(inference, Exact)):
+        return None
+    needed = int(MATRICES_ON_DEVICE * 8 * rows * rows)
+    told = f"{rows:,} rows need {_size(needed)}" + ("" if free is None else f" of {_size(free)} on {device}")
+    if (free is None or needed <= free) and (inference is not None or rows <= EXACT_ROWS_ON_DEVICE):
+        return Choice(DeviceExact(device), f"exact inference on {device}: {told}")
+    if inference is not None:  # on the CPU then, if it fits there
+        return None
+    engine = VFE(device=device)
+    sparse = f"sparse variational inference on {device} with {engine.inducing} inducing points"
+    return Choice(engine, f"{sparse}: for exact inference {told}")
+
+
+def fallen_back(choice: Choice, rows: int, device: str) -> tuple[Choice, str]:
+    """Return the next engine, and its device, where one ran out of a GPU's memory."""
+    engine, short = choice.engine, f"{device} ran out of memory"
+    if isinstance(engine, DeviceExact):
+        sparse = VFE(device=device)
+        told = f"sparse variational inference with {sparse.inducing} inducing points on {device}: exact inference was"
+        return Choice(sparse, f"{told} tried for {rows:,} rows, and {short}"), device
+    if isinstance(engine, VFE):
+        return Choice(replace(engine, device="cpu"), f"{replace(engine, device='cpu')!r} on the CPU: {short}"), "cpu"
+    there = choose(rows, engine)
+    return Choice(there.engine, f"{there.reason}, on the CPU: {short}"), "cpu"
+
+
+def choose_grid(program: Program, data: Data, device: str = "cpu") -> Choice | None:
+    """Return grid inference where the rows are many and form a grid and the kernel is a product over its columns."""
+    rows, columns = data.X.shape
+    if rows <= EXACT_ROWS or columns < 2 or separated(program, columns) is None:
+        return None
+    lattice = find_lattice(data.X, most_cells=rows / (1.0 - MOST_MISSING))
+    if lattice is None or max(lattice.shape) > LONGEST_AXIS or min(lattice.shape) < 2:
+        return None
+    shape, holes = " x ".join(f"{n:,}" for n in lattice.shape), len(lattice.holes)
+    missing = f" but for {holes:,} cells" if holes else ""
+    return Choice(
+        Grid(device=device),
+        f"grid inference: the {rows:,} rows form a grid of {shape}{missing}, and the kernel is a product over columns",
+    )
+
+
 def asked_engine(inference: Any) -> Engine | None:
     """Return the engine that the user asks for, None for "auto"."""
     if isinstance(inference, str) and inference == "auto":
@@ -67,17 +130,19 @@ def asked_engine(inference: Any) -> Engine | None:
     if isinstance(inference, ENGINES):
         return inference
     raise InputError(
-        f"inference must be 'auto', mercer.Exact(), mercer.VFE(inducing=...) or mercer.RandomFeatures(count=...), "
-        f"not {inference!r}"
+        f"inference must be 'auto', mercer.Exact(), mercer.VFE(inducing=...), "
+        f"mercer.RandomFeatures(count=...) or mercer.Grid(), not {inference!r}"
     )
 
 
 def engine_to_plain(inference: Any) -> Any:
     """Return what an estimator's `inference` says as JSON data."""
     if isinstance(inference, VFE):
-        return {"engine": "vfe", "inducing": inference.inducing}
+        return {"engine": "vfe", "inducing": inference.inducing, "joint": inference.joint}
     if isinstance(inference, RandomFeatures):
         return {"engine": "features", "count": inference.count, "seed": inference.seed}
+    if isinstance(inference, Grid):
+        return {"engine": "grid", "tolerance": inference.tolerance, "log_determinant": inference.log_determinant}
     return "exact" if isinstance(inference, Exact) else "auto"
 
 
@@ -86,7 +151,10 @@ def engine_from_plain(data: Any) -> str | Engine:
     if isinstance(data, dict):
         if data["engine"] == "features":
             return RandomFeatures(count=int(data["count"]), seed=int(data["seed"]))
-        return VFE(inducing=int(data["inducing"]))
+        if data["engine"] == "grid":
+            how: LogDeterminant = "lanczos" if data["log_determinant"] == "lanczos" else "auto"
+            return Grid(tolerance=float(data["tolerance"]), log_determinant=how)
+        return VFE(inducing=int(data["inducing"]), joint=data.get("joint", True) is True)
     return Exact() if data == "exact" else "auto"
 
 

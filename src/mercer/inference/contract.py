@@ -7,18 +7,32 @@ exceptions.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer.evaluate.fused import Points, points
 from mercer.evaluate.program import Program
+from mercer.inference.lattice import Lattice, find_lattice
 from mercer.kernels.domains import Array
 
 LOG_2_PI = math.log(2.0 * math.pi)
+Sum = TypeVar("Sum")  # what rows add up to: two of them are joined by +
+
+
+class Source(Protocol):
+    """Rows that need not be in memory, or on this machine, in the units of the fit."""
+
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+
+    def summed(self, work: Callable[[Array, Array], Sum], size: int) -> Sum:
+        """Return the sum of work(X, y) over blocks of at most about `size` rows, every row in one block."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,11 +41,15 @@ class Data:
 
     With `free_level` the target is a constant plus the process, and the constant is fitted with everything else: taking
     the mean out beforehand is not enough for a kernel such as LIN * PER, under which no function has a free constant.
+
+    With a `source` X and y are a sample of its rows, and `count` is the number of them all: engines that only need sums
+    over rows (VFE) go over the source.
     """
 
     X: Array
     y: Array
     free_level: bool = False
+    source: Source | None = None
 
     @cached_property
     def at(self) -> Points:
@@ -41,7 +59,17 @@ class Data:
     @property
     def count(self) -> int:
         """Number of rows."""
-        return len(self.y)
+        return len(self.y) if self.source is None else self.source.count
+
+    @property
+    def sample(self) -> Data:
+        """The rows in memory: all of them, unless there is a source."""
+        return Data(self.X, self.y, self.free_level) if self.source is not None else self
+
+    @cached_property
+    def lattice(self) -> Lattice | None:
+        """The grid that the rows lie on, if they do."""
+        return find_lattice(self.X)
 
     def take(self, rows: NDArray[Any]) -> Data:
         """Return some of the rows, by number or by a mask."""
@@ -58,6 +86,7 @@ class Evidence:
     leave_one_out: float | None = None
     jitter: float = 0.0
     failure: str | None = None
+    by_points: Array | None = None  # gradient by inducing points, m x D, from an engine that moves them
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +100,11 @@ class Prediction:
 def log_density(error: Array, variance: Array) -> Array:
     """Return log N(error | 0, variance)."""
     return -0.5 * (LOG_2_PI + np.log(variance) + error**2 / variance)
+
+
+def left_out_score(left: Prediction, y: Array) -> float:
+    """Return the sum of the log densities of targets under what was predicted for them."""
+    return float(log_density(y - left.mean, left.variance).sum())
 
 
 class Posterior(Protocol):
@@ -98,6 +132,9 @@ class Posterior(Protocol):
 
     def leave_one_out(self) -> Prediction:
         """Return mean and variance of y at each training row given all the others."""
+
+    def left_out_score(self) -> float:
+        """Return the sum of leave-one-out log densities."""
 
 
 class Engine(Protocol):

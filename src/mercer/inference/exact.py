@@ -15,16 +15,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mercer.errors import NumericalError
 from mercer.evaluate import fused
 from mercer.evaluate.program import Program
-from mercer.inference.contract import LOG_2_PI, Data, Evidence, Prediction, log_density
+from mercer.inference.contract import LOG_2_PI, Data, Evidence, Prediction, left_out_score, log_density
 from mercer.kernels.domains import Array
 from mercer.linalg import scratch
 from mercer.linalg.factor import Factor, Failure, factorise
+
+if TYPE_CHECKING:
+    from mercer.linalg.device import DeviceFactor  # brings PyTorch with it
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Exact:
         factor = factorise(lambda: fused.gram_lower(program, values, data.at, matrix), noise)
         if isinstance(factor, Failure):
             return Evidence(-math.inf, failure=factor.reason)
-        alpha, level = _solved(factor, data)
+        alpha, level = solved(factor, data)
         value = -0.5 * (float(data.y @ alpha) + factor.log_determinant() + data.count * LOG_2_PI)
         if not math.isfinite(value):
             return Evidence(-math.inf, failure="the evidence overflowed")
@@ -62,7 +66,7 @@ class Exact:
         factor = factorise(lambda: fused.gram_lower(program, values, data.at), noise)
         if isinstance(factor, Failure):
             raise NumericalError(f"no posterior: {factor.reason}; try a larger noise or another kernel")
-        return ExactPosterior(program, values, data, factor, *_solved(factor, data))
+        return ExactPosterior(program, values, data, factor, *solved(factor, data))
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +78,7 @@ class Level:
     pull: Array
 
 
-def _solved(factor: Factor, data: Data) -> tuple[Array, Level]:
+def solved(factor: Factor | DeviceFactor, data: Data) -> tuple[Array, Level]:
     """Return a = A^-1 (y - c) and c."""
     if not data.free_level:
         return factor.solve(data.y), Level(0.0, 0.0, np.zeros(data.count))
@@ -91,7 +95,7 @@ class ExactPosterior:
     program: Program
     values: Array
     data: Data
-    factor: Factor
+    factor: Factor | DeviceFactor
     alpha: Array
     fitted: Level
 
@@ -148,6 +152,9 @@ class ExactPosterior:
 
     def leave_one_out(self) -> Prediction:
         """Return mean_i = y_i - a_i / P_ii and var_i = 1 / P_ii, P = A^-1 where the level is not free (METHODS 2)."""
-        inverse = Factor(self.factor.lower.copy(), 0.0).into_inverse()
-        precision = np.diagonal(inverse) - self.fitted.variance * self.fitted.pull**2
+        precision = self.factor.inverse_diagonal() - self.fitted.variance * self.fitted.pull**2
         return Prediction(self.data.y - self.alpha / precision, 1.0 / precision)
+
+    def left_out_score(self) -> float:
+        """Return the sum of leave-one-out log densities."""
+        return left_out_score(self.leave_one_out(), self.data.y)

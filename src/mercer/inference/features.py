@@ -27,10 +27,10 @@ from mercer.errors import InputError, NumericalError
 from mercer.evaluate import fused
 from mercer.evaluate.program import Program
 from mercer.evaluate.spectral import Features, draw_program_features
-from mercer.evaluate.spectral_draws import without_white
 from mercer.evaluate.spectral_parts import columns_of_part
 from mercer.evaluate.spectral_waves import Indices
-from mercer.inference.contract import LOG_2_PI, Data, Evidence, Prediction, log_density
+from mercer.evaluate.white import without_white
+from mercer.inference.contract import LOG_2_PI, Data, Evidence, Prediction, left_out_score, log_density
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Factor, Failure, factorise
 
@@ -290,3 +290,7 @@ class FeaturesPosterior:
             phi, variance = self.features.phi(self.data.X[rows]), self.solved.noise[rows]
             precision[rows] = (1.0 - np.einsum("ij,ij->i", phi @ inverse, phi) / variance) / variance
         return _left_out(self.solved, precision, self.data)
+
+    def left_out_score(self) -> float:
+        """Return the sum of leave-one-out log densities."""
+        return left_out_score(self.leave_one_out(), self.data.y)

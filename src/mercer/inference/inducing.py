@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mercer.evaluate import fused
 from mercer.evaluate.program import Program
-from mercer.inference.white import white_columns, without_white
+from mercer.evaluate.white import without_white
 from mercer.kernels.domains import Array
 
 CANDIDATES = 20_000  # above this many rows a random subset of them is looked at
@@ -34,7 +34,7 @@ def greedy(
     Fewer are returned where the residual variance everywhere falls below `negligible` times the largest variance. White
     noise inside the kernel is left out of account. O(N m^2) time and O(N m) memory for N candidates.
     """
-    smooth = without_white(program, white_columns(program))
+    smooth = without_white(program)
     rows = _candidates(X, seed, candidates)
     chosen = _pivots(smooth, values, X[rows], max(1, min(count, len(rows))), negligible)
     return rows[chosen]

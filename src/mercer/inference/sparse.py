@@ -5,16 +5,15 @@ With K0 the kernel without its white noise, D = diag(noise + white noise of each
     Q = Kfu Kuu^-1 Kuf,   V = L^-1 Kuf D^-1/2,   B = I + V V',   (Q + D)^-1 = D^-1 - D^-1/2 V' B^-1 V D^-1/2
 
 Every block of rows adds to V V' and to V times the target and the constant one (`Statistics`, joined by +): one pass
-over the rows, O(m^2 + block m) memory. V rather than Kuf is summed: forming Kuf Kfu first would square the condition of
-Kuu. What follows from the sums is small (`Solution`).
+over the rows, O(m^2 + block m) memory, or O(N m) where V is kept for the gradient. V rather than Kuf is summed: forming
+Kuf Kfu first would square the condition of Kuu. What follows from the sums is small (`Solution`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 
 import numpy as np
@@ -22,13 +21,14 @@ from scipy.linalg import blas, lapack
 
 from mercer.evaluate import fused
 from mercer.evaluate.program import Program
+from mercer.evaluate.white import Columns, untied, white_columns, without_white
 from mercer.inference.contract import LOG_2_PI, Data
-from mercer.inference.white import Columns, untied, white_columns, without_white
+from mercer.inference.rows import Sweep, blocks, slices, summed
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Factor, Failure, factorise
 from mercer.linalg.threads import SMALL, one_thread
 
-BLOCK_NUMBERS = 1_000_000  # numbers in one block of rows of Kfu
+__all__ = ["Model", "Solution", "Statistics", "blocks", "model_of", "solve"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +47,9 @@ class Model:
         """Tell whether rows have noise of their own besides `noise`."""
         return self.smooth is not self.whole
 
-    def cross(self, X: Array) -> Array:
+    def cross(self, X: Array, out: Array | None = None) -> Array:
         """Return Kfu for some rows."""
-        return fused.cross(self.smooth, self.values, X, self.Z)
+        return fused.cross(self.smooth, self.values, X, self.Z, out)
 
     def prior(self, X: Array) -> Array:
         """Return the diagonal of K0 for some rows."""
@@ -65,15 +65,9 @@ class Model:
 def model_of(program: Program, values: Array, noise: float, data: Data, Z: Array) -> Model:
     """Take the white noise of single rows out of the kernel."""
     white = white_columns(program)
-    white = untied(white, data.X) if white else white
+    white = untied(white, data.X) if white else white  # of a source: those of its sample
     values = np.asarray(values, dtype=np.float64)
     return Model(program, without_white(program, white), white, values, float(noise), Z)
-
-
-def blocks(rows: int, points: int, block: int | None) -> Iterator[slice]:
-    """Split the rows into blocks, of a size fit for the number of inducing points unless one is given."""
-    size = block or max(128, BLOCK_NUMBERS // max(1, points))
-    return (slice(start, min(rows, start + size)) for start in range(0, rows, size))
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,16 +86,20 @@ class Statistics:
         return Statistics(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
 
-def block_statistics(model: Model, inverse_root: Array, X: Array, y: Array) -> Statistics:
-    """Return the sums of one block of rows, given L^-1."""
+def block_statistics(
+    model: Model, inverse_root: Array, shift: float, X: Array, y: Array, out: Array | None = None
+) -> Statistics:
+    """Return the sums of one block of rows for the target less `shift`, given L^-1; `out` is filled with V'."""
     prior, noise = model.prior(X), model.noises(X)
     root = 1.0 / np.sqrt(noise)
-    cross = model.cross(X)
-    cross *= root[:, None]
+    cross, scale = model.cross(X, out), 1.0 / np.sqrt(model.noise)
+    if model.has_white:
+        cross *= root[:, None]
+        scale = 1.0
     with one_thread(when=cross.size < SMALL * SMALL):
-        half = blas.dtrmm(1.0, inverse_root.T, cross.T, lower=0, trans_a=1, overwrite_b=1)  # V, by column
+        half = blas.dtrmm(scale, inverse_root.T, cross.T, lower=0, trans_a=1, overwrite_b=1)  # V, by column
         gram = blas.dsyrk(1.0, half, lower=0).T
-    target = y * root
+    target = (y - shift) * root
     return Statistics(
         count=len(y),
         log_noise=float(np.log(noise).sum()),
@@ -111,6 +109,33 @@ def block_statistics(model: Model, inverse_root: Array, X: Array, y: Array) -> S
         by_target=half @ target,
         by_one=half @ root,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Adjoint:
+    """What the second pass of a gradient needs from the first: M, g and the level (see vfe.py).
+
+    Where V is kept `spread` and `weights` are (I - B^-1) L^-1 and L' g instead.
+    """
+
+    spread: Array
+    weights: Array
+    level: float
+    of_kernel: Array  # g
+    moving: bool = False  # whether the gradient by the inducing points is wanted too
+
+
+@dataclass(frozen=True, eq=False)
+class Sensitivity:
+    """What some rows add to the gradient by values, to a'a, to that by noise (where rows have their own), and by Z."""
+
+    by_values: Array
+    squares: float
+    by_noise: float
+    by_points: Array  # empty where it was not asked for
+
+    def __add__(self, other: Sensitivity) -> Sensitivity:
+        return Sensitivity(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
 
 def back_solve(factor: Factor, right: Array) -> Array:
@@ -154,6 +179,7 @@ class Solution:
     inverse_root: Array  # L^-1
     inner: Factor  # of B
     sums: Statistics
+    half_weights: Array  # L' g
     level: float
     level_variance: float
     fit: float  # (y - c)'(Q + D)^-1 (y - c)
@@ -185,8 +211,18 @@ class Solution:
         return back_solve(self.factor, self.inner.solve(self.factor.half_solve(right)))
 
 
-def solve(model: Model, data: Data, block: int | None) -> Solution | Failure:
-    """Go over the rows once and solve for the level and the weights."""
+def solve(
+    model: Model,
+    data: Data,
+    sweep: Sweep | None = None,
+    kept: Array | None = None,
+    sums: Statistics | None = None,
+) -> Solution | Failure:
+    """Go over the rows once, unless their sums are known, and solve for the level and the weights.
+
+    `kept` (N x m) is filled with V'.
+    """
+    sweep = sweep or Sweep()
     if not (math.isfinite(model.noise) and model.noise > 0.0):
         return Failure("sparse inference needs noise above zero")
     if not len(model.Z):
@@ -196,17 +232,25 @@ def solve(model: Model, data: Data, block: int | None) -> Solution | Failure:
         return factor
     shift = float(data.y.mean()) if data.free_level else 0.0
     inverse_root = inverse_of_root(factor)
-    parts = (
-        block_statistics(model, inverse_root, data.X[rows], data.y[rows] - shift)
-        for rows in blocks(data.count, len(model.Z), block)
-    )
-    sums = reduce(add, parts)
+    if sums is None:
+        sums = _sums(model, inverse_root, shift, data, sweep, kept)
     if not (np.isfinite(sums.moments).all() and np.isfinite(np.diagonal(sums.gram)).all()):
         return Failure("the kernel gave infinite or undefined values, or the target overflowed")
     inner = factorise(sums.gram.copy, 1.0)
     if isinstance(inner, Failure):
         return inner
     return _solution(model, factor, inverse_root, inner, sums, shift, data.free_level)
+
+
+def _sums(model: Model, inverse_root: Array, shift: float, data: Data, sweep: Sweep, kept: Array | None) -> Statistics:
+    work, size = partial(block_statistics, model, inverse_root, shift), sweep.size(len(model.Z))
+    if sweep.device != "cpu":
+        from mercer.inference.device_blocks import device_statistics  # brings PyTorch with it
+
+        return summed(data, device_statistics(sweep.device, model, inverse_root, shift), size, sweep.jobs)
+    if kept is None:
+        return summed(data, work, size, sweep.jobs)
+    return reduce(add, (work(data.X[rows], data.y[rows], kept[rows]) for rows in slices(data.count, size)))
 
 
 def _inducing_gram(model: Model) -> Array:
@@ -223,9 +267,10 @@ def _solution(
     level, variance = (y1 / ones, 1.0 / ones) if free else (0.0, 0.0)
     if free and not ones > 0.0:
         return Failure("the constant cannot be told from the kernel")
-    weights, pull = back_solve(factor, back_solve(inner, both)).T
+    half = back_solve(inner, both)
+    weights, pull = back_solve(factor, half).T
     return Solution(
-        model, factor, inverse_root, inner, sums,
+        model, factor, inverse_root, inner, sums, half[:, 0] - level * half[:, 1],
         level=shift + level,
         level_variance=variance,
         fit=float(yy - level * y1),

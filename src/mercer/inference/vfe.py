@@ -12,14 +12,19 @@ a = (Q + D)^-1 (y - c) = D^-1 (y - c - Kfu g), and as Kuu^-1 Kuf a = g,
     of D_ii   (a_i^2 - 1 / D_ii + (K0_ii - k_i' M k_i) / D_ii^2) / 2,   k_i' a row of Kfu
 
 The level is at its optimum and adds nothing. Two passes over blocks of rows: one for the sums, one for the gradient,
-Kfu being computed again; memory O(m^2 + block m). Nothing is differentiated through a factorisation.
+Kfu being computed again; memory O(m^2 + block m). Where N m numbers are few, V is kept instead, from which
+
+    D^-1 Kfu M = D^-1/2 V' (I - B^-1) L^-1,   a = D^-1 (y - c) - D^-1/2 V' (L' g)
+
+Nothing is differentiated through a factorisation.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import reduce
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial, reduce
 from numbers import Integral
 from operator import add
 
@@ -29,24 +34,43 @@ from scipy.linalg import blas
 from mercer.errors import InputError, NumericalError
 from mercer.evaluate import fused
 from mercer.evaluate.fused_cross import contract_cross, contract_diagonal
+from mercer.evaluate.fused_points import can_move, contract_points
 from mercer.evaluate.program import Program
 from mercer.inference.contract import Data, Evidence
 from mercer.inference.inducing import greedy
-from mercer.inference.sparse import Model, Solution, blocks, mirrored, model_of, sandwiched, solve
+from mercer.inference.rows import Sweep, slices, summed
+from mercer.inference.sparse import (
+    Adjoint,
+    Model,
+    Sensitivity,
+    Solution,
+    mirrored,
+    model_of,
+    sandwiched,
+    solve,
+)  # fmt: skip
 from mercer.inference.vfe_posterior import VFEPosterior
 from mercer.kernels.domains import Array
+from mercer.linalg import scratch
 from mercer.linalg.factor import Factor, Failure
 from mercer.linalg.threads import SMALL, one_thread
+
+KEPT_NUMBERS = 25_000_000  # of V between the two passes: 200 MB
 
 
 @dataclass(frozen=True)
 class VFE:
     """Sparse variational inference with so many inducing points, chosen among the rows for the values at hand.
 
-    While parameters move the points must stay: fit with `holding(...)`, and choose again where it ends.
+    Fits go through `holding(...)`, since points that are chosen anew by the values leave no gradient. With `joint` the
+    points so chosen then move with the parameters, by the gradient of the bound; without, they stay while parameters
+    move, and are chosen again where that ends. The sums over rows can be dealt to joblib's workers (`n_jobs`).
     """
 
     inducing: int = 500
+    n_jobs: int | None = field(default=None, repr=False)
+    device: str = field(default="cpu", repr=False)
+    joint: bool = field(default=True, repr=False)
 
     name = "vfe"
 
@@ -56,7 +80,8 @@ class VFE:
 
     def holding(self, program: Program, values: Array, data: Data) -> FixedVFE:
         """Return the engine with the points that suit these values."""
-        return FixedVFE(data.X[greedy(program, values, data.X, self.inducing)])
+        chosen = data.X[greedy(program, values, data.X, self.inducing)]
+        return FixedVFE(chosen, None, self.n_jobs, self.device, joint=self.joint and can_move(program))
 
     def evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool = True) -> Evidence:
         """Return the lower bound on the log evidence and, if asked, its gradient with the points held."""
@@ -69,12 +94,24 @@ class VFE:
 
 @dataclass(frozen=True, eq=False)
 class FixedVFE:
-    """The sparse engine with inducing inputs Z (m x D), fixed for this object; `block` rows are worked on at a time."""
+    """The sparse engine with inducing inputs Z (m x D), fixed for this object; `block` rows are worked on at a time.
+
+    A fit may move the points where they are `joint` with the parameters; with `moving` a gradient has that by Z too.
+    """
 
     Z: Array
     block: int | None = None
+    n_jobs: int | None = None
+    device: str = "cpu"
+    joint: bool = False
+    moving: bool = False
 
     name = "vfe"
+
+    @property
+    def sweep(self) -> Sweep:
+        """How to go over the rows."""
+        return Sweep(self.block, self.n_jobs, self.device)
 
     def holding(self, program: Program, values: Array, data: Data) -> FixedVFE:
         """Return itself: the points stay."""
@@ -83,56 +120,52 @@ class FixedVFE:
     def evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool = True) -> Evidence:
         """Return the lower bound on the log evidence and, if asked, its gradient by values and noise."""
         model = model_of(program, values, noise, data, self.Z)
-        solution = solve(model, data, self.block)
+        kept = _room(model, data, self.sweep) if gradient else None
+        solution = solve(model, data, self.sweep, kept)
         if isinstance(solution, Failure):
             return Evidence(-math.inf, failure=solution.reason)
         if not math.isfinite(solution.bound):
             return Evidence(-math.inf, failure="the evidence overflowed")
         if not gradient:
             return Evidence(solution.bound, jitter=solution.jitter)
-        by_values, by_noise = _gradient(solution, data, self.block)
-        if not (math.isfinite(by_noise) and np.isfinite(by_values).all()):
+        by_values, by_noise, by_points = _gradient(solution, data, self.sweep, kept, self.moving)
+        if not (math.isfinite(by_noise) and np.isfinite(by_values).all() and np.isfinite(by_points).all()):
             return Evidence(-math.inf, failure="the gradient of the evidence overflowed")
-        return Evidence(solution.bound, by_values, by_noise, jitter=solution.jitter)
+        moved = by_points if self.moving else None
+        return Evidence(solution.bound, by_values, by_noise, jitter=solution.jitter, by_points=moved)
 
     def posterior(self, program: Program, values: Array, noise: float, data: Data) -> VFEPosterior:
         """Return the posterior, which keeps m x m numbers and the data."""
-        solution = solve(model_of(program, values, noise, data, self.Z), data, self.block)
+        solution = solve(model_of(program, values, noise, data, self.Z), data, self.sweep)
         if isinstance(solution, Failure):
             raise NumericalError(f"no posterior: {solution.reason}; try a larger noise or another kernel")
-        return VFEPosterior(solution, data, self.block)
+        return VFEPosterior(solution, data, self.sweep)
 
 
-@dataclass(frozen=True, eq=False)
-class Sensitivity:
-    """What some rows add to the gradient by values, to a'a and (where rows have their own noise) to that by noise."""
-
-    by_values: Array
-    squares: float
-    by_noise: float
-
-    def __add__(self, other: Sensitivity) -> Sensitivity:
-        return Sensitivity(
-            self.by_values + other.by_values, self.squares + other.squares, self.by_noise + other.by_noise
-        )
+def _room(model: Model, data: Data, sweep: Sweep) -> Array | None:
+    """Return memory to keep V in, if it is small and all of it is made here."""
+    here = data.source is None and sweep == Sweep(sweep.block) and not model.has_white
+    small = data.count * len(model.Z) <= KEPT_NUMBERS
+    return scratch.rectangle(data.count, len(model.Z)) if here and small else None
 
 
-@dataclass(frozen=True, eq=False)
-class Adjoint:
-    """What the second pass needs from the first: M, g and the level."""
+def block_sensitivity(
+    model: Model, adjoint: Adjoint, X: Array, y: Array, kept: Array | None = None, room: Array | None = None
+) -> Sensitivity:
+    """Contract the adjoints of one block of rows with the derivatives of the kernel.
 
-    spread: Array
-    weights: Array
-    level: float
-
-
-def block_sensitivity(model: Model, adjoint: Adjoint, X: Array, y: Array) -> Sensitivity:
-    """Contract the adjoints of one block of rows with the derivatives of the kernel."""
-    noise, cross = model.noises(X), model.cross(X)
-    residual = (y - adjoint.level - cross @ adjoint.weights) / noise  # a
-    scale = 1.0 if model.has_white else 1.0 / model.noise
+    `kept` is V' of these rows; `room` is memory for as many numbers, used block after block: fresh memory costs a page
+    fault for every 4 kB, a tenth of the product that fills it.
+    """
+    noise = model.noises(X)
+    cross = model.cross(X) if kept is None else kept
+    unit = 1.0 if kept is None else math.sqrt(model.noise)  # of what stands in place of Kfu
+    residual = (y - adjoint.level - unit * (cross @ adjoint.weights)) / noise  # a
+    scale = 1.0 if model.has_white else unit / model.noise
     with one_thread(when=cross.size < SMALL * SMALL):
-        spread = blas.dgemm(scale, adjoint.spread.T, cross.T).T  # Kfu M, or D^-1 Kfu M where D is noise I
+        out = np.empty_like(cross) if room is None else room[: len(cross)]
+        product = blas.dgemm(scale, adjoint.spread.T, cross.T, beta=0.0, c=out.T, overwrite_c=1)
+        spread = product.T  # Kfu M, or D^-1 Kfu M where D is noise I
     by_values, by_noise = np.zeros(len(model.values)), 0.0
     if model.has_white:
         known = np.einsum("ij,ij->i", spread, cross)
@@ -141,26 +174,51 @@ def block_sensitivity(model: Model, adjoint: Adjoint, X: Array, y: Array) -> Sen
         by_values += contract_diagonal(model.whole, model.values, X, by_rows)
         by_values -= contract_diagonal(model.smooth, model.values, X, by_rows)
         spread /= noise[:, None]
-    by_values += contract_cross(model.smooth, model.values, X, model.Z, spread, residual, adjoint.weights)
+    by_values += contract_cross(model.smooth, model.values, X, model.Z, spread, residual, adjoint.of_kernel)
     by_values -= contract_diagonal(model.smooth, model.values, X, 0.5 / noise)
-    return Sensitivity(by_values, float(residual @ residual), by_noise)
+    by_points = np.zeros((0, 0))
+    if adjoint.moving:
+        by_points = contract_points(model.smooth, model.values, X, model.Z, spread, residual, adjoint.of_kernel)
+    return Sensitivity(by_values, float(residual @ residual), by_noise, by_points)
 
 
-def _gradient(solution: Solution, data: Data, block: int | None) -> tuple[Array, float]:
-    """Return the gradients by values and by the noise."""
+def _gradient(
+    solution: Solution, data: Data, sweep: Sweep, kept: Array | None, moving: bool
+) -> tuple[Array, float, Array]:
+    """Return the gradients by values, by the noise and, if asked, by the inducing points."""
     model, sums = solution.model, solution.sums
     points, one = len(model.Z), np.eye(len(model.Z))
     inverse = mirrored(Factor(solution.inner.lower.copy(), 0.0).into_inverse())  # B^-1
-    adjoint = Adjoint(sandwiched(solution.inverse_root, one - inverse), solution.weights, solution.level)
-    parts = (
-        block_sensitivity(model, adjoint, data.X[rows], data.y[rows]) for rows in blocks(data.count, points, block)
-    )
-    total = reduce(add, parts)
+    total = _sensitivity(solution, one - inverse, data, sweep, kept, moving)
     square = sandwiched(solution.inverse_root, mirrored(sums.gram) - one + inverse)
     square += np.outer(solution.weights, solution.weights)
     at = fused.points(model.Z)
     by_values = total.by_values - 0.5 * fused.contract(model.smooth, model.values, at, square, np.zeros(points))
+    by_points = total.by_points
+    if moving:  # of Kuu a point is both a row and a column
+        by_points = by_points - contract_points(model.smooth, model.values, model.Z, model.Z, square)
     if model.has_white:
-        return by_values, total.by_noise
+        return by_values, total.by_noise, by_points
     freedom = sums.count - points + float(np.trace(inverse))  # noise tr (Q + noise I)^-1
-    return by_values, 0.5 * (total.squares + (solution.trace - freedom) / model.noise)
+    return by_values, 0.5 * (total.squares + (solution.trace - freedom) / model.noise), by_points
+
+
+def _sensitivity(
+    solution: Solution, shrinkage: Array, data: Data, sweep: Sweep, kept: Array | None, moving: bool
+) -> Sensitivity:
+    """Go over the rows again; `shrinkage` is I - B^-1."""
+    model, size = solution.model, sweep.size(len(solution.model.Z))
+    if kept is not None:
+        with one_thread(when=len(shrinkage) < SMALL):
+            spread = blas.dtrmm(1.0, solution.inverse_root.T, shrinkage.T, lower=0).T
+        adjoint = Adjoint(spread, solution.half_weights, solution.level, solution.weights, moving)
+        room, parts = np.empty((min(size, data.count), len(model.Z))), slices(data.count, size)
+        return reduce(add, (block_sensitivity(model, adjoint, data.X[r], data.y[r], kept[r], room) for r in parts))
+    spread = sandwiched(solution.inverse_root, shrinkage)
+    adjoint = Adjoint(spread, solution.weights, solution.level, solution.weights, moving)
+    work: Callable[[Array, Array], Sensitivity] = partial(block_sensitivity, model, adjoint)
+    if sweep.device != "cpu":
+        from mercer.inference.device_blocks import device_sensitivity  # brings PyTorch with it
+
+        work = device_sensitivity(sweep.device, model, adjoint)
+    return summed(data, work, size, sweep.jobs)

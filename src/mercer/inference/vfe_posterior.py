@@ -9,16 +9,17 @@ k(x, x), and no share of the level. White noise is new at every row: it adds to 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from mercer.errors import NumericalError
 from mercer.evaluate import fused
 from mercer.evaluate.program import Program
-from mercer.inference.contract import Data, Prediction
-from mercer.inference.sparse import Solution, blocks
-from mercer.inference.white import without_white
+from mercer.evaluate.white import without_white
+from mercer.inference.contract import Data, Prediction, left_out_score
+from mercer.inference.rows import Sweep, slices, summed
+from mercer.inference.sparse import Solution
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Failure, factorise
 
@@ -29,7 +30,7 @@ class VFEPosterior:
 
     solution: Solution
     data: Data
-    block: int | None = None
+    sweep: Sweep = field(default_factory=Sweep)
 
     @property
     def jitter(self) -> float:
@@ -54,7 +55,7 @@ class VFEPosterior:
     def _predicted(self, program: Program, values: Array, X: Array, share: float) -> Prediction:
         """Predict in blocks of rows; `share` of the level belongs to what is predicted."""
         solution, mean, variance = self.solution, np.empty(len(X)), np.empty(len(X))
-        for rows in blocks(len(X), len(solution.model.Z), self.block):
+        for rows in slices(len(X), self.sweep.size(len(solution.model.Z))):
             cross, half, inner = self._projected(program, values, X[rows])
             mean[rows] = cross @ solution.weights
             lost = np.einsum("ij,ij->j", half, half) - np.einsum("ij,ij->j", inner, inner)
@@ -88,19 +89,34 @@ class VFEPosterior:
         return mean[:, None] + factor.multiply(rng.standard_normal((len(X), count)))
 
     def leave_one_out(self) -> Prediction:
-        """Return mean and variance of y at each row given the others, under y ~ N(c, Q + D) with Z kept.
+        """Return mean and variance of y at each row in memory given all others, under y ~ N(c, Q + D) with Z kept.
 
         mean_i = y_i - a_i / P_ii, var_i = 1 / P_ii, P = (Q + D)^-1 - var(c) s s', s = (Q + D)^-1 1, and
         (Q + D)^-1_ii = (1 - k_i' (Kuu + Phi)^-1 k_i / D_ii) / D_ii.
         """
-        solution, model, data = self.solution, self.solution.model, self.data
-        mean, variance = np.empty(data.count), np.empty(data.count)
-        for rows in blocks(data.count, len(model.Z), self.block):
-            cross, _, inner = self._projected(model.whole, model.values, data.X[rows])
-            noise = model.noises(data.X[rows])
-            residual = (data.y[rows] - solution.level - cross @ solution.weights) / noise
-            pull = (1.0 - cross @ solution.pull) / noise
-            precision = (1.0 - np.einsum("ij,ij->j", inner, inner) / noise) / noise
-            precision -= solution.level_variance * pull**2
-            mean[rows], variance[rows] = data.y[rows] - residual / precision, 1.0 / precision
+        data = self.data
+        mean, variance = np.empty(len(data.y)), np.empty(len(data.y))
+        for rows in slices(len(data.y), self.sweep.size(len(self.solution.model.Z))):
+            found = self._left_out(data.X[rows], data.y[rows])
+            mean[rows], variance[rows] = found.mean, found.variance
         return Prediction(mean, variance)
+
+    def left_out_score(self) -> float:
+        """Return the sum of leave-one-out log densities over all rows, those of a source too."""
+        if self.data.source is None:
+            return left_out_score(self.leave_one_out(), self.data.y)
+        alone = replace(self, data=self.data.sample)  # to be sent to the rows, without them
+        return summed(self.data, alone._score, self.sweep.size(len(self.solution.model.Z)))
+
+    def _score(self, X: Array, y: Array) -> float:
+        return left_out_score(self._left_out(X, y), y)
+
+    def _left_out(self, X: Array, y: Array) -> Prediction:
+        solution, model = self.solution, self.solution.model
+        cross, _, inner = self._projected(model.whole, model.values, X)
+        noise = model.noises(X)
+        residual = (y - solution.level - cross @ solution.weights) / noise
+        pull = (1.0 - cross @ solution.pull) / noise
+        precision = (1.0 - np.einsum("ij,ij->j", inner, inner) / noise) / noise
+        precision -= solution.level_variance * pull**2
+        return Prediction(y - residual / precision, 1.0 / precision)

@@ -8,6 +8,7 @@ from mercer.kernels.algebra import canonical, components, structure
 from mercer.kernels.base import REGISTRY
 from mercer.kernels.blend import Blend, Surface, blend
 from mercer.kernels.expression import Base, Expression, Fixed, Product, Sum, build_base, fixed
+from mercer.kernels.functional import Functional, functional
 from mercer.kernels.layers import Layer, Values
 from mercer.kernels.network import Network, network, regression_network, time_series_network
 from mercer.kernels.parameters import bind, layout
@@ -140,12 +141,22 @@ def CW(
     return blend([outside, inside], "CW", on=columns, start=start, duration=duration, width=width)
 
 
+def KF(inside: Expression, powers: Sequence[int], weights: float | Sequence[float]) -> Functional:
+    """Functional: v sum_k w_k u^(p_k), u = inside / v. A learned function of another kernel's values.
+
+    inside : a kernel above zero everywhere, such as M32(0, 1), PER(0) or SE(0)*PER(0); it carries the variance v.
+    powers, weights : of the series; with no weight below zero it is a kernel.
+    """
+    return functional(inside, powers, weights)
+
+
 __all__ = [
     "COS",
     "CP",
     "CPER",
     "CW",
     "EXPI",
+    "KF",
     "LIN",
     "M12",
     "M32",
@@ -163,6 +174,7 @@ __all__ = [
     "C",
     "Expression",
     "Fixed",
+    "Functional",
     "Network",
     "PolynomialTerm",
     "Product",

@@ -32,13 +32,15 @@ from mercer.kernels.expression import (
     product_of,
     sum_of,
 )
+from mercer.kernels.functional import Functional, has_functional
 from mercer.kernels.layers import Linear
 from mercer.kernels.network import Network, has_network
 from mercer.kernels.parameters import fill_held
 from mercer.kernels.text import to_text
 from mercer.kernels.units import multiplied
 
-Term = tuple[Base | Network | Blend, ...]
+Whole = Network | Blend | Functional  # taken as a whole: its sums and products stay inside
+Term = tuple[Base | Whole, ...]
 Path = tuple[int, ...]
 
 FLAT = 2.0  # the lengthscale of PER from which its mean is more than four fifths of it
@@ -83,7 +85,7 @@ def told_components(expression: Expression) -> tuple[Expression, ...]:
 
 
 def _waves_around_zero(term: Expression) -> Expression:
-    if size(term) == 1 or has_network(term):
+    if size(term) == 1 or has_network(term) or has_functional(term):
         return term
     return term.map_leaves(lambda leaf: _around_zero(leaf) if _is_flat(leaf) else leaf)
 
@@ -145,7 +147,7 @@ def substitute(expression: Expression, path: Path, new: Expression) -> Expressio
 
 
 def _expanded(expression: Expression) -> list[Term]:
-    if isinstance(expression, Base | Network):
+    if isinstance(expression, Base | Network | Functional):
         return [(expression,)]
     if isinstance(expression, Blend):
         inside = expression.with_children([canonical(part) for part in expression.children])
@@ -176,21 +178,21 @@ def _simplified(term: Term) -> Term:
     return (_with_variance(factors[0], variance), *(_with_variance(leaf, rest) for leaf in factors[1:]))
 
 
-def _with_wholes(wholes: list[Network | Blend], bases: tuple[Base, ...]) -> Term:
-    """The first network or change surface carries the scale of a product: base kernels beside it have variance one."""
+def _with_wholes(wholes: list[Whole], bases: tuple[Base, ...]) -> Term:
+    """The first of them carries the scale of a product: base kernels beside it have variance one."""
     others = [leaf for leaf in _simplified(bases) if isinstance(leaf, Base)] if bases else []
     scale = others[0].parameter("variance") if others else Parameter("variance", (1.0,))
     if scale.values is not None and _is_open(wholes[0]):  # nowhere to put it yet
         return (*wholes, *others)
     if scale.values is not None:
         carrier = multiplied(wholes[0], scale.values[0])
-        assert isinstance(carrier, Network | Blend)
+        assert isinstance(carrier, Whole)
         wholes = [carrier, *wholes[1:]]
         others = [_with_variance(leaf, Parameter("variance", (1.0,), scale.fixed)) for leaf in others]
     return (*wholes, *(leaf for leaf in others if leaf.symbol != "C"))
 
 
-def _is_open(whole: Network | Blend) -> bool:
+def _is_open(whole: Whole) -> bool:
     """Tell whether a regime of a change surface has a variance that is still to be found."""
     return isinstance(whole, Blend) and any(leaf.parameter("variance").values is None for leaf in whole.leaves())
 

@@ -26,6 +26,7 @@ from mercer.kernels.base import ParameterSpec
 from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.domains import Array, Domain, Simplex
 from mercer.kernels.expression import Base, Expression, Owner, Parameter, Product, Sum, broadcast, only_value
+from mercer.kernels.functional import Functional
 from mercer.kernels.network import Network
 
 NETWORK = -1  # the carrier of a scale that lies in many weights, of which none can be held
@@ -135,6 +136,8 @@ def _find_carrier(expression: Expression, start: int, held: set[int]) -> tuple[i
         free = sorted((c for c in carriers if c is not None), key=lambda c: c != NETWORK)
         held.update(c for c in free[1:] if c != NETWORK)
         return start, free[0] if free else None
+    if isinstance(expression, Functional):
+        return start, carriers[0]
     if isinstance(expression, Network):
         if not expression.variances:
             held.update(c for c in carriers if c not in (None, NETWORK))

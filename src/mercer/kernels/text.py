@@ -5,7 +5,8 @@
 A symbol may be followed by dimensions (column numbers or names; odd names in double quotes) and by parameter values,
 in parentheses. SM takes the number of its components as a digit. A number is a constant kernel of that variance.
 Networks, `NKN(primitives, layers, ...)`, are written as in `mercer.kernels.network_text`, change points, windows and
-surfaces, `CP(k1, k2)`, `CW(k1, k2)` and `BLEND(rks8, k1, k2)`, as in `mercer.kernels.blend_text`.
+surfaces, `CP(k1, k2)`, `CW(k1, k2)` and `BLEND(rks8, k1, k2)`, as in `mercer.kernels.blend_text`, functionals,
+`KF(M32(0), powers=[...], weights=[...])`, as in `mercer.kernels.functional_text`.
 """
 
 from __future__ import annotations
@@ -34,13 +35,15 @@ from mercer.kernels.expression import (
     product_of,
     sum_of,
 )
+from mercer.kernels.functional import Functional, has_functional
+from mercer.kernels.functional_text import functional_from_node, functional_node, functional_text, parsed_functional
 from mercer.kernels.layers import LAYERS
 from mercer.kernels.network import Network, has_network, network
 from mercer.kernels.network_text import network_from_node, network_node, network_text, repeated, with_given
 
 JSON_VERSION = 3
-NETWORK_VERSION = 2  # of a kernel with networks and without change surfaces
-PLAIN_VERSION = 1  # of one without either: older versions of Mercer read it
+NETWORK_VERSION = 2  # of a kernel with networks or functionals and without change surfaces
+PLAIN_VERSION = 1  # of one without any of them: older versions of Mercer read it
 DEEPEST = 100  # nested parentheses: enough for any kernel, and far from Python's limit on recursion
 
 # ---------------------------------------------------------------------------------------------------------- printing
@@ -58,6 +61,8 @@ def to_text(expression: Expression, digits: int | None = None, names: Sequence[s
     if isinstance(expression, Blend):
         shown = partial(_parameter_text, digits=digits)
         return blend_text(expression, lambda part: to_text(part, digits, names), shown, lambda d: dim_text(d, names))
+    if isinstance(expression, Functional):
+        return functional_text(expression, lambda part: to_text(part, digits, names), digits)
     assert isinstance(expression, Base)
     symbol = expression.symbol + (str(expression.components) if expression.spec.mixture else "")
     arguments = [dim_text(d, names) for d in expression.dims or ()]
@@ -188,10 +193,12 @@ class Parser:
             return self.checked(lambda: as_expression(float(found)), start)
         if kind == "name":
             self.position = end
+            if found == "KF":
+                return parsed_functional(self, start)
             if found in (*WORDS, "NKN"):
                 return self.network(start) if found == "NKN" else parse_blend(self, found, start)
             return self.base(found, start)
-        raise self.fail("expected a kernel such as SE, PER(0) or (SE + LIN)" + f", found '{found}'" * bool(found))
+        raise self.fail("expected a kernel such as SE, PER(0) or (SE + LIN)" + (f", found '{found}'" if found else ""))
 
     def base(self, word: str, start: int) -> Expression:
         symbol, components = word, None
@@ -288,8 +295,8 @@ class Parser:
                 return str(json.loads(found))
             except ValueError:
                 raise self.fail(f"{found} is not a column name: write it as in JSON", start) from None
-        shown = f", found '{found}'" if found else ""
-        raise self.fail(f"expected a dimension or a parameter of {symbol}{shown}", start)
+        given = f", found '{found}'" if found else ""
+        raise self.fail(f"expected a dimension or a parameter of {symbol}{given}", start)
 
     def value(self) -> Fixed | tuple[float, ...]:
         kind, found, end = self.peek(signed=True)
@@ -330,7 +337,8 @@ class Parser:
 
 def to_json(expression: Expression) -> dict[str, Any]:
     """Return the kernel as plain JSON data with a version."""
-    newest = JSON_VERSION if has_blend(expression) else NETWORK_VERSION if has_network(expression) else PLAIN_VERSION
+    written = NETWORK_VERSION if has_network(expression) or has_functional(expression) else PLAIN_VERSION
+    newest = JSON_VERSION if has_blend(expression) else written
     return {"format": "mercer-kernel", "version": newest, "kernel": _node(expression)}
 
 
@@ -343,6 +351,8 @@ def _node(expression: Expression) -> dict[str, Any]:
         return network_node(expression, _node)
     if isinstance(expression, Blend):
         return blend_node(expression, _node)
+    if isinstance(expression, Functional):
+        return functional_node(expression, _node)
     assert isinstance(expression, Base)
     parameters = {
         p.name: {"values": list(p.values), "fixed": p.fixed} for p in expression.parameters if p.values is not None
@@ -379,6 +389,8 @@ def _from_node(node: Any, depth: int = 0) -> Expression:
             return network_from_node(node["network"], lambda part: _from_node(part, depth + 1))
         if "blend" in node:
             return blend_from_node(node["blend"], lambda part: _from_node(part, depth + 1))
+        if "functional" in node:
+            return functional_from_node(node["functional"], lambda part: _from_node(part, depth + 1))
         values = {name: _read_values(entry) for name, entry in node["parameters"].items()}
         return build_base(node["base"], *_list(node.get("dims", [])), components=node.get("components"), **values)
     except KernelError:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
 from mercer.errors import InputError
 from mercer.fitting.optimise import Fit
+from mercer.inference.bounds import Interval
 from mercer.inference.contract import Data, Engine
+from mercer.inference.vfe import VFE
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 
@@ -20,8 +22,33 @@ Stopped = Literal["", "request", "time"]  # it came to its end; Ctrl-C; the time
 
 
 @dataclass(frozen=True, eq=False)
+class Whole:
+    """All rows, where they are too many for exact inference, and the engine for them."""
+
+    data: Data
+    engine: VFE
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Why a candidate was left behind in a search by intervals.
+
+    "separated": even the best end of its score is behind the `bar`, the worst end of candidate `by` at that time.
+    "places": it may be better than that, but as many as there are places were certain of more.
+    """
+
+    kind: Literal["separated", "places"]
+    by: int
+    bar: float
+
+
+@dataclass(frozen=True, eq=False)
 class Candidate:
-    """One kernel that was tried: a row of the table of candidates."""
+    """One kernel that was tried: a row of the table of candidates.
+
+    Where there are too many rows for exact inference, `interval` holds the exact log evidence of all rows at the
+    values of `expression`, by so many `inducing` points; `log_evidence` is its lower end and `score` goes with that.
+    """
 
     expression: Expression
     depth: int
@@ -34,6 +61,20 @@ class Candidate:
     message: str
     seconds: float
     fit: Fit | None
+    interval: Interval | None = None
+    inducing: int | None = None
+    verdict: Verdict | None = None
+
+    def score_at(self, log_evidence: float) -> float:
+        """Return what the score would be with another log evidence (BIC, AIC)."""
+        return self.score - 2.0 * (log_evidence - self.log_evidence)
+
+    @property
+    def scores(self) -> tuple[float, float]:
+        """Between what the score lies, the better end first; twice the same where there is no interval."""
+        if self.interval is None:
+            return self.score, self.score
+        return self.score_at(self.interval.upper), self.score_at(self.interval.lower)
 
 
 @dataclass(frozen=True)
@@ -125,3 +166,20 @@ class Learner(Protocol):
 
     def describe(self) -> dict[str, Any]:
         """Return the settings as plain data."""
+
+
+@runtime_checkable
+class ByIntervals(Protocol):
+    """A learner that can judge what it tries on all rows, however many, by intervals."""
+
+    def learn_by_intervals(
+        self,
+        sample: Data,
+        whole: Whole,
+        columns: list[int],
+        seed: int,
+        jobs: int | None,
+        report: Report | None,
+        device: str = "cpu",
+    ) -> Learned | None:
+        """Return what `learn` does, `sample` giving first values only; None where its settings do not allow it."""

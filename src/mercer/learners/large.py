@@ -12,15 +12,22 @@ from dataclasses import replace
 import numpy as np
 
 from mercer.evaluate.program import compile_program
-from mercer.fitting.optimise import Fit, FitOptions, concluded, optimise, prepare
-from mercer.inference.contract import Data, Engine, log_density
-from mercer.learners.contract import Candidate, Learned, Weights
+from mercer.fitting.joint import optimise_jointly
+from mercer.fitting.optimise import Fit, FitOptions, concluded, optimise, prepare, with_settled_noise
+from mercer.inference.bounds import PAIRS_ROWS, STEPS, Interval, interval
+from mercer.inference.contract import Data, Engine
+from mercer.inference.exact import Exact
+from mercer.inference.vfe import VFE, FixedVFE
+from mercer.learners.contract import ByIntervals, Candidate, Learned, Learner, Report, Weights, Whole
 
 SAMPLE = 800  # rows to learn from
 ROUNDS = 3  # of fitting to all rows, what the engine holds (inducing points, random draws) chosen anew for each
-ITERATIONS = 25  # of each round
+ITERATIONS = 25  # of each round; up to MODERATE rows twice as many, as each costs little there
+MODERATE = 20_000
 ENOUGH = 1e-4  # of the log evidence: a round that gains less is the last
+INTERVALS = 100_000  # rows up to which every kernel of a search gets an interval on all of them
 MEMBERS = 3  # of an average that are fitted to all rows
+WORTH = 0.001  # the weight below which that is not worth the time
 
 
 def sampled(data: Data, seed: int) -> Data:
@@ -28,6 +35,18 @@ def sampled(data: Data, seed: int) -> Data:
     if data.count <= SAMPLE:
         return data
     return data.take(np.sort(np.random.default_rng(seed).choice(data.count, SAMPLE, replace=False)))
+
+
+def learned_by(
+    learner: Learner, data: Data, rows: Data, large: Engine | None, columns: list[int], seed: int, jobs: int | None,
+    report: Report | None, device: str,
+) -> Learned:  # fmt: skip
+    """Let a learner learn from the rows; where they are a sample and it can, with intervals on all of the data."""
+    if isinstance(large, VFE) and isinstance(learner, ByIntervals) and data.source is None and data.count <= INTERVALS:
+        found = learner.learn_by_intervals(rows, Whole(data, large), columns, seed, jobs, report, device)
+        if found is not None:
+            return found
+    return learner.learn(rows, Exact(), columns, seed, jobs, report, device=device)
 
 
 def fitted_to_all(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> Fit:
@@ -38,7 +57,8 @@ def fitted_to_all(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> 
     program, best, before = compile_program(fit.expression), fit, -math.inf
     try:
         for _ in range(ROUNDS):
-            found = _continued(best, data, engine.holding(program, best.values, data), options)
+            held = best.held or engine.holding(program, best.values, data)
+            found = _continued(best, data, held, options)
             if found.status == "failed":
                 break
             gain, before, best = found.log_evidence - before, found.log_evidence, found
@@ -55,30 +75,45 @@ def _continued(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> Fit
     point = problem.objective.layout.to_free(fit.values)
     if options.noise is None:
         point = np.append(point, math.log(fit.noise))
-    run = optimise(problem, np.clip(point, problem.bounds[:, 0], problem.bounds[:, 1]), ITERATIONS)
+    point = np.clip(point, problem.bounds[:, 0], problem.bounds[:, 1])
+    if options.noise is None:
+        point = with_settled_noise(problem, point)
+    held, iterations = None, ITERATIONS * (2 if data.count <= MODERATE else 1)
+    if isinstance(engine, FixedVFE) and engine.joint:
+        run, held = optimise_jointly(problem, engine, point, iterations)
+        problem = replace(problem, objective=replace(problem.objective, engine=held))
+    else:
+        run = optimise(problem, point, iterations)
     # a round ends after a few steps; that there are few of them is no failure to converge
-    return concluded(problem, [replace(run, converged=True)], run.point, fit.evaluations)
+    return replace(concluded(problem, [replace(run, converged=True)], run.point, fit.evaluations), held=held)
 
 
 def _scored(fit: Fit, data: Data, engine: Engine) -> Fit:
     """Return the fit with the scores of the engine that will predict: what it holds is chosen by it, not by a round."""
-    program = compile_program(fit.expression)
+    program, engine = compile_program(fit.expression), fit.held or engine
     evidence = engine.evidence(program, fit.values, fit.noise, data, gradient=False)
     if evidence.failure is not None:
         return replace(fit, status="failed", message=evidence.failure)
-    left = engine.posterior(program, fit.values, fit.noise, data).leave_one_out()
-    score = float(log_density(data.y - left.mean, left.variance).sum())
+    score = engine.posterior(program, fit.values, fit.noise, data).left_out_score()
     return replace(fit, log_evidence=evidence.value, leave_one_out=score, jitter=evidence.jitter)
 
 
 def learned_from_all(learned: Learned, data: Data, engine: Engine, options: FitOptions) -> Learned:
-    """Fit what was learned from a sample to all rows: the winner, and those with the largest weights in an average."""
+    """Fit what was learned from a sample to all rows: the winner, and those with the largest weights in an average.
+
+    Where intervals on all rows chose the winner, whichever of these is then certain of most is the winner.
+    """
+    by_intervals = isinstance(engine, VFE) and any(c.interval is not None for c in learned.candidates)
     order = np.argsort([-w for w in learned.weights.within], kind="stable")
-    chosen = [0, *(int(i) for i in order if i != 0)][:MEMBERS]
+    worth = [int(i) for i in order if i != 0 and not (by_intervals and learned.weights.within[i] < WORTH)]
+    chosen = [0, *worth][:MEMBERS]
     fits = {i: fitted_to_all(learned.members[i], data, engine, options) for i in chosen}
     kept = [i for i in chosen if i == 0 or fits[i].status != "failed"]
     rows = math.log(data.count)
-    scores = np.array([-2.0 * fits[i].log_evidence + fits[i].parameters * rows for i in kept])
+    score = {i: -2.0 * fits[i].log_evidence + fits[i].parameters * rows for i in kept}
+    if by_intervals:
+        kept.sort(key=lambda i: score[i])
+    scores = np.array([score[i] for i in kept])
     within = np.exp(-0.5 * (scores - scores.min()))
     beyond = np.array([learned.weights.beyond[i] for i in kept])
     if learned.weights.column is None or not beyond.sum() > 0:
@@ -90,15 +125,37 @@ def learned_from_all(learned: Learned, data: Data, engine: Engine, options: FitO
         learned.weights.column,
     )
     members = tuple(fits[i] for i in kept)
+    old = learned.members[kept[0]]
+    if isinstance(engine, VFE) and by_intervals:
+        candidates = tuple(_narrowed(c, members[0], data, engine) if c.fit is old else c for c in learned.candidates)
+    else:
+        candidates = tuple(_renewed(c, old, members[0]) for c in learned.candidates)
     return replace(
         learned,
         fit=members[0],
-        candidates=tuple(_renewed(c, learned.fit, members[0]) for c in learned.candidates),
+        candidates=candidates,
         members=members,
         weights=weights,
-        notes=(*learned.notes, _note(learned, data)),
-        rows=min(SAMPLE, data.count),
+        notes=(*learned.notes, _note(learned, data, by_intervals)),
+        rows=None if by_intervals else min(SAMPLE, data.count),
     )
+
+
+def _narrowed(candidate: Candidate, fit: Fit, data: Data, engine: VFE) -> Candidate:
+    """Return the row of the winner with its values, and its interval with all that the engine has."""
+    found = evidence_interval(fit, data, engine)
+    now = replace(candidate, expression=fit.expression, status=fit.status, message=fit.message, interval=found)
+    return replace(now, score=candidate.score_at(found.lower), log_evidence=found.lower, inducing=engine.inducing)
+
+
+def evidence_interval(fit: Fit, data: Data, engine: VFE) -> Interval:
+    """Return between what the exact log evidence lies; what the fit reached is a lower bound too."""
+    program = compile_program(fit.expression)
+    held = (fit.held or engine).holding(program, fit.values, data)
+    assert isinstance(held, FixedVFE)
+    steps = None if data.count > PAIRS_ROWS or data.source is not None else STEPS
+    found = interval(program, fit.values, fit.noise, data, held.Z, steps)
+    return Interval(max(found.lower, fit.log_evidence), found.upper)
 
 
 def _renewed(candidate: Candidate, old: Fit, new: Fit) -> Candidate:
@@ -106,7 +163,12 @@ def _renewed(candidate: Candidate, old: Fit, new: Fit) -> Candidate:
     return replace(candidate, expression=new.expression) if candidate.fit is old else candidate
 
 
-def _note(learned: Learned, data: Data) -> str:
+def _note(learned: Learned, data: Data, by_intervals: bool) -> str:
+    if by_intervals:
+        return (
+            f"{data.count:,} rows are too many for the exact evidence of every kernel: each has an interval "
+            f"from all rows that the exact value lies in ({min(SAMPLE, data.count):,} of them gave first values)"
+        )
     what = "the structure was learned from" if learned.candidates else "first values were found with"
     return (
         f"{what} {min(SAMPLE, data.count):,} of the {data.count:,} rows, drawn at random; "

@@ -48,6 +48,10 @@ class Factor:
         with one_thread(when=len(self.lower) < SMALL):
             return np.asarray(blas.dtrmm(1.0, self.lower.T, np.asfortranarray(right), lower=0, trans_a=1))
 
+    def inverse_diagonal(self) -> Array:
+        """Return the diagonal of A^-1; the factor stays."""
+        return np.diagonal(Factor(self.lower.copy(), 0.0).into_inverse()).copy()
+
     def into_inverse(self) -> Array:
         """Return A^-1 in the lower triangle, in the memory of the factor, which is lost."""
         with one_thread(when=len(self.lower) < SMALL):

@@ -51,4 +51,5 @@ def search_caption(explanation: Explanation) -> str:
     if explanation.search is None:
         return ""
     steps = [f"{step.kernel} ({explanation.search.score} {step.score:.1f})" for step in explanation.search.path]
-    return f"{explanation.search.tried} kernels by depth and score. The way to the winner: {listed(steps)}."
+    told = f"{explanation.search.tried} kernels by depth and score. The way to the winner: {listed(steps)}."
+    return told if explanation.search.intervals is None else f"{told} {explanation.search.intervals.sentence}"

@@ -165,6 +165,7 @@ def _draw_search(axes: Axes, candidates: Sequence[Candidate], winner: int, score
         if chosen:
             # Spread sideways, in a fixed way, so that dots of equal score can be told apart.
             at = [c.depth + 0.5 * ((number * 0.618034) % 1.0 - 0.5) for number, c in chosen]
+            _draw_intervals(axes, at, [c for _, c in chosen], best, color)
             axes.scatter(
                 at, [c.score - best for _, c in chosen], s=9, color=color, linewidths=0, alpha=0.6, label=label
             )
@@ -172,7 +173,7 @@ def _draw_search(axes: Axes, candidates: Sequence[Candidate], winner: int, score
     axes.plot([c.depth for c in way], [c.score - best for c in way], color=ORANGE, marker="o", markersize=5,
               linewidth=1.4, label="the way to the winner")  # fmt: skip
     axes.set_yscale("symlog", linthresh=10.0, linscale=0.6)
-    behind = [c.score - best for c in candidates if math.isfinite(c.score)]
+    behind = [end - best for c in candidates for end in c.scores if math.isfinite(end)]
     ends = (min(0.0, *behind), max(1.0, *behind))
     ticks = [tick for tick in (-100, -10, 0, 10, 100, 1000, 10000, 100000) if ends[0] * 1.2 <= tick <= ends[1] * 1.2]
     axes.set_yticks(ticks)
@@ -183,6 +184,15 @@ def _draw_search(axes: Axes, candidates: Sequence[Candidate], winner: int, score
     axes.set_ylabel(f"{score} behind the winner" if not paper.narrow else f"{score} behind")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6 if paper.narrow else 12))
     axes.set_xlim(-0.5, max(c.depth for c in candidates) + 0.5)
+
+
+def _draw_intervals(axes: Axes, at: Sequence[float], chosen: Sequence[Candidate], best: float, color: str) -> None:
+    """Draw from the end of a score that is certain to the one that is possible."""
+    known = [(x, c.scores) for x, c in zip(at, chosen, strict=True) if c.interval is not None]
+    ends = [(x, low - best, high - best) for x, (low, high) in known if math.isfinite(low)]
+    if ends:
+        x, low, high = zip(*ends, strict=True)
+        axes.vlines(x, low, high, color=color, linewidth=0.8, alpha=0.6)
 
 
 def _path(candidates: Sequence[Candidate], winner: int) -> list[int]:

@@ -20,6 +20,7 @@ from mercer.estimators.explaining import has_names
 from mercer.estimators.kernels import expression_or_learner
 from mercer.explain import Explanation, network_words
 from mercer.explain.networks import NetworkExplanation
+from mercer.explain.story import RunnerUp, Step
 from mercer.explain.wording import number, percent, resolved
 from mercer.fitting.periodogram import typical_gap
 from mercer.kernels.base import SPECS
@@ -30,6 +31,7 @@ from mercer.report.diagnostics import residuals_figure, search_figure
 from mercer.report.formulas import FORMULAS
 from mercer.report.networks import network_figure, units_figure
 from mercer.report.plots import component_figure, fit_figure
+from mercer.report.shapes import shape_figure
 from mercer.report.svg import inline_svg
 from mercer.report.view import Sight
 from mercer.tables.columns import CategoryColumn, DateColumn
@@ -58,7 +60,7 @@ def report_html(model: GPRegressor | Sight, explanation: Explanation | None = No
         lstrip_blocks=True,
     )
     environment.filters |= {"number": number, "resolved": resolved, "percent": percent}
-    environment.filters |= {"code": escape, "in_cell": _in_cell}
+    environment.filters |= {"code": escape, "in_cell": _in_cell, "ends": _ends}
     css = environment.get_template("report.css").render()
     return environment.get_template("report.html").render(
         explanation=explanation,
@@ -82,6 +84,14 @@ def _unbroken(value: Any) -> Any:
 def _in_cell(kernel: str) -> Markup:
     """Escape a kernel for a narrow cell: a line may end before a sign, never behind it."""
     return Markup(re.sub(r"([*+]) (\S+)", r"<span>\1 \2</span>", str(escape(kernel))))
+
+
+def _ends(row: Step | RunnerUp) -> str:
+    """Write the score of a kernel, or between what it lies."""
+    if row.interval is None:
+        return f"{row.score:.1f}" if isinstance(row, Step) else ""
+    low, high = (f"{end:.1f}" for end in row.interval)
+    return low if low == high else f"{low} and {high}"
 
 
 # ------------------------------------------------------------------------------------------------------------ pictures
@@ -122,6 +132,10 @@ def _pictures(sight: Sight, explanation: Explanation) -> dict[str, Any]:
         ],
         "networks": [_network_pictures(sight, place, network) for place, network in enumerate(explanation.networks)],
         "change": _change_picture(sight, explanation),
+        "functionals": [
+            _Picture(f"shape{place}", "The shape of the kernel", shape.sentence, partial(shape_figure, shape)).html()
+            for place, shape in enumerate(explanation.functionals)
+        ],
         "residuals": _Picture("residuals", "What is left over", left, partial(residuals_figure, sight)).html(),
         "search": _Picture("search", "The path of the search", way, partial(search_figure, sight, score)).html(),
     }  # fmt: skip

@@ -6,6 +6,6 @@ This room imports pandas; callers that want a quick `import mercer` import it in
 from mercer.tables.encoding import Encoding
 from mercer.tables.gaps import describe_gaps
 from mercer.tables.reading import read_table
-from mercer.tables.target import Split, split_target
+from mercer.tables.target import Split, split_classes, split_target
 
-__all__ = ["Encoding", "Split", "describe_gaps", "read_table", "split_target"]
+__all__ = ["Encoding", "Split", "describe_gaps", "read_table", "split_classes", "split_target"]

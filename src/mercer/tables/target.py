@@ -57,6 +57,35 @@ def split_target(frame: pd.DataFrame, target: str, inputs: Sequence[str] | None 
     return Split(row_numbers, values, (note,))
 
 
+def split_classes(frame: pd.DataFrame, target: str, inputs: Sequence[str] | None = None) -> Split:
+    """Part a table into inputs and classes, which may be text, booleans or numbers; missing ones are None."""
+    table = with_clean_names(frame)
+    names = list(table.columns)
+    if target not in names:
+        raise InputError(
+            f"There is no target column '{target}'; the columns are {quoted(names) or 'none'}."
+            f"{suggestion(target, names)}"
+        )
+    chosen = [name for name in names if name != target] if inputs is None else _chosen(inputs, target, names)
+    if not chosen:
+        raise InputError(f"The table has no column besides the target '{target}': there is nothing to tell classes by.")
+    column = table[target]
+    missing = column.isna() | (column.astype(object).map(str).str.strip() == MISSING)
+    if column.dtype.kind in "biu":
+        values = column
+    elif column.dtype.kind == "f":
+        broken = column.dropna()[column.dropna() != column.dropna().round()]
+        if len(broken):
+            raise InputError(
+                f"The target column '{target}' holds numbers with fractions (such as {broken.iloc[0]:g}), not classes. "
+                "Explain it as a number, or join its values to classes first."
+            )
+        values = column.astype(object).map(lambda v: v if v != v else int(v))
+    else:
+        values = column.astype(object).map(lambda value: str(value).strip())
+    return Split(table[chosen], values.where(~missing, None) if missing.any() else values, ())
+
+
 def _chosen(inputs: Sequence[str], target: str, names: list[str]) -> list[str]:
     chosen = [inputs] if isinstance(inputs, str) else list(inputs)
     available = [name for name in names if name != target]

@@ -10,12 +10,14 @@ from typing import Any, Literal
 
 from mercer.errors import InputError, NumericalError
 from mercer.inference.contract import Data, Engine
-from mercer.learners.contract import Learned, Report, checked_jobs
+from mercer.inference.exact import Exact
+from mercer.learners.contract import Learned, Report, Whole, checked_jobs
 from mercer.learners.grammar.finalists import conclude
 from mercer.learners.grammar.journal import Journal, fingerprint
 from mercer.learners.grammar.operators import Grammar, checked_operators
+from mercer.learners.grammar.plan import Plan
 from mercer.learners.grammar.scores import SCORES, Score, parted
-from mercer.learners.grammar.search import Plan, Search
+from mercer.learners.grammar.search import Search
 
 ANY_TIME = ("n_jobs", "time_budget", "device")  # may change when a search goes on from its checkpoint
 
@@ -42,6 +44,8 @@ class GrammarSearch:
         words stay the winner's.
     finalists : how the winner is chosen among the best by score. "score": the best score. "forward": the best forecast
         from earlier origins (rolling origin on the one input column), for those who want to extrapolate.
+    buffer : with too many rows for exact inference each kernel has an interval instead of a score. Besides the best,
+        the search then grows so many kernels whose intervals say that they may be better.
     """
 
     bases: Sequence[str] = ("SE", "PER", "LIN", "RQ", "M12")
@@ -57,6 +61,7 @@ class GrammarSearch:
     average: bool = True
     finalists: Literal["score", "forward"] = "score"
     max_iterations: int = 200
+    buffer: int = 2
 
     def learn(
         self,
@@ -69,11 +74,34 @@ class GrammarSearch:
         device: str = "cpu",
     ) -> Learned:
         """Search on scaled data."""
+        return self._learn(data, engine, columns, seed, jobs, report, device, None)
+
+    def learn_by_intervals(
+        self,
+        sample: Data,
+        whole: Whole,
+        columns: list[int],
+        seed: int,
+        jobs: int | None,
+        report: Report | None,
+        device: str = "cpu",
+    ) -> Learned | None:
+        """Search with intervals on all rows in place of scores; None where the score has no bounds."""
+        if self.score not in ("bic", "aic"):
+            return None
+        return self._learn(sample, Exact(), columns, seed, jobs, report, device, whole)
+
+    def _learn(
+        self, data: Data, engine: Engine, columns: list[int], seed: int, jobs: int | None, report: Report | None,
+        device: str, whole: Whole | None,
+    ) -> Learned:  # fmt: skip
         plan = self._plan(seed, self.n_jobs if self.n_jobs is not None else jobs, device)
         settings = {name: value for name, value in vars(plan).items() if name not in ANY_TIME}
-        journal = Journal(self.checkpoint, fingerprint(data, settings, seed))
+        if whole is not None:
+            settings["inducing"] = whole.engine.inducing
+        journal = Journal(self.checkpoint, fingerprint(data if whole is None else whole.data, settings, seed))
         learned_from, held_out = parted(data, seed) if self.score == "heldout" else (data, None)
-        search = Search(plan, learned_from, engine, columns, journal, report, held_out)
+        search = Search(plan, learned_from, engine, columns, journal, report, held_out, whole)
         search.run()
         if search.best is None:
             if search.stopped == "request":  # there is no best so far to return
@@ -96,7 +124,11 @@ class GrammarSearch:
         budget = self.time_budget
         if budget is not None and (isinstance(budget, str) or not budget > 0):
             raise InputError(f"time_budget must be a number of seconds greater than zero, not {budget!r}")
-        counts = {"restarts": (self.restarts, 1), "max_iterations": (self.max_iterations, 1)}
+        counts = {
+            "restarts": (self.restarts, 1),
+            "max_iterations": (self.max_iterations, 1),
+            "buffer": (self.buffer, 0),
+        }
         if self.max_depth is not None:
             counts["max_depth"] = (self.max_depth, 0)
         for name, (value, least) in counts.items():
@@ -133,4 +165,5 @@ class GrammarSearch:
             max_iterations=self.max_iterations,
             seed=seed,
             device=device,
+            buffer=self.buffer,
         )

@@ -16,11 +16,12 @@ import numpy as np
 
 from mercer.errors import InputError
 from mercer.fitting.optimise import Fit, Run
+from mercer.inference.bounds import Interval
 from mercer.inference.contract import Data
 from mercer.kernels.text import from_json, to_json
 from mercer.learners.grammar.worker import State
 
-VERSION = 1
+VERSION = 2
 Place = tuple[int, int, str]  # depth, lap, candidate
 
 
@@ -115,10 +116,13 @@ def _state_to_json(state: State) -> dict[str, Any]:
         "screened": state.screened,
         "seconds": state.seconds,
         "fit": None if state.fit is None else fit_to_json(state.fit),
+        "interval": None if state.interval is None else [state.interval.lower, state.interval.upper],
+        "inducing": state.inducing,
     }
 
 
 def _state_from_json(entry: dict[str, Any]) -> State:
     runs = tuple(Run(**{**run, "point": np.array(run["point"])}) for run in entry["runs"])
     fit = None if entry["fit"] is None else fit_from_json(entry["fit"])
-    return State(runs, entry["screened"], entry["seconds"], fit)
+    bounds = None if entry["interval"] is None else Interval(*entry["interval"])
+    return State(runs, entry["screened"], entry["seconds"], fit, bounds, entry["inducing"])

@@ -27,10 +27,11 @@ class Lap:
     sample: int | None = None  # where there are many rows, run on this many of them
 
 
-def laps(race: bool, max_iterations: int, candidates: int, finish: int = 3) -> tuple[Lap, ...]:
+def laps(race: bool, max_iterations: int, candidates: int, rows: int, finish: int = 3) -> tuple[Lap, ...]:
     """Return the laps of a race, of which `finish` at least reach the end; without racing everybody does at once.
 
-    Several input columns make a crowd, most of which can be told from the winners on very few rows.
+    Several input columns make a crowd, most of which can be told from the winners on very few rows. A sample says
+    little about what is left when most is explained: those not far behind on it run a few steps on all rows.
     """
     everybody = float("inf")
     if not race:
@@ -41,6 +42,7 @@ def laps(race: bool, max_iterations: int, candidates: int, finish: int = 3) -> t
     return (
         *first,
         Lap(15, 2, 60.0, 15, SAMPLE),
+        *((Lap(8, 2, 30.0, 10),) if rows > MANY else ()),
         Lap(40, 2, 12.0, 2 * finish),
         Lap(max_iterations, 1, 4.0, finish),
     )

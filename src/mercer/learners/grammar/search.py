@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -24,11 +24,23 @@ from mercer.kernels.algebra import canonical_structure, structure
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression
 from mercer.kernels.parameters import layout
-from mercer.learners.contract import Candidate, Report, SearchProgress, Stopped
+from mercer.learners.contract import Candidate, Report, SearchProgress, Stopped, Whole
+from mercer.learners.grammar.bounded import (
+    BEGINNING,
+    SHARPENING,
+    Contest,
+    again,
+    closely,
+    judged,
+    left_behind,
+    loose,
+    renewed,
+)
 from mercer.learners.grammar.journal import Journal
-from mercer.learners.grammar.operators import Child, Grammar, base_kernels, children
-from mercer.learners.grammar.race import laps, runners, sample
-from mercer.learners.grammar.scores import Score, held_out_score, score_of
+from mercer.learners.grammar.operators import Child, base_kernels, children
+from mercer.learners.grammar.plan import Plan
+from mercer.learners.grammar.race import SAMPLE, laps, runners, sample
+from mercer.learners.grammar.scores import held_out_score, score_of
 from mercer.learners.grammar.worker import State, Task, advance, seed_for
 from mercer.learners.parallel import in_parallel
 from mercer.learners.simplifying import simplifications
@@ -38,24 +50,8 @@ DRAWS = 8  # for each start: one for every peak, and some at random
 FIRST_PARENTS = 4  # base kernels that the first step starts from
 BASES = 20  # base kernels that are all fitted to the end; more, on several columns, are raced
 IMPROVEMENT = 2.0  # by how much a deeper kernel must beat the best, in score: less is "not worth a bare mention"
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What to search with: the settings of `GrammarSearch` that the loop needs."""
-
-    bases: Sequence[str]
-    operators: str
-    grammar: Grammar
-    score: Score
-    max_depth: int | None
-    time_budget: float | None
-    restarts: int
-    race: bool
-    n_jobs: int
-    max_iterations: int
-    seed: int
-    device: str = "cpu"  # where laps run; elsewhere all candidates of a lap are one batch
+Level = Sequence[tuple[Child, int | None]]  # what to try at one depth, each with the number of its parent
+Work = dict[int, tuple[Any, ...]]  # arguments of a function for each candidate of a level
 
 
 class OutOfTimeError(Exception):
@@ -66,7 +62,8 @@ class OutOfTimeError(Exception):
 class Search:
     """One run of the search; `run` fills `candidates` and leaves the number of the best in `best`.
 
-    `data` are the rows to learn from; where some are held out, `held_out` judges what was learned.
+    `data` are the rows to learn from; where some are held out, `held_out` judges what was learned. Where `data` are a
+    sample of too many rows for exact inference, `whole` are all of them, and intervals on those decide (bounded.py).
     """
 
     plan: Plan
@@ -76,6 +73,8 @@ class Search:
     journal: Journal
     report: Report | None
     held_out: Data | None = None
+    whole: Whole | None = None
+    grown: set[int] = field(default_factory=set)  # numbers of the candidates that were parents
     candidates: list[Candidate] = field(default_factory=list)
     numbers: dict[Expression, int] = field(default_factory=dict)  # of the candidates, by canonical structure
     samples: dict[int, Data] = field(default_factory=dict)  # of the rows, by size
@@ -114,16 +113,11 @@ class Search:
         return useful or bases
 
     def _grow(self, depth: int, bases: Sequence[Base]) -> bool:
-        """Try everything one step away from the best kernel, and tell whether that found a better one.
-
-        The first step starts from several base kernels: the best of them alone is often one that stands in for two.
-        """
+        """Try everything one step away from the best kernel, and tell whether that found a better one."""
         if self.best is None:
             return False
-        before, parents = self.best, [self.best]
-        if depth == 1:
-            finished = [i for i, c in enumerate(self.candidates) if c.fit is not None and math.isfinite(c.score)]
-            parents = sorted(finished, key=lambda i: self.candidates[i].score)[:FIRST_PARENTS]
+        before, parents = self.best, self._parents(self.best, depth)
+        self.grown.update(parents)
         new: list[tuple[Child, int | None]] = []
         for parent in parents:
             grown = children(self._fit(parent).expression, bases, self.plan.operators, self.plan.grammar)
@@ -131,6 +125,19 @@ class Search:
             new += [(child, parent) for child in grown if child.key not in taken and not self._finished(child.key)]
         self._level(depth, depth, new)
         return self.best != before
+
+    def _parents(self, best: int, depth: int) -> list[int]:
+        """Return what to grow from: the best, and in a search by intervals what may be better than the best.
+
+        The first step starts from several base kernels: the best of them alone is often one that stands in for two.
+        """
+        finished = [i for i, c in enumerate(self.candidates) if c.fit is not None and math.isfinite(c.score)]
+        if depth == 1:
+            return sorted(finished, key=lambda i: self.candidates[i].score)[:FIRST_PARENTS]
+        bar = self.candidates[best].score
+        others = [i for i in finished if i not in self.grown and i != best and self.candidates[i].scores[0] < bar]
+        others.sort(key=lambda i: self.candidates[i].scores[0])
+        return [best, *others[: self.plan.buffer]] if self.whole is not None else [best]
 
     def _simplify(self, depth: int) -> bool:
         """Try the best kernel without parts that may have become idle, and tell whether one of these is better.
@@ -161,7 +168,7 @@ class Search:
 
     # ------------------------------------------------------------------------------------------------ one depth
 
-    def _level(self, depth: int, stage: int, new: Sequence[tuple[Child, int | None]]) -> None:
+    def _level(self, depth: int, stage: int, new: Level) -> None:
         """Race candidates, each with the number of its parent; those that ran to the end compete for the best.
 
         `stage` tells the levels of one search apart in its journal.
@@ -170,7 +177,10 @@ class Search:
         tasks = [self._task(child, parent, peaks[parent]) for child, parent in new]
         states: list[State | None] = [None] * len(new)
         race = self.plan.race and (depth > 0 or len(new) > BASES)
-        course = laps(race, self.plan.max_iterations, len(new), FIRST_PARENTS if depth == 0 else 3)
+        if self.whole is not None:
+            self._contest(self.whole, depth, stage, new, tasks, race)
+            return
+        course = laps(race, self.plan.max_iterations, len(new), self.data.count, FIRST_PARENTS if depth == 0 else 3)
         running = list(range(len(new)))
         try:
             for number, lap in enumerate(course):
@@ -186,6 +196,38 @@ class Search:
             for number, ((child, parent), task, state) in enumerate(zip(new, tasks, states, strict=True)):
                 if state is not None:
                     self._add(child, task, state, depth, parent, number in unfinished)
+
+    def _contest(self, whole: Whole, depth: int, stage: int, new: Level, tasks: Sequence[Task], race: bool) -> None:
+        """Let intervals on all rows tell who could win, against the best so far, known as closely as can be."""
+        go = partial(self._advanced, depth, stage)
+        self._sharpen(whole, go)
+        before = self.best
+        bar = math.inf if before is None else self.candidates[before].score
+        contest = Contest(tasks, whole, self._price, bar, race, go)
+        lap = laps(True, self.plan.max_iterations, len(new), self.data.count)[0] if race else BEGINNING
+        beginning = (self._sampled(lap.sample or SAMPLE), self.engine, lap.iterations, lap.starts)
+        try:
+            contest.run(advance, beginning)
+        finally:  # whatever was finished counts, also when the search is interrupted here
+            numbers = {
+                i: self._add(child, task, state, depth, parent, i not in contest.rulings)
+                for i, ((child, parent), task, state) in enumerate(zip(new, tasks, contest.states, strict=True))
+                if state is not None
+            }
+            for i, ruling in contest.rulings.items():
+                by = before if ruling.by is None else numbers[ruling.by]
+                if by is not None and by != numbers[i]:
+                    self.candidates[numbers[i]] = left_behind(self.candidates[numbers[i]], ruling, by)
+
+    def _sharpen(self, whole: Whole, go: Callable[..., Iterator[tuple[int, State]]]) -> None:
+        """Narrow the interval of the best kernel: it sets the bar for the next ones, and is where they start from."""
+        if self.best is None or not loose(self.candidates[self.best], whole):
+            return
+        old = self.candidates[self.best]
+        task, state = again(self._fit(self.best), self.plan.seed)
+        for _, reached in go(SHARPENING, {0: (task, state, whole, closely(whole))}, judged):
+            if reached.fit is not None and reached.fit.status != "failed":
+                self.candidates[self.best] = renewed(old, reached, self._score(reached.fit))
 
     def _task(self, child: Child, parent: int | None, unexplained: dict[int, Array]) -> Task:
         key = child.key.text()
@@ -230,6 +272,8 @@ class Search:
     @property
     def rows(self) -> int:
         """All rows, those held out among them."""
+        if self.whole is not None:
+            return self.whole.data.count
         return self.data.count + (0 if self.held_out is None else self.held_out.count)
 
     @property
@@ -242,22 +286,28 @@ class Search:
         if state is None:
             return 0.0
         count = layout(task.expression).n_free + 1
-        price = math.log(self.rows) if self.plan.score == "bic" else 2.0
-        return -2.0 * self._expected(state) + count * price
+        return -2.0 * self._expected(state) + count * self._price
+
+    @property
+    def _price(self) -> float:
+        """What a parameter costs in the score."""
+        return math.log(self.rows) if self.plan.score == "bic" else 2.0
 
     def _expected(self, state: State) -> float:
         """The log evidence so far; of a sample of the rows, what it would come to for all of them."""
+        if state.interval is not None:
+            return state.interval.lower
         return state.log_evidence * self.rows / state.runs[0].rows
 
     def _advanced(
-        self, depth: int, stage: int, lap: int, work: dict[int, tuple[Any, ...]]
+        self, depth: int, stage: int, lap: int, work: Work, function: Callable[..., State] | None = None
     ) -> Iterator[tuple[int, State]]:
         """Yield every candidate's state after the lap: from the journal where it was done before."""
         keys = {i: (stage, lap, structure(arguments[0].expression).text()) for i, arguments in work.items()}
         done = {i: state for i, key in keys.items() if (state := self.journal.get(key)) is not None}
         yield from done.items()
-        count = len(done)
-        for i, state in self._run({i: arguments for i, arguments in work.items() if i not in done}):
+        count, todo = len(done), {i: arguments for i, arguments in work.items() if i not in done}
+        for i, state in self._run(todo, advance if function is None else function):
             self.journal.put(keys[i], state)
             count += 1
             self._tell(depth, lap, count, len(work))
@@ -266,16 +316,17 @@ class Search:
             if budget is not None and time.perf_counter() - self.started > budget:
                 raise OutOfTimeError
 
-    def _run(self, work: dict[int, tuple[Any, ...]]) -> Iterator[tuple[int, State]]:
-        if self.plan.device == "cpu":
-            return in_parallel(advance, work, self.plan.n_jobs)
+    def _run(self, work: Work, function: Callable[..., State]) -> Iterator[tuple[int, State]]:
+        if self.plan.device == "cpu" or function is not advance:
+            alone = self.whole is not None and self.whole.engine.device != "cpu"  # its device does one thing at a time
+            return in_parallel(function, work, 1 if alone else self.plan.n_jobs)
         from mercer.learners.grammar.batches import in_one_batch  # it loads PyTorch
 
         return in_one_batch(work, self.plan.device)
 
     # ---------------------------------------------------------------------------------------------- bookkeeping
 
-    def _add(self, child: Child, task: Task, state: State, depth: int, parent: int | None, still_running: bool) -> None:
+    def _add(self, child: Child, task: Task, state: State, depth: int, parent: int | None, still_running: bool) -> int:
         fit = state.fit
         if fit is None:
             # what it raced by is no score where the score is another one
@@ -292,12 +343,14 @@ class Search:
         found = Candidate(
             fit.expression if fit is not None else child.expression, depth, child.step, parent,
             self._expected(state), parameters, score, status, message, state.seconds, fit,
+            state.interval, state.inducing,
         )  # fmt: skip
         number = self._row(child.key, found)
         leader = self.candidates[self.best] if self.best is not None else None
         needed = IMPROVEMENT if leader is not None and leader.depth < depth and leader.parameters < parameters else 0.0
         if fit is not None and (leader is None or score < leader.score - needed / self.share):
             self.best = number
+        return number
 
     def _row(self, key: Expression, found: Candidate) -> int:
         """Write a candidate down and return its number; of one tried before, the better fit in its old place."""
@@ -316,7 +369,7 @@ class Search:
             return math.inf
         if self.held_out is not None:
             return held_out_score(fit, self.data, self.held_out, self.engine)
-        return score_of(self.plan.score, fit, self.data.count)
+        return score_of(self.plan.score, fit, self.rows)
 
     def _tell(self, depth: int, lap: int, done: int, total: int) -> None:
         if self.report is None:

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from mercer.fitting.optimise import Fit, FitOptions, Problem, Run, concluded, optimise, prepare, starting_points
 from mercer.fitting.starts import Starts
+from mercer.inference.bounds import Interval
 from mercer.inference.contract import Data, Engine
 from mercer.kernels.algebra import structure
 from mercer.kernels.domains import Array
@@ -35,12 +36,17 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Where the starts of a candidate are, best first; `fit` once they are at their end."""
+    """Where the starts of a candidate are, in the order of `ranked`; `fit` once they are at their end.
+
+    In a search by intervals: where its log evidence lies on all rows, by so many inducing points.
+    """
 
     runs: tuple[Run, ...]
     screened: int
     seconds: float
     fit: Fit | None = None
+    interval: Interval | None = None
+    inducing: int | None = None
 
     @property
     def log_evidence(self) -> float:
@@ -90,32 +96,46 @@ def advance(
     with one_thread():
         problem = prepare(task.expression, data, engine, task.options, task.peaks)
         if state is None:
-            points, screened = _points(problem, task, by)
-            runs = by.descend(problem, points, iterations)
+            points, afresh, screened = _points(problem, task, by)
+            runs = [*by.descend(problem, [*points, *afresh], iterations)]
+            runs[len(points) :] = [replace(run, afresh=True) for run in runs[len(points) :]]
         else:
             screened = state.screened
             runs = _continued(problem, state.runs[:keep], iterations, by)
-        runs.sort(key=lambda run: run.value)
+        runs = ranked(runs)
         fit = concluded(problem, runs, runs[0].point, screened) if last else None
     earlier = state.seconds if state is not None else 0.0
     return State(tuple(runs), screened, earlier + time.perf_counter() - started, fit)
 
 
-def _points(problem: Problem, task: Task, by: Descent) -> tuple[list[Array], int]:
+def ranked(runs: Sequence[Run]) -> list[Run]:
+    """Return the best first; then the best of the other kind, begun afresh or not; then the others.
+
+    What begins at the parent's optimum leads at first, and after a few steps the two best are mostly of this kind. What
+    begins afresh needs longer and may come to a better end.
+    """
+    best = sorted(runs, key=lambda run: run.value)
+    first = [next(run for run in best if run.afresh == kind) for kind in {run.afresh for run in best}]
+    first.sort(key=lambda run: run.value)
+    return [*first, *(run for run in best if not any(run is leader for leader in first))]
+
+
+def _points(problem: Problem, task: Task, by: Descent) -> tuple[list[Array], list[Array], int]:
     """Half of the starts keep the parent's optimum and draw the new part; the others draw everything afresh.
 
     A parent fitted without the new part may have bent itself to do that part's work (a short lengthscale in place of a
     period), and its optimum is then a bad place to start.
     """
     if task.noise is None:
-        return starting_points(problem, task.options, screen=by.screen)
+        points, screened = starting_points(problem, task.options, screen=by.screen)
+        return points, [], screened
     half = replace(task.options, restarts=max(1, task.options.restarts // 2))
     points, screened = starting_points(problem, half, task.noise, by.screen, neutral=not task.replaced)
     layout, data = problem.objective.layout, problem.objective.data
     afresh = replace(problem, starts=Starts(structure(task.expression), layout, data, task.own_peaks))
     others = replace(task.options, restarts=task.options.restarts - half.restarts)
     more, also_screened = starting_points(afresh, others, screen=by.screen)
-    return [*points, *more], screened + also_screened
+    return points, more, screened + also_screened
 
 
 def _continued(problem: Problem, runs: Sequence[Run], iterations: int, by: Descent) -> list[Run]:
@@ -124,5 +144,6 @@ def _continued(problem: Problem, runs: Sequence[Run], iterations: int, by: Desce
     going = [i for i, run in enumerate(runs) if not (run.converged and run.rows == problem.objective.data.count)]
     if going:
         for i, later in zip(going, by.descend(problem, [runs[i].point for i in going], iterations), strict=True):
-            result[i] = replace(later, evaluations=later.evaluations + runs[i].evaluations)
+            evaluations = later.evaluations + runs[i].evaluations
+            result[i] = replace(later, evaluations=evaluations, afresh=runs[i].afresh)
     return result

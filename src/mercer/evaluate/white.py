@@ -1,4 +1,4 @@
-"""White noise inside a kernel, taken apart from the rest for sparse inference.
+"""White noise inside a kernel, taken apart from the rest for sparse inference and for random features.
 
 WN(x, x') is one where the points agree and zero elsewhere, so no number of inducing points can summarise it: left in
 the kernel it would only raise tr(K - Q). But where no two rows agree, k = k0 + [x = x'] v(x) with k0 the kernel with
@@ -35,8 +35,12 @@ def _all_differ(X: Array, dims: tuple[int, ...]) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def without_white(program: Program, columns: Columns) -> Program:
-    """Return the program with zero in place of white noise on these sets of columns; the values vector stays."""
+def without_white(program: Program, columns: Columns | None = None) -> Program:
+    """Return the program with zero in place of white noise on these sets of columns (all); the values vector stays.
+
+    Where there is no such noise it is the program itself.
+    """
+    columns = white_columns(program) if columns is None else columns
     if not columns & white_columns(program):
         return program
     nodes: list[Node] = [Term((), ())]  # the constant one, from which zero is made

@@ -1,0 +1,189 @@
+"""The figures of benchmarks/kfo.py as tables, with the published ones and what they mean beside them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.machine import lines as machine_lines
+
+SETS = (
+    "hayes-roth", "wine", "sonar", "seeds", "glass", "heart", "ecoli", "ionosphere", "wdbc", "credit", "biodeg",
+    "contraceptive", "car", "phoneme",
+)  # fmt: skip
+TABLES = ("fertility", "yacht", "slump", "boston", "auto", "airfoil")
+BASELINES = ("rbf", "c-linear", "nu-linear", "mkl-uniform", "mkl-easy", "sm", "ard-matern")
+WAVES = ("triangular_NZ", "triangular_Z", "gaussian_mixture", "sinc")
+LIMITS = {"sonar": 60, "heart": 60, "glass": 60, "credit": 180}
+
+PROTOCOL = """
+Classification: stratified 80/20 splits, `train_test_split(random_state=0..9)`; columns standardised on the training
+rows; kernels, their parameters and C chosen by cross-validation inside the training part. KFO and KFO-MKL (with SE,
+M32 and LIN) are `KernelSVC(KernelFunctional(plus="SE + M32 + LIN"))` and its `functional_` alone. SVM-RBF: eight
+lengthscales and five costs, 5-fold (twice below 250 rows). The linear C- and nu-SVM, uniform MKL and EasyMKL-like
+weights, and SM2 and ARD Matern 3/2 fitted to the labels by evidence, all with C (nu) by cross-validation. Standard
+errors are of the mean over splits.
+
+Regression: 80/20 splits, inputs and target scaled to [0, 1] over all rows as in the paper's code, sum of the negative
+log densities of the test rows. ARD kernels: `GPRegressor("M32")`, `GPRegressor("SE")` with default settings.
+
+Remark on the published figures: the SVM errors were selected on the test rows (the paper minimises the test error, and
+its code calls the test set from the objective), and the regression figures are sums on min-max scaled targets. What is
+measured here was chosen on training rows only.
+"""
+
+
+def write_report(done: dict[str, Any], published: dict[str, Any], path: Path) -> str:
+    """Write and return the page."""
+    results = done["results"]
+    steps = ", ".join(f"{name}={value}" for name, value in done["steps"].items())
+    parts = ["# Kernel functional optimisation", PROTOCOL.strip(), f"Steps of the search: {steps}.", ""]
+    parts += _classification(results, published)
+    parts += _regression(results, published)
+    parts += _synthetic(results, published)
+    parts += _others(results, published)
+    parts += ["## Machine", "", *(f"- {line}" for line in machine_lines(done["machine"]))]
+    text = "\n".join(parts) + "\n"
+    path.write_text(text, encoding="utf-8")
+    return text
+
+
+def _collected(results: dict[str, Any], part: str, name: str) -> dict[str, dict[int, dict[str, Any]]]:
+    """Return method -> split -> entry."""
+    found: dict[str, dict[int, dict[str, Any]]] = {}
+    for key, entries in results.items():
+        kind, own, *rest = key.split("/")
+        if kind == part and own == name:
+            for method, entry in entries.items():
+                if isinstance(entry, dict):
+                    found.setdefault(method, {})[int(rest[0])] = entry
+    return found
+
+
+def _error(value: float) -> str:
+    return f"{100 * value:.1f}"
+
+
+def _classification(results: dict[str, Any], published: dict[str, Any]) -> list[str]:
+    known = published.get("kfo_table1_classification_error_pct", {}).get("values", {})
+    heads = ["set", "splits", "KFO", "± se", "KFO-MKL", *BASELINES, "published KFO (selected on test)"]
+    rows, no_worse, better, mkl, shown = [], 0, 0, 0, 0
+    for name in SETS:
+        found = _collected(results, "classification", name)
+        if "kfo" not in found or "rbf" not in found:
+            continue
+        splits = sorted(set(found["kfo"]) & set(found["rbf"]))
+        if not splits:
+            continue
+        shown += 1
+        errors = {m: np.array([found[m][s]["error"] for s in splits if s in found[m]]) for m in found}
+        mean = {m: float(e.mean()) for m, e in errors.items()}
+        spread = np.array(errors["kfo"] - errors["rbf"])
+        se = float(errors["rbf"].std(ddof=1) / np.sqrt(len(splits))) if len(splits) > 1 else 0.0
+        own = float(errors["kfo"].std(ddof=1) / np.sqrt(len(splits))) if len(splits) > 1 else 0.0
+        no_worse += mean["kfo"] <= mean["rbf"] + se + 1e-12
+        better += float(spread.mean()) < -1e-12
+        mkl += all(mean["kfo-mkl"] <= mean[b] + 1e-12 for b in BASELINES)
+        printed = known.get(name, {}).get("KFO", "")
+        printed = printed[0] if isinstance(printed, list) else printed
+        rows.append(
+            [name, str(len(splits)), _error(mean["kfo"]), _error(own), _error(mean["kfo-mkl"])]
+            + [_error(mean[b]) for b in BASELINES]
+            + [str(printed)]
+        )
+    if not rows:
+        return []
+    return [
+        "## Classification: mean test error, %", "", *_table(heads, rows), "",
+        f"- KFO no worse than SVM-RBF within one standard error of its mean: {no_worse} of {shown} (asked: 12 of 14)",
+        f"- KFO strictly better than SVM-RBF: {better} of {shown} (asked: 6 of 14)",
+        f"- KFO-MKL better than or tied with every baseline: {mkl} of {shown} (asked: 9 of 14)", "",
+    ]  # fmt: skip
+
+
+def _regression(results: dict[str, Any], published: dict[str, Any]) -> list[str]:
+    known = published.get("kfo_table2_regression_nll", {}).get("values", {})
+    heads = ["table", "splits", "KFO", "± se", "ARD Matern 3/2", "ARD SE", "published KFO", "published ARD Matern"]
+    rows, printed_wins, own_wins = [], 0, 0
+    for name in TABLES:
+        found = _collected(results, "regression", name)
+        if "kfo" not in found:
+            continue
+        splits = sorted(found["kfo"])
+        values = {m: np.array([found[m][s]["nll"] for s in splits]) for m in found}
+        mean = {m: float(v.mean()) for m, v in values.items()}
+        se = float(values["kfo"].std(ddof=1) / np.sqrt(len(splits))) if len(splits) > 1 else 0.0
+        one, two = (known.get(name, {}).get(m, [np.nan])[0] for m in ("KFO", "ARD-Matern"))
+        printed_wins += mean["kfo"] < one
+        own_wins += mean["kfo"] < mean["ard-matern"]
+        numbers = (mean["kfo"], se, mean["ard-matern"], mean["ard-se"], one, two)
+        rows.append([name, str(len(splits)), *(f"{n:.1f}" if abs(n) < 1e5 else f"{n:.2g}" for n in numbers)])
+    if not rows:
+        return []
+    return [
+        "## Regression: summed negative log density of the test rows (smaller is better)", "", *_table(heads, rows), "",
+        f"- better than the published KFO: {printed_wins} of {len(rows)} (asked: 5 of 6)",
+        f"- better than our own ARD Matern 3/2: {own_wins} of {len(rows)} (asked: 3 of 6)", "",
+    ]  # fmt: skip
+
+
+def _synthetic(results: dict[str, Any], published: dict[str, Any]) -> list[str]:
+    known = published.get("kfo_table4_synthetic_loglik", {}).get("values", {})
+    methods = ("kfo", "SE", "Mat3/2", "MKL")
+    rows, higher = [], 0
+    for name in WAVES:
+        found = _collected(results, "synthetic", name)
+        if not found:
+            continue
+        evidence = {m: float(np.mean([e["log_evidence"] for e in found[m].values()])) for m in methods}
+        error = {m: float(np.mean([e["rmse"] for e in found[m].values()])) for m in methods}
+        higher += all(evidence["kfo"] > evidence[m] for m in methods[1:])
+        printed = known.get(name, {}).get("KFO", [""])[0]
+        rows.append(
+            [name, str(len(found["kfo"]))] + [f"{evidence[m]:.1f}" for m in methods]
+            + [f"{error['kfo']:.3f}", f"{error['Mat3/2']:.3f}", f"{error['kfo'] / error['Mat3/2']:.2f}", str(printed)]
+        )  # fmt: skip
+    if not rows:
+        return []
+    heads = ["function", "runs", "KFO", "SE", "Matern 3/2", "MKL"]
+    heads += ["held-out RMSE KFO", "of Matern", "ratio", "printed KFO"]
+    return [
+        "## Synthetic functions: log evidence, and error in a stretch held out", "",
+        "The functions are drawn after the appendix (noise of variance 0.001; rows, stretches and the widths of the",
+        "mixture are ours, as the paper does not print them), so its figures cannot be compared one to one.", "",
+        *_table(heads, rows), "",
+        f"- higher log evidence than SE, Matern 3/2 and MKL: {higher} of {len(rows)} (asked: all four)",
+        "- held-out RMSE of the triangular waves at most half of Matern's: see the ratio", "",
+    ]  # fmt: skip
+
+
+def _others(results: dict[str, Any], published: dict[str, Any]) -> list[str]:
+    told: list[str] = []
+    if "linear/line" in results:
+        share = results["linear/line"]["share"]
+        told += ["## The linear kernel", "",
+                 f"y = 0.5 x: the posterior mean is off by at most {100 * share:.4f} % of the largest value over the "
+                 "training range (asked: 2 %).", ""]  # fmt: skip
+    known = published.get("kfo_table3_runtime", {}).get("values", {})
+    rows = [
+        [
+            name, str(entry["rows"]), f"{entry['seconds']:.0f}", f"{entry['cpu_seconds']:.0f}", str(LIMITS[name]),
+            str(known.get(name, {}).get("total_s", [""])[0]),
+        ]
+        for name in LIMITS
+        if (entry := results.get(f"seconds/{name}"))
+    ]
+    if rows:
+        heads = ["set", "training rows", "seconds", "of a processor", "asked: at most", "published"]
+        told += ["## Time of a whole fit, S = T = 5", "", *_table(heads, rows), ""]
+    return told
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> list[str]:
+    return [
+        "| " + " | ".join(heads) + " |",
+        "|" + "---|" * len(heads),
+        *("| " + " | ".join(row) + " |" for row in rows),
+    ]

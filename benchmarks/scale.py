@@ -1,0 +1,157 @@
+"""Bounds instead of values: how tight they are, a search by intervals, and the engines below them.
+
+    python -m benchmarks.scale --data FOLDER --part brackets [--only solar,mauna,concrete]
+    python -m benchmarks.scale --data FOLDER --part search [--jobs 2] [--device cuda] [--exact]
+    python -m benchmarks.scale --data FOLDER                 # all parts of this file and of benchmarks/scale_engine.py
+
+A part is a function of the arguments that returns plain data with a "protocol"; PARTS is the table of them. Results:
+benchmarks/results/scale.json and scale.md; what was measured for one data set is kept when another is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import mercer
+from benchmarks import scale_engine
+from benchmarks.machine import describe, lines
+from benchmarks.scale_report import write_report
+
+RESULTS = Path(__file__).parent / "results"
+FILES = {
+    "solar": "timeseries/02-solar.csv",
+    "mauna": "timeseries/03-mauna.csv",
+    "concrete": "regression/concrete.csv",
+    "power_plant": "regression/power_plant.csv",
+}
+BRACKETS = ("solar", "mauna", "concrete")
+BASES = ("SE", "PER", "LIN", "RQ")  # of the published searches
+POINTS, DEPTH, SEED = 320, 3, 0
+
+
+def standardised(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return inputs and target of a file, each column with mean zero and variance one."""
+    table = pd.read_csv(folder / FILES[name])
+    if name in ("solar", "mauna"):
+        table = table[["x", "y"]]
+    rows = table.to_numpy(dtype=float)
+    rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    return rows[:, :-1], rows[:, -1]
+
+
+def ends(model: mercer.GPRegressor) -> dict[str, Any]:
+    """Return both ends of log evidence and of log p - p/2 log N, the fitted constant counted as a parameter."""
+    lower, upper = model.evidence_interval()
+    rows, parameters = len(model.y_train_), model.n_parameters_ + 1
+    price = 0.5 * parameters * math.log(rows)
+    return {
+        "rows": rows,
+        "parameters": parameters,
+        "log_evidence": [lower, upper],
+        "gap": (upper - lower) / min(abs(lower), abs(upper)),
+        "bic": [lower - price, upper - price],
+        "kernel": model.kernel_.text(digits=3),
+        "noise": model.noise_,
+    }
+
+
+def bracket(folder: Path, name: str, jobs: int) -> dict[str, Any]:
+    """Find a structure by exact search, fit it to the lower bound with 320 points, and bound its evidence."""
+    X, y = standardised(folder, name)
+    started, worked = time.perf_counter(), time.process_time()
+    search = mercer.GrammarSearch(bases=BASES, max_depth=DEPTH if X.shape[1] > 1 else None, average=False)
+    exact = mercer.GPRegressor(search, random_state=SEED, n_jobs=jobs, inference=mercer.Exact()).fit(X, y)
+    found = mercer.GPRegressor(exact.kernel_, inference=mercer.VFE(inducing=POINTS), random_state=SEED).fit(X, y)
+    return {
+        **ends(found),
+        "exact_log_evidence": exact.log_evidence_,
+        "seconds": time.perf_counter() - started,
+        "cpu_seconds": time.process_time() - worked if jobs == 1 else None,
+    }
+
+
+def brackets(arguments: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Both ends for three data sets."""
+    for name in [name for name in arguments.only.split(",") if name in BRACKETS] or BRACKETS:
+        yield name, bracket(Path(arguments.data), name, arguments.jobs)
+
+
+def search(arguments: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
+    """A search by intervals on power plant, three steps from the base kernels; `--exact`: scores on a sample."""
+    X, y = standardised(Path(arguments.data), "power_plant")
+    learner = mercer.GrammarSearch(bases=BASES, max_depth=DEPTH)
+    engine: Any = "auto" if arguments.exact else mercer.VFE(inducing=POINTS)
+    started, worked = time.perf_counter(), time.process_time()
+    model = mercer.GPRegressor(
+        learner, inference=engine, random_state=SEED, n_jobs=arguments.jobs, device=arguments.device
+    )
+    model.fit(X, y, progress=told())
+    seconds, cpu = time.perf_counter() - started, time.process_time() - worked
+    reasons = Counter(c.verdict.kind for c in model.candidates_ if c.verdict is not None)
+    yield f"{arguments.device}{', exact' if arguments.exact else ''}", {
+        **ends(model),
+        "seconds": seconds,
+        "cpu_seconds": cpu if arguments.jobs == 1 else None,
+        "jobs": arguments.jobs,
+        "load": os.getloadavg()[0],
+        "inference": model.inference_.reason,
+        "candidates": len(model.candidates_),
+        "left_behind": dict(reasons),
+        "members": [member.within for member in model._mixture.members],
+    }
+
+
+def told() -> Callable[[Any], None]:
+    """Return a callback that prints a line for each lap."""
+    seen: set[tuple[int, int]] = set()
+
+    def report(state: Any) -> None:
+        place = (state.depth, state.lap)
+        if state.done == state.total and place not in seen:
+            seen.add(place)
+            best = "" if state.best is None else state.best.text(digits=3)
+            where = f"step {state.depth}, lap {state.lap}"
+            print(f"{state.seconds:7.0f} s  {where}: {state.total} kernels  {best}", flush=True)
+
+    return report
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], Any]] = {"brackets": brackets, "search": search, **scale_engine.PARTS}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    usual = [part for part in PARTS if part != "cuda"]
+    parser.add_argument("--part", default=",".join(usual), help=f"of {', '.join(PARTS)}")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--exact", action="store_true", help="search: with the engine that is chosen for the device")
+    scale_engine.add_arguments(parser)
+    arguments = parser.parse_args()
+    if arguments.data is None:
+        parser.error("--data: the folder with timeseries/ and regression/")
+    file = RESULTS / "scale.json"
+    for part in arguments.part.split(","):
+        machine = describe()
+        print("\n".join([f"part        {part}", *lines(machine), ""]), flush=True)
+        found = PARTS[part](arguments)
+        for name, result in [("", found)] if isinstance(found, dict) else found:
+            done = json.loads(file.read_text()) if file.exists() else {}
+            done.setdefault(part, {})[name] = {"machine": machine, **result}
+            file.write_text(json.dumps(done, indent=1) + "\n")
+            print(json.dumps({name: result}, indent=1), flush=True)
+    print(write_report(json.loads(file.read_text()), RESULTS / "scale.md"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""What the `kernel` of a `KernelSVC` may be, and how it is found: a text, an expression, a learner or a name."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import InputError, NumericalError
+from mercer.estimators.kernels import LEARNERS, expression_or_learner
+from mercer.fitting.optimise import FitOptions, fit
+from mercer.inference.contract import Data
+from mercer.inference.exact import Exact
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Base, Expression
+from mercer.kernels.parameters import bind, values_of
+from mercer.kernels.units import Units, to_scaled_units
+from mercer.learners.classes import (
+    LearnedForClasses,
+    Sight,
+    Trial,
+    blocks_of,
+    candidate_of,
+    sample_of,
+    sight_of,
+    with_cost,
+)
+from mercer.learners.contract import Candidate
+from mercer.learners.functional.kernel_functional import KernelFunctional
+from mercer.learners.margin import COSTS, Labels, cross_validated, folds_of
+from mercer.learners.multiple import multiple
+
+NAMES = ("kfo", "kfo-mkl", "rbf", "linear", "mkl", "mkl-uniform", *(name for name in LEARNERS if name != "kfo"))
+MIXED = "SE + M32 + LIN"
+RBF_FACTORS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)  # of the median distance
+RBF_ROWS = 1500
+LABEL_ROWS = 400  # that the parameters of a given kernel are fitted to
+NUS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+
+
+def checked_kernel(kernel: Any) -> Any:
+    """Return what the user means: a name, an expression or a learner."""
+    if isinstance(kernel, str) and (kernel in NAMES or kernel == "precomputed"):
+        return kernel
+    return expression_or_learner(kernel)
+
+
+def learned_kernel(
+    kernel: Any, X: Array, labels: Labels, columns: list[int], names: list[str], units: Units, seed: int, report: Any
+) -> LearnedForClasses:
+    """Find a kernel (scaled units) and a cost on the training rows."""
+    if kernel == "kfo":
+        kernel = KernelFunctional()
+    elif kernel == "kfo-mkl":
+        kernel = KernelFunctional(plus=MIXED)
+    if isinstance(kernel, KernelFunctional):
+        return _on_columns(kernel.learn_classes(X[:, columns], labels, seed, report), columns)
+    if kernel in ("mkl", "mkl-uniform"):
+        return _on_columns(multiple(X[:, columns], labels, seed, "easy" if kernel == "mkl" else "uniform"), columns)
+    if kernel == "rbf":
+        return _on_columns(_rbf(X[:, columns], labels, seed), columns)
+    if kernel == "linear":
+        linear = sight_of(X[:, columns], labels, seed, ard=False).linear()
+        verdict = with_cost(linear, X[:, columns], labels, seed)
+        return _on_columns(LearnedForClasses(linear, verdict.cost, verdict.error), columns)
+    if isinstance(kernel, str):
+        kernel = LEARNERS[kernel]()
+    return _from_labels(kernel, X, labels, columns, names, units, seed, report)
+
+
+def _rbf(X: Array, labels: Labels, seed: int) -> LearnedForClasses:
+    """SVM-RBF: lengthscale and cost by cross-validation of the error; the log loss breaks ties."""
+    started = time.perf_counter()
+    trial = Trial.of(X, labels, seed, ard=False, most=RBF_ROWS)
+    whole = sight_of(X, labels, seed, ard=False)
+    found = []
+    for factor in RBF_FACTORS:
+        verdict = trial.judge_slowly(partial(_squared_exponential, factor=factor))
+        found.append((verdict.error, verdict.loss, factor, verdict))
+    candidates = [
+        candidate_of(whole.radial("SE", 0.0, f), v, 0, "lengthscale", time.perf_counter() - started)
+        for _, _, f, v in found
+    ]
+    _, _, factor, verdict = min(found, key=lambda row: row[:2])
+    return LearnedForClasses(whole.radial("SE", 0.0, factor), verdict.cost, verdict.error, tuple(candidates))
+
+
+def _squared_exponential(sight: Sight, factor: float) -> Expression:
+    return sight.radial("SE", 0.0, factor)
+
+
+def _from_labels(
+    kernel: Any, X: Array, labels: Labels, columns: list[int], names: list[str], units: Units, seed: int, report: Any
+) -> LearnedForClasses:
+    """Structure and parameters by the evidence of a Gaussian process on the labels (+1 and -1), the cost by folds.
+
+    With several classes the labels are those of the class that parts the rows most evenly.
+    """
+    target = _most_even(labels)
+    chosen = sample_of(labels, LABEL_ROWS, seed)
+    data = Data(X[chosen], target[chosen], free_level=True)
+    candidates: tuple[Candidate, ...] = ()
+    notes: list[str] = []
+    if isinstance(kernel, Expression):
+        bound = to_scaled_units(bind(kernel, X.shape[1], names, default=columns), units)
+        if np.isnan(values_of(bound)).any():
+            result = fit(bound, data, Exact(), FitOptions(restarts=3, max_iterations=100, priors=True, seed=seed))
+            if result.status == "failed":
+                raise NumericalError(f"the kernel could not be fitted to the labels: {result.message}")
+            bound = result.expression
+            notes.append("parameters without a value were fitted to the labels by the evidence of a Gaussian process")
+    else:
+        learned = kernel.learn(data, Exact(), columns, seed, None, report)
+        bound, candidates = learned.fit.expression, learned.candidates
+        notes += [*learned.notes, "the kernel was learned from the labels by the evidence of a Gaussian process"]
+    verdict = with_cost(bound, X, labels, seed)
+    return LearnedForClasses(bound, verdict.cost, verdict.error, candidates, tuple(notes))
+
+
+def _most_even(labels: Labels) -> Array:
+    shares = np.bincount(labels) / len(labels)
+    return np.where(labels == int(np.argmax(shares * (1.0 - shares))), 1.0, -1.0)
+
+
+def best_nu(kernel: Expression, X: Array, labels: Labels, seed: int) -> float:
+    """Return the nu of nu-SVM with the best cross-validated score."""
+    chosen = sample_of(labels, RBF_ROWS, seed)
+    _, few = np.unique(labels[chosen], return_inverse=True)
+    rows, folds = X[chosen], folds_of(few, seed)
+    shares = np.bincount(few) / len(few)
+    highest = float(2.0 * shares.min() / (shares.min() + shares.max()))  # feasible for every pair of classes
+    feasible = [nu for nu in NUS if nu < 0.95 * highest] or [0.9 * highest]
+
+    def blocks(number: int) -> tuple[Array, Array]:
+        train, out = folds[number]
+        return blocks_of(kernel, rows[train], rows[out])
+
+    return cross_validated(blocks, few, folds, feasible, nu=True).cost
+
+
+def _on_columns(learned: LearnedForClasses, columns: list[int]) -> LearnedForClasses:
+    """Return what was learned on some columns for the whole table."""
+
+    def on_table(leaf: Base) -> Base:
+        return leaf if leaf.dims is None else replace(leaf, dims=tuple(columns[int(d)] for d in leaf.dims))
+
+    def moved(kernel: Expression) -> Expression:
+        return kernel.map_leaves(on_table)
+
+    candidates = tuple(replace(c, expression=moved(c.expression)) for c in learned.candidates)
+    functional = None if learned.functional is None else moved(learned.functional)
+    return replace(learned, kernel=moved(learned.kernel), candidates=candidates, functional=functional)
+
+
+def checked_cost(name: str, value: Any, highest: float) -> float | None:
+    """Return a number for C or nu, or None for "auto"."""
+    if value == "auto":
+        return None
+    if isinstance(value, int | float | np.number) and not isinstance(value, bool) and 0 < float(value) <= highest:
+        return float(value)
+    limit = f" up to {highest:g}" if np.isfinite(highest) else ""
+    raise InputError(f"{name} must be 'auto' or a number above zero{limit}, not {value!r}")
+
+
+__all__ = ["COSTS", "NAMES", "best_nu", "checked_cost", "checked_kernel", "learned_kernel"]

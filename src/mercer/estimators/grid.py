@@ -1,0 +1,338 @@
+"""`GridRegressor`: a Gaussian process over an n-dimensional array with missing cells."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.errors import DataWarning, FitWarning, InputError, KernelError, NumericalError
+from mercer.estimators.grid_inputs import GridInput, as_data, checked_coordinates, checked_grid, scaled, units_of
+from mercer.evaluate.program import compile_program
+from mercer.evaluate.separate import separated
+from mercer.fitting.grid_fit import fit_grid
+from mercer.fitting.optimise import Fit, FitOptions
+from mercer.inference.choose import Choice
+from mercer.inference.contract import Data
+from mercer.inference.grid import EXACT_WORK, Grid
+from mercer.inference.grid_posterior import GridPosterior
+from mercer.kernels.algebra import structure
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Expression, product_of
+from mercer.kernels.network import time_series_network
+from mercer.kernels.parameters import bind, values_of
+from mercer.kernels.text import parse
+from mercer.kernels.units import Units, to_data_units, to_scaled_units
+
+EVIDENCE_TOLERANCE = 1e-3
+
+
+class GridRegressor(BaseEstimator):
+    """A Gaussian process over the cells of an array, NaN where a cell is missing: fills holes, extends the edges.
+
+    The kernel is a product of one kernel for each axis, which lets the work grow as N sum(n_d) for N cells with n_d
+    along axis d, and not as N^3.
+
+    Parameters
+    ----------
+    kernel : str or Expression, or a list or dict of them
+        One kernel for all axes (without dimensions: "SM6", "SE*PER + LIN", "nkn" for a network on each axis), a list
+        with one for each axis, a dict by axis name or number (axes not named get "SE"), or a whole kernel with
+        dimensions that is such a product ("SE(0)*PER(1)").
+    noise : float or None
+        A known noise variance, or None to fit it.
+    restarts : int
+        How many starting points are tried.
+    max_iterations : int
+        Quasi-Newton steps with all cells.
+    device : str
+        "cpu" or "cuda".
+    random_state : int, RandomState or None
+        Seed of the starts.
+
+    Attributes
+    ----------
+    kernel_, kernels_ : the fitted kernel and its factors, one for each axis, in the units of the coordinates.
+    noise_ : float, the noise variance in squared units of the values.
+    log_evidence_, bic_ : float, log p(values) and BIC; `evidence_is_` says "exact" or by which approximation.
+    residual_ : float, what conjugate gradients left over, relative (0 where the answer is exact).
+    status_, message_, notes_, fit_seconds_ : how the fit ended and why, remarks, how long it took.
+    inference_ : Choice, the engine and the reason for it.
+    coordinates_, axis_names_, shape_, n_missing_ : what was learned from.
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "SM6",
+        *,
+        noise: float | None = None,
+        restarts: int = 3,
+        max_iterations: int = 60,
+        device: str = "cpu",
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.noise = noise
+        self.restarts = restarts
+        self.max_iterations = max_iterations
+        self.device = device
+        self.random_state = random_state
+
+    # ------------------------------------------------------------------------------------------------------- fitting
+
+    def fit(self, array: Any, coordinates: Any = None, progress: Any = None) -> GridRegressor:
+        """Fit the kernel to an array (numpy, nested lists, masked, xarray), NaN where a cell is missing.
+
+        `coordinates`: one vector for each axis, or a dict by name; without them 0, 1, 2, ... or those of the DataArray.
+        `progress(steps, at most, best log evidence)` is called after each step.
+        """
+        started = time.perf_counter()
+        grid = checked_grid(array, coordinates)
+        self._template = array if grid.names is not None else None
+        self._grid = grid
+        self._units, self._level = units_of(grid)
+        data = as_data(grid, self._units, self._level)
+        assert data.lattice is not None
+        self.notes_: tuple[str, ...] = ()
+        empty = grid.values.size - data.count - len(data.lattice.holes)
+        if empty and sum(n > 1 for n in data.lattice.shape) > 1:  # along a single axis every hole is a whole slice
+            self._note(_empty_slices(grid.values.shape, data.lattice.shape))
+        bound = to_scaled_units(self._bound(grid, data), self._units)
+        engine = Grid(tolerance=EVIDENCE_TOLERANCE, device=self.device)
+        self.inference_ = Choice(engine, _reason(data))
+        result, note = fit_grid(bound, data, engine, self._options(), progress)
+        if result.status == "failed":
+            raise NumericalError(f"the fit failed: {result.message}; try another kernel or a larger noise")
+        if result.status == "interrupted":
+            warnings.warn(f"the fit was interrupted: {result.message}", FitWarning, stacklevel=2)
+        if note:
+            self._note(note, warn=False)
+        self._keep(result, data)
+        self.fit_seconds_ = time.perf_counter() - started
+        return self
+
+    def _note(self, text: str, warn: bool = True) -> None:
+        self.notes_ = (*self.notes_, text)
+        if warn:
+            warnings.warn(text, DataWarning, stacklevel=3)
+
+    def _options(self) -> FitOptions:
+        for name in ("restarts", "max_iterations"):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or value < 1:
+                raise InputError(f"{name} must be a whole number of at least 1, not {value!r}")
+        noise = None
+        if self.noise is not None:
+            if not (isinstance(self.noise, Real) and np.isfinite(self.noise) and self.noise > 0):
+                raise InputError(f"noise must be None (fit it) or a variance greater than zero, not {self.noise!r}")
+            noise = float(self.noise) / self._units.y_scale**2
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        return FitOptions(restarts=self.restarts, max_iterations=self.max_iterations, noise=noise, seed=seed)
+
+    def _bound(self, grid: GridInput, data: Data) -> Expression:
+        """Return the product kernel, bound to the axes; those with a single coordinate have no factor."""
+        assert data.lattice is not None
+        axes = [d for d, n in enumerate(data.lattice.shape) if n > 1]
+        whole = _whole_kernel(self.kernel, grid, axes)
+        if separated(compile_program(structure(whole)), grid.values.ndim) is None:
+            raise KernelError(
+                f"{whole.text(digits=4)} is not a product of one kernel for each axis: give one kernel for all axes, a "
+                "list with one for each, or a product such as SE(0)*PER(1)"
+            )
+        return whole
+
+    def _keep(self, result: Fit, data: Data) -> None:
+        """Store what was fitted, in the user's units, and prepare to predict."""
+        scale, rows = self._units.y_scale, data.count
+        self.kernel_ = to_data_units(result.expression, self._units)
+        self.noise_ = result.noise * scale**2
+        self.log_evidence_ = result.log_evidence - rows * math.log(scale)
+        self.n_parameters_ = result.parameters
+        self.bic_ = -2.0 * self.log_evidence_ + result.parameters * math.log(rows)
+        self.status_: str = result.status
+        self.message_ = result.message
+        self._prepare(result.expression, result.noise, data)
+
+    def _prepare(self, expression: Expression, noise: float, data: Data) -> None:
+        grid = self._grid
+        self._scaled_kernel, self._scaled_noise = expression, noise
+        self._posterior = self._conditioned(data)
+        self.residual_ = self._posterior.residual
+        self.evidence_is_ = "exact" if self._posterior.whole.cells.exact_within(EXACT_WORK) else "eigenvalues"
+        self.kernels_ = _factors(self.kernel_, grid.values.ndim)
+        self.coordinates_, self.axis_names_, self.shape_ = grid.coordinates, grid.names, grid.values.shape
+        self.n_missing_ = int(np.isnan(grid.values).sum())
+
+    def _conditioned(self, data: Data) -> GridPosterior:
+        program, values = compile_program(self._scaled_kernel), values_of(self._scaled_kernel)
+        posterior = self._engine.posterior(program, values, self._scaled_noise, data)
+        assert isinstance(posterior, GridPosterior)  # of one product: checked before the fit
+        return posterior
+
+    @property
+    def _engine(self) -> Grid:
+        return Grid(tolerance=EVIDENCE_TOLERANCE, device=self.device)
+
+    # ---------------------------------------------------------------------------------------------------- predicting
+
+    def predict(self, coordinates: Any = None, return_std: bool = False, include_noise: bool = True) -> Any:
+        """Return the mean on the grid, or on another one beside or beyond it, and with `return_std` its spread.
+
+        `coordinates`: one vector for each axis, or a dict by name for the axes that differ. The standard deviation
+        includes the noise, as a band for new observations must, unless told otherwise.
+        """
+        check_is_fitted(self)
+        axes = self._axes(coordinates)
+        inside = [scaled(axis, self._units, d) for d, axis in enumerate(axes)]
+        mean = self._level + self._units.y_scale * self._posterior.mean_on(inside)
+        if not return_std:
+            return self._dressed(mean, axes)
+        std = self._spread(self._posterior.variance_on(inside), include_noise)
+        return self._dressed(mean, axes), self._dressed(std, axes)
+
+    def fill(self, array: Any = None, return_std: bool = False, include_noise: bool = True) -> Any:
+        """Return the array with its missing cells filled in, and with `return_std` their standard deviations (else 0).
+
+        With another `array` of the same shape (another channel of an image, another day) that one is filled, by the
+        kernel that was fitted.
+        """
+        check_is_fitted(self)
+        grid, posterior, level, scale = self._grid, self._posterior, self._level, self._units.y_scale
+        if array is not None:
+            grid, posterior, level, scale = self._other(array)
+        missing = np.isnan(grid.values)
+        filled, std = grid.values.copy(), np.zeros(grid.values.shape)
+        inside = [scaled(axis, self._units, d) for d, axis in enumerate(grid.coordinates)]
+        if missing.any():
+            filled[missing] = level + scale * posterior.mean_on(inside)[missing]
+        if not return_std:
+            return self._dressed(filled, grid.coordinates)
+        if missing.any():
+            inner = posterior.problem.lattice
+            if inner.shape == grid.values.shape:
+                order = [np.argsort(axis) for axis in inside]  # of falling coordinates
+                spread = np.zeros(inner.size)
+                spread[inner.holes] = posterior.at_holes().variance
+                back = np.ix_(*(np.argsort(o) for o in order))
+                variance = spread.reshape(inner.shape)[back][missing]
+            else:
+                variance = posterior.variance_on(inside)[missing]
+            std[missing] = self._spread(variance, include_noise) * (scale / self._units.y_scale)
+        return self._dressed(filled, grid.coordinates), self._dressed(std, grid.coordinates)
+
+    def _other(self, array: Any) -> tuple[GridInput, GridPosterior, float, float]:
+        if np.shape(array) != self.shape_:
+            raise InputError(f"the model is for arrays of shape {self.shape_}, this one has {np.shape(array)}")
+        grid = checked_grid(array, self.coordinates_)
+        seen = grid.values[~np.isnan(grid.values)]
+        units = Units(self._units.shift, self._units.scale, float(seen.std()))
+        level = float(seen.mean())
+        return grid, self._conditioned(as_data(grid, units, level)), level, units.y_scale
+
+    def _spread(self, variance: Array, include_noise: bool) -> Array:
+        noise = self._scaled_noise if include_noise else 0.0
+        return self._units.y_scale * np.sqrt(variance + noise)
+
+    def _axes(self, coordinates: Any) -> tuple[Array, ...]:
+        if coordinates is None:
+            return self.coordinates_
+        if isinstance(coordinates, Mapping):
+            known: Sequence[Any] = self.axis_names_ or tuple(range(len(self.shape_)))
+            coordinates = {**dict(zip(known, self.coordinates_, strict=True)), **coordinates}
+        return checked_coordinates(coordinates, None, self.axis_names_, axes=len(self.shape_))
+
+    def _dressed(self, values: Array, axes: tuple[Array, ...]) -> Any:
+        """Return a DataArray where one was given, its coordinates kept where they are the same."""
+        if self._template is None:
+            return values
+        if axes is self.coordinates_:
+            return self._template.copy(data=values)
+        import xarray
+
+        coords = dict(zip(self.axis_names_ or (), axes, strict=True))
+        return xarray.DataArray(values, dims=self.axis_names_, coords=coords, name=self._template.name)
+
+    # --------------------------------------------------------------------------------------------------------- files
+
+    def save(self, path: str | Path) -> None:
+        """Write a model file (JSON and arrays; reading one never runs code); `mercer.load` reads it."""
+        from mercer.estimators.grid_files import save
+
+        check_is_fitted(self)
+        save(self, path)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_posterior")
+
+
+def _whole_kernel(kernel: Any, grid: GridInput, axes: Sequence[int]) -> Expression:
+    """Return the product over the axes of what the user gave."""
+    count, names = grid.values.ndim, grid.names
+    if isinstance(kernel, Mapping):
+        known: Sequence[Any] = names or tuple(range(count))
+        unknown = [name for name in kernel if name not in known]
+        if unknown:
+            raise KernelError(f"there is no axis {unknown[0]!r}; there are {', '.join(map(repr, known))}")
+        parts = [kernel.get(name, "SE") for name in known]
+    elif isinstance(kernel, list | tuple):
+        parts = list(kernel)
+        if len(parts) != count:
+            raise KernelError(f"{len(parts)} kernels were given for {count} axes: give one for each, or one for all")
+    else:
+        single = _expression(kernel)
+        if any(leaf.dims is not None for leaf in single.leaves()):
+            return bind(single, count, names)
+        parts = [single] * count
+    factors = [bind(_expression(part), count, names, default=[d]) for d, part in enumerate(parts) if d in axes]
+    for d, factor in zip((d for d in range(count) if d in axes), factors, strict=True):
+        strange = [leaf for leaf in factor.leaves() if leaf.dims not in (None, (d,))]
+        if strange:
+            raise KernelError(f"the kernel of axis {d} acts on other axes: {strange[0].text(digits=4)}")
+    return product_of(factors)
+
+
+def _expression(kernel: Any) -> Expression:
+    if isinstance(kernel, str):
+        return time_series_network() if kernel == "nkn" else parse(kernel)
+    if isinstance(kernel, Expression):
+        return kernel
+    raise KernelError(
+        f"the kernel of an axis is a text such as 'SE*PER + LIN', an expression, or 'nkn', not {kernel!r:.60}"
+    )
+
+
+def _factors(kernel: Expression, count: int) -> tuple[Expression | None, ...]:
+    """Return the factors of a product by axis; None for an axis that has none of its own."""
+    from mercer.kernels.expression import Product
+
+    parts = kernel.factors if isinstance(kernel, Product) else (kernel,)
+    found: list[list[Expression]] = [[] for _ in range(count)]
+    for part in parts:
+        columns = {d for leaf in part.leaves() for d in leaf.dims or ()}
+        place = next((d for d in columns if isinstance(d, int)), 0) if len(columns) <= 1 else None
+        if place is not None:
+            found[place].append(part)
+    return tuple(product_of(group) if group else None for group in found)
+
+
+def _empty_slices(shape: tuple[int, ...], seen: tuple[int, ...]) -> str:
+    gone = [f"{n - m} along axis {d}" for d, (n, m) in enumerate(zip(shape, seen, strict=True)) if n > m]
+    return f"whole slices of the grid hold no value ({', '.join(gone)}); they are predicted all the same"
+
+
+def _reason(data: Data) -> str:
+    lattice = data.lattice
+    assert lattice is not None
+    shape = " x ".join(f"{n:,}" for n in lattice.shape)
+    holes = len(lattice.holes)
+    missing = f"{holes:,} of them missing" if holes else "none of them missing: exact"
+    return f"grid inference: {lattice.size:,} cells ({shape}), {missing}"

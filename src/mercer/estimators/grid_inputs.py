@@ -1,0 +1,179 @@
+"""Arrays with coordinates for `GridRegressor`: checked, or refused with the first offending cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import InputError, TooLargeError
+from mercer.inference.contract import Data
+from mercer.kernels.domains import Array
+from mercer.kernels.units import Units
+
+LONGEST = 5000  # cells along one axis: its eigenvectors take a quarter of a minute
+
+
+@dataclass(frozen=True, eq=False)
+class GridInput:
+    """Values with NaN for missing cells, the coordinates along each axis, and the axes' names where they have some."""
+
+    values: Array
+    coordinates: tuple[Array, ...]
+    names: tuple[str, ...] | None
+
+
+def checked_grid(array: Any, coordinates: Any) -> GridInput:
+    """Return what the user gave: an array, nested lists, a masked array or an xarray.DataArray."""
+    names = tuple(map(str, array.dims)) if hasattr(array, "dims") and hasattr(array, "coords") else None
+    values = _numbers(array.values if names is not None else array)
+    if values.ndim == 0:
+        raise InputError("a grid is an array with at least one axis; a single number was given")
+    if np.isinf(values).any():
+        place = _place(np.argwhere(np.isinf(values))[0])
+        raise InputError(f"cell {place} is infinite; give NaN for a missing cell")
+    if coordinates is None and names is not None:
+        coordinates = {n: array.coords[n].values for n in names if n in array.coords}
+    axes = checked_coordinates(coordinates, values.shape, names)
+    for d, n in enumerate(values.shape):
+        if n > LONGEST:
+            raise TooLargeError(
+                f"axis {d} has {n:,} cells; at most {LONGEST:,} along one axis can be decomposed. Cut the grid into "
+                "pieces, take every second cell, or for a series use GPRegressor with inference=mercer.VFE()"
+            )
+    seen = values[~np.isnan(values)]
+    if len(seen) < 2:
+        raise InputError(
+            f"{len(seen)} of the {values.size:,} cells hold a value (the others are NaN): at least 2 are needed"
+        )
+    if np.ptp(seen) == 0:
+        raise InputError(f"all {len(seen):,} cells hold the same value ({seen[0]:g}): there is nothing to learn")
+    return GridInput(values, axes, names)
+
+
+def _numbers(array: Any) -> Array:
+    if isinstance(array, np.ma.MaskedArray):
+        return np.asarray(np.ma.filled(array.astype(np.float64), np.nan))
+    if isinstance(array, list | tuple):
+        _check_lengths(array)
+    found = np.asarray(array)
+    if found.dtype.kind in "US":  # a list with a text in it: all cells became texts
+        found = np.asarray(array, dtype=object)
+    if found.dtype.kind in "biuf":
+        return found.astype(np.float64)
+    if found.dtype.kind == "c":
+        raise InputError("the cells hold complex numbers; fill the real and the imaginary part one by one")
+    result = np.full(found.shape, np.nan)
+    for place in np.ndindex(found.shape):
+        cell = found[place]
+        try:
+            result[place] = np.nan if cell is None else float(cell)
+        except (TypeError, ValueError):
+            raise InputError(f"cell {_place(place)} holds {cell!r:.40}, which is not a number") from None
+    return result
+
+
+def _check_lengths(nested: Sequence[Any], path: tuple[int, ...] = ()) -> int | None:
+    """Refuse nested lists that are no grid; return the length of the parts, None for numbers."""
+    first: tuple[Any, tuple[int, ...]] | None = None
+    for number, part in enumerate(nested):
+        here = (*path, number)
+        length = len(part) if isinstance(part, list | tuple | np.ndarray) else None
+        if first is None:
+            first = length, here
+        elif length != first[0]:
+            old, new = ("is a single number" if n is None else f"has {n} cells" for n in (first[0], length))
+            raise InputError(
+                f"this is not a grid: {_place(here)} {new} and {_place(first[1])} {old}. Every row must have the same "
+                "number of cells (NaN where one is missing); for scattered points use GPRegressor"
+            )
+        if isinstance(part, list | tuple):
+            _check_lengths(part, here)
+    return None
+
+
+def checked_coordinates(
+    coordinates: Any, shape: tuple[int, ...] | None, names: tuple[str, ...] | None, axes: int | None = None
+) -> tuple[Array, ...]:
+    """Return one increasing or decreasing vector of numbers for each axis; without any: 0, 1, 2, ...
+
+    With `shape` they must fit it. A mapping goes by name; dates become days since 1970.
+    """
+    count = len(shape) if shape is not None else int(axes or 0)
+    if coordinates is None or isinstance(coordinates, Mapping):
+        given = dict(coordinates or {})
+        known: Sequence[Any] = names or tuple(range(count))
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            raise InputError(f"there is no axis {unknown[0]!r}; there are {', '.join(map(repr, known))}")
+        parts: list[Any] = [given.get(name) for name in known]
+    else:
+        parts = list(coordinates)
+    if len(parts) != count:
+        raise InputError(f"{len(parts)} coordinate vectors were given for {count} axes: give one for each")
+    result = []
+    for d, part in enumerate(parts):
+        label = f"axis {d}" if names is None else f"axis '{names[d]}'"
+        if part is None:
+            if shape is None:
+                raise InputError(f"the coordinates of {label} are missing")
+            result.append(np.arange(float(shape[d])))
+            continue
+        vector = _vector(part, label)
+        if shape is not None and len(vector) != shape[d]:
+            raise InputError(f"{label} has {shape[d]} cells and {len(vector)} coordinates: they must agree")
+        _check_order(vector, label)
+        result.append(vector)
+    return tuple(result)
+
+
+def _vector(part: Any, label: str) -> Array:
+    found = np.asarray(part)
+    if found.dtype.kind == "M":
+        return (found - np.datetime64("1970-01-01")) / np.timedelta64(1, "D")
+    try:
+        vector = found.astype(np.float64)
+    except (TypeError, ValueError):
+        first = found.flat[0]
+        raise InputError(f"the coordinates of {label} must be numbers or dates; the first is {first!r}") from None
+    if vector.ndim != 1 or not len(vector) or not np.isfinite(vector).all():
+        raise InputError(f"the coordinates of {label} must be a vector of finite numbers, not of shape {found.shape}")
+    return vector
+
+
+def _check_order(vector: Array, label: str) -> None:
+    steps = np.diff(vector)
+    if len(steps) and not (np.all(steps > 0) or np.all(steps < 0)):
+        up = np.sign(steps[np.flatnonzero(steps)[0]]) if np.any(steps) else 1.0
+        place = int(np.flatnonzero(np.sign(steps) != up)[0]) + 1
+        raise InputError(
+            f"this is not a grid: along {label} coordinate {place} ({vector[place]:g}) does not go on from the one "
+            f"before ({vector[place - 1]:g}). Coordinates must all rise or all fall; sort them, or use GPRegressor"
+        )
+
+
+def _place(index: Sequence[int] | Array) -> str:
+    return "(" + ", ".join(str(int(i)) for i in index) + ")"
+
+
+def units_of(grid: GridInput) -> tuple[Units, float]:
+    """Return the scaling of coordinates and values to unit spread, and the level taken out of the values."""
+    seen = grid.values[~np.isnan(grid.values)]
+    shift = tuple(float(axis.mean()) for axis in grid.coordinates)
+    scale = tuple(float(axis.std()) or 1.0 for axis in grid.coordinates)
+    return Units(shift, scale, float(seen.std())), float(seen.mean())
+
+
+def as_data(grid: GridInput, units: Units, level: float) -> Data:
+    """Return the cells that hold a value as rows, scaled."""
+    places = np.nonzero(~np.isnan(grid.values))
+    pairs = enumerate(zip(grid.coordinates, places, strict=True))
+    columns = [scaled(axis, units, d)[place] for d, (axis, place) in pairs]
+    return Data(np.stack(columns, axis=1), (grid.values[places] - level) / units.y_scale, free_level=True)
+
+
+def scaled(axis: Array, units: Units, d: int) -> Array:
+    """Return the coordinates of one axis in scaled units."""
+    return (axis - units.shift[d]) / units.scale[d]

@@ -1,0 +1,138 @@
+"""Take a program apart by columns: k(x, x') = k_0(x_0, x_0') k_1(x_1, x_1') ..., where it is such a product.
+
+Every part is a program on one column (number 0 of its own input) that reads the same values vector, so gradients of
+the parts add up. SE, PER, WN and the envelope of a spectral mixture on several columns are products of themselves on
+one column each; RQ, Matern kernels, LIN and waves on several columns are not, nor are sums of kernels on different
+columns: for those there is no answer (None).
+
+A sum of such products, each perhaps with gates s_i(x) s_i(x') of a change surface, comes apart into its summands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import NamedTuple
+
+from mercer.evaluate.program import Affine, Leaf, LeafKind, Node, Program, Term
+
+SEPARABLE = frozenset({LeafKind.SE, LeafKind.PER, LeafKind.WN, LeafKind.ENVELOPE})
+
+
+class _Tangled(Exception):
+    """The kernel is not a product over columns."""
+
+
+@dataclass
+class _Part:
+    """The nodes of one column, and what its product is made of."""
+
+    nodes: list[Node] = field(default_factory=list)
+    logs: list[int] = field(default_factory=list)
+    factors: list[int] = field(default_factory=list)
+    copied: dict[int, int] = field(default_factory=dict)
+
+
+@lru_cache(maxsize=512)
+def separated(program: Program, columns: int) -> tuple[Program, ...] | None:
+    """Return one program for each column whose product is the kernel, or None; constants go to the first."""
+    splitter = _Splitter(program, columns)
+    try:
+        splitter.split(len(program.nodes) - 1)
+    except _Tangled:
+        return None
+    return splitter.programs()
+
+
+class Summand(NamedTuple):
+    """One product of a sum: the gates of change surfaces in it, and one program for each column."""
+
+    gates: tuple[Leaf, ...]
+    parts: tuple[Program, ...]
+
+
+@lru_cache(maxsize=512)
+def summands(program: Program, columns: int) -> tuple[Summand, ...] | None:
+    """Return the summands of a kernel that is a sum of products over columns, or None."""
+    root = program.nodes[-1]
+    if not isinstance(root, Affine):
+        return None
+    found = []
+    for number, child in enumerate(root.children):
+        splitter = _Splitter(program, columns, gated=True)
+        splitter.weights += root.weights[number]
+        splitter.constant *= root.constants[number] if root.constants else 1.0
+        try:
+            splitter.split(child)
+        except _Tangled:
+            return None
+        found.append(Summand(tuple(splitter.gates), splitter.programs()))
+    return tuple(found)
+
+
+class _Splitter:
+    def __init__(self, program: Program, columns: int, gated: bool = False) -> None:
+        self.program, self.gated = program, gated
+        self.gates: list[Leaf] = []
+        self.parts = [_Part() for _ in range(columns)]
+        self.weights: list[int] = []
+        self.constant = 1.0
+        self.used: list[frozenset[int]] = []
+        for node in program.nodes:
+            if isinstance(node, Leaf):
+                self.used.append(frozenset(node.dims))
+            else:
+                below = (*node.logs, *node.factors) if isinstance(node, Term) else node.children
+                self.used.append(frozenset().union(*(self.used[n] for n in below)))
+
+    def split(self, number: int, log: bool = False) -> None:
+        """Deal the node (with `log`: its exponential) out to the columns."""
+        node, used = self.program.nodes[number], self.used[number]
+        if isinstance(node, Affine) and len(node.children) == 1 and not log:
+            self.weights += node.weights[0]
+            self.constant *= node.constants[0] if node.constants else 1.0
+            self.split(node.children[0])
+        elif isinstance(node, Term) and not log:
+            for child in node.logs:
+                self.split(child, log=True)
+            for child in node.factors:
+                self.split(child)
+        elif isinstance(node, Leaf) and node.kind is LeafKind.GATE and self.gated and not log:
+            self.gates.append(node)
+        elif len(used) <= 1:
+            part = self.parts[min(used, default=0)]
+            (part.logs if log else part.factors).append(self.copy(part, number))
+        elif isinstance(node, Leaf) and node.kind in SEPARABLE:
+            for place, column in enumerate(node.dims):
+                part = self.parts[column]
+                part.nodes.append(Leaf(node.kind, (0,), tuple(offset + place for offset in node.offsets)))
+                (part.logs if log else part.factors).append(len(part.nodes) - 1)
+        else:
+            raise _Tangled
+
+    def copy(self, part: _Part, number: int) -> int:
+        """Copy a node and all below it into a part."""
+        if number not in part.copied:
+            node = self.program.nodes[number]
+            new: Node
+            if isinstance(node, Leaf):
+                if node.kind is LeafKind.GATE:  # its surface knows the columns of the whole
+                    raise _Tangled
+                new = replace(node, dims=(0,) * len(node.dims))
+            elif isinstance(node, Term):
+                logs, factors = ([self.copy(part, n) for n in group] for group in (node.logs, node.factors))
+                new = Term(tuple(logs), tuple(factors))
+            else:
+                new = Affine(tuple(self.copy(part, n) for n in node.children), node.weights, node.constants)
+            part.nodes.append(new)
+            part.copied[number] = len(part.nodes) - 1
+        return part.copied[number]
+
+    def programs(self) -> tuple[Program, ...]:
+        result = []
+        for number, part in enumerate(self.parts):
+            last = len(part.nodes)
+            weights, constant = (tuple(self.weights), self.constant) if number == 0 else ((), 1.0)
+            nodes = (*part.nodes, Term(tuple(part.logs), tuple(part.factors)), Affine((last,), (weights,), (constant,)))
+            result.append(Program(nodes, self.program.n_values))
+        return tuple(result)

@@ -1,0 +1,159 @@
+"""Functionals in a kernel: K against distance, the SE and the Matern 3/2 nearest to it, and its spectrum."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mercer.evaluate import fused
+from mercer.evaluate.program import compile_program
+from mercer.explain.wording import Column, number
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Base, Expression, Parameter
+from mercer.kernels.functional import Functional, functionals_in
+from mercer.kernels.parameters import values_of
+
+PLACES = 121
+FAR = 12.0  # lengthscales: how far a kernel of several columns is looked at
+FADED = 0.01  # where a curve ends: so little of the variance is left
+WAVES = 97
+
+
+@dataclass(frozen=True)
+class FunctionalExplanation:
+    """One functional: correlations (K over its variance) at distances, and how much of its variance each wave has.
+
+    `unit` says what distances are in: a column's own units, or lengthscales where there are several columns.
+    """
+
+    kernel: str
+    unit: str
+    distances: tuple[float, ...]
+    values: tuple[float, ...]
+    nearest_se: tuple[float, ...]
+    nearest_matern: tuple[float, ...]
+    frequencies: tuple[float, ...]
+    spectrum: tuple[float, ...]
+    sentence: str
+
+
+def explain_functionals(
+    kernel: Expression, columns: Sequence[Column], names: Sequence[str] | None
+) -> tuple[FunctionalExplanation, ...]:
+    """Explain every functional of a kernel in the user's units."""
+    return tuple(_explained(each, columns, names) for each in functionals_in(kernel))
+
+
+def _explained(
+    functional: Functional, columns: Sequence[Column], names: Sequence[str] | None
+) -> FunctionalExplanation:
+    used = sorted({d for leaf in functional.leaves() for d in leaf.columns})
+    if len(used) == 1:
+        column = columns[used[0]]
+        unit = f"distance in {column.name}" + (f", {column.unit}" if column.unit else "")
+        reach = column.span or 1.0
+    else:
+        unit, reach = "distance in lengthscales", FAR
+    along = _on_one_column(functional, single=len(used) == 1)
+    repeats = any(leaf.symbol == "PER" for leaf in functional.leaves())
+    end = reach if repeats else _faded(along, reach)
+    at = np.linspace(0.0, end, PLACES)
+    values = correlations(along, at)
+    near = {symbol: nearest(symbol, at, values) for symbol in ("SE", "M32")}
+    frequencies, spectrum = spectrum_of(along, end * (1.0 if repeats else 2.0))
+    return FunctionalExplanation(
+        kernel=functional.text(4, names),
+        unit=unit,
+        distances=_rounded(at),
+        values=_rounded(values),
+        nearest_se=_rounded(near["SE"][1]),
+        nearest_matern=_rounded(near["M32"][1]),
+        frequencies=_rounded(frequencies),
+        spectrum=_rounded(spectrum),
+        sentence=_sentence(at, values, near, unit, repeats),
+    )
+
+
+def _on_one_column(functional: Functional, single: bool) -> Functional:
+    """Return the functional of one column of distances; of several columns in units of their lengthscales."""
+
+    def moved(leaf: Base) -> Expression:
+        parameters = []
+        for parameter, spec in zip(leaf.parameters, leaf.spec.parameters, strict=True):
+            values = parameter.values or ()
+            if spec.name == "variance":
+                parameter = Parameter("variance", (1.0,))
+            elif not single and spec.unit == "length":
+                parameter = replace(parameter, values=(1.0,))
+            elif "dimension" in spec.shape:
+                parameter = replace(parameter, values=values[:1])
+            parameters.append(parameter)
+        return replace(leaf, dims=(0,), parameters=tuple(parameters))
+
+    changed = functional.map_leaves(moved)
+    assert isinstance(changed, Functional)
+    return changed
+
+
+def correlations(functional: Functional, at: Array) -> Array:
+    """Return K at distances, one at distance zero."""
+    program, values = compile_program(functional), values_of(functional)
+    found = fused.cross(program, values, np.asarray(at, dtype=np.float64)[:, None], np.zeros((1, 1)))[:, 0]
+    start = float(fused.diagonal(program, values, np.zeros((1, 1)))[0])
+    return np.asarray(found / start)
+
+
+def _faded(functional: Functional, reach: float) -> float:
+    at = np.linspace(0.0, reach, 400)
+    alive = np.flatnonzero(np.abs(correlations(functional, at)) > FADED)
+    return float(at[min(len(at) - 1, int(alive[-1]) + 1)]) if len(alive) else reach
+
+
+def nearest(symbol: str, at: Array, values: Array) -> tuple[float, Array]:
+    """Return the lengthscale of the SE or Matern 3/2 kernel nearest to a curve, and its values there."""
+    best: tuple[float, float, Array] | None = None
+    for length in np.geomspace(at[1] / 3.0, 20.0 * at[-1], 240):
+        r = at / length
+        curve = np.exp(-0.5 * r**2) if symbol == "SE" else (1.0 + math.sqrt(3.0) * r) * np.exp(-math.sqrt(3.0) * r)
+        off = float(((curve - values) ** 2).sum())
+        if best is None or off < best[0]:
+            best = (off, float(length), curve)
+    assert best is not None
+    return best[1], best[2]
+
+
+def spectrum_of(functional: Functional, reach: float) -> tuple[Array, Array]:
+    """Return frequencies and the spectral density there (largest: one), by a cosine transform that fades out gently."""
+    at = np.linspace(0.0, reach, 2001)
+    window = 0.5 * (1.0 + np.cos(np.pi * at / reach))
+    curve = correlations(functional, at)
+    step = at[1]
+    repeats = any(leaf.symbol == "PER" for leaf in functional.leaves())
+    if repeats:
+        curve = curve - float(curve.mean())  # the mean is the level, and would hide everything else
+    highest = (20.0 if repeats else 12.0) / reach
+    frequencies = np.linspace(0.0, highest, WAVES)
+    density = np.array([(curve * window * np.cos(2.0 * np.pi * f * at)).sum() * step for f in frequencies])
+    density = np.maximum(density, 0.0)
+    return frequencies, density / (float(density.max()) or 1.0)
+
+
+def _sentence(at: Array, values: Array, near: dict[str, tuple[float, Array]], unit: str, repeats: bool) -> str:
+    off = {symbol: float(np.abs(curve - values).max()) for symbol, (_, curve) in near.items()}
+    names = {"SE": "SE", "M32": "Matern 3/2"}
+    if repeats:
+        return "The kernel has no formula: it is a learned function that repeats, which no SE or Matern kernel does."
+    half = np.flatnonzero(values < 0.5)
+    at_half = f"It falls to one half at {number(float(at[half[0]]))} ({unit}). " if len(half) else ""
+    closer = min(off, key=lambda symbol: off[symbol])
+    far = ", ".join(f"{names[s]} with lengthscale {number(near[s][0])} is off by at most {off[s]:.2f}" for s in near)
+    same = off[closer] < 0.01
+    verdict = f"It is {names[closer]} for all practical purposes" if same else "It is none of the usual kernels"
+    return f"The kernel has no formula: it is a learned function of the distance. {at_half}{verdict}: {far}."
+
+
+def _rounded(values: Array) -> tuple[float, ...]:
+    return tuple(float(f"{value:.5g}") for value in values)

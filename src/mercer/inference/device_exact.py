@@ -1,0 +1,35 @@
+"""The exact engine for one large matrix on a GPU; its work is in exact_device.py, which brings PyTorch with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mercer.evaluate.program import Program
+from mercer.inference.contract import Data, Evidence
+from mercer.inference.exact import ExactPosterior
+from mercer.kernels.domains import Array
+
+
+@dataclass(frozen=True)
+class DeviceExact:
+    """Exact inference for as many rows as one N x N matrix fits on a device."""
+
+    device: str = "cuda"
+
+    name = "exact"
+
+    def holding(self, program: Program, values: Array, data: Data) -> DeviceExact:
+        """Return itself: nothing is chosen."""
+        return self
+
+    def evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool = True) -> Evidence:
+        """Return the log evidence and, if asked, its gradient and the leave-one-out score."""
+        from mercer.inference.exact_device import Where, evidence_on
+
+        return evidence_on(Where(self.device), program, values, noise, data, gradient)
+
+    def posterior(self, program: Program, values: Array, noise: float, data: Data) -> ExactPosterior:
+        """Return the posterior, keeping the factor on the device."""
+        from mercer.inference.exact_device import Where, posterior_on
+
+        return posterior_on(Where(self.device), program, values, noise, data)

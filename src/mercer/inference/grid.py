@@ -1,0 +1,170 @@
+"""Inference on a grid, with holes: Kronecker structure instead of a matrix of all pairs (METHODS 7).
+
+The kernel must be a product over columns, k(x, x') = k_1(x_1, x_1') ... k_D(x_D, x_D'), each factor any kernel of one
+column, or a sum of such products, with change surfaces or without (grid_sum.py; what follows is about one product).
+Nothing is stored but vectors over the grid and the n_d x n_d matrices of the factors; an evaluation takes N sum(n_d)
+operations times a few, times the steps of conjugate gradients where cells are missing.
+
+    log p(y) = -y' A_MM^-1 y / 2 - log|A_MM| / 2 - M log(2 pi) / 2
+
+Exact where no cell is missing or few are (`exact_work`); otherwise the quadratic term is exact to the tolerance, and
+the log-determinant is that of the grid's M largest eigenvalues scaled by M/N, or by Lanczos quadrature on request.
+Gradients: everything is a function of the K_d, so each gradient is a contraction of an n_d x n_d matrix with dK_d.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from mercer.errors import NumericalError
+from mercer.evaluate.program import Program
+from mercer.evaluate.separate import separated, summands
+from mercer.inference.contract import LOG_2_PI, Data, Evidence
+from mercer.inference.grid_posterior import GridPosterior
+from mercer.inference.grid_problem import Problem, lattice_of
+from mercer.inference.grid_solver import Curvature, Whole, between, by_eigenvalues, by_holes, sent
+from mercer.inference.grid_sum import SumOperator, SumProblem, by_lanczos, by_weyl, slopes_between
+from mercer.inference.grid_sum_posterior import SumPosterior
+from mercer.kernels.domains import Array
+
+LogDeterminant = Literal["auto", "lanczos", "weyl"]
+EXACT_WORK = 2e8  # operations that the precision of the holes may take in an evaluation: a few hundredths of a second
+POSTERIOR_WORK = 4e11  # and in a posterior, which is made once
+
+
+@dataclass(frozen=True, eq=False)
+class GridEvidence(Evidence):
+    """Evidence with what conjugate gradients left over (relative), their steps, and how the determinant was found."""
+
+    residual: float = 0.0
+    iterations: int = 0
+    log_determinant: str = "exact"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The engine for rows on a grid.
+
+    `tolerance` and `most_steps` end conjugate gradients; if they end early, the evidence is a bit too small.
+    `log_determinant`: "auto" is exact where that is cheap and else the scaled eigenvalues; "lanczos" uses Lanczos
+    quadrature there instead (unbiased, a few times slower). For sums "auto" is "lanczos", and "weyl" a bound.
+    `device`: "cpu" or "cuda".
+    """
+
+    tolerance: float = 1e-4
+    log_determinant: LogDeterminant = "auto"
+    device: str = "cpu"
+    seed: int = 0
+    exact_work: float = EXACT_WORK
+    most_steps: int = 200
+
+    name = "grid"
+
+    def holding(self, program: Program, values: Array, data: Data) -> Grid:
+        """Return itself: nothing is chosen."""
+        return self
+
+    @torch.no_grad()
+    def evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool = True) -> Evidence:
+        """Return the log evidence and, if asked, its gradient."""
+        summed = self._summed(program, data)
+        if summed is not None:
+            return self._evidence_of_sum(summed, values, noise, gradient)
+        problem = Problem.of(program, data, torch.device(self.device))
+        whole = problem.whole(values, noise, self.tolerance, self.exact_work, self.most_steps)
+        if whole is None:
+            return GridEvidence(-math.inf, failure="the kernel gave infinite or undefined values")
+        solved = problem.solved(whole)
+        curvature, how = self._log_determinant(whole)
+        count = data.count
+        value = -0.5 * (solved.quadratic + curvature.value + count * LOG_2_PI)
+        if not math.isfinite(value):
+            return GridEvidence(-math.inf, failure="the evidence overflowed", residual=solved.completed.residual)
+        by_values = by_noise = None
+        if gradient:
+            pulled = between(solved.rotated, solved.rotated, whole.spectrum)
+            weights = [0.5 * (p - c) for p, c in zip(pulled, curvature.factors, strict=True)]
+            by_values = problem.contracted(values, weights, whole.spectrum)
+            by_noise = 0.5 * (float((solved.rotated**2).sum()) - curvature.noise)
+        return GridEvidence(
+            value, by_values, by_noise, residual=solved.completed.residual, iterations=solved.completed.iterations,
+            log_determinant=how,
+        )  # fmt: skip
+
+    def _summed(self, program: Program, data: Data) -> SumProblem | None:
+        """Take apart a sum of products; None where the kernel is one product."""
+        columns = data.X.shape[1]
+        if separated(program, columns) is not None or (parts := summands(program, columns)) is None:
+            return None
+        return SumProblem(parts, Problem(parts[0].parts, data, lattice_of(data), torch.device(self.device)), data)
+
+    def _evidence_of_sum(self, problem: SumProblem, values: Array, noise: float, gradient: bool) -> Evidence:
+        operator = problem.operator(values, noise)
+        if operator is None:
+            return GridEvidence(-math.inf, failure="the kernel gave infinite or undefined values")
+        posterior = self._solved_sum(problem, operator, values, self.tolerance, self.most_steps)
+        data, alpha = problem.data, posterior.alpha[None]
+        target = sent(data.y, problem.plain.device) - posterior.level_mean
+        if self.log_determinant == "weyl":
+            determinant, slopes = by_weyl(operator)
+        else:
+            determinant, slopes = by_lanczos(operator, self.tolerance, self.most_steps, self.seed)
+        # y'A^-1 y as 2 a'y - a'A a: right to second order where conjugate gradients ended early
+        quadratic = float(2.0 * (target @ posterior.alpha) - (alpha * operator.times(alpha)).sum())
+        value = -0.5 * (quadratic + determinant + data.count * LOG_2_PI)
+        how = "weyl" if self.log_determinant == "weyl" else "lanczos"
+        if not math.isfinite(value):
+            return GridEvidence(-math.inf, failure="the evidence overflowed", residual=posterior.residual)
+        by_values = by_noise = None
+        if gradient:
+            total = slopes_between(operator, alpha, alpha).plus(slopes, -1.0)
+            by_values, by_noise = 0.5 * problem.contracted(values, total), 0.5 * total.noise
+        return GridEvidence(value, by_values, by_noise, residual=posterior.residual, log_determinant=how)
+
+    def _solved_sum(
+        self, problem: SumProblem, operator: SumOperator, values: Array, tolerance: float, most: int
+    ) -> SumPosterior:
+        target = sent(problem.data.y, problem.plain.device)
+        ones = torch.ones_like(target)
+        right = torch.stack([target, ones]) if problem.data.free_level else target[None]
+        found = operator.solve(right, tolerance, most)
+        alpha, pull, level, variance = found.x[0], torch.zeros_like(target), 0.0, 0.0
+        if problem.data.free_level:
+            pull = found.x[1]
+            variance = 1.0 / float(pull.sum())
+            level = variance * float(pull @ target)
+            alpha = alpha - level * pull
+        return SumPosterior(
+            problem, operator, values, alpha, pull, level, variance, found.residual, tolerance, most
+        )
+
+    def _log_determinant(self, whole: Whole) -> tuple[Curvature, str]:
+        if not len(whole.cells.holes):
+            return by_eigenvalues(whole), "exact"
+        if whole.factor is not None:
+            return by_holes(whole, self.seed), "exact"
+        if self.log_determinant == "lanczos":
+            return by_holes(whole, self.seed), "lanczos"
+        return by_eigenvalues(whole), "eigenvalues"
+
+    @torch.no_grad()
+    def posterior(
+        self, program: Program, values: Array, noise: float, data: Data
+    ) -> GridPosterior | SumPosterior:
+        """Return the posterior, solved for a hundred times more exactly than for the evidence."""
+        tolerance, most = self.tolerance / 100.0, 10 * self.most_steps
+        summed = self._summed(program, data)
+        if summed is not None:
+            operator = summed.operator(values, noise)
+            if operator is None:
+                raise NumericalError("no posterior: the kernel gave infinite or undefined values; try another kernel")
+            return self._solved_sum(summed, operator, values, tolerance, most)
+        problem = Problem.of(program, data, torch.device(self.device))
+        whole = problem.whole(values, noise, tolerance, POSTERIOR_WORK, most)
+        if whole is None:
+            raise NumericalError("no posterior: the kernel gave infinite or undefined values; try another kernel")
+        return GridPosterior(problem, whole, problem.solved(whole), values)

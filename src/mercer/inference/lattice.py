@@ -1,0 +1,54 @@
+"""Rows that lie on a grid: which axes it has, and which cell each row is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.kernels.domains import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Lattice:
+    """A grid: the coordinates along each axis, in order, and the number of the cell (C order) of every row."""
+
+    axes: tuple[Array, ...]
+    cells: NDArray[np.intp]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Cells along each axis."""
+        return tuple(len(axis) for axis in self.axes)
+
+    @property
+    def size(self) -> int:
+        """Number of cells, holes counted."""
+        return int(np.prod(self.shape))
+
+    @cached_property
+    def holes(self) -> NDArray[np.intp]:
+        """Numbers of the cells without a row."""
+        empty = np.ones(self.size, dtype=bool)
+        empty[self.cells] = False
+        return np.flatnonzero(empty)
+
+
+def find_lattice(X: Array, most_cells: float = np.inf) -> Lattice | None:
+    """Return the grid that the rows lie on; None where two rows share a cell or it has more than `most_cells` cells.
+
+    A row or plane of the grid without any value at all is no part of it: it is not needed to learn from the others.
+    """
+    axes, cells, size = [], np.zeros(len(X), dtype=np.intp), 1
+    for column in X.T:
+        axis, place = np.unique(column, return_inverse=True)
+        size *= len(axis)
+        if size > most_cells:
+            return None
+        axes.append(axis)
+        cells = cells * len(axis) + place.ravel()
+    if len(np.unique(cells)) < len(cells):
+        return None
+    return Lattice(tuple(axes), cells)

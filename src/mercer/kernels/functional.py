@@ -1,0 +1,111 @@
+"""A kernel without a formula of its own: a learned function of another kernel's values (KFO, METHODS 8).
+
+    K(x, x') = v sum_k w_k u(x, x')^(p_k),   u the unit function of the kernel inside, 0 < u <= 1, v its variance
+
+A kernel of the hyper-RKHS of a harmonic hyperkernel on u is such a series: kappa(u, c) = (1 - h) / (1 - h c u) is
+(1 - h) sum_n (h c)^n u^n, and K = sum_i alpha_i kappa(., c_i) adds such series up. Every power of u is a kernel, on any
+number of columns; with no weight below zero so is their sum. Weights below zero make it a difference of two kernels
+(Krein): no covariance, but an SVM can use it after the spectrum of its Gram matrix is clipped.
+
+The cost of a pair of points is that of the kernel inside and of a few multiplications: the grid is long forgotten.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from numbers import Integral
+
+from mercer.errors import KernelError
+from mercer.kernels.expression import Base, Expression, Product, as_tuple
+
+POSITIVE = ("SE", "RQ", "M12", "M32", "M52", "PER")  # base kernels above zero everywhere, and one at distance zero
+MOST_POWERS = 64
+HIGHEST_POWER = 4096
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Functional(Expression):
+    """A series of powers of a kernel above zero (a base kernel or a product of such); build it with `KF`.
+
+    powers : whole numbers from 0, each once, in order. weights : one for each; none below zero makes it a kernel.
+    The variance and the lengthscales are those of the kernel inside.
+    """
+
+    inside: Expression
+    powers: tuple[int, ...]
+    weights: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        factors = self.inside.factors if isinstance(self.inside, Product) else (self.inside,)
+        if not all(isinstance(f, Base) and f.symbol in POSITIVE for f in factors):
+            raise KernelError(
+                f"KF takes a kernel that is above zero everywhere ({', '.join(POSITIVE)}, or a product of them), "
+                f"not {self.inside!r:.80}"
+            )
+        _check_series(self.powers, self.weights)
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return (self.inside,)
+
+    def with_children(self, children: Sequence[Expression]) -> Expression:
+        (inside,) = children
+        return replace(self, inside=inside)
+
+    @property
+    def definite(self) -> bool:
+        """Whether it is a kernel for sure: no weight is below zero."""
+        return min(self.weights) >= 0.0
+
+    def scaled(self, factor: float) -> Functional:
+        """Return factor times the functional: a variance inside carries the scale."""
+        from mercer.kernels.units import multiplied  # units.py imports this file
+
+        return replace(self, inside=multiplied(self.inside, factor))
+
+    def shape(self, unit: float) -> float:
+        """Return K / v where the kernel inside is `unit` times its variance."""
+        return math.fsum(w * unit**p for w, p in zip(self.weights, self.powers, strict=True))
+
+
+def _check_series(powers: tuple[int, ...], weights: tuple[float, ...]) -> None:
+    fits = isinstance(powers, tuple) and isinstance(weights, tuple) and len(powers) == len(weights)
+    if not fits or not 1 <= len(powers) <= MOST_POWERS:
+        raise KernelError(f"KF has 1 to {MOST_POWERS} powers and as many weights, not {powers!r:.50}, {weights!r:.50}")
+    whole = all(isinstance(p, Integral) and not isinstance(p, bool) and 0 <= p <= HIGHEST_POWER for p in powers)
+    if not whole or any(b <= a for a, b in pairwise(powers)):
+        raise KernelError(f"powers of KF are whole numbers from 0 to {HIGHEST_POWER}, rising, not {list(powers)!r:.80}")
+    if not all(math.isfinite(w) for w in weights) or not any(weights):
+        raise KernelError(f"the weights of KF are finite numbers, not all zero, not {list(weights)!r:.80}")
+
+
+def functional(inside: Expression, powers: Sequence[int], weights: float | Sequence[float]) -> Functional:
+    """Build a functional from what a user, a parser or a file gives."""
+    if not isinstance(inside, Expression):
+        raise KernelError(f"KF takes a kernel such as M32(0), not {inside!r:.80}")
+    try:
+        whole = tuple(int(p) if float(p).is_integer() else p for p in powers)
+    except (TypeError, ValueError, OverflowError):
+        raise KernelError(f"the powers of KF are a list of whole numbers, not {powers!r:.80}") from None
+    return Functional(inside, whole, as_tuple(weights))
+
+
+def functionals_in(expression: Expression) -> Iterator[Functional]:
+    """Yield every functional of a kernel."""
+    if isinstance(expression, Functional):
+        yield expression
+    for child in expression.children:
+        yield from functionals_in(child)
+
+
+def has_functional(expression: Expression) -> bool:
+    """Tell whether there is a functional anywhere in a kernel."""
+    return next(functionals_in(expression), None) is not None
+
+
+def is_definite(expression: Expression) -> bool:
+    """Tell whether no functional in a kernel has a weight below zero."""
+    return all(each.definite for each in functionals_in(expression))

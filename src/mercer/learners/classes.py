@@ -1,0 +1,199 @@
+"""Kernels for classes: what a learner of them returns, and how a family of kernels is judged on folds.
+
+A family is a function of (relevance of the columns, typical distance) to a kernel. Both are found anew on the training
+rows of each fold: relevances that have seen the rows left out make every kernel with them look better than it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from mercer.evaluate import fused
+from mercer.evaluate.program import compile_program
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Expression, build_base
+from mercer.kernels.functional import is_definite
+from mercer.kernels.parameters import values_of
+from mercer.learners.contract import Candidate, Stopped
+from mercer.learners.margin import (
+    COSTS,
+    Fold,
+    Labels,
+    Verdict,
+    clipped_spectrum,
+    cross_validated,
+    folds_of,
+    quickly_validated,
+)
+from mercer.learners.relevance import relevances
+
+ROWS = 400  # that kernels are compared on
+FEW = 250  # rows: with fewer, the folds are drawn twice
+PAIRS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedForClasses:
+    """A kernel (scaled units) and a cost for an SVM, how well they did on rows left out, and what was tried."""
+
+    kernel: Expression
+    cost: float
+    error: float
+    candidates: tuple[Candidate, ...] = ()
+    notes: tuple[str, ...] = ()
+    stopped: Stopped = ""
+    functional: Expression | None = None  # the one that was found, where others were added to it
+
+
+@dataclass(frozen=True, eq=False)
+class Sight:
+    """What a family of kernels may look at: relevance of each column (mean one), and the rows."""
+
+    relevance: Array
+    rows: Array
+
+    def distance(self, strength: float) -> float:
+        """Return the median distance between rows, each column weighed by relevance ** strength."""
+        some = self.rows[:PAIRS] * self.relevance ** (strength / 2.0)
+        squares = (some**2).sum(axis=1)
+        between = squares[:, None] + squares[None, :] - 2.0 * some @ some.T
+        above = np.sqrt(np.maximum(between[np.triu_indices(len(some), 1)], 0.0))
+        above = above[above > 0]
+        return float(np.median(above)) if len(above) else 1.0
+
+    def lengthscales(self, strength: float, factor: float) -> list[float]:
+        """Return a lengthscale for each column: `factor` of the median distance, shorter where it matters more."""
+        base = factor * self.distance(strength)
+        return [float(base * r ** (-strength / 2.0)) for r in self.relevance]
+
+    def radial(self, symbol: str, strength: float, factor: float) -> Expression:
+        """Return a base kernel of the distance with these lengthscales."""
+        lengths = self.lengthscales(strength, factor)
+        return build_base(symbol, *range(len(lengths)), variance=1.0, lengthscale=lengths)
+
+    def linear(self, strength: float = 0.0) -> Expression:
+        """Return the linear kernel, one on average over the rows."""
+        weights = self.relevance**strength
+        weights = weights / weights.sum()
+        size = float(np.mean(self.rows**2 @ weights)) or 1.0
+        count = len(weights)
+        return build_base("LIN", *range(count), variance=1.0 / size, offset=[0.0] * count, weights=list(weights))
+
+
+Family = Callable[[Sight], Expression]
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """Rows to compare kernels on, their folds, and what each fold may look at. `columns` are those that vary."""
+
+    X: Array
+    labels: Labels
+    folds: tuple[Fold, ...]
+    seed: int
+    ard: bool = True
+
+    @staticmethod
+    def of(X: Array, labels: Labels, seed: int, ard: bool = True, most: int = ROWS, repeats: int = 2) -> Trial:
+        """Choose rows, with the classes in proportion where there are too many, and folds (several times of few)."""
+        chosen = sample_of(labels, most, seed)
+        X, labels = X[chosen], labels[chosen]
+        _, labels = np.unique(labels, return_inverse=True)
+        repeats = repeats if len(labels) < FEW else 1
+        return Trial(X, labels, tuple(folds_of(labels, seed, repeats)), seed, ard)
+
+    @cached_property
+    def sights(self) -> tuple[Sight, ...]:
+        """What each fold may look at."""
+        return tuple(sight_of(self.X[train], self.labels[train], self.seed, self.ard) for train, _ in self.folds)
+
+    def blocks(self, family: Family, number: int) -> tuple[Array, Array]:
+        """Return the two blocks of a fold."""
+        train, out = self.folds[number]
+        return raw_blocks(family(self.sights[number]), self.X[train], self.X[out])
+
+    def judge(self, family: Family) -> Verdict:
+        """Return the quick verdict on a family of kernels."""
+        return quickly_validated(lambda number: self.blocks(family, number), self.labels, self.folds)
+
+    def judge_slowly(self, family: Family, costs: Sequence[float] = COSTS) -> Verdict:
+        """Return the verdict of SVMs themselves."""
+
+        def blocks(number: int) -> tuple[Array, Array]:
+            train, out = self.folds[number]
+            return blocks_of(family(self.sights[number]), self.X[train], self.X[out])
+
+        return cross_validated(blocks, self.labels, self.folds, costs)
+
+
+def sight_of(X: Array, labels: Labels, seed: int, ard: bool) -> Sight:
+    """Return what a kernel for these rows may look at."""
+    return Sight(relevances(X, labels, seed) if ard else np.ones(X.shape[1]), X)
+
+
+def raw_blocks(kernel: Expression, rows: Array, new: Array) -> tuple[Array, Array]:
+    """Return k(rows, rows) and k(new, rows) as they are."""
+    program, values = compile_program(kernel), values_of(kernel)
+    return fused.gram(program, values, rows), fused.cross(program, values, new, rows)
+
+
+def blocks_of(kernel: Expression, rows: Array, new: Array) -> tuple[Array, Array]:
+    """Return k(rows, rows) and k(new, rows); of a kernel that may be indefinite with its spectrum clipped."""
+    within, across = raw_blocks(kernel, rows, new)
+    if is_definite(kernel):
+        return within, across
+    keep = clipped_spectrum(within)
+    return keep @ within, across @ keep
+
+
+def sample_of(labels: Labels, most: int, seed: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+    """Return the numbers of at most so many rows, of each class in proportion and at least two of it."""
+    if len(labels) <= most:
+        return np.arange(len(labels))
+    rng = np.random.default_rng(seed)
+    chosen = []
+    for each in np.unique(labels):
+        rows = np.flatnonzero(labels == each)
+        count = min(len(rows), max(2, round(most * len(rows) / len(labels))))
+        chosen.append(rng.choice(rows, count, replace=False))
+    return np.sort(np.concatenate(chosen))
+
+
+def candidate_of(
+    kernel: Expression, verdict: Verdict | None, depth: int, step: str, seconds: float, problem: str = ""
+) -> Candidate:
+    """Return a row of the table of candidates; the score is the error of rows left out and half their log loss."""
+    infinite = float("inf")
+    return Candidate(
+        expression=kernel, depth=depth, step=step, parent=None, log_evidence=-infinite, parameters=0,
+        score=infinite if verdict is None else -verdict.score, status="failed" if problem else "converged",
+        message=problem or f"error of rows left out {verdict.error:.4g}, cost {verdict.cost:g}" if verdict else problem,
+        seconds=seconds, fit=None,
+    )  # fmt: skip
+
+
+MOST_FOR_COST = 1500  # rows
+
+
+def with_cost(kernel: Expression, X: Array, labels: Labels, seed: int, around: float | None = None) -> Verdict:
+    """Return the verdict on one kernel with its cost chosen on (at most so many of) the rows."""
+    chosen = sample_of(labels, MOST_FOR_COST, seed)
+    rows = X[chosen]
+    _, few = np.unique(labels[chosen], return_inverse=True)
+    folds = folds_of(few, seed)
+    costs = COSTS if around is None else tuple(around * f for f in (0.1, 0.3, 1.0, 3.0, 10.0))
+
+    def blocks(number: int) -> tuple[Array, Array]:
+        train, out = folds[number]
+        return blocks_of(kernel, rows[train], rows[out])
+
+    return cross_validated(blocks, few, folds, costs)
+
+
+def renewed(learned: LearnedForClasses, verdict: Verdict) -> LearnedForClasses:
+    """Return what was learned with another cost."""
+    return replace(learned, cost=verdict.cost, error=verdict.error)

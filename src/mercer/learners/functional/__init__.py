@@ -1,0 +1,1 @@
+"""Kernel functional optimisation (KFO, Arun Kumar et al. 2021): kernels found by Bayesian optimisation."""

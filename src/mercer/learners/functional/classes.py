@@ -1,0 +1,259 @@
+"""KFO for support vector machines: relevance and scale, the rate of the hyperkernel, the shape (KFO 5.2).
+
+The objective is cross-validated on the training rows (mercer.learners.margin); a user's own function of the Gram matrix
+may take its place. As cross-validation is noisy, the kernel returned is the one with the best expected score under the
+surrogate, not the luckiest.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mercer.errors import InputError
+from mercer.evaluate import fused
+from mercer.evaluate.program import compile_program
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Expression
+from mercer.kernels.functional import Functional
+from mercer.kernels.parameters import values_of
+from mercer.learners.classes import (
+    LearnedForClasses,
+    Sight,
+    Trial,
+    blocks_of,
+    candidate_of,
+    sight_of,
+    with_cost,
+)
+from mercer.learners.contract import Candidate, Report, SearchProgress, Stopped
+from mercer.learners.functional.search import Outcome, guarded, search, steadiest
+from mercer.learners.functional.space import KernelSpace, grid_of_pairs, kernel_space
+from mercer.learners.functional.tuning import tuned
+from mercer.learners.margin import Labels, Verdict
+from mercer.linalg.threads import one_thread
+
+if TYPE_CHECKING:
+    from mercer.learners.functional.kernel_functional import KernelFunctional
+
+Series = tuple[tuple[int, ...], tuple[float, ...]]
+PLAIN: Series = ((1,), (1.0,))
+STRENGTHS = (0.0, 0.5, 1.0)  # of relevance: 0 is one lengthscale for all columns
+FACTORS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)  # of the median distance
+RATES = (0.3, 0.6, 0.9)
+FINALISTS, FINAL_ROWS, FINAL_REPEATS = 6, 1200, 3
+SPAN = math.log(FACTORS[-1] / FACTORS[0])
+
+
+@dataclass(frozen=True)
+class Form:
+    """A kernel of the family: what is inside, how much relevance counts, its lengthscale, and its shape."""
+
+    symbol: str
+    strength: float
+    factor: float
+    series: Series = PLAIN
+
+    def kernel(self, sight: Sight) -> Expression:
+        """Return the kernel for what may be looked at."""
+        inside = sight.radial(self.symbol, self.strength, self.factor)
+        return Functional(inside, *self.series)
+
+
+@dataclass(eq=False)
+class ClassSearch:
+    """One run of the search."""
+
+    settings: KernelFunctional
+    X: Array
+    labels: Labels
+    seed: int
+    report: Report | None = None
+    candidates: list[Candidate] = field(default_factory=list)
+    verdicts: dict[Form, Verdict] = field(default_factory=dict)
+    stopped: Stopped = ""
+
+    def __post_init__(self) -> None:
+        self.chosen: Form | None = None
+        self._last: Trial | None = None
+        self.started = time.perf_counter()
+        self.rng = np.random.default_rng(self.seed)
+        self.trial = Trial.of(self.X, self.labels, self.seed, self.settings.ard)
+        self.whole = sight_of(self.X, self.labels, self.seed, self.settings.ard)
+        plan = self.settings.plan()
+        self.total = 30 + self.settings.tuning + len(RATES) + plan.subspaces * (plan.iterations + 4)
+
+    def run(self) -> LearnedForClasses:
+        """Do it all; Ctrl-C and the end of the time budget give the best so far."""
+        chosen: Form | None = None
+        try:
+            plain = self.scales()
+            chosen = self.shapes(plain)
+        except KeyboardInterrupt:
+            self.stopped = "request"
+        except _TimeIsUp:
+            self.stopped = "time"
+        if not self.verdicts:
+            problem = self.candidates[0].message if self.candidates else "it was stopped too early"
+            raise InputError(f"no kernel could be judged: {problem}")
+        if chosen is None:
+            chosen = max(self.verdicts, key=lambda form: self.verdicts[form].score)
+        if not self.stopped and not callable(self.settings.objective):
+            try:
+                chosen = self.final(chosen)
+            except KeyboardInterrupt:
+                self.stopped = "request"
+        self.chosen = chosen
+        kernel = chosen.kernel(self.whole)
+        verdict = with_cost(kernel, self.X, self.labels, self.seed)
+        notes = []
+        if len(self.trial.labels) < len(self.labels):
+            notes.append(f"kernels were compared on {len(self.trial.labels)} of the {len(self.labels)} rows")
+        tried = tuple(self.candidates)
+        return LearnedForClasses(kernel, verdict.cost, verdict.error, tried, tuple(notes), self.stopped)
+
+    # -------------------------------------------------------------------------------------------------------- stages
+
+    def scales(self) -> Form:
+        """Find the kernel inside, the lengthscale and how much relevance counts: a coarse grid, then tuning."""
+        from mercer.learners.functional.kernel_functional import HYPERKERNELS
+
+        names = [name for name in HYPERKERNELS[self.settings.hyperkernel] if name != "PER"]
+        if not names:
+            raise InputError("a periodic hyperkernel is for regression; for classes use 'auto' or 'matern-harmonic'")
+        names.sort(key=lambda name: name != "M32")
+        strengths = STRENGTHS if self.settings.ard else STRENGTHS[:1]
+        for strength in strengths:
+            for factor in FACTORS:
+                self.judge(Form(names[0], strength, factor), "scale")
+        best = self.best()
+        for name in names[1:]:
+            for ratio in (0.5, 1.0, 2.0):
+                self.judge(Form(name, best.strength, best.factor * ratio), "kernel inside")
+        best = self.best()
+
+        def judged(point: Array) -> Outcome:
+            strength = float(point[0]) if self.settings.ard else 0.0
+            factor = FACTORS[0] * math.exp(SPAN * float(point[1]))
+            return self.judge(Form(best.symbol, round(strength, 3), float(f"{factor:.4g}")), "tuning")
+
+        alike = [form for form in self.verdicts if form.symbol == best.symbol]
+        first = [np.array([f.strength, math.log(f.factor / FACTORS[0]) / SPAN]) for f in alike]
+        known = {tuple(p): Outcome(self.verdicts[f].score) for p, f in zip(first, alike, strict=True)}
+        tuned(lambda p: known.get(tuple(p)) or judged(p), 2, self.settings.tuning, self.rng, first)
+        return self.best()
+
+    def shapes(self, plain: Form) -> Form | None:
+        """Search the space of shapes at the lengthscale found."""
+        grid = self.grid(plain)
+        spaces = [kernel_space(grid, rate, self.settings.components, self.seed) for rate in RATES]
+        at_rest = [(1.0 - s.rate) / (1.0 - s.rate * s.grid) for s in spaces]
+        found = [self.shaped(plain, s, s.coordinates(k), "rate") for s, k in zip(spaces, at_rest, strict=True)]
+        place = int(np.argmax([outcome.value for outcome in found]))
+        space = spaces[place]
+        seeds = [space.coordinates(at_rest[place]), space.coordinates(grid)]  # the first kernel, and u itself
+        forms: dict[bytes, Form] = {}
+
+        def evaluate(beta: Array) -> Outcome:
+            return self.shaped(plain, space, beta, "shape", forms)
+
+        observations = search(space, evaluate, self.settings.plan(), self.rng, seeds)
+        chosen = steadiest(space, observations, self.settings.plan())
+        return None if chosen is None else forms.get(chosen.beta.tobytes())
+
+    def shaped(
+        self, plain: Form, space: KernelSpace, beta: Array, step: str, forms: dict[bytes, Form] | None = None
+    ) -> Outcome:
+        """Judge a kernel of a space."""
+        series = space.series(beta, self.settings.definite)
+        if series is None:
+            return Outcome(-math.inf, "no weight of the kernel is above zero")
+        form = Form(plain.symbol, plain.strength, plain.factor, series)
+        if forms is not None:
+            forms[beta.tobytes()] = form
+        return self.judge(form, step)
+
+    def final(self, steady: Form) -> Form:
+        """Judge the last few with SVMs on more rows and on other folds; the best of them is taken.
+
+        The last few: the steadiest, the best of all, and the best plain one for each kernel inside and each strength.
+        """
+        ranked = sorted(self.verdicts, key=lambda form: -self.verdicts[form].score)
+        kinds: dict[object, Form] = {}
+        for form in ranked:
+            if form.series == PLAIN:
+                kinds.setdefault(form.symbol, form)
+                kinds.setdefault(round(2.0 * form.strength), form)
+        last = list(dict.fromkeys([steady, ranked[0], *kinds.values()]))[:FINALISTS]
+        with one_thread():
+            verdicts = {form: self.last_trial().judge_slowly(form.kernel) for form in last}
+        return max(last, key=lambda form: verdicts[form].score)
+
+    def last_trial(self) -> Trial:
+        """Return other folds, of more rows, for the last few."""
+        if self._last is None:
+            seed = self.seed + 1000
+            self._last = Trial.of(self.X, self.labels, seed, self.settings.ard, FINAL_ROWS, FINAL_REPEATS)
+        return self._last
+
+    # ------------------------------------------------------------------------------------------------------- judging
+
+    def grid(self, plain: Form) -> Array:
+        """Return the grid: values of the kernel inside at pairs of rows."""
+        inside = self.whole.radial(plain.symbol, plain.strength, plain.factor)
+        rows = self.X[self.rng.choice(len(self.X), min(64, len(self.X)), replace=False)]
+        matrix = fused.gram(compile_program(inside), values_of(inside), rows)
+        return grid_of_pairs(matrix[np.triu_indices(len(rows), 1)], self.settings.grid_size(self.X.shape[1]))
+
+    def judge(self, form: Form, step: str) -> Outcome:
+        """Cross-validate a kernel, or ask the user's own objective about its Gram matrix."""
+        objective = self.settings.objective
+        verdicts: list[Verdict] = []
+
+        def score() -> float:
+            if callable(objective):
+                kernel = form.kernel(self.whole)
+                gram, _ = blocks_of(kernel, self.X, self.X[:1])
+                value = float(objective(gram))
+                verdicts.append(Verdict(1.0, -value, 0.0))
+                return value
+            verdicts.append(self.trial.judge(form.kernel))
+            return verdicts[0].score
+
+        with one_thread():  # matrices of a few hundred rows
+            outcome = guarded(score)
+        verdict = verdicts[0] if outcome.good else None
+        if verdict is not None:
+            self.verdicts[form] = verdict
+        self.keep(form, verdict, step, outcome)
+        return outcome
+
+    def best(self) -> Form:
+        """Return the best so far."""
+        if not self.verdicts:
+            raise InputError(f"no kernel could be judged: {self.candidates[0].message}")
+        return max(self.verdicts, key=lambda form: self.verdicts[form].score)
+
+    def keep(self, form: Form, verdict: Verdict | None, step: str, outcome: Outcome) -> None:
+        """Add a row to the table, report, and see to the time."""
+        seconds = time.perf_counter() - self.started
+        kernel = form.kernel(self.whole)
+        self.candidates.append(candidate_of(kernel, verdict, 0, step, seconds, outcome.problem))
+        if self.report is not None and self.verdicts:
+            best = self.best()
+            self.report(
+                SearchProgress(
+                    0, 0, min(len(self.candidates), self.total), self.total, best.kernel(self.whole),
+                    -self.verdicts[best].score, seconds, None,
+                )
+            )  # fmt: skip
+        if self.settings.time_budget is not None and seconds > self.settings.time_budget:
+            raise _TimeIsUp
+
+
+class _TimeIsUp(Exception):
+    """The time budget is spent."""

@@ -1,0 +1,140 @@
+"""A space of kernels: the span of a harmonic hyperkernel on a grid of pairs (KFO 3.1, appendix A.2 and A.3).
+
+    kappa(u, c) = (1 - h) / (1 - h u c) = (1 - h) sum_n (h u c)^n                              (KFO 3)
+
+u and c are values of a kernel above zero, one at distance zero: with Matern 3/2 it is the paper's hyperkernel. A kernel
+of the space is K = sum_i alpha_i kappa(., c_i) over a grid of pairs, alpha = E L^-1/2 beta (KFO 14), E and L being the
+leading eigenvectors and eigenvalues of kappa's Gram matrix on the grid: beta are its coordinates, |beta| its norm.
+
+As kappa is a power series in u, so is K. Each kappa(., c_i) is written once, when the space is made, as a sum of a few
+powers of u with weights not below zero; from then on a kernel is a handful of weights, and what it costs to evaluate
+does not depend on the grid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.optimize import nnls
+
+from mercer.errors import InputError
+from mercer.kernels.domains import Array
+
+Definite = Literal["series", "clip", "flip", "spectrum"]
+Distance = Literal["rkhs", "l2"]
+
+LADDER = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+AT = np.linspace(0.0, 1.0, 129)[1:]  # values of u where a series is fitted
+LARGE_GRID = 500  # points from which only the leading eigenvectors are worked out, by random projections
+SMALLEST_EIGENVALUE = 1e-6  # of the largest: what is smaller is rounding and makes alpha explode
+MOST_COMPONENTS = 16
+FAINT = 1e-5  # of the largest weight: powers with less are left out
+DIGITS = 8  # of the weights that are kept: they are constants of the kernel, and are printed
+
+
+def hyperkernel(u: Array, c: Array, rate: float) -> Array:
+    """Return kappa(u, c) for every pair of entries."""
+    return (1.0 - rate) / (1.0 - rate * np.multiply.outer(u, c))
+
+
+@dataclass(frozen=True, eq=False)
+class KernelSpace:
+    """The grid (values c of the kernel inside), E, L, and the series of kappa(., c_i): powers x grid."""
+
+    rate: float
+    grid: Array
+    vectors: Array
+    eigenvalues: Array
+    ladder: Array
+
+    @property
+    def dimensions(self) -> int:
+        """How many coordinates a kernel has (N')."""
+        return len(self.eigenvalues)
+
+    def draw(self, rng: np.random.Generator) -> Array:
+        """Return the coordinates of a kernel drawn from the Gaussian process with covariance kappa."""
+        return rng.standard_normal(self.dimensions)
+
+    def on_grid(self, beta: Array) -> Array:
+        """Return the kernel at the grid, k = E L^1/2 beta."""
+        return self.vectors @ (np.sqrt(self.eigenvalues) * beta)
+
+    def alpha(self, beta: Array) -> Array:
+        """Return the weights of kappa(., c_i): alpha = E L^-1/2 beta."""
+        return self.vectors @ (beta / np.sqrt(self.eigenvalues))
+
+    def coordinates(self, on_grid: Array) -> Array:
+        """Return the coordinates of the kernel of the space nearest to these values on the grid."""
+        return (self.vectors.T @ on_grid) / np.sqrt(self.eigenvalues)
+
+    def metric(self, kind: Distance) -> Array:
+        """Return what multiplies each squared difference of coordinates: one, or the eigenvalues (KFO 20, 21)."""
+        return np.ones(self.dimensions) if kind == "rkhs" else self.eigenvalues
+
+    def series(self, beta: Array, definite: Definite) -> tuple[tuple[int, ...], tuple[float, ...]] | None:
+        """Return powers and weights of the kernel, K(0) being one; None where nothing is left of it.
+
+        clip, flip : alpha below zero becomes zero, or loses its sign: a kernel. series : weights of powers below zero
+        become zero, which is a kernel too and changes less. spectrum : everything stays as it is (Krein).
+        The power zero is left out: a constant is the level of a Gaussian process, and the bias of an SVM.
+        """
+        alpha = self.alpha(beta)
+        if definite in ("clip", "flip"):
+            alpha = np.maximum(alpha, 0.0) if definite == "clip" else np.abs(alpha)
+        weights = self.ladder @ alpha
+        weights[0] = 0.0
+        if definite == "series":
+            weights = np.maximum(weights, 0.0)
+        return normalised(weights)
+
+
+def normalised(weights: Array) -> tuple[tuple[int, ...], tuple[float, ...]] | None:
+    """Return the powers that matter, with their weights scaled so that they add up to one where they can."""
+    size = float(np.abs(weights).max())
+    if not (np.isfinite(size) and size > 0):
+        return None
+    weights = np.where(np.abs(weights) < FAINT * size, 0.0, weights)
+    total = float(weights.sum())
+    weights = weights / (total if total > 0.05 * np.abs(weights).sum() else np.abs(weights).sum())
+    kept = [(p, float(f"{w:.{DIGITS}g}")) for p, w in zip(LADDER, weights, strict=True) if w]
+    return tuple(p for p, _ in kept), tuple(w for _, w in kept)
+
+
+def kernel_space(grid: Array, rate: float, components: int | None = None, seed: int = 0) -> KernelSpace:
+    """Work out everything that depends on the grid."""
+    if not 0.0 < rate < 1.0:
+        raise InputError(f"the rate of a harmonic hyperkernel lies between 0 and 1, not {rate!r}")
+    values, vectors = _leading(hyperkernel(grid, grid, rate), components or MOST_COMPONENTS, seed)
+    kept = values > SMALLEST_EIGENVALUE * values[0]
+    return KernelSpace(rate, grid, vectors[:, kept], values[kept], series_of_grid(grid, rate))
+
+
+def _leading(matrix: Array, count: int, seed: int) -> tuple[Array, Array]:
+    """Return the `count` largest eigenvalues, falling, and their vectors; by random projections where it is large."""
+    count = min(count, len(matrix))
+    if len(matrix) <= LARGE_GRID:
+        values, vectors = np.linalg.eigh(matrix)
+        return values[::-1][:count], vectors[:, ::-1][:, :count]
+    from sklearn.utils.extmath import randomized_svd
+
+    vectors, values, _ = randomized_svd(matrix, count, n_iter=4, random_state=seed)
+    return values, vectors
+
+
+def series_of_grid(grid: Array, rate: float) -> Array:
+    """Return kappa(., c) of every c as weights, none below zero, of the powers in `LADDER`: powers x grid."""
+    basis = AT[:, None] ** np.array(LADDER)[None, :]
+    return np.array([nnls(basis, hyperkernel(AT, np.array([c]), rate)[:, 0])[0] for c in grid]).T
+
+
+def grid_of_pairs(units: Array, count: int) -> Array:
+    """Return `count` values of the kernel inside: those of pairs of rows at even steps of rank, and one (no distance).
+
+    `units` are the values of the kernel inside, without its variance, for many pairs of rows.
+    """
+    if count < 2:
+        raise InputError(f"a grid has at least 2 pairs, not {count!r}")
+    return np.append(np.quantile(units, np.linspace(0.0, 1.0, count - 1)), 1.0)

@@ -1,0 +1,179 @@
+"""Judging kernels for support vector machines by cross-validation on the training rows.
+
+A kernel is judged by the error of rows left out and, as errors come in whole rows and ties are many, by half their log
+loss: the margins of the rows left out, turned into probabilities by one temperature (softmax).
+
+Many kernels are compared with least-squares SVMs (Suykens and Vandewalle 1999): one eigendecomposition of a fold's Gram
+matrix gives the margins for every cost. The last few, and the cost, are judged with the SVM that is then used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+
+from mercer.kernels.domains import Array
+
+Labels = NDArray[np.intp]
+Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
+COSTS = (0.1, 1.0, 10.0, 100.0, 1000.0)
+FINE_COSTS = tuple(float(c) for c in np.geomspace(0.1, 1e4, 11))
+TEMPERATURES = np.geomspace(0.1, 30.0, 12)
+SHARE_OF_LOSS = 0.5
+LARGE_CACHE = 500  # MB that libsvm may keep rows of the Gram matrix in
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What cross-validation says of a kernel: for the best cost, the error, the log loss, and the score to maximise."""
+
+    cost: float
+    error: float
+    loss: float
+
+    @property
+    def score(self) -> float:
+        """Larger is better."""
+        return -(self.error + SHARE_OF_LOSS * self.loss)
+
+
+def machine(cost: float, nu: float | None = None) -> Any:
+    """Return an SVM on Gram matrices: C-SVM, or nu-SVM where `nu` is given."""
+    from sklearn.svm import SVC, NuSVC
+
+    common: dict[str, Any] = {"kernel": "precomputed", "cache_size": LARGE_CACHE, "break_ties": True}
+    return SVC(C=cost, **common) if nu is None else NuSVC(nu=nu, **common)
+
+
+def folds_of(labels: Labels, seed: int, repeats: int = 1, most: int = 5) -> list[Fold]:
+    """Return folds with the classes in proportion; a class with few members makes them fewer."""
+    from sklearn.model_selection import KFold, StratifiedKFold
+
+    smallest = int(np.bincount(labels).min())
+    count = max(2, min(most, smallest)) if smallest > 1 else most
+    kind = StratifiedKFold if smallest > 1 else KFold
+    folds: list[Fold] = []
+    for repeat in range(repeats):
+        split = kind(min(count, len(labels)), shuffle=True, random_state=seed + repeat).split(labels, labels)
+        folds += [(a, b) for a, b in split if len(np.unique(labels[a])) > 1]
+    return folds
+
+
+def decisions(model: Any, gram: Array, classes: int) -> Array:
+    """Return one column of margins for each class; with two classes the first is zero, and classes not seen minus."""
+    margin = model.decision_function(gram)
+    result = np.full((len(gram), classes), -1e3)
+    seen = model.classes_
+    if margin.ndim == 1:
+        result[:, seen[0]], result[:, seen[1]] = 0.0, margin
+    else:
+        result[:, seen] = margin
+    return result
+
+
+def log_loss(margins: Array, labels: Labels) -> float:
+    """Return the mean log loss of margins, at the temperature that makes it smallest."""
+    spread = float(np.abs(margins[margins > -1e3]).mean()) or 1.0
+    scaled = margins / spread
+    rows = np.arange(len(labels))
+    best = np.inf
+    scaled = scaled - scaled.max(axis=1, keepdims=True)
+    behind = scaled[rows, labels]
+    for temperature in TEMPERATURES:
+        loss = float((np.log(np.exp(temperature * scaled).sum(axis=1)) - temperature * behind).mean())
+        best = min(best, loss)
+    return best
+
+
+def sharpness(margins: Array, labels: Labels) -> float:
+    """Return the factor of margins at which their softmax has the smallest log loss."""
+    from scipy.optimize import minimize_scalar
+
+    usual = np.maximum(margins, -10.0)
+    usual = usual - usual.max(axis=1, keepdims=True)
+    behind = usual[np.arange(len(labels)), labels]
+
+    def loss(log_factor: float) -> float:
+        factor = np.exp(log_factor)
+        return float((np.log(np.exp(factor * usual).sum(axis=1)) - factor * behind).mean())
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-5.0, 5.0), method="bounded").x))
+
+
+def cross_validated(
+    blocks: Callable[[int], tuple[Array, Array]], labels: Labels, folds: Sequence[Fold],
+    costs: Sequence[float] = COSTS, nu: bool = False,
+) -> Verdict:  # fmt: skip
+    """Return the verdict of the best cost (or nu); `blocks(fold)` gives k(train, train) and k(left out, train)."""
+    classes = int(labels.max()) + 1
+    margins: list[list[Array]] = [[] for _ in costs]
+    for number, (train, _) in enumerate(folds):
+        within, across = blocks(number)
+        for place, cost in enumerate(costs):
+            try:
+                fitted = machine(1.0, cost) if nu else machine(cost)
+                fitted.fit(within, labels[train])
+                margins[place].append(decisions(fitted, across, classes))
+            except ValueError:  # this nu is not feasible for these classes
+                margins[place].append(np.zeros((len(across), classes)))
+    truth = np.concatenate([labels[out] for _, out in folds])
+    verdicts = []
+    for place, cost in enumerate(costs):
+        found = np.concatenate(margins[place])
+        verdicts.append(Verdict(float(cost), float((found.argmax(axis=1) != truth).mean()), log_loss(found, truth)))
+    return max(verdicts, key=lambda v: v.score)
+
+
+def quickly_validated(
+    blocks: Callable[[int], tuple[Array, Array]], labels: Labels, folds: Sequence[Fold],
+    costs: Sequence[float] = FINE_COSTS,
+) -> Verdict:  # fmt: skip
+    """Return the verdict of the best cost for least-squares SVMs; a spectrum below zero is clipped.
+
+    Margins K* a + b with (K + I / cost) a = y - b, y one column of +1 and -1 for each class, b such that 1'a = 0.
+    """
+    classes = int(labels.max()) + 1
+    signs = 2.0 * np.eye(classes)[labels] - 1.0
+    margins: list[list[Array]] = [[] for _ in costs]
+    for number, (train, _) in enumerate(folds):
+        within, across = blocks(number)
+        values, vectors = eigh(within, driver="evd", check_finite=False)
+        kept = values > 0.0
+        turned = vectors.T @ np.column_stack([signs[train], np.ones(len(train))])
+        onto = across @ (vectors * kept)
+        clipped = np.where(kept, values, 0.0)
+        for place, cost in enumerate(costs):
+            solved = turned / (clipped + 1.0 / cost)[:, None]  # V' A^-1 [y, 1]
+            level = (turned[:, -1] @ solved[:, :-1]) / (turned[:, -1] @ solved[:, -1])
+            margins[place].append(onto @ (solved[:, :-1] - np.outer(solved[:, -1], level)) + level)
+    truth = np.concatenate([labels[out] for _, out in folds])
+    verdicts = []
+    for place, cost in enumerate(costs):
+        found = np.concatenate(margins[place])
+        verdicts.append(Verdict(float(cost), float((found.argmax(axis=1) != truth).mean()), log_loss(found, truth)))
+    return max(verdicts, key=lambda v: v.score)
+
+
+def from_gram(gram: Array, folds: Sequence[Fold]) -> Callable[[int], tuple[Array, Array]]:
+    """Return the blocks of one Gram matrix."""
+
+    def blocks(number: int) -> tuple[Array, Array]:
+        train, out = folds[number]
+        return gram[np.ix_(train, train)], gram[np.ix_(out, train)]
+
+    return blocks
+
+
+def clipped_spectrum(gram: Array) -> Array:
+    """Return the linear map P that clips the spectrum of a symmetric matrix: P gram is positive semi-definite.
+
+    C = Z D Z', P = Z [D >= 0] Z' (KFO 3.2). Rows not seen are carried along: k(new, train) P.
+    """
+    values, vectors = eigh(gram, driver="evd", check_finite=False)
+    kept = vectors[:, values >= 0.0]
+    return np.asarray(kept @ kept.T)

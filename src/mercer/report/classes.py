@@ -1,0 +1,115 @@
+"""The report of a classifier: a short page."""
+
+from __future__ import annotations
+
+import json
+import platform
+from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from mercer.estimators.explaining import has_names
+from mercer.estimators.inputs import encoding_of
+from mercer.explain.classes import MOST_COLUMNS, ClassExplanation
+from mercer.explain.wording import number, percent
+from mercer.report.html import LIBRARIES, _Picture
+from mercer.report.shapes import shape_figure
+from mercer.report.view import BLUE, STYLE, Paper
+from mercer.report.writing import check_place, write_whole
+from mercer.tables.columns import CategoryColumn, DateColumn
+
+if TYPE_CHECKING:
+    from mercer.estimators.classifier import KernelSVC
+
+
+def write_class_report(model: KernelSVC, path: str | Path, explanation: ClassExplanation | None = None) -> None:
+    """Write the report of a fitted classifier; give its explanation if you have it already."""
+    check_place(Path(path))
+    write_whole(class_report_html(model, explanation), Path(path))
+
+
+def class_report_html(model: KernelSVC, explanation: ClassExplanation | None = None) -> str:
+    """Return the page."""
+    told = model.explain() if explanation is None else explanation
+    environment = Environment(
+        loader=PackageLoader("mercer.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters |= {"number": number, "percent": percent, "code": escape}
+    css = environment.get_template("report.css").render()
+    pictures: dict[str, Any] = {
+        "relevance": _Picture(
+            "relevance", "What counts", told.relevance_sentence, partial(relevance_figure, told)
+        ).html()
+        if told.relevance
+        else "",
+        "functionals": [
+            _Picture(f"shape{place}", "The shape of the kernel", shape.sentence, partial(shape_figure, shape)).html()
+            for place, shape in enumerate(told.functionals)
+        ],
+    }
+    return environment.get_template("classes.html").render(
+        explanation=told, css=Markup(css), pictures=pictures, usage=_usage(model), protocol=_protocol(model)
+    )
+
+
+def relevance_figure(told: ClassExplanation, *, width: int = 1200, density: int | None = None) -> Figure:
+    """Draw the shares of the columns that count most as bars."""
+    paper = Paper(width, density)
+    shown = told.relevance[:MOST_COLUMNS]
+    with rc_context(STYLE):
+        inches = paper.width / paper.dots
+        figure = paper.figure(1, 1, height=max(1.2, 0.26 * len(shown) + 0.7) / inches)
+        axes = figure.axes[0]
+        places = np.arange(len(shown))[::-1]
+        axes.barh(places, [100.0 * each.share for each in shown], color=BLUE, height=0.62)
+        names = [each.column if len(each.column) <= 28 else each.column[:27] + "…" for each in shown]
+        axes.set_yticks(places, names)
+        axes.grid(axis="y", visible=False)
+        axes.set_xlabel("share of squared distances, %")
+        figure.canvas.draw()
+    return figure
+
+
+def _usage(model: KernelSVC) -> str:
+    encoding = encoding_of(model)
+    row: dict[str, Any] = {}
+    place = 0
+    for column in encoding.columns:
+        width = len(column.encoded_names)
+        values = model.X_train_[-1, place : place + width]
+        if isinstance(column, CategoryColumn):
+            row[column.name] = str(column.levels[int(np.argmax(values))])
+        elif isinstance(column, DateColumn):
+            row[column.name] = str(column.timeline.moments(values)[0].astype("datetime64[s]")).removesuffix("T00:00:00")
+        else:
+            row[column.name] = float(f"{values[0]:.6g}")
+        place += width
+    if has_names(model):
+        new, imports = f"pd.DataFrame([{json.dumps(row, ensure_ascii=False)}])", "import mercer, pandas as pd"
+    else:
+        new, imports = json.dumps([list(row.values())]), "import mercer"
+    return "\n".join([
+        imports, 'model = mercer.load("model.mercer")', f"new = {new}",
+        "print(model.predict(new), model.predict_proba(new))", "print(model.explain())",
+    ])  # fmt: skip
+
+
+def _protocol(model: KernelSVC) -> list[tuple[str, str]]:
+    kernel = model.kernel if isinstance(model.kernel, str) else repr(model.kernel)
+    versions = ", ".join(f"{name} {version(name)}" for name in ("mercer", *LIBRARIES))
+    return [
+        ("Written", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
+        ("Time to learn", f"{model.fit_seconds_:.1f} s"),
+        ("Seed", str(model.random_state)),
+        ("Settings", f"kernel={kernel}, C={model.C}, nu={model.nu}"),
+        ("Versions", f"{versions}, Python {platform.python_version()}"),
+    ]

@@ -1,0 +1,136 @@
+"""Sums of products on a grid, with change surfaces and without = exact inference; gradients = finite differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from numpy.typing import NDArray
+
+from mercer.evaluate import fused
+from mercer.evaluate.program import compile_program
+from mercer.evaluate.separate import separated, summands
+from mercer.inference import grid_sum
+from mercer.inference.contract import Data
+from mercer.inference.exact import Exact
+from mercer.inference.grid import Grid, GridEvidence
+from mercer.inference.grid_sum import gate_at
+from mercer.kernels import bind, parse
+from mercer.kernels.parameters import values_of
+
+Array = NDArray[np.float64]
+AXES = (np.arange(12.0), np.array([0.0, 0.5, 1.1, 1.7, 2.6, 3.0, 3.3, 4.0]))
+KERNELS = (
+    "SE(0, lengthscale=3, variance=1) * SE(1, lengthscale=1, variance=1)"
+    " + PER(0, period=4.3, lengthscale=1, variance=0.5) * M32(1, lengthscale=2, variance=1)",
+    "SE(0, lengthscale=3, variance=1) + RQ(1, lengthscale=1, alpha=1, variance=0.7)",
+    "CP(SE(0, lengthscale=3, variance=1) * SE(1, lengthscale=1, variance=1),"
+    " SE(0, lengthscale=1, variance=2) * M12(1, lengthscale=2, variance=1), on=0, location=6, width=0.7)",
+)
+
+
+def ready(text: str) -> tuple[object, Array]:
+    bound = bind(parse(text), 2)
+    values = values_of(bound)
+    assert not np.isnan(values).any()
+    return compile_program(bound), values
+
+
+def problem(missing: int = 20, free_level: bool = True) -> Data:
+    rng = np.random.default_rng(0)
+    X = np.stack([g.ravel() for g in np.meshgrid(*AXES, indexing="ij")], 1)
+    keep = np.sort(rng.permutation(len(X))[missing:])
+    y = np.sin(X[:, 0] / 2) + X[:, 1] + 0.3 * rng.normal(size=len(X)) + 5
+    return Data(X[keep], y[keep], free_level)
+
+
+@pytest.mark.parametrize("text", KERNELS)
+def test_summands_add_up_to_the_kernel(text: str) -> None:
+    program, values = ready(text)
+    assert separated(program, 2) is None
+    parts = summands(program, 2)
+    assert parts is not None
+    X = problem().X[:15]
+    total = np.zeros((15, 15))
+    for summand in parts:
+        term = np.prod([fused.gram(p, values, X[:, d : d + 1]) for d, p in enumerate(summand.parts)], axis=0)
+        gate = gate_at(summand.gates, values, X)
+        total += term if gate is None else gate[:, None] * term * gate
+    assert_allclose(total, fused.gram(program, values, X), rtol=1e-10)
+
+
+@pytest.mark.parametrize("free_level", [False, True])
+@pytest.mark.parametrize("text", KERNELS)
+def test_lanczos_evidence_is_near_exact(text: str, free_level: bool) -> None:
+    program, values = ready(text)
+    data = problem(free_level=free_level)
+    exact = Exact().evidence(program, values, 0.1, data)
+    found = Grid(tolerance=1e-9, most_steps=500).evidence(program, values, 0.1, data)
+    assert isinstance(found, GridEvidence)
+    assert found.log_determinant == "lanczos"
+    assert found.residual <= 1e-9
+    assert abs(found.value - exact.value) < 0.1 * data.count
+
+
+@pytest.mark.parametrize("text", KERNELS)
+def test_everything_but_the_probes_is_exact(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With every unit vector (scaled) in place of random probes the estimates are the numbers themselves."""
+    program, values = ready(text)
+    data = problem()
+    count = data.count
+
+    class AllOnes:
+        def integers(self, low: int, high: int, shape: tuple[int, int]) -> Array:
+            return (1.0 + np.sqrt(count) * np.eye(count)) / 2.0
+
+    monkeypatch.setattr(grid_sum, "PROBES", count)
+    monkeypatch.setattr(grid_sum, "STEPS", count)
+    monkeypatch.setattr(grid_sum.np.random, "default_rng", lambda seed: AllOnes())
+    found = Grid(tolerance=1e-12, most_steps=2000).evidence(program, values, 0.1, data)
+    exact = Exact().evidence(program, values, 0.1, data)
+    assert_allclose(found.value, exact.value, rtol=1e-7)
+    assert_allclose(found.gradient, exact.gradient, rtol=1e-5, atol=1e-5)
+    assert_allclose(found.noise_gradient, exact.noise_gradient, rtol=1e-6)
+
+
+@pytest.mark.parametrize("text", KERNELS)
+def test_weyl_bounds_the_evidence_and_its_gradient_is_its_own(text: str) -> None:
+    program, values = ready(text)
+    data = problem(missing=0)
+    engine = Grid(tolerance=1e-11, most_steps=2000, log_determinant="weyl")
+    found = engine.evidence(program, values, 0.1, data)
+    assert isinstance(found, GridEvidence)
+    assert found.log_determinant == "weyl"
+    assert found.value <= Exact().evidence(program, values, 0.1, data).value + 1e-6
+    for i in range(len(values)):
+        step = np.zeros(len(values))
+        step[i] = 1e-6 * max(1.0, abs(values[i]))
+        above, below = (engine.evidence(program, values + s * step, 0.1, data, False).value for s in (1, -1))
+        assert_allclose(found.gradient[i], (above - below) / (2 * step[i]), rtol=2e-4, atol=2e-4)
+    above, below = (engine.evidence(program, values, 0.1 + s * 1e-7, data, False).value for s in (1, -1))
+    assert_allclose(found.noise_gradient, (above - below) / 2e-7, rtol=1e-4)
+
+
+@pytest.mark.parametrize("text", KERNELS)
+def test_the_posterior_is_that_of_exact_inference(text: str) -> None:
+    program, values = ready(text)
+    data = problem()
+    found, exact = (e.posterior(program, values, 0.1, data) for e in (Grid(tolerance=1e-8), Exact()))
+    X = np.random.default_rng(1).uniform(0, 5, (6, 2))
+    for mine, theirs in ((found.predict(X), exact.predict(X)), (found.level, exact.level)):
+        assert_allclose(mine.mean, theirs.mean, atol=1e-5)
+        assert_allclose(mine.variance, theirs.variance, atol=1e-5)
+    for mine, theirs in zip(found.predict_joint(X), exact.predict_joint(X), strict=True):
+        assert_allclose(mine, theirs, atol=1e-5)
+    assert_allclose(found.leave_one_out().variance, exact.leave_one_out().variance, rtol=1e-4)
+    assert found.sample(X, 2, np.random.default_rng(0), 0.1).shape == (6, 2)
+
+
+def test_even_axes_go_by_fft(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, values = ready(KERNELS[0])
+    data = problem()
+    expected = Grid(tolerance=1e-10).evidence(program, values, 0.1, data)
+    monkeypatch.setattr(grid_sum, "FFT_FROM", 2)
+    found = Grid(tolerance=1e-10).evidence(program, values, 0.1, data)
+    assert_allclose(found.value, expected.value, rtol=1e-9)
+    assert_allclose(found.gradient, expected.gradient, rtol=1e-6, atol=1e-8)

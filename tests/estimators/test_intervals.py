@@ -1,0 +1,212 @@
+"""A search on more rows than exact inference can take: intervals decide, and every kernel left behind says why."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import mercer
+from mercer.estimators.kernels import candidates_from_plain, candidates_to_plain
+from mercer.evaluate.program import compile_program
+from mercer.explain.story import winner_of
+from mercer.inference.contract import Data
+from mercer.inference.exact import Exact
+from mercer.kernels.algebra import structure
+from mercer.kernels.parameters import values_of
+from mercer.kernels.units import to_scaled_units
+from mercer.learners import large
+from mercer.learners.contract import Candidate
+from mercer.learners.grammar import bounded
+
+pytestmark = pytest.mark.filterwarnings("ignore::mercer.MercerWarning")
+BASES = ("SE", "LIN", "M12")
+
+
+def rows(count: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0, 10, (count, 2))
+    return X, np.sin(X[:, 0]) * (1 + 0.1 * X[:, 1]) + 0.2 * X[:, 1] + 0.1 * rng.normal(size=count)
+
+
+@pytest.fixture(scope="module")
+def patched():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(large, "SAMPLE", 100)
+        yield
+
+
+@pytest.fixture(scope="module")
+def model(patched: None) -> mercer.GPRegressor:
+    search = mercer.GrammarSearch(bases=BASES, max_depth=1, restarts=2)
+    return mercer.GPRegressor(search, inference=mercer.VFE(inducing=60), random_state=0).fit(*rows())
+
+
+def winner(model: mercer.GPRegressor) -> Candidate:
+    number = winner_of(model.candidates_, model.kernel_)
+    assert number is not None
+    return model.candidates_[number]
+
+
+def exact_log_evidence(model: mercer.GPRegressor, candidate: Candidate) -> float:
+    """Of a candidate with all its values, on all rows, in the units of the data."""
+    assert candidate.fit is None
+    scaled = model._scaled_data()
+    kernel = to_scaled_units(candidate.expression, model._units)
+    noise = model.noise_ / model._units.y_scale**2
+    found = Exact().evidence(compile_program(kernel), values_of(kernel), noise, scaled, gradient=False)
+    return found.value - scaled.count * math.log(model._units.y_scale)
+
+
+def test_the_exact_evidence_of_the_winner_lies_in_its_interval(model: mercer.GPRegressor) -> None:
+    best = winner(model)
+    assert best.interval is not None
+    exact = exact_log_evidence(model, best)
+    assert best.interval.lower - 1e-6 <= exact <= best.interval.upper + 1e-6
+    assert best.log_evidence == best.interval.lower == pytest.approx(model.log_evidence_, abs=1e-6)
+    assert best.score == pytest.approx(model.bic_, abs=1e-6)
+
+
+def test_the_winner_is_that_of_the_exact_search_or_the_exact_score_lies_in_its_interval(
+    model: mercer.GPRegressor,
+) -> None:
+    exact = mercer.GPRegressor(model.kernel, random_state=0).fit(*rows())
+    best = winner(model)
+    same = structure(exact.kernel_) == structure(model.kernel_)
+    assert same or best.scores[0] - 2.0 <= exact.bic_ <= best.scores[1] + 2.0
+
+
+def test_every_candidate_has_an_interval_and_whoever_was_left_behind_says_behind_whom(
+    model: mercer.GPRegressor,
+) -> None:
+    left = [c for c in model.candidates_ if c.status == "raced out"]
+    assert left
+    for candidate in model.candidates_:
+        assert candidate.interval is not None
+        assert candidate.interval.lower <= candidate.interval.upper
+        assert candidate.scores[0] <= candidate.scores[1] == pytest.approx(candidate.score)
+        if candidate.status == "raced out":
+            assert candidate.verdict is not None
+        if candidate.verdict is None:
+            continue
+        other = model.candidates_[candidate.verdict.by]
+        assert other is not candidate
+        assert other.score <= candidate.verdict.bar + 1e-6  # its certain end only became better since
+        if candidate.verdict.kind == "separated":
+            assert candidate.scores[0] >= candidate.verdict.bar
+            assert candidate.scores[0] >= winner(model).score
+        if candidate.status == "raced out":
+            assert f"candidate {candidate.verdict.by}" in candidate.message
+
+
+def test_no_candidate_is_certain_of_more_than_the_winner(model: mercer.GPRegressor) -> None:
+    assert min(c.score for c in model.candidates_ if c.status != "raced out") >= winner(model).score - 2.0
+
+
+def test_intervals_survive_files(model: mercer.GPRegressor, tmp_path) -> None:
+    model.save(tmp_path / "model.mercer")
+    again = mercer.load(tmp_path / "model.mercer")
+    for old, new in zip(model.candidates_, again.candidates_, strict=True):
+        assert new.interval == old.interval
+        assert new.verdict == old.verdict
+        assert new.inducing == old.inducing
+    plain = json.loads(json.dumps(candidates_to_plain(model.candidates_), allow_nan=False))
+    assert candidates_from_plain(plain, 2)[3].interval == model.candidates_[3].interval
+
+
+def test_the_explanation_says_what_an_interval_means(model: mercer.GPRegressor) -> None:
+    explanation = model.explain()
+    assert explanation.search is not None
+    told = explanation.search.intervals
+    assert told is not None
+    assert "200 rows are too many" in told.meaning
+    assert "certain to lie in it" in told.meaning
+    assert told.log_evidence[0] == pytest.approx(model.log_evidence_, abs=1e-6)
+    assert told.separated + told.set_aside == sum(c.verdict is not None for c in model.candidates_)
+    assert "certain to lie in it" in explanation.to_text(10_000)
+    assert all(step.interval is not None for step in explanation.search.path)
+    assert explanation.to_json()["search"]["intervals"]["undecided"] == told.undecided
+
+
+def test_the_report_draws_them(model: mercer.GPRegressor, tmp_path) -> None:
+    model.report(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "Every line is the interval of a kernel" in page
+    assert "BIC between" in page
+
+
+def test_a_search_goes_on_from_its_journal(patched: None, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    search = mercer.GrammarSearch(bases=("SE", "LIN"), max_depth=1, checkpoint=tmp_path)
+    engine = mercer.VFE(inducing=40)
+    first = mercer.GPRegressor(search, inference=engine, random_state=0).fit(*rows(150))
+
+    def never(*_: object) -> None:
+        raise AssertionError("nothing is done twice")
+
+    monkeypatch.setattr(bounded, "_moved", never)
+    second = mercer.GPRegressor(search, inference=engine, random_state=0).fit(*rows(150))
+    assert second.kernel_ == first.kernel_
+
+
+def test_other_scores_are_searched_on_the_sample(patched: None) -> None:
+    search = mercer.GrammarSearch(bases=("SE", "LIN"), max_depth=0, score="loo")
+    model = mercer.GPRegressor(search, inference=mercer.VFE(inducing=40), random_state=0).fit(*rows(150))
+    assert all(c.interval is None for c in model.candidates_)
+    assert any("learned from 100 of the 150 rows" in note for note in model.notes_)
+
+
+def test_points_are_as_many_as_the_kernel_needs() -> None:
+    X, y = rows(400)
+    data = Data((X - X.mean(0)) / X.std(0), (y - y.mean()) / y.std(), True)
+    whole = bounded.Whole(data, mercer.VFE(inducing=300))
+    counts = []
+    for lengthscale in (5.0, 0.05):
+        kernel = mercer.kernels.bind(mercer.parse(f"SE(0, variance=1, lengthscale={lengthscale})"), 2)
+        counts.append(len(bounded.holding(compile_program(kernel), values_of(kernel), 0.1, whole, 0.5).Z))
+    assert counts[0] < 64 <= counts[1] <= 300
+
+
+def test_the_interval_of_a_fitted_model() -> None:
+    X, y = rows(150)
+    exact = mercer.GPRegressor("SE(0) + LIN(1)", random_state=0, restarts=1).fit(X, y)
+    assert exact.evidence_interval() == (exact.log_evidence_, exact.log_evidence_)
+    sparse = mercer.GPRegressor(exact.kernel_, noise=exact.noise_, inference=mercer.VFE(inducing=30), random_state=0)
+    lower, upper = sparse.fit(X, y).evidence_interval()
+    assert lower == pytest.approx(sparse.log_evidence_)
+    assert lower <= exact.log_evidence_ + 1e-3
+    assert lower <= upper <= lower + 1
+    random = mercer.GPRegressor("SE(0)", inference=mercer.RandomFeatures(count=50), random_state=0, restarts=1)
+    with pytest.raises(mercer.InputError, match="random features"):
+        random.fit(X, y).evidence_interval()
+
+
+def test_duplicated_rows_are_searched(patched: None) -> None:
+    X, y = rows(60)
+    search = mercer.GrammarSearch(bases=("SE", "LIN"), max_depth=0, restarts=1)
+    model = mercer.GPRegressor(search, inference=mercer.VFE(inducing=80), random_state=0)
+    model.fit(np.repeat(X, 3, axis=0), np.repeat(y, 3))
+    assert all(c.interval is not None and c.interval.lower <= c.interval.upper for c in model.candidates_)
+
+
+def test_a_buffer_that_is_none() -> None:
+    with pytest.raises(mercer.InputError, match="buffer must be a whole number of at least 0"):
+        mercer.GPRegressor(mercer.GrammarSearch(buffer=-1)).fit(*rows(30))
+
+
+def test_ctrl_c_in_a_search_by_intervals_keeps_the_best(patched: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, original = [0], bounded._moved
+
+    def interrupted(*given: object) -> object:
+        calls[0] += 1
+        if calls[0] > 6:
+            raise KeyboardInterrupt
+        return original(*given)
+
+    monkeypatch.setattr(bounded, "_moved", interrupted)
+    search = mercer.GrammarSearch(bases=("SE", "LIN"), max_depth=2, restarts=1)
+    model = mercer.GPRegressor(search, inference=mercer.VFE(inducing=40), random_state=0).fit(*rows(150))
+    assert model.stopped_ == "request"
+    assert np.isfinite(model.log_evidence_)
+    assert any(c.status == "not finished" for c in model.candidates_)

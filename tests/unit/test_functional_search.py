@@ -1,0 +1,262 @@
+"""The space of kernels, the surrogate, the search in subspaces, and what `KernelFunctional` refuses."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import mercer
+from mercer import KernelFunctional
+from mercer.errors import InputError
+from mercer.inference.contract import Data
+from mercer.inference.exact import Exact
+from mercer.kernels.functional import Functional
+from mercer.learners.functional import space as spaces
+from mercer.learners.functional.fitting import rounding
+from mercer.learners.functional.search import Outcome, Plan, guarded, search, steadiest
+from mercer.learners.functional.space import LADDER, grid_of_pairs, hyperkernel, kernel_space, series_of_grid
+from mercer.learners.functional.surrogate import acquired, possible_gain, printed_beta, surrogate
+from mercer.learners.functional.tuning import best_of, steadiest_of, tuned
+
+GRID = np.append(np.linspace(0.0, 0.95, 39), 1.0)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9, 0.97])
+def test_the_series_is_the_hyperkernel(rate: float) -> None:
+    u = np.linspace(0.0, 1.0, 301)
+    exact = (1 - rate) / (1 - rate * np.outer(u, GRID))
+    np.testing.assert_allclose(hyperkernel(u, GRID, rate), exact)
+    weights = series_of_grid(GRID, rate)
+    assert weights.min() >= 0
+    found = (u[:, None] ** np.array(LADDER)) @ weights
+    assert np.abs(found - exact).max() / exact.max() < 2e-5
+
+
+def test_coordinates_alpha_and_distances_are_those_of_the_paper() -> None:
+    space = kernel_space(GRID, 0.7)
+    matrix = hyperkernel(GRID, GRID, 0.7)
+    rng = np.random.default_rng(0)
+    one, two = space.draw(rng), space.draw(rng)
+    difference = space.alpha(one) - space.alpha(two)
+    assert math.isclose(difference @ matrix @ difference, ((one - two) ** 2).sum(), rel_tol=1e-6)  # KFO 20
+    apart = space.on_grid(one) - space.on_grid(two)
+    by_l2 = (space.metric("l2") * (one - two) ** 2).sum()
+    assert math.isclose(apart @ apart, by_l2, rel_tol=1e-9)  # KFO 21
+    np.testing.assert_allclose(space.coordinates(space.on_grid(one)), one, rtol=1e-8)
+    np.testing.assert_allclose(matrix @ space.alpha(one), space.on_grid(one), rtol=1e-5, atol=1e-8)  # posterior mean
+
+
+def test_a_kernel_of_the_space_is_its_series() -> None:
+    """K = sum_i alpha_i kappa(., c_i), less the constant, as one functional."""
+    space = kernel_space(GRID, 0.6)
+    beta = space.coordinates(np.sqrt(GRID))
+    powers, weights = space.series(beta, "spectrum")
+    u = np.linspace(0.01, 1.0, 50)
+    kernel = hyperkernel(u, GRID, 0.6) @ space.alpha(beta)
+    found = (u[:, None] ** np.array(powers)) @ np.array(weights)
+    slope, level = np.polyfit(found, kernel, 1)
+    assert np.abs(slope * found + level - kernel).max() < 1e-3 * np.ptp(kernel)
+
+
+def test_routes_to_a_definite_kernel() -> None:
+    space, rng = kernel_space(GRID, 0.8), np.random.default_rng(1)
+    for _ in range(10):
+        beta = space.draw(rng)
+        for route in ("clip", "flip", "series"):
+            powers, weights = space.series(beta, route)
+            assert min(weights) > 0
+            assert 0 not in powers
+            assert math.isclose(sum(weights), 1.0, abs_tol=1e-6)
+    signs = [min(space.series(space.draw(rng), "spectrum")[1]) for _ in range(10)]
+    assert min(signs) < 0
+
+
+def test_a_large_grid_is_decomposed_by_random_projections() -> None:
+    large = np.linspace(0.0, 1.0, spaces.LARGE_GRID + 100)
+    quick = kernel_space(large, 0.7, components=5)
+    exact = np.linalg.eigvalsh(hyperkernel(large, large, 0.7))[::-1][:5]
+    np.testing.assert_allclose(quick.eigenvalues, exact, rtol=1e-6)
+
+
+def test_after_the_start_the_grid_costs_nothing(monkeypatch) -> None:
+    """The hyperkernel is evaluated when a space is made and never again; a kernel has as many powers on any grid."""
+    calls = []
+    real = spaces.hyperkernel
+    monkeypatch.setattr(spaces, "hyperkernel", lambda *a: calls.append(1) or real(*a))
+    lengths = []
+    for size in (40, 400):
+        space = kernel_space(np.linspace(0.0, 1.0, size), 0.7, components=6)
+        before, rng = len(calls), np.random.default_rng(0)
+        for _ in range(20):
+            lengths.append(len(space.series(space.draw(rng), "series")[0]))
+        assert len(calls) == before
+    assert max(lengths) < len(LADDER)
+
+
+def test_printed_beta() -> None:
+    assert math.isclose(printed_beta(3, 4, 0.1), 2 * math.log(3 ** (2 + 4 / 2) * math.pi**2 / 0.3))
+    assert math.isfinite(printed_beta(1000, 10**6))
+
+
+def test_the_surrogate_interpolates_and_knows_what_it_does_not_know() -> None:
+    points = np.linspace(0, 1, 8)[:, None]
+    values = np.sin(5 * points[:, 0])
+    model = surrogate(points, values, np.ones(1))
+    mean, std = model.predict(points)
+    np.testing.assert_allclose(mean, values, atol=0.05)
+    _, far = model.predict(np.array([[10.0]]))
+    assert far[0] > 5 * std.max()
+    for kind in ("ucb", "ei"):
+        worth = acquired(model, np.linspace(0, 1, 101)[:, None], values.max(), 2, kind)
+        assert np.isfinite(worth).all()
+        assert worth.max() > worth.min()
+    assert possible_gain(model, points, 100.0) < 0
+
+
+def target_of(space, wanted):
+    def evaluate(beta):
+        return Outcome(-float(((beta / np.linalg.norm(beta) - wanted / np.linalg.norm(wanted)) ** 2).sum()))
+
+    return evaluate
+
+
+@pytest.mark.parametrize("acquisition", ["ucb", "ei"])
+@pytest.mark.parametrize("directions", [1, 2])
+def test_the_search_comes_closer_than_its_seed(acquisition, directions) -> None:
+    space, rng = kernel_space(GRID, 0.8), np.random.default_rng(3)
+    wanted = space.draw(rng)
+    plan = Plan(4, 8, directions, acquisition)
+    found = search(space, target_of(space, wanted), plan, rng, [space.coordinates(GRID)])
+    assert len(found) == 1 + 4 * (4 + 8)
+    assert max(o.outcome.value for o in found) > found[0].outcome.value
+    again = search(space, target_of(space, wanted), plan, np.random.default_rng(9), [space.coordinates(GRID)])
+    same = search(space, target_of(space, wanted), plan, np.random.default_rng(9), [space.coordinates(GRID)])
+    assert [o.outcome.value for o in again] == [o.outcome.value for o in same]
+    assert steadiest(space, found, plan) is not None
+
+
+def test_points_that_fail_are_marked_and_avoided() -> None:
+    space = kernel_space(GRID, 0.8)
+
+    def evaluate(beta):
+        def objective():
+            if beta[0] > 0:
+                raise ValueError("no")
+            return float("nan") if beta[1] > 1.5 else -float(beta @ beta)
+
+        return guarded(objective)
+
+    found = search(space, evaluate, Plan(3, 5), np.random.default_rng(0))
+    bad = [o for o in found if not o.outcome.good]
+    assert any("ValueError: no" in o.outcome.problem for o in bad)
+    assert len(bad) < len(found)
+    everything_fails = search(space, lambda beta: guarded(lambda: math.nan), Plan(1, 2), np.random.default_rng(0))
+    assert all(o.outcome.problem == "the objective gave nan" for o in everything_fails)
+    assert steadiest(space, everything_fails, Plan()) is None
+
+
+def test_the_regret_rule_ends_a_subspace_early() -> None:
+    space = kernel_space(GRID, 0.8)
+
+
+    def hill(beta):
+        return Outcome(-float(((beta - 1.0) ** 2).sum()))
+
+    plans = (Plan(2, 12, stop=stop) for stop in ("budget", "regret"))
+    full, early = (search(space, hill, plan, np.random.default_rng(0)) for plan in plans)
+    assert len(full) == 2 * 16
+    assert len(early) < len(full)
+
+
+def test_tuning_finds_the_top_of_a_hill() -> None:
+    rng = np.random.default_rng(0)
+    tried = tuned(lambda p: Outcome(-float(((p - 0.3) ** 2).sum())), 2, 20, rng, [np.array([0.9, 0.9])])
+    _, value = best_of(tried)
+    assert value > -0.02
+    assert np.abs(steadiest_of(tried) - 0.3).max() < 0.25
+    assert best_of([(np.ones(1), Outcome(-math.inf, "bad"))])[1] == -math.inf
+
+
+def test_grids() -> None:
+    grid = grid_of_pairs(np.random.default_rng(0).random(500), 20)
+    assert len(grid) == 20
+    assert grid[-1] == 1.0
+    assert (np.diff(grid) >= 0).all()
+    with pytest.raises(InputError):
+        grid_of_pairs(grid, 1)
+    with pytest.raises(InputError):
+        kernel_space(grid, 1.0)
+
+
+def test_rounding_of_a_target_in_steps() -> None:
+    assert math.isclose(rounding(np.array([0.0, 1.0] * 10)), 1 / 12)
+    assert rounding(np.random.default_rng(0).normal(size=50)) == 0.0
+
+
+def wiggle(rows: int = 60) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (rows, 2))
+    return X, np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=rows)
+
+
+QUICK = {"subspaces": 2, "iterations": 2, "tuning": 1}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {}, {"hyperkernel": "matern-harmonic", "definite": "clip"}, {"objective": "loo", "definite": "flip"},
+        {"objective": "cv", "ard": False}, {"form": "product", "hyperkernel": "se-harmonic"}, {"plus": "LIN"},
+        {"objective": lambda gram: -float(np.linalg.cond(gram + 0.1 * np.eye(len(gram))))},
+        {"stop": "regret", "acquisition": "ei", "distance": "l2", "directions": 2},
+    ],
+    ids=["auto", "clip", "loo flip", "cv tied", "product", "plus", "own", "regret ei l2"],
+)  # fmt: skip
+def test_learning_for_a_gaussian_process(changes) -> None:
+    X, y = wiggle()
+    model = mercer.GPRegressor(KernelFunctional(**{**QUICK, **changes}), random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.8
+    assert any(isinstance(node, Functional) for node in (model.kernel_, *model.kernel_.children))
+    assert len(model.candidates_) > 5
+    if "plus" not in changes and not callable(changes.get("objective")):
+        best = min(c.score for c in model.candidates_)
+        assert math.isfinite(best)
+    if changes.get("ard") is False:
+        lengths = np.array(next(model.kernel_.leaves()).value("lengthscale")) / X.std(axis=0)
+        assert math.isclose(lengths[0], lengths[1], rel_tol=1e-9)
+
+
+def test_same_seed_same_kernel_and_a_column_that_repeats() -> None:
+    x = np.linspace(0, 12, 90)[:, None]
+    y = np.abs((x[:, 0] % 1.5) - 0.75) + 0.02 * np.random.default_rng(0).normal(size=90)
+    learner = KernelFunctional(**QUICK)
+    one, two = (mercer.GPRegressor(learner, random_state=3).fit(x, y) for _ in range(2))
+    assert str(one.kernel_) == str(two.kernel_)
+    assert "PER" in str(one.kernel_)
+    assert np.abs(one.predict(x + 1.5) - one.predict(x)).mean() < 0.1
+
+
+def test_an_objective_that_fails_everywhere_is_an_error_and_time_ends_a_search() -> None:
+    X, y = wiggle(30)
+    with pytest.raises(mercer.MercerError):
+        mercer.GPRegressor(KernelFunctional(objective=lambda gram: 1 / 0), random_state=0).fit(X, y)
+    model = mercer.GPRegressor(KernelFunctional(time_budget=1e-9), random_state=0).fit(X, y)
+    assert model.stopped_ == "time"
+    assert len(model.candidates_) == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"hyperkernel": "gaussian"}, {"definite": "hope"}, {"subspaces": -1}, {"iterations": 1.5}, {"directions": 0},
+        {"grid": 1}, {"components": 100}, {"objective": "accuracy"}, {"stop": "never"}, {"time_budget": 0},
+        {"definite": "spectrum"}, {"plus": "NOT"}, {"form": "sum"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_settings_that_mean_nothing(wrong) -> None:
+    X, y = wiggle(20)
+    with pytest.raises(InputError):
+        KernelFunctional(**wrong).learn(Data(X, y), Exact(), [0, 1], 0, None, None)
