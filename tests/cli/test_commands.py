@@ -337,6 +337,19 @@ def test_progress_of_a_network_counts_starts() -> None:
     assert "lap 2: 2 of 4 starts" in stream.getvalue()
 
 
+def test_discover_learns_where_it_changes(mercer: Mercer, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = [f"{1950 + i},{(5.0 if i < 20 else 1.0) + 0.4 * rng.normal():.3f}" for i in range(40)]
+    (tmp_path / "load.csv").write_text("\n".join(["year,load", *rows]) + "\n")
+    found = mercer("discover", "load.csv", "--target", "load", "--kernel", "surface", "--regimes", "2", "--json")
+    assert found.code == 0
+    change = found.document["explanation"]["change"]
+    assert abs(change["crossings"][0]["at"] - 1969.5) <= 1
+    assert change["preferred"] == 2
+    told = mercer("explain", found.document["files"]["model"])
+    assert "gives way to regime 2" in " ".join(told.out.split())
+
+
 def test_a_table_that_does_not_fit_into_memory_is_read_in_parts(
     mercer: Mercer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
