@@ -297,7 +297,9 @@ def test_an_axis_that_is_too_long() -> None:
         GridRegressor().fit(np.random.default_rng(0).normal(size=(2, 6000)))
 
 
-@pytest.mark.parametrize(("option", "value"), [("noise", 0.0), ("restarts", 0), ("max_iterations", 1.5)])
+@pytest.mark.parametrize(
+    ("option", "value"), [("device", "abacus"), ("noise", 0.0), ("restarts", 0), ("max_iterations", 1.5)]
+)
 def test_options_are_checked(option: str, value: object) -> None:
     with pytest.raises(InputError, match=option):
         GridRegressor(**{option: value}).fit(waves()[0])
