@@ -183,6 +183,9 @@ def test_xarray_in_xarray_out() -> None:
     later = model.predict({"x": np.arange(25) / 10})
     assert later.shape == (24, 25)
     assert_allclose(later.coords["x"], np.arange(25) / 10)
+    assert (later.coords["time"] == array.coords["time"]).all()
+    further = model.predict({"time": times + np.timedelta64(24, "D")})
+    assert further.coords["time"].values[0] == np.datetime64("2000-01-25")
 
 
 def test_the_same_seed_gives_the_same_fill() -> None:
