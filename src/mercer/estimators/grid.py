@@ -263,7 +263,8 @@ class GridRegressor(BaseEstimator):
 
     def _labels(self, d: int, axis: Array) -> Any:
         """Return coordinates as the DataArray has them: dates where it has dates."""
-        old = self._template.coords.get((self.axis_names_ or ())[d])
+        template: Any = self._template
+        old = template.coords.get((self.axis_names_ or ())[d])
         if old is None or old.dtype.kind != "M":
             return axis
         return np.datetime64("1970-01-01", "ns") + np.round(axis * 86400e9).astype("timedelta64[ns]")
