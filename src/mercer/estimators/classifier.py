@@ -148,6 +148,10 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
                 f"there is only one class ({shown}) in the {len(labels)} rows: a classifier needs two classes or more. "
                 "Check that the target is the column you mean."
             )
+        if not folds_of(labels, 0):
+            raise InputError(
+                f"n_samples={len(labels)}: too few rows of a class to check a kernel on rows left out; give more data"
+            )
         counts = np.bincount(labels)
         single = [str(self.classes_[c]) for c in np.flatnonzero(counts == 1)]
         if single:
