@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo test lint types contract chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-cuda bench-scale clean
+.PHONY: demo test lint types contract chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-cuda bench-scale clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/mercer demo --out mercer-demo
@@ -61,6 +61,9 @@ bench-scale: $(VENV)/.bench
 
 bench-kfo: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.kfo --data $(DATA)
+
+bench-surfaces: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.surfaces --data $(DATA)
 
 bench-cuda: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.cuda

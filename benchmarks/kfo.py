@@ -79,11 +79,15 @@ def classification(folder: Path, name: str, split: int, methods: str) -> dict[st
 def seconds(folder: Path, name: str) -> dict[str, Any]:
     """The time of a whole fit with S = T = 5."""
     train, test, labels, truth = class_rows(folder, name, 0)
-    started = time.perf_counter()
+    started, worked = time.perf_counter(), time.process_time()
     settings = mercer.KernelFunctional(subspaces=5, iterations=5)
     model = mercer.KernelSVC(settings, random_state=SEED).fit(train, labels)
-    total = time.perf_counter() - started
-    return {"seconds": total, "rows": len(train), "error": float(np.mean(model.predict(test) != truth))}
+    return {
+        "seconds": time.perf_counter() - started,
+        "cpu_seconds": time.process_time() - worked,  # less, on a busy machine
+        "rows": len(train),
+        "error": float(np.mean(model.predict(test) != truth)),
+    }
 
 
 # -------------------------------------------------------------------------------------------------------- regression

@@ -1,7 +1,7 @@
 """Bounds instead of values: how tight they are, a search by intervals, and the engines below them.
 
     python -m benchmarks.scale --data FOLDER --part brackets [--only solar,mauna,concrete]
-    python -m benchmarks.scale --data FOLDER --part search [--jobs 2] [--device cuda]
+    python -m benchmarks.scale --data FOLDER --part search [--jobs 2] [--device cuda] [--exact]
     python -m benchmarks.scale --data FOLDER                 # all parts of this file and of benchmarks/scale_engine.py
 
 A part is a function of the arguments that returns plain data with a "protocol"; PARTS is the table of them. Results:
@@ -83,16 +83,15 @@ def bracket(folder: Path, name: str, jobs: int) -> dict[str, Any]:
 
 def brackets(arguments: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
     """Both ends for three data sets."""
-    for name in arguments.only.split(",") if arguments.only else BRACKETS:
-        if name in BRACKETS:
-            yield name, bracket(Path(arguments.data), name, arguments.jobs)
+    for name in [name for name in arguments.only.split(",") if name in BRACKETS] or BRACKETS:
+        yield name, bracket(Path(arguments.data), name, arguments.jobs)
 
 
 def search(arguments: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A search by intervals on power plant, three steps from the base kernels; on a GPU exact, where it fits."""
+    """A search by intervals on power plant, three steps from the base kernels; `--exact`: scores on a sample."""
     X, y = standardised(Path(arguments.data), "power_plant")
     learner = mercer.GrammarSearch(bases=BASES, max_depth=DEPTH)
-    engine: Any = mercer.VFE(inducing=POINTS) if arguments.device == "cpu" else "auto"
+    engine: Any = "auto" if arguments.exact else mercer.VFE(inducing=POINTS)
     started, worked = time.perf_counter(), time.process_time()
     model = mercer.GPRegressor(
         learner, inference=engine, random_state=SEED, n_jobs=arguments.jobs, device=arguments.device
@@ -100,7 +99,7 @@ def search(arguments: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]
     model.fit(X, y, progress=told())
     seconds, cpu = time.perf_counter() - started, time.process_time() - worked
     reasons = Counter(c.verdict.kind for c in model.candidates_ if c.verdict is not None)
-    yield arguments.device, {
+    yield f"{arguments.device}{', exact' if arguments.exact else ''}", {
         **ends(model),
         "seconds": seconds,
         "cpu_seconds": cpu if arguments.jobs == 1 else None,
@@ -133,12 +132,14 @@ PARTS: dict[str, Callable[[argparse.Namespace], Any]] = {"brackets": brackets, "
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", required=True, help="folder with timeseries/ and regression/")
-    parser.add_argument("--part", default=",".join(PARTS), help=f"of {', '.join(PARTS)}")
-    parser.add_argument("--only", default="", help="data sets of brackets")
+    usual = [part for part in PARTS if part != "cuda"]
+    parser.add_argument("--part", default=",".join(usual), help=f"of {', '.join(PARTS)}")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--exact", action="store_true", help="search: with the engine that is chosen for the device")
+    scale_engine.add_arguments(parser)
     arguments = parser.parse_args()
+    if arguments.data is None:
+        parser.error("--data: the folder with timeseries/ and regression/")
     file = RESULTS / "scale.json"
     for part in arguments.part.split(","):
         machine = describe()

@@ -73,6 +73,7 @@ def _yes(answer: bool) -> str:
 def _search(found: dict[str, Any]) -> list[str]:
     lines: list[str] = []
     for device, row in found.items():
+        limit = LIMITS[device.split(",")[0]]
         left = ", ".join(f"{count} {kind}" for kind, count in row["left_behind"].items()) or "none by intervals"
         processor = "" if row["cpu_seconds"] is None else f" ({row['cpu_seconds']:.0f} s of processor time)"
         lines += [
@@ -80,7 +81,7 @@ def _search(found: dict[str, Any]) -> list[str]:
             f"9,568 rows, 4 columns, three steps from the base kernels SE, PER, LIN, RQ, {row['jobs']} job(s), seed 0. "
             f"{row['inference']}.", "",
             f"- {row['seconds']:.0f} s{processor}, load {row['load']:.1f} at its end; asked for: at most "
-            f"{LIMITS.get(device, 0)} s; published: {PUBLISHED_SECONDS}",
+            f"{limit} s; published: {PUBLISHED_SECONDS}",
             f"- {row['candidates']} kernels, left behind: {left}",
             f"- BIC (log p - p/2 log N) {row['bic'][0]:.1f} / {row['bic'][1]:.1f}; published "
             f"{PUBLISHED['power_plant'][0]} / {PUBLISHED['power_plant'][1]}",

@@ -150,7 +150,32 @@ def measles(folder: Path) -> dict[str, Any]:
         if found:
             where = {"latitude": float(rows["latitude"].iloc[0]), "longitude": float(rows["longitude"].iloc[0])}
             states.append({"state": state, **where, **found[0]})
+    draw_map(states, RESULTS / "surfaces-measles.png")
     return {"national": summary(model, seconds), "states": states}
+
+
+def draw_map(states: list[dict[str, Any]], path: Path) -> None:
+    """When each state changed, at its place."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    placed = [state for state in states if np.isfinite(state["latitude"])]
+    figure = Figure(figsize=(8, 4.6), dpi=110, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    years = [state["at"] for state in placed]
+    dots = axes.scatter(
+        [s["longitude"] for s in placed], [s["latitude"] for s in placed], c=years, cmap="cividis", s=150,
+        vmin=np.quantile(years, 0.05), vmax=np.quantile(years, 0.95),
+    )  # fmt: skip
+    for state in placed:
+        axes.annotate(
+            f"{state['at']:.0f}", (state["longitude"], state["latitude"]), (0, 7), textcoords="offset points",
+            ha="center", fontsize=6,
+        )  # fmt: skip
+    figure.colorbar(dots, label="year of the change", extend="both")
+    axes.set(xlabel="longitude", ylabel="latitude", title="Measles: when the level of each state changed")
+    figure.savefig(path)
 
 
 # ------------------------------------------------------------------------------------------------- TCPD against PELT

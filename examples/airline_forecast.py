@@ -1,6 +1,6 @@
 """Forecast the last year of the airline passengers from the eleven years before it, and see how good the forecast is.
 
-    python examples/airline_forecast.py
+python examples/airline_forecast.py
 """
 
 import mercer

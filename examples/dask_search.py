@@ -1,6 +1,6 @@
 """Search on a Dask cluster: here two processes of this machine, elsewhere the workers of many machines.
 
-    python examples/dask_search.py
+python examples/dask_search.py
 """
 
 import joblib

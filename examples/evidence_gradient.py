@@ -1,6 +1,6 @@
 """The log evidence of a given kernel and its gradient, checked against finite differences.
 
-    python examples/evidence_gradient.py
+python examples/evidence_gradient.py
 """
 
 import numpy as np

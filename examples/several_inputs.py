@@ -1,6 +1,6 @@
 """Several inputs, one of them a category: which structure explains the yield of a field best?
 
-    python examples/several_inputs.py
+python examples/several_inputs.py
 """
 
 import numpy as np

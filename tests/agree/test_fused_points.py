@@ -11,6 +11,8 @@ from numpy.testing import assert_allclose
 from mercer.evaluate import fused
 from mercer.evaluate.fused_points import contract_points
 from mercer.evaluate.program import Program, compile_program
+from mercer.inference.contract import Data
+from mercer.inference.vfe import VFE
 from mercer.kernels import REGISTRY, Expression, bind, parse
 from mercer.kernels.parameters import values_of
 from tests.strategies import base_kernels, deep_kernels
@@ -72,3 +74,14 @@ def test_many_rows_are_dealt_out() -> None:
         contract_points(program, values, X[rows], POINTS, matrix[rows]) for rows in (slice(0, 100), slice(100, 700))
     ]
     assert_allclose(whole, sum(parts), rtol=1e-10)
+
+
+def test_points_under_a_change_surface_stay() -> None:
+    expression = bind(
+        parse("CP(SE(variance=1, lengthscale=1), LIN(variance=1, offset=0), location=0.1, width=0.2, on=0)"), 3
+    )
+    data = Data(ROWS, np.sin(ROWS[:, 0]))
+    held = VFE(inducing=4).holding(compile_program(expression), values_of(expression), data)
+    assert not held.joint
+    plain = bind(parse("SE(variance=1, lengthscale=1)"), 3)
+    assert VFE(inducing=4).holding(compile_program(plain), values_of(plain), data).joint

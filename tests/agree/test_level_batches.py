@@ -34,6 +34,7 @@ CPU = torch.device("cpu")
 TEXTS = (
     "SE", "SE(0) * PER(0) + LIN(1)", "(SE(0) + LIN(0)) * PER(1) * (RQ(0) + C)", "WN(0) + CPER(0) * COS(1) * LIN(0)",
     "RQ + C", "SM(0) + LIN * LIN(0)", "C", "((M12(0) + LIN(1)) * M32(1) + C) * M52(0)",
+    "CP(SE, LIN(0), on=1) + BLEND(rks3, C, SE(0))",
 )  # fmt: skip
 
 
@@ -117,7 +118,7 @@ Work = dict[int, tuple[Any, ...]]
 
 
 def batches_on_the_cpu(monkeypatch: pytest.MonkeyPatch, also: Callable[[Work], None] = lambda work: None) -> None:
-    def run(search: Search, work: Work) -> Iterator[tuple[int, State]]:
+    def run(search: Search, work: Work, function: Callable[..., State]) -> Iterator[tuple[int, State]]:
         also(work)
         return in_one_batch(work, "cpu")
 

@@ -74,6 +74,8 @@ BAD_OPTIONS = {
     "nothing to search with": (["--bases", ""], "InputError", "the list is empty"),
     "search options with a structure": (["--kernel", "SE", "--depth", "2"], "InputError", "--depth: only for a search"),
     "search options with a network": (["--kernel", "nkn", "--bases", "SE"], "InputError", "--bases: only for a search"),
+    "regimes without a surface": (["--regimes", "3"], "InputError", "--regimes: only for --kernel surface"),
+    "unknown operator": (["--operators", "+-"], "InputError", "operators is a text of some of"),
     "unknown way to choose": (["--finalists", "luck"], "InputError", "--finalists is score or forward"),
     "too few rows to forecast": (["--finalists", "forward", "--depth", "0"], "InputError", "at least 40 rows"),
     "checkpoint that is a file": (["--checkpoint", "data.csv"], "InputError", "checkpoint folder"),

@@ -212,7 +212,7 @@ def test_ctrl_c_during_the_search_keeps_the_best_so_far(
     assert (tmp_path / "mercer-out" / "report.html").exists()
 
 
-def test_ctrl_c_before_any_kernel_is_finished_ends_quietly(
+def test_ctrl_c_before_any_kernel_is_finished_ends_with_a_word(
     mercer: Mercer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*arguments: object) -> None:
@@ -220,7 +220,8 @@ def test_ctrl_c_before_any_kernel_is_finished_ends_quietly(
 
     monkeypatch.setattr("mercer.learners.grammar.search.Search._level", interrupted)
     result = mercer("discover", table(tmp_path / "data.csv", wave_text(24)), "--target", "y", "--jobs", "1")
-    assert (result.code, result.out, result.err) == (130, "", "")
+    assert (result.code, result.out) == (130, "")
+    assert "nothing was written" in result.err
 
 
 def test_a_checkpoint_is_gone_on_with(mercer: Mercer, tmp_path: Path) -> None:
@@ -234,14 +235,15 @@ def test_a_checkpoint_is_gone_on_with(mercer: Mercer, tmp_path: Path) -> None:
     assert second.document["explanation"]["kernel_exact"] == first.document["explanation"]["kernel_exact"]
 
 
-def test_ctrl_c_elsewhere_ends_quietly(mercer: Mercer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_elsewhere_ends_with_a_word(mercer: Mercer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(path: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("mercer.tables.read_table", interrupted)
     name = table(tmp_path / "data.csv", wave_text(24))
     result = mercer("discover", name, "--target", "y")
-    assert (result.code, result.out, result.err) == (130, "", "")
+    assert (result.code, result.out) == (130, "")
+    assert "nothing was written" in result.err
     assert mercer("discover", name, "--target", "y", "--json").document["kind"] == "Interrupted"
 
 
@@ -333,6 +335,19 @@ def test_progress_of_a_network_counts_starts() -> None:
     with terminal.fitting(np.array([0.0, 20.0]), None) as progress:
         progress(SearchProgress(0, 1, 2, 4, library.parse("NKN(SE(0) + LIN(0), Linear1)"), 5.0, 3.0, None))
     assert "lap 2: 2 of 4 starts" in stream.getvalue()
+
+
+def test_discover_learns_where_it_changes(mercer: Mercer, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = [f"{1950 + i},{(5.0 if i < 20 else 1.0) + 0.4 * rng.normal():.3f}" for i in range(40)]
+    (tmp_path / "load.csv").write_text("\n".join(["year,load", *rows]) + "\n")
+    found = mercer("discover", "load.csv", "--target", "load", "--kernel", "surface", "--regimes", "2", "--json")
+    assert found.code == 0
+    change = found.document["explanation"]["change"]
+    assert abs(change["crossings"][0]["at"] - 1969.5) <= 1
+    assert change["preferred"] == 2
+    told = mercer("explain", found.document["files"]["model"])
+    assert "gives way to regime 2" in " ".join(told.out.split())
 
 
 def test_a_table_that_does_not_fit_into_memory_is_read_in_parts(

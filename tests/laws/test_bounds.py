@@ -28,7 +28,7 @@ TREND = bind(
 )
 
 
-def check(expression: Expression, noise: float, data: Data, Z: Array, steps: int) -> None:
+def check(expression: Expression, noise: float, data: Data, Z: Array, steps: int | None) -> None:
     program, values = compile_program(expression), values_of(expression)
     exact = Exact().evidence(program, values, noise, data, gradient=False)
     assert exact.jitter == 0
@@ -37,7 +37,7 @@ def check(expression: Expression, noise: float, data: Data, Z: Array, steps: int
     slack = 1e-7 * (1 + abs(exact.value))
     assert lower <= exact.value + slack
     assert exact.value <= upper + slack
-    assert interval(program, values, noise, data, Z, steps) == Interval(lower, upper)
+    assert interval(program, values, noise, data, Z, steps) == Interval(lower, max(lower, upper))
 
 
 @settings(max_examples=60, deadline=None)
@@ -47,11 +47,11 @@ def check(expression: Expression, noise: float, data: Data, Z: Array, steps: int
     Z=inputs(),
     noise=st.sampled_from([0.01, 0.1, 1.0, 30.0]),
     free_level=st.booleans(),
-    steps=st.integers(0, 4),
+    steps=st.none() | st.integers(0, 4),
     seed=st.integers(0, 9),
 )
 def test_the_exact_evidence_lies_between(
-    expression: Expression, X: Array, Z: Array, noise: float, free_level: bool, steps: int, seed: int
+    expression: Expression, X: Array, Z: Array, noise: float, free_level: bool, steps: int | None, seed: int
 ) -> None:
     y = np.random.default_rng(seed).normal(size=len(X)) + 3 * seed
     scale = float(np.mean(np.diag(_gram(expression, X)))) + 1.0
@@ -93,6 +93,27 @@ def test_steps_only_help(free_level: bool) -> None:
     uppers = [upper_bound(program, values, 0.1, data, Z, steps, enough=0.0) for steps in range(12)]
     assert all(later <= earlier + 1e-8 for earlier, later in pairwise(uppers))
     assert uppers[-1] < uppers[0] - 1
+
+
+@LEVELS
+def test_the_bound_without_products_is_tight_where_the_points_are_enough(free_level: bool) -> None:
+    data, program, values = trend(120, free_level), compile_program(TREND), values_of(TREND)
+    order = greedy(program, values, data.X, 120)
+    exact = Exact().evidence(program, values, 0.1, data, gradient=False).value
+    loose, tight = (upper_bound(program, values, 0.1, data, data.X[order[:m]], None) for m in (5, len(order)))
+    assert exact - 1e-6 <= tight <= exact + 1e-3
+    assert loose > exact + 1
+
+
+@LEVELS
+def test_points_that_are_the_same_row_many_times_do_no_harm(free_level: bool) -> None:
+    data, program, values = trend(120, free_level), compile_program(TREND), values_of(TREND)
+    once = interval(program, values, 0.1, data, data.X[:20])
+    often = interval(program, values, 0.1, data, np.vstack([data.X[:20], data.X[:20], data.X[:1]]))
+    exact = Exact().evidence(program, values, 0.1, data, gradient=False).value
+    assert often.lower <= exact <= often.upper
+    assert often.lower == pytest.approx(once.lower, abs=1e-2)
+    assert often.upper == pytest.approx(once.upper, abs=1e-2)
 
 
 @LEVELS

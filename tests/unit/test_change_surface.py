@@ -10,12 +10,14 @@ import mercer
 from mercer import ChangeSurface, GPRegressor
 from mercer.datasets import nile
 from mercer.errors import InputError
+from mercer.evaluate.program import compile_program
 from mercer.fitting.surfaces import change_places, spread_rows
-from mercer.fitting.uncertainty import profile
+from mercer.fitting.uncertainty import profile, slice_draws
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.kernels import bind, parse
 from mercer.kernels.blend import Blend, has_blend
+from mercer.kernels.parameters import values_of
 from mercer.learners.surface.forms import Form, blend_of, simplified, without_regime
 
 QUICK = {"draws": 4, "kernel_draws": 4, "restarts": 2}
@@ -232,3 +234,72 @@ def test_two_regimes_are_ordered_by_where_they_hold() -> None:
     assert model.change_ is not None
     s = model.change_.shares(X)
     assert X[s[:, 0] > 0.5, 0].mean() < X[s[:, 1] > 0.5, 0].mean()
+
+
+def test_a_regime_that_holds_nowhere_is_merged_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.arange(60.0)
+    y = np.where(x < 30, 0.0, 3.0) + 0.3 * np.random.default_rng(0).normal(size=60)
+    monkeypatch.setattr("mercer.learners.surface.regimes.LEAST_ROWS", 25)  # so that one of three must be too small
+    model = GPRegressor(ChangeSurface(regimes=3, kernel="C", **QUICK), random_state=0).fit(x[:, None], y)
+    assert any("was merged with its neighbour" in note for note in model.notes_)
+    own = blend_of(model.kernel_)
+    assert own is not None
+    assert len(own.parts) == 2
+
+
+def test_many_rows_with_sparse_inference() -> None:
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.uniform(0, 10, 200))
+    y = np.where(x < 6, 0.0, 3.0) + 0.2 * rng.normal(size=200)
+    learner = ChangeSurface(kernel="C", **QUICK)
+    model = GPRegressor(learner, inference=mercer.VFE(inducing=20), random_state=0).fit(x[:, None], y)
+    assert model.change_ is not None
+    assert abs(model.change_.crossings[0].at - 6) < 0.1
+
+
+def test_a_search_over_many_rows_ends_on_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    x = np.arange(90.0)
+    y = np.where(x < 60, 0.0, 3.0) + 0.5 * rng.normal(size=90)
+    monkeypatch.setattr("mercer.learners.surface.regimes.SOME_ROWS", 60)
+    monkeypatch.setattr("mercer.learners.surface.forms.ALONE", ("C", "SE"))
+    monkeypatch.setattr("mercer.learners.surface.forms.TRIED", ("C", "LIN"))
+    model = GPRegressor(ChangeSurface(draws=3, kernel_draws=3, restarts=2), random_state=0).fit(x[:, None], y)
+    assert model.change_ is not None
+    assert model.change_.preferred == 2
+    assert abs(model.change_.crossings[0].at - 59.5) <= 2
+    assert any(candidate.step.startswith("on 60 rows: ") for candidate in model.candidates_)
+
+
+def test_ctrl_c_gives_what_is_finished() -> None:
+    table = nile()
+    seen: list[int] = []
+
+    def stop(state: object) -> None:
+        seen.append(state.done)  # type: ignore[attr-defined]
+        if state.done == 1:  # type: ignore[attr-defined]
+            raise KeyboardInterrupt
+
+    model = GPRegressor(ChangeSurface(kernel="C", **QUICK), random_state=0)
+    model.fit(table[["year"]], table["flow"], progress=stop)
+    assert seen == [1]
+    assert model.stopped_ == "request"
+    assert model.change_ is None
+
+
+def test_slice_draws_follow_the_posterior() -> None:
+    """One weight: mean and spread against the posterior summed on a grid."""
+    x = np.linspace(0, 1, 12)
+    y = np.where(x < 0.5, 0.0, 1.0) + 0.3 * np.random.default_rng(0).normal(size=12)
+    kernel = bind(parse("BLEND(linear, C(variance=1), 0, on=0, slope=-5, bias=2)"), 1)
+    data, program, values = Data(x[:, None], y), compile_program(kernel), values_of(kernel)
+    drawn = np.array([v[2] for v in slice_draws(kernel, 0.2, data, Exact(), [2], np.array([4.0]))])
+    grid = np.linspace(-16, 16, 400)
+    tried = [np.array([values[0], values[1], g]) for g in grid]
+    heights = np.array([Exact().evidence(program, v, 0.2, data, False).value for v in tried]) - grid**2 / 32
+    weights = np.exp(heights - heights.max())
+    weights /= weights.sum()
+    mean = weights @ grid
+    spread = np.sqrt(weights @ (grid - mean) ** 2)
+    assert abs(drawn.mean() - mean) < spread
+    assert 0.4 < drawn.std() / spread < 2.0

@@ -58,4 +58,7 @@ def test_a_search_finds_a_window_and_tells_of_it() -> None:
     assert has_blend(model.kernel_)
     told = model.explain()
     assert told.change is not None
+    assert model.change_ is not None
+    table = pd.DataFrame({"month": months})
+    assert np.array_equal(model.change_.shares(table)[:, 1] > 0.5, inside)
     assert any("between about 2002-12 and 2004-12" in sentence for sentence in told.change.sentences)

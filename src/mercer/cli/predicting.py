@@ -12,23 +12,25 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from mercer.estimators import GPRegressor
+    from mercer.estimators.classifier import KernelSVC
 
 WITHIN_95 = 1.959964
 ADDED = ("mean", "std", "lower_95", "upper_95")
 
 
-def table_model(file: Path) -> GPRegressor:
+def table_model(file: Path) -> GPRegressor | KernelSVC:
     """Read a model of a table; one of a grid has no columns to predict from."""
-    from mercer.estimators import GPRegressor, load
+    from mercer.estimators import GridRegressor, load
 
-    model = load(file)
-    if not isinstance(model, GPRegressor):
+    model: GPRegressor | KernelSVC | GridRegressor = load(file)
+    if isinstance(model, GridRegressor):
         raise InputError(f"'{file}' holds a model of a grid. Use it in Python: mercer.load({str(file)!r}).predict().")
     return model
 
 
 def with_predictions(model_file: Path, table_file: Path, terminal: Terminal) -> pd.DataFrame:
     """Return the new table with the mean and the 95 % band of new observations at each of its rows."""
+    from mercer.estimators import GPRegressor
     from mercer.estimators.inputs import encoding_of
     from mercer.tables import read_table
 
@@ -36,7 +38,7 @@ def with_predictions(model_file: Path, table_file: Path, terminal: Terminal) -> 
     with terminal.working("predicting"):
         model = table_model(model_file)
         table = read_table(table_file)
-        if hasattr(model, "predict_proba"):
+        if not isinstance(model, GPRegressor):
             return _with_classes(model, table, table_file)
         taken = [name for name in ADDED if name in table.columns]
         if taken:

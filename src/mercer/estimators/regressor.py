@@ -6,7 +6,8 @@ import math
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -403,7 +404,9 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         if not has_blend(self.kernel_):
             return None
         if self._change is None:
-            self._change = change_of(subject_of(self), self.candidates_)
+            found = change_of(subject_of(self), self.candidates_)
+            encode = partial(inputs.checked_inputs, self, reset=False)
+            self._change = None if found is None else replace(found, encode=encode)
         return self._change
 
     def report(self, path: str | Path) -> None:

@@ -29,10 +29,13 @@ from mercer.evaluate.fused_leaves import (
     WN,
     as_columns,
 )  # fmt: skip
+from mercer.evaluate.nodes import STATIONARY
 from mercer.evaluate.program import Leaf, LeafKind, Program
 from mercer.evaluate.tape import AFFINE, CODE, END, EXP, FIRST, PLACE, PRODUCT, START, WAVE
 from mercer.kernels.domains import Array
 from mercer.linalg.threads import SMALL
+
+MOVABLE = STATIONARY | {LeafKind.LIN, LeafKind.SUMI}
 
 
 @compiled
@@ -147,7 +150,7 @@ def points_rows(  # type: ignore[no-untyped-def]
 
 def can_move(program: Program) -> bool:
     """Tell whether the gradient is known: that of a change surface by its inputs is not."""
-    return not any(isinstance(node, Leaf) and node.kind is LeafKind.GATE for node in program.nodes)
+    return all(node.kind in MOVABLE for node in program.nodes if isinstance(node, Leaf))
 
 
 def contract_points(

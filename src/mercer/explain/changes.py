@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,13 +85,14 @@ class ChangeExplanation:
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """A change surface: `told` in plain data, and functions of places (rows as the model takes them, encoded)."""
+    """A change surface: `told` in plain data, and functions of places."""
 
     told: ChangeExplanation
     surface: Surface  # in the units of the data
     draws: tuple[Surface, ...]  # from its posterior, for the uncertainty
     weights: Array
     ends: tuple[tuple[float, float], ...]  # of the data along each of its columns
+    encode: Callable[[Any], Array] | None = None  # a table, with its dates and categories, -> numbers
 
     @property
     def regimes(self) -> tuple[Regime, ...]:
@@ -117,12 +118,20 @@ class Change:
         return " ".join(self.told.sentences)
 
     def shares(self, X: Any) -> Array:
-        """Return how much each regime holds at the rows, (rows, regimes); they add up to one."""
-        return shares(self.surface, values_in(self.surface), np.asarray(X, dtype=np.float64)).T
+        """Return how much each regime holds at the rows, (rows, regimes); they add up to one.
+
+        The rows are a table like the one that was learned from, or its columns as numbers.
+        """
+        return shares(self.surface, values_in(self.surface), self._numbers(X)).T
+
+    def _numbers(self, X: Any) -> Array:
+        if self.encode is not None and hasattr(X, "columns"):
+            return self.encode(X)
+        return np.asarray(X, dtype=np.float64)
 
     def shares_std(self, X: Any) -> Array:
         """Return the standard deviation of the shares, (rows, regimes)."""
-        rows = np.asarray(X, dtype=np.float64)
+        rows = self._numbers(X)
         drawn = np.array([shares(each, values_in(each), rows).T for each in self.draws])
         mean = np.tensordot(self.weights, drawn, axes=1)
         return np.asarray(np.sqrt(np.tensordot(self.weights, (drawn - mean) ** 2, axes=1)))

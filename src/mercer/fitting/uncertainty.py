@@ -21,11 +21,11 @@ from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import values_of
 from mercer.linalg.threads import one_thread
 
-STEPS = 12  # of the optimisation of all else, from where it was beside
+STEPS = 8  # of the optimisation of all else, from where it was beside
 PLACES = 41  # of a profile
 COARSE = 60  # places of a first look, with all else as it is
 DEEP = 12.0  # log evidence below the best: what lies deeper has no weight
-PROFILED = 500  # rows up to which all else is optimised
+PROFILED = 250  # rows up to which all else is optimised
 DRAWS, BURN_IN = 60, 15
 TURNS = 30  # around one ellipse
 

@@ -79,7 +79,8 @@ def interval(
     if isinstance(solution, Failure):
         return Interval(-math.inf, math.inf)
     lower, upper = solution.bound, _upper(solution, data, steps, enough)
-    return Interval(lower if math.isfinite(lower) else -math.inf, upper)
+    lower = lower if math.isfinite(lower) else -math.inf
+    return Interval(lower, max(lower, upper))  # where both meet, rounding may have put them past each other
 
 
 def upper_bound(

@@ -98,12 +98,12 @@ class Trial:
     ard: bool = True
 
     @staticmethod
-    def of(X: Array, labels: Labels, seed: int, ard: bool = True, most: int = ROWS) -> Trial:
-        """Choose rows, with the classes in proportion where there are too many, and folds."""
+    def of(X: Array, labels: Labels, seed: int, ard: bool = True, most: int = ROWS, repeats: int = 2) -> Trial:
+        """Choose rows, with the classes in proportion where there are too many, and folds (several times of few)."""
         chosen = sample_of(labels, most, seed)
         X, labels = X[chosen], labels[chosen]
         _, labels = np.unique(labels, return_inverse=True)
-        repeats = 2 if len(labels) < FEW else 1
+        repeats = repeats if len(labels) < FEW else 1
         return Trial(X, labels, tuple(folds_of(labels, seed, repeats)), seed, ard)
 
     @cached_property

@@ -45,6 +45,7 @@ PLAIN: Series = ((1,), (1.0,))
 STRENGTHS = (0.0, 0.5, 1.0)  # of relevance: 0 is one lengthscale for all columns
 FACTORS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)  # of the median distance
 RATES = (0.3, 0.6, 0.9)
+FINALISTS, FINAL_ROWS, FINAL_REPEATS = 6, 1200, 3
 SPAN = math.log(FACTORS[-1] / FACTORS[0])
 
 
@@ -78,6 +79,7 @@ class ClassSearch:
 
     def __post_init__(self) -> None:
         self.chosen: Form | None = None
+        self._last: Trial | None = None
         self.started = time.perf_counter()
         self.rng = np.random.default_rng(self.seed)
         self.trial = Trial.of(self.X, self.labels, self.seed, self.settings.ard)
@@ -100,6 +102,11 @@ class ClassSearch:
             raise InputError(f"no kernel could be judged: {problem}")
         if chosen is None:
             chosen = max(self.verdicts, key=lambda form: self.verdicts[form].score)
+        if not self.stopped and not callable(self.settings.objective):
+            try:
+                chosen = self.final(chosen)
+            except KeyboardInterrupt:
+                self.stopped = "request"
         self.chosen = chosen
         kernel = chosen.kernel(self.whole)
         verdict = with_cost(kernel, self.X, self.labels, self.seed)
@@ -169,6 +176,29 @@ class ClassSearch:
         if forms is not None:
             forms[beta.tobytes()] = form
         return self.judge(form, step)
+
+    def final(self, steady: Form) -> Form:
+        """Judge the last few with SVMs on more rows and on other folds; the best of them is taken.
+
+        The last few: the steadiest, the best of all, and the best plain one for each kernel inside and each strength.
+        """
+        ranked = sorted(self.verdicts, key=lambda form: -self.verdicts[form].score)
+        kinds: dict[object, Form] = {}
+        for form in ranked:
+            if form.series == PLAIN:
+                kinds.setdefault(form.symbol, form)
+                kinds.setdefault(round(2.0 * form.strength), form)
+        last = list(dict.fromkeys([steady, ranked[0], *kinds.values()]))[:FINALISTS]
+        with one_thread():
+            verdicts = {form: self.last_trial().judge_slowly(form.kernel) for form in last}
+        return max(last, key=lambda form: verdicts[form].score)
+
+    def last_trial(self) -> Trial:
+        """Return other folds, of more rows, for the last few."""
+        if self._last is None:
+            seed = self.seed + 1000
+            self._last = Trial.of(self.X, self.labels, seed, self.settings.ard, FINAL_ROWS, FINAL_REPEATS)
+        return self._last
 
     # ------------------------------------------------------------------------------------------------------- judging
 

@@ -35,7 +35,14 @@ def with_standard_kernels(search: ClassSearch, learned: LearnedForClasses, chose
         first += [np.ones(4), np.array([1.0, low, low, 0.3]), np.array([1.0, 0.5, 0.5, 0.2])]
         tried = tuned(judged, 4, STEPS, search.rng, first)
         weights = steadiest_of(tried)
-        kernel = mixture([family(search.whole) for family in families], weights)
+
+        def mixed(sight: Sight) -> Expression:
+            return mixture([family(sight) for family in families], weights)
+
+        trial = search.last_trial()
+        if trial.judge_slowly(mixed).score < trial.judge_slowly(chosen.kernel).score:
+            return replace(learned, functional=learned.kernel)  # the others add nothing
+        kernel = mixed(search.whole)
         final = with_cost(kernel, search.X, search.labels, search.seed)
     row = candidate_of(kernel, verdicts[weights.tobytes()], 1, "weights of the sum", learned.candidates[-1].seconds)
     return replace(

@@ -227,7 +227,13 @@ class Regression:
         finals: list[Fit] = []
         for candidate in _different(ranked)[: 1 if self.stopped else FINALISTS]:
             assert candidate.fit is not None
-            found = whole.onward(candidate.expression, candidate.fit, LAST_STEPS)
+            try:
+                found = whole.onward(candidate.expression, candidate.fit, LAST_STEPS)
+            except KeyboardInterrupt:
+                self.stopped = "request"
+                if finals:
+                    break
+                found = whole.onward(candidate.expression, candidate.fit, 1)
             if found.status != "failed":
                 finals.append(replace(found, parameters=self.count(found)))
         if not finals:

@@ -26,7 +26,7 @@ from mercer.fitting.optimise import Fit, FitOptions, Problem, Run, concluded, op
 from mercer.inference.bounds import PAIRS_ROWS, Interval, interval
 from mercer.inference.contract import Data, Engine
 from mercer.inference.sparse import model_of, solve
-from mercer.inference.vfe import VFE, FixedVFE
+from mercer.inference.vfe import FixedVFE
 from mercer.kernels.algebra import structure
 from mercer.kernels.domains import Array
 from mercer.kernels.parameters import Layout, layout
@@ -141,7 +141,7 @@ def holding(program: Program, values: Array, noise: float, whole: Whole, loss: f
     some = data if data.count <= LOOKED_AT else data.take(np.linspace(0, data.count - 1, LOOKED_AT).astype(int))
     while True:
         count = min(count, most)
-        engine = FixedVFE(VFE(count).holding(program, values, data).Z)  # points that stay
+        engine = replace(whole.engine, inducing=count, joint=False).holding(program, values, data)
         if count == most or len(engine.Z) < count:
             return engine
         found = solve(model_of(program, values, noise, some, engine.Z), some, None)

@@ -42,6 +42,7 @@ from mercer.learners.surface.forms import (
 from mercer.linalg.threads import one_thread
 
 FEW_STEPS = 20  # of the partial optimisations
+LAST_STEPS = 40  # with all rows, of a kernel that was fitted to some of them
 SOME_STEPS = 60  # where one kernel is tried in place of another
 SOME_ROWS = 400  # that surfaces are drawn and partly optimised on
 FINALISTS = 3  # surfaces that are optimised to the end
@@ -99,6 +100,9 @@ class Regimes:
                     self._fit_to_all()
         except KeyboardInterrupt:
             self.stopped = "request"
+            for candidate in self.candidates:
+                if candidate.fit is not None:
+                    self.best.setdefault(candidate.depth + 1, candidate)
         if not self.best:
             if self.stopped:
                 raise KeyboardInterrupt
@@ -213,7 +217,7 @@ class Regimes:
         if own is None:
             if learners[0] is not None:
                 return self._searched(learners[0], self.data).fit
-            return fit(expression, self.data, self.engine, self._options)
+            return self._fit_by_some(expression)
         own = with_centres(own, self.data.X)
         expression = with_blend(expression, own)
         simple = simplified(expression)
@@ -225,12 +229,22 @@ class Regimes:
         started = with_blend(expression, replace(own, surface=placed.surface))
         if any(learners):
             started = self._with_searched(started)
-        return fit(started, self.data, self.engine, self._options)
+        return self._fit_by_some(started)
+
+    def _fit_by_some(self, expression: Expression) -> Fit:
+        """Fit from several starts: to some rows where there are many, and from the best of these on to all."""
+        rows = self._rows_to_choose_by()
+        found = fit(expression, rows, self.engine, self._options)
+        if rows is self.data or found.status in ("failed", "interrupted"):
+            return found
+        return self._resumed(found.expression, found.noise, LAST_STEPS)
+
+    def _rows_to_choose_by(self) -> Data:
+        return self.data if self.data.count <= SOME_ROWS else self._some_rows(np.random.default_rng(self.plan.seed))
 
     def _drawn_surfaces(self, expression: Expression) -> list[tuple[Array, float]]:
         """Steps 1 to 5: g surfaces with simple kernels, each partly optimised; values and noise, the best first."""
-        rng = np.random.default_rng(self.plan.seed)
-        data = self._some_rows(rng)
+        rng, data = np.random.default_rng(self.plan.seed), self._rows_to_choose_by()
         problem = prepare(expression, data, self.engine, FitOptions(priors=self._smooth))
         layout, starts = problem.objective.layout, problem.starts
         own = blend_of(expression)
@@ -276,22 +290,28 @@ class Regimes:
         return bool(self._dead(with_values(problem.expression, values)))
 
     def _finished(self, expression: Expression, surfaces: Sequence[tuple[Array, float]]) -> Fit:
-        """Steps 6 and 7: the best surfaces, optimised on all rows until convergence."""
-        problem = prepare(expression, self.data, self.engine, self._options)
+        """Steps 6 and 7: the best surfaces, optimised to the end; of many rows first to some, the best then to all."""
+        rows = self._rows_to_choose_by()
+        problem = prepare(expression, rows, self.engine, self._options)
         points = [_point(problem, values, noise) for values, noise in surfaces[:FINALISTS]]
         runs = [optimise(problem, point, self.plan.max_iterations) for point in points]
         alive = [run for run in runs if not self._died(problem, run)]
-        return concluded(problem, alive or runs, points[0], self.plan.draws * self.plan.kernel_draws)
+        found = concluded(problem, alive or runs, points[0], self.plan.draws * self.plan.kernel_draws)
+        if rows is self.data or found.status == "failed":
+            return found
+        return self._resumed(found.expression, found.noise, LAST_STEPS)
 
     def _continued(self, expression: Expression) -> Fit:
         """Fit a kernel whose change surface has no values yet, for a while."""
         return fit(expression, self.data, self.engine, replace(self._options, max_iterations=SOME_STEPS))
 
-    def _resumed(self, expression: Expression, noise: float) -> Fit:
+    def _resumed(self, expression: Expression, noise: float, steps: int | None = None) -> Fit:
         """Fit a kernel that has all its values from there on."""
         problem = prepare(expression, self.data, self.engine, self._options)
         point = _point(problem, problem.starts.typical(), noise)
-        return concluded(problem, [optimise(problem, point, self.plan.max_iterations)], point, 0)
+        run = optimise(problem, point, min(steps or self.plan.max_iterations, self.plan.max_iterations))
+        # a few steps with more rows: that there are few of them is no failure to converge
+        return concluded(problem, [replace(run, converged=True) if steps else run], point, 0)
 
     def _with_searched(self, expression: Expression) -> Expression:
         """Let learners find the kernels of their regimes, each on the rows where its regime holds."""
