@@ -187,7 +187,7 @@ def _others(results: dict[str, Any], published: dict[str, Any]) -> list[str]:
 def _unfinished(measured: int, wanted: int) -> list[str]:
     if measured >= wanted:
         return []
-    return [f"**Not complete: {measured} of {wanted} splits are measured so far.** A mean of few splits says little.", ""]
+    return [f"**Not complete: {measured} of {wanted} splits are measured.** A mean of few splits says little.", ""]
 
 
 def _table(heads: list[str], rows: list[list[str]]) -> list[str]:
