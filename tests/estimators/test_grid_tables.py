@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 
 import mercer
 from mercer import GPRegressor
+from mercer.estimators.learning import chosen_engine
 from mercer.inference import choose
 from mercer.kernels import bind, parse
 from mercer.kernels.units import Units
@@ -55,7 +56,7 @@ def test_other_kernels_on_a_grid_are_left_to_sparse_inference(kernel: str) -> No
     model = GPRegressor(kernel)
     model._train, model._source, model._units, model._level = (X, y), None, Units((0.0, 0.0), (1.0, 1.0)), 0.0
     given = None if kernel == "search" else bind(parse(kernel), 2)
-    assert model._chosen(given).engine.name == "vfe"
+    assert chosen_engine(model, given).engine.name == "vfe"
 
 
 def test_a_grid_engine_can_be_insisted_on(tmp_path: Path) -> None:

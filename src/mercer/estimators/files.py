@@ -20,6 +20,7 @@ from mercer.estimators.kernels import (
     from_plain,
     to_plain,
 )
+from mercer.estimators.learning import chosen_engine
 from mercer.estimators.stream_files import (
     Forgotten,
     moved_posteriors,
@@ -204,7 +205,8 @@ def _rebuilt(document: dict[str, Any], arrays: dict[str, Array]) -> GPRegressor:
     model.kernel_ = _kernel(document["kernel"], matrix.shape[1])
     given = isinstance(expression_or_learner(model.kernel), Expression)
     by_itself = document.get("engine") == "exact"  # it was exact on a GPU, which may not be here
-    model.inference_ = choose(len(target), Exact()) if by_itself else model._chosen(model.kernel_ if given else None)
+    structure = model.kernel_ if given else None
+    model.inference_ = choose(len(target), Exact()) if by_itself else chosen_engine(model, structure)
     model.candidates_ = candidates_from_plain(document.get("candidates", []), matrix.shape[1])
     kernels, weights = _members(document["members"], model._units)
     column = document["time_column"]

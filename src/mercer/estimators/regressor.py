@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +15,22 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.errors import FitWarning, InputError, NumericalError
+from mercer.errors import InputError
 from mercer.estimators import inputs
 from mercer.estimators.kernels import expression_or_learner, in_data_units
+from mercer.estimators.learning import chosen_engine, learn_where_it_fits, scaling
 from mercer.estimators.mixture import Member, Mixture
 from mercer.evaluate.program import compile_program
 from mercer.explain import Explanation
 from mercer.explain.changes import Change
-from mercer.fitting.optimise import Fit, FitOptions, fit
-from mercer.inference.choose import Choice, asked_engine, choose, choose_grid, fallen_back, fits_in_memory
+from mercer.inference.choose import Choice, fits_in_memory
 from mercer.inference.contract import Data, Engine, Posterior, Source
-from mercer.inference.exact import Exact
 from mercer.kernels.algebra import told_components
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind, values_of
-from mercer.kernels.units import Units, to_data_units, to_scaled_units
-from mercer.learners.contract import Learned, Learner, Stopped, Weights, checked_jobs, learned_alone
-from mercer.learners.large import learned_by, learned_from_all, sampled
+from mercer.kernels.units import to_data_units
+from mercer.learners.contract import Learned, Learner, Stopped, Weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +118,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
     _source: Source | None  # all rows, where the training rows are a sample of them
     notes_: tuple[str, ...]
+    distilled_from_: str | None
 
     def fit(self, X: Any, y: Any = None, progress: Any = None) -> GPRegressor:
         """Fit the kernel: its parameters where the structure is given, otherwise the structure too.
@@ -148,91 +145,15 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             )
         columns = varying or list(range(matrix.shape[1]))
         kernel = expression_or_learner(self.kernel)
-        self._units, self._level = _scaling(matrix, target)
+        self._units, self._level = scaling(matrix, target)
         self._train, self._source = (matrix, target), None
         given = bind(kernel, matrix.shape[1], names, default=columns) if isinstance(kernel, Expression) else None
-        self.inference_: Choice = self._chosen(given)
-        self._learn_where_it_fits(names, columns, progress)
+        self.inference_: Choice = chosen_engine(self, given)
+        learn_where_it_fits(self, names, columns, progress)
         name = getattr(y, "name", None)
         self.target_name_ = None if name is None else str(name)
         self.fit_seconds_ = time.perf_counter() - started
         return self
-
-    def _chosen(self, given: Expression | None) -> Choice:
-        """Choose the engine; a kernel that is given may be one for grids."""
-        asked = asked_engine(self.inference)
-        found = None
-        if asked is None and given is not None and self.device == "cpu":
-            found = choose_grid(compile_program(given), self._scaled_data())
-        return found or choose(len(self._train[1]), asked, device=self.device)
-
-    def _learn_where_it_fits(self, names: list[str], columns: list[int], progress: Any) -> None:
-        """Learn from the data at hand; where a GPU runs out of memory, with the next engine, and say so."""
-        device = self.device
-        while True:
-            try:
-                self._learn(names, columns, progress, device)
-                break
-            except RuntimeError as error:
-                from mercer.linalg.device import give_memory_back, is_out_of_memory  # loads PyTorch
-
-                if device == "cpu" or not is_out_of_memory(error):
-                    raise
-            give_memory_back()
-            self.inference_, device = fallen_back(self.inference_, self._scaled_data().count, device)
-        if device != self.device:
-            self.notes_ = (*self.notes_, self.inference_.reason)
-
-    def _learn(self, names: list[str], columns: list[int], progress: Any, device: str) -> None:
-        """Learn from the data at hand with the engine that was chosen."""
-        kernel = expression_or_learner(self.kernel)
-        options, data, engine = self._options(), self._scaled_data(), self.inference_.engine
-        large = None if isinstance(engine, Exact) else engine
-        rows = data if large is None else sampled(data.sample, options.seed)
-        if isinstance(kernel, Expression):
-            bound = to_scaled_units(bind(kernel, data.X.shape[1], names, default=columns), self._units)
-            learned = learned_alone(self._fit_scaled(bound, rows, options, progress, device))
-        else:
-            learned = learned_by(kernel, data, rows, large, columns, options.seed, self.n_jobs, progress, device)
-        self._keep(learned if large is None else learned_from_all(learned, data, large, options))
-        self.distilled_from_: str | None = None
-
-    def _options(self) -> FitOptions:
-        for name, least in (("restarts", 1), ("max_iterations", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or value < least:
-                raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
-        if self.priors not in (None, "weak"):
-            raise InputError(f"priors must be None or 'weak', not {self.priors!r}")
-        noise = None
-        if self.noise is not None:
-            if not (isinstance(self.noise, Real) and np.isfinite(self.noise) and self.noise >= 0):
-                raise InputError(f"noise must be None (fit it) or a variance not below zero, not {self.noise!r}")
-            noise = float(self.noise) / self._units.y_scale**2
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return FitOptions(
-            restarts=self.restarts,
-            max_iterations=self.max_iterations,
-            priors=self.priors == "weak",
-            noise=noise,
-            n_jobs=checked_jobs(self.n_jobs),
-            seed=seed,
-        )
-
-    def _fit_scaled(
-        self, expression: Expression, data: Data, options: FitOptions, progress: Any, device: str
-    ) -> Fit:
-        if device == "cpu":
-            result = fit(expression, data, Exact(), options, progress)
-        else:
-            from mercer.fitting.batched import fit_on_device
-
-            result = fit_on_device(expression, data, Exact(), options, device)
-        if result.status == "failed":
-            raise NumericalError(f"the fit failed: {result.message}; try another kernel or a larger noise")
-        if result.status in ("stopped", "interrupted"):
-            warnings.warn(f"the fit {result.status}: {result.message}", FitWarning, stacklevel=3)
-        return result
 
     def _scaled_data(self) -> Data:
         matrix, target = self._train
@@ -442,15 +363,3 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         """The names of the columns that kernel dimensions refer to."""
         check_is_fitted(self)
         return inputs.column_names(self, len(self._units.shift))
-
-
-def _scaling(X: Array, y: Array) -> tuple[Units, float]:
-    """Centre and scale to unit spread; a constant column keeps its unit."""
-    shift, spread = X.mean(axis=0), X.std(axis=0)
-    scale = np.where((spread > 0) & (np.ptp(X, axis=0) > 0), spread, 1.0)
-    level, y_scale = float(y.mean()), float(y.std())
-    if not (math.isfinite(y_scale) and y_scale > 0 and np.isfinite(scale).all() and np.isfinite(shift).all()):
-        raise InputError(
-            "the numbers are too large or too small to be scaled: change their unit (by a factor of 1000, say)"
-        )
-    return Units(tuple(map(float, shift)), tuple(map(float, scale)), y_scale), level

@@ -15,6 +15,7 @@ import numpy as np
 
 from mercer.errors import DataWarning, InputError
 from mercer.estimators import inputs
+from mercer.estimators.learning import learn_where_it_fits
 from mercer.estimators.scanning import BLOCK, KEPT, Scan, scanned
 from mercer.estimators.sources import ScaledSource, Stream, stream_of
 from mercer.inference.choose import Choice, asked_engine, choose
@@ -50,7 +51,7 @@ def fit_stream(model: GPRegressor, X: Any, y: Any, progress: Any) -> GPRegressor
     else:
         model._source = ScaledSource(stream, model._units, model._level, scan.count)
         model.inference_ = Choice(engine, _reason(engine, scan.count))
-    model._learn_where_it_fits(names, columns, progress)
+    learn_where_it_fits(model, names, columns, progress)
     model.target_name_ = stream.target_name
     if model._source is not None:
         note = f"the rows were read in parts; pictures and checks show {KEPT:,} of them, drawn at random"
