@@ -183,10 +183,14 @@ def grids(device: str = "cpu", sizes: Sequence[int] = SIZES) -> dict[str, Any]:
             rows.append(row)
             lines.append(
                 f"| {kernel} | {row['cells']:,} | {row['seconds']:.2f} | {row['processor seconds']:.2f} "
-                f"| {row['GB']:.2f} | {row['iterations']} | {row['residual']:.0e} | {row.get('exponent', 0.0):.2f} |"
+                f"| {row['GB']:.2f} | {row['iterations']} | {row['residual']:.0e} | {_two(row.get('exponent'))} |"
             )
             print(lines[-1], flush=True)
     return {"rows": rows, "markdown": "\n".join(lines)}
+
+
+def _two(number: float | None) -> str:
+    return "" if number is None else f"{number:.2f}"
 
 
 PARTS: dict[str, Callable[[Path], dict[str, Any]]] = {"texture": textures, "grid": lambda data: grids()}

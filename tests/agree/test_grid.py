@@ -218,6 +218,18 @@ def test_the_posterior_is_that_of_exact_inference(
     assert off.max() < 1e-6 if holes == "none" or exact_work else np.median(off) < 0.1  # by draws
 
 
+def test_variances_by_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, values = ready("SE(0, lengthscale=2) * SE(1, lengthscale=1)", 2)
+    axes = (np.arange(9.0), np.arange(8.0))
+    posterior = Grid().posterior(program, values, 0.1, problem("many", axes=axes))
+    exact = posterior.variance_on(axes)
+    monkeypatch.setattr("mercer.inference.grid_posterior.VARIANCE_WORK", 0.0)
+    drawn = posterior.variance_on(axes)
+    assert not np.array_equal(drawn, exact)
+    assert abs(np.log(drawn / exact)).max() < 1.0  # each is a chi-square of 64 degrees of freedom
+    assert abs(np.log(drawn / exact).mean()) < 0.1
+
+
 def test_draws_have_the_moments_of_the_posterior() -> None:
     program, values = ready("SE(0, lengthscale=2) * SE(1, lengthscale=1)", 2)
     axes = (np.arange(6.0), np.arange(5.0))

@@ -132,6 +132,8 @@ def test_bad_input() -> None:
     X, y = rings(40)
     with pytest.raises(InputError, match="only one class"):
         KernelSVC("rbf").fit(X, np.zeros(40))
+    with pytest.raises(InputError, match="too few rows"):
+        KernelSVC("linear").fit(X[:2], ["a", "b"])
     alone = y.copy()
     alone[0] = 2
     with pytest.warns(DataWarning, match="one member"):

@@ -183,6 +183,9 @@ def test_xarray_in_xarray_out() -> None:
     later = model.predict({"x": np.arange(25) / 10})
     assert later.shape == (24, 25)
     assert_allclose(later.coords["x"], np.arange(25) / 10)
+    assert (later.coords["time"] == array.coords["time"]).all()
+    further = model.predict({"time": times + np.timedelta64(24, "D")})
+    assert further.coords["time"].values[0] == np.datetime64("2000-01-25")
 
 
 def test_the_same_seed_gives_the_same_fill() -> None:
@@ -297,7 +300,9 @@ def test_an_axis_that_is_too_long() -> None:
         GridRegressor().fit(np.random.default_rng(0).normal(size=(2, 6000)))
 
 
-@pytest.mark.parametrize(("option", "value"), [("noise", 0.0), ("restarts", 0), ("max_iterations", 1.5)])
+@pytest.mark.parametrize(
+    ("option", "value"), [("device", "abacus"), ("noise", 0.0), ("restarts", 0), ("max_iterations", 1.5)]
+)
 def test_options_are_checked(option: str, value: object) -> None:
     with pytest.raises(InputError, match=option):
         GridRegressor(**{option: value}).fit(waves()[0])

@@ -66,19 +66,28 @@ def test_components_are_ordered_by_the_held_out_error_they_remove(given: mercer.
     assert removed[0] > removed[1] > 0
     held_out = explanation.held_out
     assert sum(removed) == pytest.approx(1 - held_out.error / held_out.error_of_average)
-    assert held_out.error_of_average == pytest.approx(np.abs(SALES - SALES.mean()).mean())
+    assert held_out.error_of_average == pytest.approx(np.abs(SALES - SALES.mean()).mean(), rel=0.05)
     assert 1.0 < held_out.error < 3.0
+
+
+def test_the_held_out_error_does_not_depend_on_who_carries_the_level() -> None:
+    """A period with a very long lengthscale is a large constant and a small wave."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(0, 10, 80), rng.uniform(0, 5, 80)])
+    y = 5 * np.sin(X[:, 0]) + X[:, 1] + 0.3 * rng.standard_normal(80)
+    kernel = "PER(0, variance=3e4, period=6.28, lengthscale=20) + SE(1, variance=2e3, lengthscale=20)"
+    model = mercer.GPRegressor(kernel, restarts=1, max_iterations=1, noise=0.09).fit(X, y)
+    subject = subject_of(model)
+    left_out = subject.posterior.leave_one_out().mean
+    error = model._units.y_scale * np.abs(subject.data.y - left_out).mean()
+    assert contributions(subject).errors[-1] == pytest.approx(error, rel=0.1)
 
 
 def test_held_out_components_add_up_to_predictions_without_the_row(given: mercer.GPRegressor) -> None:
     subject = subject_of(given)
     left_out = subject.posterior.leave_one_out().mean
-    program, values, everybody = compile_program(subject.kernel), values_of(subject.kernel), np.arange(60)
-    levels = [
-        subject.engine.posterior(program, values, subject.noise, subject.data.take(everybody != row)).level.mean[0]
-        for row in everybody
-    ]
-    np.testing.assert_allclose(held_out_parts(subject, 60).sum(axis=0) + levels, left_out, atol=1e-8)
+    parts, level = held_out_parts(subject, 60)
+    np.testing.assert_allclose(parts.sum(axis=0) + level, left_out, atol=1e-8)
     assert contributions(subject).order in ((0, 1), (1, 0))
 
 

@@ -28,7 +28,7 @@ class Failure:
 def explain_failure(error: BaseException) -> Failure:
     """Turn an exception into a message for the user."""
     if isinstance(error, KeyboardInterrupt):
-        return Failure("interrupted", "Interrupted", INTERRUPTED)
+        return Failure("stopped before there was a result; nothing was written", "Interrupted", INTERRUPTED)
     if isinstance(error, NumericalError):
         return Failure(f"{error}{_numerical_advice(str(error))}", type(error).__name__, USER)
     if isinstance(error, MercerError):
@@ -44,7 +44,9 @@ def report_failure(failure: Failure, as_json: bool, notes: list[str]) -> int:
     """Write the failure where it belongs, and return the exit code."""
     if as_json:
         write(json.dumps({"error": failure.message, "kind": failure.kind}))
-    elif failure.code != INTERRUPTED:
+    elif failure.code == INTERRUPTED:
+        print(failure.message, file=sys.stderr)
+    else:
         for note in notes:
             print(f"note: {note}", file=sys.stderr)
         print(f"error: {failure.message}", file=sys.stderr)

@@ -20,6 +20,7 @@ from mercer.estimators.kernels import in_data_units
 from mercer.evaluate import fused
 from mercer.evaluate.program import compile_program
 from mercer.explain.classes import ClassExplanation
+from mercer.inference.choose import fits_in_memory
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.functional import is_definite
@@ -97,6 +98,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         nu = None if self.nu is None else checked_cost("nu", self.nu, 1.0)
         matrix = inputs.checked_inputs(self, X, reset=True)
         matrix, target = self._with_labels(matrix, y)
+        fits_in_memory(len(matrix))
         self.classes_, labels = np.unique(target, return_inverse=True)
         self._check_classes(labels)
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -147,6 +149,10 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
             raise InputError(
                 f"there is only one class ({shown}) in the {len(labels)} rows: a classifier needs two classes or more. "
                 "Check that the target is the column you mean."
+            )
+        if not folds_of(labels, 0):
+            raise InputError(
+                f"n_samples={len(labels)}: too few rows of a class to check a kernel on rows left out; give more data"
             )
         counts = np.bincount(labels)
         single = [str(self.classes_[c]) for c in np.flatnonzero(counts == 1)]

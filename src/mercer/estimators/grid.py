@@ -258,8 +258,16 @@ class GridRegressor(BaseEstimator):
             return self._template.copy(data=values)
         import xarray
 
-        coords = dict(zip(self.axis_names_ or (), axes, strict=True))
+        coords = {name: self._labels(d, axes[d]) for d, name in enumerate(self.axis_names_ or ())}
         return xarray.DataArray(values, dims=self.axis_names_, coords=coords, name=self._template.name)
+
+    def _labels(self, d: int, axis: Array) -> Any:
+        """Return coordinates as the DataArray has them: dates where it has dates."""
+        template: Any = self._template
+        old = template.coords.get((self.axis_names_ or ())[d])
+        if old is None or old.dtype.kind != "M":
+            return axis
+        return np.datetime64("1970-01-01", "ns") + np.round(axis * 86400e9).astype("timedelta64[ns]")
 
     # --------------------------------------------------------------------------------------------------------- files
 

@@ -2,7 +2,8 @@
 
 As in the Automatic Statistician: rows are left out in folds (parameters stay), every component is predicted there from
 the other rows, and components are added one by one, each time the one that takes most off the mean absolute error. Each
-counts without its own mean: components can hand a constant back and forth, which would hide what they do.
+counts without its mean over the rows it is predicted from, and beside the mean of their targets: components can hand a
+constant back and forth, differently in every fold, which would hide what they do.
 """
 
 from __future__ import annotations
@@ -35,25 +36,30 @@ def contributions(subject: Subject) -> Contributions | None:
     count = subject.data.count
     folds = min(count, FOLDS if count <= MANY_ROWS else FEW_FOLDS)
     try:
-        means = held_out_parts(subject, folds)
+        means, level = held_out_parts(subject, folds)
     except NumericalError:
         return None
-    order, errors = _greedy(means - means.mean(axis=1, keepdims=True), subject.data.y)
+    order, errors = _greedy(means, subject.data.y - level)
     return Contributions(folds, tuple(order), tuple(subject.units.y_scale * error for error in errors))
 
 
-def held_out_parts(subject: Subject, folds: int) -> Array:
-    """Return every component's mean at every row, from a posterior without the row's fold (parts x rows, scaled)."""
+def held_out_parts(subject: Subject, folds: int) -> tuple[Array, Array]:
+    """Return every component's mean at every row, from a posterior without the row's fold (parts x rows, scaled).
+
+    Each less its mean over the rows of that posterior; also the mean of their targets, for every row.
+    """
     X, y = subject.data.X, subject.data.y
     fold = np.random.default_rng(0).permutation(len(y)) % folds
-    means = np.empty((len(subject.parts), len(y)))
+    means, level = np.empty((len(subject.parts), len(y))), np.empty(len(y))
     program, values = compile_program(subject.kernel), values_of(subject.kernel)
     for number in range(folds):
         out = fold == number
         posterior = subject.engine.posterior(program, values, subject.noise, subject.data.take(~out))
+        level[out] = y[~out].mean()
         for place, part in enumerate(subject.parts):
-            means[place, out] = posterior.predict_part(part.program, part.values, X[out]).mean
-    return means
+            mean = posterior.predict_part(part.program, part.values, np.vstack([X[out], X[~out]])).mean
+            means[place, out] = mean[: out.sum()] - mean[out.sum() :].mean()
+    return means, level
 
 
 def _greedy(means: Array, y: Array) -> tuple[list[int], list[float]]:

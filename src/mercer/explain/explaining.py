@@ -108,7 +108,7 @@ def explain(subject: Subject, origin: Provenance, change: Change | None = None) 
             for effect in effects(subject)
         ),
         interactions=tuple(remarks.interaction_sentences(interactions(subject, joints), inputs)),
-        extrapolation=_extrapolation(subject, components),
+        extrapolation=None if _is_guess(subject, origin) else _extrapolation(subject, components),
         checks=tuple(
             ResidualCheck(check.name, check.statistic, check.p_value, check.clear, sentence)
             for check, sentence in zip(checks, sentences, strict=True)

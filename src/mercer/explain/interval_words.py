@@ -17,7 +17,7 @@ def meaning_sentence(rows: int, score: str) -> str:
 
 def winner_sentence(score: str, ends: tuple[float, float], undecided: int) -> str:
     """Say where the winner lies, and whether anything could be better."""
-    told = f"That of the winner is {between(ends)}."
+    told = f"The winner's {score} {between(ends)}."
     if not undecided:
         return f"{told} No other kernel that was fitted to all rows may have a better {score}."
     others = "One other kernel" if undecided == 1 else f"{undecided} other kernels"
@@ -32,7 +32,8 @@ def left_behind_sentence(separated: int, set_aside: int) -> str:
     told = []
     if separated:
         were = "was" if separated == 1 else "were"
-        told.append(f"{counted(separated, 'kernel')} {were} left behind because the whole interval was worse than one")
+        whole = "its whole interval was worse" if separated == 1 else "their whole intervals were worse"
+        told.append(f"{counted(separated, 'kernel')} {were} left behind because {whole} than that of another kernel")
     if set_aside:
         were = "was" if set_aside == 1 else "were"
         start = f"{set_aside} {were}" if separated else f"{counted(set_aside, 'kernel')} {were}"
@@ -41,6 +42,6 @@ def left_behind_sentence(separated: int, set_aside: int) -> str:
 
 
 def between(ends: tuple[float, float]) -> str:
-    """Write an interval."""
+    """Write where a score lies."""
     low, high = (f"{end:,.1f}" for end in ends)
-    return f"at {low}" if low == high else f"between {low} and {high}"
+    return f"is {low}, to the digit shown" if low == high else f"lies between {low} and {high}"

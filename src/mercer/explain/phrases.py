@@ -48,6 +48,7 @@ POWERS = {1: "linear", 2: "quadratic", 3: "cubic"}
 GROWTH = {1: "linearly", 2: "quadratically", 3: "cubically"}
 
 LONG = 3.0  # a lengthscale of so many times the range of the data changes next to nothing within it
+FEW_CYCLES = 3.0  # so often must a pattern be seen for "it repeats" to be plain
 NEARLY_SINUSOIDAL = 2.0  # the lengthscale of PER from which its second harmonic is below 7 % of the first
 
 
@@ -211,10 +212,18 @@ def _periodic(leaf: Base, on: list[Column], degree: str) -> str:
     if periods is None:
         return base
     if len(on) == 1:
-        partly = ", of which the data show only a part" if on[0].span is not None and periods[0] > on[0].span else ""
-        return f"{base} with period {on[0].length(periods[0])}{partly}"
+        return f"{base} with period {on[0].length(periods[0])}{_seen(periods[0], on[0].span)}"
     each = [f"{c.length(p)} in {c.name}" for c, p in zip(on, _each(periods, on), strict=True)]
     return f"{base} with periods {first_few(each)}"
+
+
+def _seen(period: float, span: float | None) -> str:
+    """Say so where the data show a pattern too few times to be sure that it repeats."""
+    if span is None or span >= FEW_CYCLES * period:
+        return ""
+    if span < period:
+        return ", of which the data show only a part"
+    return f", which the data show only {span / period:.1f} times"
 
 
 def _wavelengths(leaf: Base, on: list[Column]) -> str:

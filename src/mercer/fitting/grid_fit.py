@@ -33,6 +33,7 @@ from mercer.inference.grid import Grid
 from mercer.inference.grid_solver import cells_of
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression
+from mercer.linalg.device import available_device
 
 TILE = 16_000  # cells to try starts on
 MUCH_LARGER = 4  # than a tile must a grid be for one to be worth it
@@ -83,7 +84,7 @@ def _chosen(
     """
     engine = problem.objective.engine
     assert isinstance(engine, Grid)
-    device = torch.device(engine.device)
+    device = available_device(engine.device)
     boxes = hidden_boxes(problem.objective.data, small.objective.data, device) if spectral else []
     if not boxes:
         return run, ""

@@ -30,6 +30,7 @@ from mercer.inference.grid_solver import Curvature, Whole, between, by_eigenvalu
 from mercer.inference.grid_sum import SumOperator, SumProblem, by_lanczos, by_weyl, slopes_between
 from mercer.inference.grid_sum_posterior import SumPosterior
 from mercer.kernels.domains import Array
+from mercer.linalg.device import available_device
 
 LogDeterminant = Literal["auto", "lanczos", "weyl"]
 EXACT_WORK = 2e8  # operations that the precision of the holes may take in an evaluation: a few hundredths of a second
@@ -74,7 +75,7 @@ class Grid:
         summed = self._summed(program, data)
         if summed is not None:
             return self._evidence_of_sum(summed, values, noise, gradient)
-        problem = Problem.of(program, data, torch.device(self.device))
+        problem = Problem.of(program, data, available_device(self.device))
         whole = problem.whole(values, noise, self.tolerance, self.exact_work, self.most_steps)
         if whole is None:
             return GridEvidence(-math.inf, failure="the kernel gave infinite or undefined values")
@@ -100,7 +101,7 @@ class Grid:
         columns = data.X.shape[1]
         if separated(program, columns) is not None or (parts := summands(program, columns)) is None:
             return None
-        return SumProblem(parts, Problem(parts[0].parts, data, lattice_of(data), torch.device(self.device)), data)
+        return SumProblem(parts, Problem(parts[0].parts, data, lattice_of(data), available_device(self.device)), data)
 
     def _evidence_of_sum(self, problem: SumProblem, values: Array, noise: float, gradient: bool) -> Evidence:
         operator = problem.operator(values, noise)
@@ -163,7 +164,7 @@ class Grid:
             if operator is None:
                 raise NumericalError("no posterior: the kernel gave infinite or undefined values; try another kernel")
             return self._solved_sum(summed, operator, values, tolerance, most)
-        problem = Problem.of(program, data, torch.device(self.device))
+        problem = Problem.of(program, data, available_device(self.device))
         whole = problem.whole(values, noise, tolerance, POSTERIOR_WORK, most)
         if whole is None:
             raise NumericalError("no posterior: the kernel gave infinite or undefined values; try another kernel")

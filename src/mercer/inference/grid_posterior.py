@@ -9,7 +9,7 @@ The first two terms are the answer as if no cell were missing; the last is what 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,8 +74,11 @@ class GridPosterior:
         count = int(np.prod([len(axis) for axis in axes]))
         steps = len(cells.holes) if whole.factor is not None else 100 * sum(cells.shape)
         if len(cells.holes) and count * (cells.size * sum(cells.shape) + steps * len(cells.holes)) > VARIANCE_WORK:
-            draws = self.draws_on(axes, SAMPLES, np.random.default_rng(seed))
-            return np.asarray(draws.var(axis=0, ddof=1) + self._level_part(projections).cpu().numpy())
+            mean = along_axes(projections, self.solved.rotated)
+            total = torch.zeros_like(mean[0])
+            for draws in self._draws(axes, SAMPLES, np.random.default_rng(seed)):
+                total = total + ((draws - mean) ** 2).sum(0)
+            return np.asarray((total / SAMPLES + self._level_part(projections)).cpu().numpy())
         diagonal = outer([self._diagonal(d, axis) for d, axis in enumerate(axes)])
         known = along_axes([p**2 for p in projections], 1.0 / whole.variances[None])[0]
         if len(cells.holes):
@@ -100,32 +103,33 @@ class GridPosterior:
 
     @torch.no_grad()
     def draws_on(self, axes: Sequence[Array], count: int, rng: np.random.Generator) -> Array:
-        """Draw f jointly on a grid (count x its shape), the level at its mean.
+        """Draw f jointly on a grid (count x its shape), the level at its mean."""
+        found = [draws.cpu().numpy() for draws in self._draws(axes, count, rng)]
+        return np.concatenate(found) + self.solved.level
 
-        By Matheron's rule: a draw g of the prior on both grids, plus K*_M A_MM^-1 (y - g_M - noise).
+    def _draws(self, axes: Sequence[Array], count: int, rng: np.random.Generator) -> Iterator[Tensor]:
+        """Yield draws of f less its level, some at a time, by Matheron's rule.
+
+        A draw g of the prior on both grids, plus K*_M A_MM^-1 (y - g_M - noise).
         """
-        joint = [np.concatenate([a, b]) for a, b in zip(self.problem.lattice.axes, axes, strict=True)]
+        old, new = self.problem.lattice.axes, [np.asarray(axis, dtype=np.float64) for axis in axes]
+        joint = [np.unique(np.concatenate([a, b])) for a, b in zip(old, new, strict=True)]
         grams = [
             self.problem.gram(part, self.values, axis) for part, axis in zip(self.problem.parts, joint, strict=True)
         ]
         prior = spectrum(grams)
         root = prior.grid.sqrt_()
         projections, cells = self._projections(axes), self.whole.cells
-        known = [slice(0, len(a)) for a in self.problem.lattice.axes]
-        new = [slice(len(a), None) for a in self.problem.lattice.axes]
-        shape, target = tuple(map(len, axes)), sent(self.problem.data.y, self.problem.device)
-        result = np.empty((count, *shape))
+        target = sent(self.problem.data.y, self.problem.device)
         step = max(1, BLOCK // root.numel())
         for first in range(0, count, step):
             some = min(step, count - first)
             z = sent(rng.standard_normal((some, *root.shape)), self.problem.device)
             draws = prior.back(z.mul_(root))
             noise = sent(rng.standard_normal((some, len(target))), self.problem.device) * self.whole.noise**0.5
-            seen = cells.gather(draws[(slice(None), *known)], cells.observed) + noise
+            seen = cells.gather(_picked(draws, joint, old), cells.observed) + noise
             told = self.whole.completed(target - self.solved.level - seen)
-            found = draws[(slice(None), *new)] + along_axes(projections, told.rotated)
-            result[first : first + some] = found.cpu().numpy() + self.solved.level
-        return result
+            yield _picked(draws, joint, new) + along_axes(projections, told.rotated)
 
     # ------------------------------------------------------------------------------------------------- at single rows
 
@@ -273,6 +277,13 @@ class GridPosterior:
             return projections[0].new_zeros([len(p) for p in projections])
         pull = along_axes(projections, self.solved.completed.rotated[1:])[0]
         return self.solved.level_variance * (1.0 - pull) ** 2
+
+
+def _picked(grids: Tensor, joint: Sequence[Array], axes: Sequence[Array]) -> Tensor:
+    """What grids over the joint axes hold at the coordinates of others."""
+    for d, (whole, axis) in enumerate(zip(joint, axes, strict=True), 1):
+        grids = grids.index_select(d, torch.as_tensor(np.searchsorted(whole, axis), device=grids.device))
+    return grids
 
 
 def _joined(rows: Sequence[Tensor]) -> Tensor:

@@ -32,6 +32,7 @@ from torch import Tensor
 
 from mercer.inference.lattice import Lattice
 from mercer.kernels.domains import Array
+from mercer.linalg.batched import factorise_batch
 from mercer.linalg.iterative import Apply, Estimate, conjugate_gradients, lanczos_log_determinant
 from mercer.linalg.structured import Spectrum, along_axes, outer
 
@@ -173,15 +174,15 @@ class Whole:
 
     @cached_property
     def factor(self) -> Tensor | None:
-        """The Cholesky factor of B_HH, where it costs little enough (a precision has no jitter to give)."""
+        """The Cholesky factor of B_HH, where it costs little enough and needs no jitter."""
         holes, size = len(self.cells.holes), self.cells.size
         if not holes or not self.cells.exact_within(self.exact_work):
             return None
         step = max(1, BLOCK // size)
         some = (slice(first, first + step) for first in range(0, holes, step))
         found = torch.cat([self.into_holes(self.hole_rows(part).div_(self.variances)) for part in some])
-        factor, info = torch.linalg.cholesky_ex(found)
-        return factor if int(info) == 0 else None
+        factor, jitter, failed = factorise_batch(found[None], found.new_zeros(1))
+        return None if bool(failed[0]) or float(jitter[0]) > 0 else factor[0]
 
     def hole_rows(self, some: slice) -> Tensor:
         """Return Q' e_h for some of the holes, as grids: products of rows of the factors' eigenvectors."""

@@ -29,6 +29,7 @@ REFIT_ITERATIONS = 40
 LEAST = 10  # rows to refit on
 HOPELESS = 1.0  # this much worse in mean log density than the best forecast: out
 STRENGTH = 0.3  # rows that the prior counts for, for each finalist: neighbouring rows of a forecast say the same
+WILD = 10.0  # a kernel is wild whose variance half-way between two rows is so many times that at them
 WIDEST = 25.0  # bands five times as wide: more means that the kernel cannot forecast at all, and its weight says so
 
 
@@ -39,6 +40,7 @@ class Forecasts:
     error: Array
     variance: Array
     beyond: Array | float = 1.0  # `share_beyond` of every row
+    wild: bool = False  # sure of itself at the rows, and of nothing between them
 
     @property
     def log_density(self) -> Array:
@@ -67,7 +69,7 @@ class Forecasts:
 
     def widened(self) -> Forecasts:
         """Return the forecasts with variances that own up to their errors."""
-        return Forecasts(self.error, self._widened(self.widening), self.beyond)
+        return Forecasts(self.error, self._widened(self.widening), self.beyond, self.wild)
 
 
 def stretches(column: Array, origins: int = ORIGINS, horizon: float = HORIZON) -> list[tuple[Rows, Rows]]:
@@ -86,18 +88,23 @@ def stretches(column: Array, origins: int = ORIGINS, horizon: float = HORIZON) -
 
 def forecast(fit: Fit, data: Data, engine: Engine, column: int, priors: bool = False) -> Forecasts:
     """Refit at every origin, with weak priors if told so, and predict the stretch that follows."""
-    errors, variances, beyond = [], [], []
+    errors, variances, beyond, wild = [], [], [], False
     with one_thread():
         for before, after in stretches(data.X[:, column]):
-            past = data.take(before)
-            mean, variance = _predicted(fit, past, engine, data.X[after], priors)
-            errors.append(data.y[after] - mean)
-            variances.append(variance)
+            past, rows = data.take(before), data.X[after]
+            ordered = rows[np.argsort(rows[:, column], kind="stable")]
+            between = (ordered[1:] + ordered[:-1]) / 2.0
+            mean, variance = _predicted(fit, past, engine, np.vstack([rows, between]), priors)
+            count = len(rows)
+            errors.append(data.y[after] - mean[:count])
+            variances.append(variance[:count])
+            if len(between):
+                wild |= bool(np.median(variance[count:]) > WILD * np.median(variance[:count]))
             along = past.X[:, column]
             beyond.append(share_beyond(data.X[after, column] - along.max(), float(np.ptp(along))))
     if not errors:
         return Forecasts(np.empty(0), np.empty(0))
-    return Forecasts(np.concatenate(errors), np.concatenate(variances), np.concatenate(beyond))
+    return Forecasts(np.concatenate(errors), np.concatenate(variances), np.concatenate(beyond), wild)
 
 
 def _predicted(fit: Fit, past: Data, engine: Engine, X: Array, priors: bool) -> tuple[Array, Array]:

@@ -125,11 +125,13 @@ def learned_from_all(learned: Learned, data: Data, engine: Engine, options: FitO
         learned.weights.column,
     )
     members = tuple(fits[i] for i in kept)
-    old = learned.members[kept[0]]
     if isinstance(engine, VFE) and by_intervals:
-        candidates = tuple(_narrowed(c, members[0], data, engine) if c.fit is old else c for c in learned.candidates)
+        renewed = {id(learned.members[i]): fits[i] for i in kept}
+        candidates = tuple(
+            _narrowed(c, renewed[id(c.fit)], data, engine) if id(c.fit) in renewed else c for c in learned.candidates
+        )
     else:
-        candidates = tuple(_renewed(c, old, members[0]) for c in learned.candidates)
+        candidates = tuple(_renewed(c, learned.members[kept[0]], members[0]) for c in learned.candidates)
     return replace(
         learned,
         fit=members[0],
@@ -142,7 +144,7 @@ def learned_from_all(learned: Learned, data: Data, engine: Engine, options: FitO
 
 
 def _narrowed(candidate: Candidate, fit: Fit, data: Data, engine: VFE) -> Candidate:
-    """Return the row of the winner with its values, and its interval with all that the engine has."""
+    """Return the row of a kernel with its values for all rows, and its interval with all that the engine has."""
     found = evidence_interval(fit, data, engine)
     now = replace(candidate, expression=fit.expression, status=fit.status, message=fit.message, interval=found)
     return replace(now, score=candidate.score_at(found.lower), log_evidence=found.lower, inducing=engine.inducing)

@@ -91,7 +91,7 @@ def _ends(row: Step | RunnerUp) -> str:
     if row.interval is None:
         return f"{row.score:.1f}" if isinstance(row, Step) else ""
     low, high = (f"{end:.1f}" for end in row.interval)
-    return low if low == high else f"{low} and {high}"
+    return low if low == high else f"{low} to {high}"
 
 
 # ------------------------------------------------------------------------------------------------------------ pictures

@@ -47,6 +47,8 @@ ROUGHER = 0.25  # of the lengthscales: what points are chosen for, where lengths
 # Looks at all rows before that: steps, and how far behind the bar a candidate must be then that may still gain by more
 # of them, in score for each row and at least.
 LOOKS = (((4,), 0.06, 150.0), ((8,), 0.01, 40.0))
+LOOSE = 0.03  # of the margin: what a bound may lose then
+ENOUGH = 256  # inducing points for a look, where the engine has more
 MARGIN = 40.0  # after those
 LOOKED_AT = 2000  # rows that tell how many inducing points are needed
 NARROW = 0.5  # of log evidence: an interval that is narrower says as much as a number
@@ -65,6 +67,7 @@ class Effort(NamedTuple):
     legs: tuple[int, ...]  # steps, points being chosen anew before each
     products: int | None  # None: an upper bound without any product with the matrix of all pairs
     fit: bool = False  # conclude it as a fit
+    most: int | None = None  # inducing points, where not all that the engine may have
 
 
 class Ends(NamedTuple):
@@ -103,7 +106,7 @@ def judged(task: Task, state: State, whole: Whole, effort: Effort) -> State:
         runs = [_moved(problem, point, whole, effort) for point in points[: STARTS if effort.fit else 1]]
         runs.sort(key=lambda run: run.value)
         values, noise = problem.objective.split(runs[0].point)
-        engine = holding(problem.objective.program, values, noise, whole, effort.loss)
+        engine = holding(problem.objective.program, values, noise, whole, effort.loss, effort.most)
         found = interval(problem.objective.program, values, noise, whole.data, engine.Z, steps=effort.products)
         best = replace(runs[0], value=-found.lower)
         fit = _fit(problem, engine, best, state.screened) if effort.fit else None
@@ -120,7 +123,7 @@ def _moved(problem: Problem, point: Array, whole: Whole, effort: Effort) -> Run:
     program, shape = problem.objective.program, problem.objective.layout
     for steps in effort.legs:
         values, noise = problem.objective.split(run.point)
-        engine = holding(program, _rougher(shape, values), noise, whole, effort.loss)
+        engine = holding(program, _rougher(shape, values), noise, whole, effort.loss, effort.most)
         fixed = replace(problem, objective=replace(problem.objective, engine=engine))
         # a leg ends after a few steps; that there are few of them is no failure to converge
         run = replace(optimise(fixed, run.point, steps), converged=True)
@@ -135,9 +138,12 @@ def _rougher(shape: Layout, values: Array) -> Array:
     return result
 
 
-def holding(program: Program, values: Array, noise: float, whole: Whole, loss: float) -> FixedVFE:
+def holding(
+    program: Program, values: Array, noise: float, whole: Whole, loss: float, at_most: int | None = None
+) -> FixedVFE:
     """Return the engine with as few points as lose no more than that, as far as some of the rows can tell."""
-    data, most, count = whole.data, whole.engine.inducing, FEWEST
+    data, count = whole.data, FEWEST
+    most = min(whole.engine.inducing, at_most or whole.engine.inducing)
     some = data if data.count <= LOOKED_AT else data.take(np.linspace(0, data.count - 1, LOOKED_AT).astype(int))
     while True:
         count = min(count, most)
@@ -183,9 +189,10 @@ class Contest:
         many = rows > PAIRS_ROWS
         for steps, share, least in LOOKS if self.race else ():
             margin = max(least, share * rows)
-            self._look(self._waiting(), Effort(LITTLE, (1,) if many else steps, None), margin)
+            loss = max(LITTLE, LOOSE * margin)
+            self._look(self._waiting(), Effort(loss, (1,) if many else steps, None, most=ENOUGH), margin)
             if not many:
-                self._look([i for i in self._waiting() if self._is_wide(i)], Effort(LITTLE, (), 0), margin)
+                self._look([i for i in self._waiting() if self._is_wide(i)], Effort(loss, (), 0, most=ENOUGH), margin)
         for _ in range(1 if many else ROUNDS):
             chosen = sorted(self._waiting(), key=lambda i: (self.ends(i).worst, i))[: ROUND if self.race else None]
             if chosen:

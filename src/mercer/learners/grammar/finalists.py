@@ -19,6 +19,7 @@ from mercer.learners.parallel import in_parallel
 from mercer.learners.refit import refitted
 
 COUNT = 10
+UNLIKELY = 1e-3  # a weight by evidence below which a kernel that swings between the rows is not forecast with
 ROWS_TO_FORECAST = 40  # fewer give origins with nothing to learn from
 
 
@@ -106,7 +107,10 @@ def _weights(ranked: list[Candidate], share: float, forecasts: list[Forecasts] |
     as_they_are = (1.0,) * len(ranked)
     if forecasts is None or not len(forecasts[0].error):
         return Weights(within, within, as_they_are)
-    beyond = stacked_weights([f.widened() for f in forecasts])
+    # A period of a few steps can fit every row by chance, and swing between them: the evidence must speak for it.
+    trusted = [not f.wild or weight > UNLIKELY for f, weight in zip(forecasts, within, strict=True)]
+    beyond = np.zeros(len(ranked))
+    beyond[trusted] = stacked_weights([f.widened() for f, good in zip(forecasts, trusted, strict=True) if good])
     return Weights(within, _normalised(beyond), tuple(f.widening for f in forecasts), column)
 
 

@@ -61,7 +61,7 @@ class GrammarSearch:
     average: bool = True
     finalists: Literal["score", "forward"] = "score"
     max_iterations: int = 200
-    buffer: int = 2
+    buffer: int = 1
 
     def learn(
         self,

@@ -25,4 +25,4 @@ class Plan:
     max_iterations: int
     seed: int
     device: str = "cpu"  # where laps run; elsewhere all candidates of a lap are one batch
-    buffer: int = 2  # kernels besides the best that are grown from where intervals cannot tell which is best
+    buffer: int = 1  # kernels besides the best that are grown from where intervals cannot tell which is best
