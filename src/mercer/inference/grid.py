@@ -33,7 +33,7 @@ from mercer.kernels.domains import Array
 from mercer.linalg.device import available_device
 
 LogDeterminant = Literal["auto", "lanczos", "weyl"]
-EXACT_WORK = 2e8  # operations that the precision of the holes may take in an evaluation: a few hundredths of a second
+EXACT_WORK = 2e7  # operations that the precision of holes may take in an evaluation; gradients take ten times that
 POSTERIOR_WORK = 4e11  # and in a posterior, which is made once
 
 
