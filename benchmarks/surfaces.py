@@ -2,7 +2,7 @@
 
     python -m benchmarks.surfaces --data FOLDER [--part synthetic,real,measles,tcpd,steady,texture,grid]
 
-Default settings everywhere (`mercer.ChangeSurface()`) unless a row says otherwise; nothing is tuned with the truth. A
+Default settings everywhere (`mercer.ChangeSurface()`) unless a row says otherwise. A
 part that was finished is not run again unless `--fresh`. Results and protocol: benchmarks/results/surfaces.json, .md.
 """
 
