@@ -14,9 +14,9 @@ def markdown(results: dict[str, Any]) -> str:
         "# Change surfaces and grids",
         "",
         "`make bench-surfaces DATA=FOLDER`. Default settings (`mercer.ChangeSurface()`, seed 0) unless a row says",
-        "otherwise. While the learner was written it was tried on Nile, coal, seat belts and the two synthetic sets, and the",
-        "priors of 2-D surfaces came in after the error on the 2-D set was seen; the TCPD series were not looked at. In",
-        "full: [surfaces.json](surfaces.json).",
+        "otherwise. While the learner was written it was tried on Nile, coal, seat belts and the two synthetic sets,",
+        "and the priors of 2-D surfaces came in after the error on the 2-D set was seen; the TCPD series were not",
+        "looked at. In full: [surfaces.json](surfaces.json).",
     ]
     for name, part in results.items():
         machine = part["machine"]
