@@ -84,7 +84,8 @@ def test_values_alone_and_structures_that_cannot_be_merged(monkeypatch: pytest.M
 
 def test_only_trees_are_merged() -> None:
     leaf, term = Leaf(LeafKind.SE, (0,), (1,)), Term((0,), ())
-    assert all(can_merge(part.program) for part in mixed_parts(two_columns()))
+    mergeable = {text: can_merge(part.program) for text, part in zip(TEXTS, mixed_parts(two_columns()), strict=True)}
+    assert [text for text, merged in mergeable.items() if not merged] == [TEXTS[-1]]  # regimes share their surface
     assert can_merge(Program((leaf, term, Affine((1,), ((0,),))), 2))
     assert not can_merge(Program((leaf, term, Affine((1, 1), ((0,), (2,)))), 3))  # a node with two parents
     assert not can_merge(Program((leaf, term, Affine((1,), ((0, 1),))), 2))  # a value read twice

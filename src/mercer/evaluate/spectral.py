@@ -25,7 +25,7 @@ from mercer.evaluate import fused
 from mercer.evaluate.program import Program, compile_program
 from mercer.evaluate.spectral_draws import Atoms, draw_atoms
 from mercer.evaluate.spectral_waves import Indices, Source
-from mercer.evaluate.white import without_white
+from mercer.evaluate.white import white_columns, without_white
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind, values_of
@@ -70,7 +70,7 @@ class Features:
     @property
     def has_noise(self) -> bool:
         """Whether there is white noise in the kernel."""
-        return without_white(self.program) is not self.program
+        return bool(white_columns(self.program))
 
     def at(self, values: Array) -> Features:
         """Return the same draws at other parameter values.
