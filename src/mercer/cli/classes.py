@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mercer.cli.files import prepared_folder, write_text
-from mercer.cli.interruption import heard_once
-from mercer.cli.learn import FUNCTIONAL, Request, Task, _duplicates, _json, kernel_or_search
+from mercer.cli.files import write_text
+from mercer.cli.learn import FUNCTIONAL, Request, Steps, Task, _duplicates, _json, carry_out, kernel_or_search
 from mercer.cli.terminal import Terminal
 from mercer.errors import InputError
 
@@ -24,24 +22,9 @@ if TYPE_CHECKING:
 MOST_CLASSES = 50
 
 
-def learn_classes_and_write(request: Request, read: Callable[[], pd.DataFrame], terminal: Terminal) -> None:
-    """Do the whole command; options and the output folder are tried before the long work."""
-    started = time.perf_counter()
-    kernel = _kernel(request)
-    folder = prepared_folder(request.out)
-    with terminal.working("reading the data"):
-        task = _task(request, read(), kernel, terminal)
-    with heard_once():
-        model = _fitted(task, request, terminal)
-        with terminal.working("explaining"):
-            explanation = model.explain()
-            files = _write(model, explanation, folder)
-    elapsed = time.perf_counter() - started
-    listing = "\n".join(f"wrote     {path}" for path in files.values())
-    terminal.finish(
-        f"{explanation.to_text(terminal.width)}\n{listing}\ndone in {elapsed:.1f} s",
-        {"command": request.command, "explanation": explanation.to_json(), "files": files, "elapsed_seconds": elapsed},
-    )
+def learn_classes_and_write(request: Request, read: Callable[[], Any], terminal: Terminal) -> None:
+    """Do the whole command."""
+    carry_out(Steps(_kernel, _task, _fitted, _write), request, read, terminal)
 
 
 def _kernel(request: Request) -> Any:

@@ -60,18 +60,33 @@ class Task:
     kernel: Any
 
 
+@dataclass(frozen=True)
+class Steps:
+    """What a command that learns is made of; the kernel comes first, so that a wrong option is told at once."""
+
+    kernel: Callable[[Request], Any]
+    task: Callable[[Request, Any, Any, Terminal], Task]
+    fitted: Callable[[Task, Request, Terminal], Any]
+    write: Callable[[Any, Any, Path], dict[str, str]]
+
+
 def learn_and_write(request: Request, read: Callable[[], pd.DataFrame | ParquetRows], terminal: Terminal) -> None:
-    """Do the whole command; options and the output folder are tried before the long work."""
+    """Do the whole command."""
+    carry_out(Steps(kernel_or_search, prepared_task, fitted_model, write_results), request, read, terminal)
+
+
+def carry_out(steps: Steps, request: Request, read: Callable[[], Any], terminal: Terminal) -> None:
+    """Learn, explain and write; options and the output folder are tried before the long work."""
     started = time.perf_counter()
-    kernel = kernel_or_search(request)
+    kernel = steps.kernel(request)
     folder = prepared_folder(request.out)
     with terminal.working("reading the data"):
-        task = prepared_task(request, read(), kernel, terminal)
+        task = steps.task(request, read(), kernel, terminal)
     with heard_once():
-        model = fitted_model(task, request, terminal)
+        model = steps.fitted(task, request, terminal)
         with terminal.working("explaining"):
             explanation = model.explain()
-            files = write_results(model, explanation, folder)
+            files = steps.write(model, explanation, folder)
     elapsed = time.perf_counter() - started
     listing = "\n".join(f"wrote     {path}" for path in files.values())
     terminal.finish(

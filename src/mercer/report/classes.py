@@ -11,16 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from mercer.estimators.explaining import has_names
 from mercer.estimators.inputs import encoding_of
 from mercer.explain.classes import MOST_COLUMNS, ClassExplanation
-from mercer.explain.wording import number, percent
-from mercer.report.html import LIBRARIES, _Picture
+from mercer.report.html import LIBRARIES, _Picture, template_environment
 from mercer.report.shapes import shape_figure
 from mercer.report.view import BLUE, STYLE, Paper
 from mercer.report.writing import check_place, write_whole
@@ -39,11 +37,7 @@ def write_class_report(model: KernelSVC, path: str | Path, explanation: ClassExp
 def class_report_html(model: KernelSVC, explanation: ClassExplanation | None = None) -> str:
     """Return the page."""
     told = model.explain() if explanation is None else explanation
-    environment = Environment(
-        loader=PackageLoader("mercer.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
-    environment.filters |= {"number": number, "percent": percent, "code": escape}
+    environment = template_environment()
     css = environment.get_template("report.css").render()
     pictures: dict[str, Any] = {
         "relevance": _Picture(

@@ -51,6 +51,20 @@ def report_html(model: GPRegressor | Sight, explanation: Explanation | None = No
     sight = Sight.of(model)
     model = sight.model
     explanation = model.explain() if explanation is None else explanation
+    environment = template_environment()
+    css = environment.get_template("report.css").render()
+    return environment.get_template("report.html").render(
+        explanation=explanation,
+        css=Markup(css),
+        pictures=_pictures(sight, explanation),
+        symbols=_symbols(model),
+        usage=usage(model),
+        protocol=protocol(model),
+    )
+
+
+def template_environment() -> Environment:
+    """Return what all pages are made with."""
     environment = Environment(
         loader=PackageLoader("mercer.report"),
         autoescape=True,
@@ -61,15 +75,7 @@ def report_html(model: GPRegressor | Sight, explanation: Explanation | None = No
     )
     environment.filters |= {"number": number, "resolved": resolved, "percent": percent}
     environment.filters |= {"code": escape, "in_cell": _in_cell, "ends": _ends}
-    css = environment.get_template("report.css").render()
-    return environment.get_template("report.html").render(
-        explanation=explanation,
-        css=Markup(css),
-        pictures=_pictures(sight, explanation),
-        symbols=_symbols(model),
-        usage=usage(model),
-        protocol=protocol(model),
-    )
+    return environment
 
 
 def _unbroken(value: Any) -> Any:
