@@ -14,7 +14,7 @@ from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.kernels import parse
 from mercer.kernels.parameters import bind, values_of
-from mercer.learners.forward import Forecasts, stacked_weights
+from mercer.learners.forward import Forecasts, forecast_tails, stacked_weights
 
 
 def mixture(within: tuple[float, ...], beyond: tuple[float, ...], levels: tuple[float, ...]) -> Mixture:
@@ -26,7 +26,7 @@ def mixture(within: tuple[float, ...], beyond: tuple[float, ...], levels: tuple[
         data = Data(X, np.full(12, level), free_level=True)
         posterior = Exact().posterior(compile_program(kernel), values_of(kernel), 1e-4, data)
         members.append(Member(kernel, 1e-4, inner, outer, 1.0, posterior))
-    return Mixture(tuple(members), 0, (0.0, 1.0))
+    return Mixture(tuple(members), 0, (0.0, 1.0), tails_beyond=0.25)
 
 
 def test_the_density_is_that_of_the_mixture_and_not_of_its_gaussian_summary():
@@ -35,7 +35,7 @@ def test_the_density_is_that_of_the_mixture_and_not_of_its_gaussian_summary():
     parts = [member.posterior.predict(rows) for member in both.members]
     weights = np.array([[0.5, 0.2], [0.5, 0.8]])
     scales = [np.sqrt(p.variance + 1e-4) for p in parts]
-    # within: Gaussian, as nothing is known of errors; beyond: t of the same variance, its width from four forecasts
+    # within: Gaussian, as nothing is known of errors; beyond: t of the same variance
     density = [[norm.pdf(y[0], p.mean[0], s[0]), t.pdf(y[1], 4, p.mean[1], s[1] / 2**0.5)]
                for p, s in zip(parts, scales, strict=True)]  # fmt: skip
     expected = np.log((weights * np.array(density)).sum(axis=0))
@@ -70,3 +70,11 @@ def test_log_density_is_in_the_units_of_the_target():
     np.testing.assert_allclose(model.log_density(x, y), norm.logpdf(y, mean, std), rtol=1e-8)
     with pytest.raises(InputError, match="40 rows of inputs and 3 values"):
         model.log_density(x, y[:3])
+
+
+def test_tails_of_forecasts_come_from_their_errors():
+    rng = np.random.default_rng(0)
+    heavy = Forecasts(rng.standard_t(3.0, 400) / 3**0.5, np.ones(400))
+    light = Forecasts(rng.standard_normal(400), np.ones(400))
+    assert forecast_tails([heavy], np.ones(1)) > 0.15
+    assert forecast_tails([light], np.ones(1)) < 0.1

@@ -60,6 +60,7 @@ def save(model: GPRegressor, path: str | Path) -> None:
         "kernel": to_json(model.kernel_),
         "members": [_member(member, model._units) for member in model._mixture.members],
         "time_column": model._mixture.column,
+        "tails_beyond": model._mixture.tails_beyond,
         "scores": {name: getattr(model, name) for name in SCORES},
         "parameters": model.n_parameters_,
         "status": model.status_,
@@ -218,7 +219,10 @@ def _rebuilt(document: dict[str, Any], arrays: dict[str, Array]) -> GPRegressor:
         posteriors = posteriors_of(document["stream"], arrays, kernels, model._scaled_data())
     elif document.get("moved") is True:
         posteriors = moved_posteriors(arrays, kernels, model._scaled_data())
-    model._prepare(kernels, Weights(weights[0], weights[1], weights[2], column), posteriors)
+    tails = float(document.get("tails_beyond", 0.0))
+    if not 0.0 <= tails < 0.5:
+        raise InputError("the tails of its forecasts are not what they should be")
+    model._prepare(kernels, Weights(weights[0], weights[1], weights[2], column, tails), posteriors)
     return model
 
 

@@ -14,11 +14,6 @@ from mercer.inference.tails import inverse_freedom, student_log_density
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.learners.contract import share_beyond
-from mercer.learners.forward import ORIGINS
-
-# Beyond the data, the width of a band was learned from this many earlier forecasts: a Gaussian whose variance is known
-# from n errors is a Student's t with n degrees of freedom.
-TAILS_BEYOND = 1.0 / ORIGINS
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +35,7 @@ class Mixture:
     members: tuple[Member, ...]
     column: int | None
     ends: tuple[float, float]  # of the training rows along that column
+    tails_beyond: float = 0.0  # of errors there: one over the degrees of freedom of Student's t; 0: Gaussian
     seen: Array = field(default_factory=lambda: np.empty(0))  # the targets learned from, where they are at hand
 
     def beyond(self, X: Array) -> Array:
@@ -93,12 +89,11 @@ class Mixture:
     def log_density(self, X: Array, y: Array) -> Array:
         """Return log sum_i w_i p(y | m_i, v_i) for every row: what the mixture says, not its Gaussian summary.
 
-        Each p is a Student's t with the tails of the errors within the data; beyond, with those of a band whose width
-        was learned from a few forecasts.
+        Each p is a Student's t with the tails of the errors within the data; beyond, with those of earlier forecasts.
         """
         means, spreads = self._each(X, include_noise=True)
         beyond = self.beyond(X)
-        each = student_log_density(y - means, spreads, self.tails * (1.0 - beyond) + TAILS_BEYOND * beyond)
+        each = student_log_density(y - means, spreads, self.tails * (1.0 - beyond) + self.tails_beyond * beyond)
         return np.asarray(logsumexp(each, b=self.weights_at(X), axis=0))
 
     def predict_joint(self, X: Array, include_noise: bool) -> tuple[Array, Array]:

@@ -206,7 +206,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         self._change: Change | None = None  # worked out when asked for
         along = data.X[:, weights.column or 0]
         seen = data.y if data.source is None else np.empty(0)
-        self._mixture = Mixture(members, weights.column, (float(along.min()), float(along.max())), seen)
+        ends = (float(along.min()), float(along.max()))
+        self._mixture = Mixture(members, weights.column, ends, weights.tails, seen)
 
     # ---------------------------------------------------------------------------------------------------- predicting
 
@@ -238,7 +239,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         Where kernels are averaged this is the density of the mixture, sum_i w_i p(y | m_i, v_i). Each p has the mean
         and variance of its kernel's prediction and the tails of the errors that are made when each row learned from is
         predicted from the others: Student's t where they are clearly heavy, else a Gaussian. Beyond the data in time,
-        it is a Student's t with as many degrees of freedom as there were earlier forecasts to learn the width from.
+        it has the tails of the errors of earlier forecasts.
         """
         rows, scale = self._scaled_inputs(X), self._units.y_scale
         target = np.asarray(y, dtype=np.float64).ravel()

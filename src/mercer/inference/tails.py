@@ -35,8 +35,8 @@ def student_log_density(error: Array, variance: Array, inverse: Array | float) -
     return np.where(inverse > 1e-4, heavy, log_density(error, variance))
 
 
-def inverse_freedom(likelihood: Callable[[float], float]) -> float:
-    """Return one over the degrees of freedom with the largest log likelihood; 0, a Gaussian, unless it is clear."""
+def inverse_freedom(likelihood: Callable[[float], float], clear: float = CLEAR) -> float:
+    """Return one over the degrees of freedom with the largest log likelihood; 0, a Gaussian, unless it is `clear`."""
     scores = {1.0 / freedom: likelihood(1.0 / freedom) for freedom in FREEDOMS}
     best = max(scores, key=lambda inverse: scores[inverse])
-    return best if scores[best] > likelihood(0.0) + CLEAR else 0.0
+    return best if scores[best] > likelihood(0.0) + clear else 0.0

@@ -90,6 +90,7 @@ class Weights:
     beyond: tuple[float, ...]
     widening: tuple[float, ...]
     column: int | None = None  # None: there is no beyond
+    tails: float = 0.0  # of errors beyond: one over the degrees of freedom of Student's t, 0 for a Gaussian
 
     def of_each(self) -> list[tuple[float, float, float]]:
         """Return what every member has: (within, beyond, widening)."""

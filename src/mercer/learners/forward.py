@@ -12,10 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
+from scipy.special import logsumexp
 
 from mercer.evaluate.program import compile_program
 from mercer.fitting.optimise import Fit
 from mercer.inference.contract import Data, Engine, log_density
+from mercer.inference.tails import inverse_freedom, student_log_density
 from mercer.kernels.domains import Array
 from mercer.learners.contract import share_beyond
 from mercer.learners.refit import resumed
@@ -114,6 +116,20 @@ def _predicted(fit: Fit, past: Data, engine: Engine, X: Array, priors: bool) -> 
     posterior = engine.posterior(compile_program(fit.expression), values, noise, past)
     prediction = posterior.predict(X)
     return prediction.mean, prediction.variance + noise
+
+
+def forecast_tails(forecasts: list[Forecasts], weights: Array) -> float:
+    """Return how heavy the tails of the errors of the weighed forecasts are (`inverse_freedom`).
+
+    Some origins are foreseen well and others not at all: pooled, their errors are many small ones and a few large.
+    """
+    errors = np.array([f.error for f in forecasts])
+    variances = np.array([f.variance for f in forecasts])
+
+    def likelihood(inverse: float) -> float:
+        return float(logsumexp(student_log_density(errors, variances, inverse), b=weights[:, None], axis=0).sum())
+
+    return inverse_freedom(likelihood, clear=0.0)
 
 
 def stacked_weights(

@@ -123,6 +123,7 @@ def learned_from_all(learned: Learned, data: Data, engine: Engine, options: FitO
         tuple(map(float, beyond / beyond.sum())),
         tuple(learned.weights.widening[i] for i in kept),
         learned.weights.column,
+        learned.weights.tails,
     )
     members = tuple(fits[i] for i in kept)
     if isinstance(engine, VFE) and by_intervals:

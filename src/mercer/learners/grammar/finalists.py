@@ -13,7 +13,7 @@ from mercer.errors import InputError, NumericalError
 from mercer.inference.contract import Data
 from mercer.kernels.domains import Array
 from mercer.learners.contract import Candidate, Learned, Weights, alone
-from mercer.learners.forward import Forecasts, forecast, stacked_weights
+from mercer.learners.forward import Forecasts, forecast, forecast_tails, stacked_weights
 from mercer.learners.grammar.search import Search
 from mercer.learners.parallel import in_parallel
 from mercer.learners.refit import refitted
@@ -109,9 +109,10 @@ def _weights(ranked: list[Candidate], share: float, forecasts: list[Forecasts] |
         return Weights(within, within, as_they_are)
     # A period of a few steps can fit every row by chance, and swing between them: the evidence must speak for it.
     trusted = [not f.wild or weight > UNLIKELY for f, weight in zip(forecasts, within, strict=True)]
-    beyond = np.zeros(len(ranked))
-    beyond[trusted] = stacked_weights([f.widened() for f, good in zip(forecasts, trusted, strict=True) if good])
-    return Weights(within, _normalised(beyond), tuple(f.widening for f in forecasts), column)
+    beyond, widened = np.zeros(len(ranked)), [f.widened() for f in forecasts]
+    beyond[trusted] = stacked_weights([f for f, good in zip(widened, trusted, strict=True) if good])
+    tails = forecast_tails(widened, beyond)
+    return Weights(within, _normalised(beyond), tuple(f.widening for f in forecasts), column, tails)
 
 
 def _normalised(weights: Array) -> tuple[float, ...]:

@@ -9,7 +9,7 @@ from mercer.evaluate.program import compile_program
 from mercer.fitting.optimise import Fit
 from mercer.inference.contract import Data, Engine
 from mercer.learners.contract import Learned, Weights, alone
-from mercer.learners.forward import Forecasts, forecast, stacked_weights
+from mercer.learners.forward import Forecasts, forecast, forecast_tails, stacked_weights
 from mercer.learners.neural.training import Training
 from mercer.learners.parallel import in_parallel
 from mercer.linalg.threads import one_thread
@@ -56,8 +56,10 @@ def _weighted(training: Training, ranked: list[Fit]) -> tuple[list[Fit], Weights
     forecasts = [told[i] for i in range(len(fits))]
     if not len(forecasts[0].error):
         return fits, Weights(within, within, as_they_are)
-    beyond = stacked_weights([each.widened() for each in forecasts])
-    return fits, Weights(within, tuple(map(float, beyond)), tuple(each.widening for each in forecasts), column)
+    widened = [each.widened() for each in forecasts]
+    beyond = stacked_weights(widened)
+    tails, widening = forecast_tails(widened, beyond), tuple(each.widening for each in forecasts)
+    return fits, Weights(within, tuple(map(float, beyond)), widening, column, tails)
 
 
 def left_out(fit: Fit, data: Data, engine: Engine) -> Forecasts | None:
