@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mercer.cli.files import write_text
-from mercer.cli.learn import FUNCTIONAL, Request, Steps, Task, _duplicates, _json, carry_out, kernel_or_search
+from mercer.cli.learn import FUNCTIONAL, Request, Steps, Task, carry_out, duplicate_notes, json_text, kernel_or_search
 from mercer.cli.terminal import Terminal
 from mercer.errors import InputError
 
@@ -61,7 +61,7 @@ def _task(request: Request, table: pd.DataFrame | ParquetRows, kernel: Any, term
     matrix = encoding.apply(inputs)
     if not (matrix != matrix[0]).any():
         raise InputError("No input column varies, so nothing can be learned from them. Name others with --inputs.")
-    for note in (*split.notes, *encoding.notes, *describe_gaps(inputs, encoding), *_duplicates(inputs, target)):
+    for note in (*split.notes, *encoding.notes, *describe_gaps(inputs, encoding), *duplicate_notes(inputs, target)):
         terminal.note(note)
     return Task(inputs, target, kernel)
 
@@ -95,10 +95,10 @@ def _write(model: KernelSVC, explanation: ClassExplanation, folder: Path) -> dic
         "explanation": folder / "explanation.json",
     }
     model.save(files["model"])
-    write_text(_json(explanation.to_json()), files["explanation"])
+    write_text(json_text(explanation.to_json()), files["explanation"])
     if model.candidates_:
         files["candidates"] = folder / "candidates.json"
         rows = candidates_to_plain(model.candidates_, model.column_names_)
-        write_text(_json({"format": "mercer-candidates", "version": 1, "candidates": rows}), files["candidates"])
+        write_text(json_text({"format": "mercer-candidates", "version": 1, "candidates": rows}), files["candidates"])
     write_class_report(model, files["report"], explanation)
     return {kind: str(path) for kind, path in files.items()}

@@ -169,7 +169,7 @@ def prepared_task(request: Request, table: pd.DataFrame | ParquetRows, kernel: A
             f"No input column varies ({', '.join(map(repr, inputs.columns))}), so nothing can be learned from them. "
             "Name other columns with --inputs."
         )
-    for note in (*split.notes, *encoding.notes, *describe_gaps(inputs, encoding), *_duplicates(inputs, target)):
+    for note in (*split.notes, *encoding.notes, *describe_gaps(inputs, encoding), *duplicate_notes(inputs, target)):
         terminal.note(note)
     return Task(inputs, target, kernel)
 
@@ -195,7 +195,8 @@ def _with_target(inputs: pd.DataFrame, target: pd.Series, terminal: Terminal) ->
     return inputs[present], values
 
 
-def _duplicates(inputs: pd.DataFrame, target: pd.Series) -> list[str]:
+def duplicate_notes(inputs: pd.DataFrame, target: pd.Series) -> list[str]:
+    """Say how many rows are copies of others."""
     count = int(inputs.assign(**{"\0target": target}).duplicated().sum())
     if not count:
         return []
@@ -244,10 +245,10 @@ def write_results(model: GPRegressor, explanation: Explanation, folder: Path) ->
         "components": folder / "components.png",
     }
     model.save(files["model"])
-    write_text(_json(explanation.to_json()), files["explanation"])
+    write_text(json_text(explanation.to_json()), files["explanation"])
     if model.candidates_:
         files["candidates"] = folder / "candidates.json"
-        write_text(_json(candidates_document(model)), files["candidates"])
+        write_text(json_text(candidates_document(model)), files["candidates"])
     sight = Sight(model)
     write_report(sight, files["report"], explanation)
     save_figure(fit_figure(sight), files["fit"])
@@ -268,5 +269,6 @@ def candidates_document(model: GPRegressor) -> dict[str, Any]:
     }
 
 
-def _json(document: dict[str, Any]) -> str:
+def json_text(document: dict[str, Any]) -> str:
+    """Return a document as the text of a file."""
     return json.dumps(document, indent=1, allow_nan=False) + "\n"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
-import zipfile
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.errors import InputError
-from mercer.estimators.files import FORMAT, VERSION, _array_bytes, _finite, _units
+from mercer.estimators.files import (
+    FORMAT,
+    VERSION,
+    checked_arrays,
+    finite,
+    read_units,
+    restore_columns,
+    write_archive,
+)
 from mercer.estimators.kernels import candidates_from_plain, candidates_to_plain, from_plain, to_plain
 from mercer.kernels.domains import Array
 from mercer.kernels.parameters import bind
@@ -47,21 +52,7 @@ def save(model: KernelSVC, path: str | Path) -> None:
         "target": model.target_name_, "notes": list(model.notes_), "stopped": model.stopped_,
         "fit_seconds": model.fit_seconds_, "candidates": candidates_to_plain(model.candidates_),
     }  # fmt: skip
-    buffer = io.BytesIO()
-    target_path = Path(path).resolve()
-    unfinished = target_path.with_name(target_path.name + ".part")
-    try:
-        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("model.json", json.dumps(document, indent=1))
-            archive.writestr("X.npy", _array_bytes(model._train))
-            archive.writestr("y.npy", _array_bytes(model._labels.astype(np.float64)))
-        unfinished.write_bytes(buffer.getvalue())
-        unfinished.replace(target_path)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise InputError(
-            f"cannot write the model to '{target_path}': {error.strerror or error}; choose a folder that can be written"
-        ) from None
+    write_archive(document, {"X.npy": model._train, "y.npy": model._labels.astype(np.float64)}, path)
 
 
 def _classes_to_plain(classes: Any) -> tuple[list[Any], str]:
@@ -75,33 +66,32 @@ def rebuilt(document: dict[str, Any], matrix: Array, target: Array) -> KernelSVC
     """Return the classifier of a file, its machine fitted again to the rows; the caller translates errors."""
     from mercer.estimators.class_kernels import NAMES
     from mercer.estimators.classifier import KernelSVC
-    from mercer.estimators.files import _arrays, _restore_columns
     from mercer.learners.margin import machine
 
     options = dict(document["options"])
     if options["kernel"] not in NAMES:
         options["kernel"] = from_plain(options["kernel"])
     model = KernelSVC(**{name: options[name] for name in ("kernel", "C", "nu", "random_state")})
-    rows, labels = _arrays(matrix, target)
+    rows, labels = checked_arrays(matrix, target)
     kinds = {"bool": bool, "int": np.int64, "float": np.float64, "text": object}
     model.classes_ = np.array(document["classes"], dtype=kinds[document["class_kind"]])
     model._labels = labels.astype(np.intp)
     if not np.array_equal(np.unique(labels), np.arange(len(model.classes_))):
         raise InputError("its classes do not fit its rows")
-    model._train = (rows,)  # type: ignore[assignment]  # whose columns _restore_columns counts
-    _restore_columns(model, document)
+    model._train = (rows,)  # type: ignore[assignment]  # whose columns restore_columns counts
+    restore_columns(model, document)
     model._train = rows
-    model._units = _units(document["units"], rows.shape[1])
+    model._units = read_units(document["units"], rows.shape[1])
     model.kernel_ = bind(from_json(document["kernel"]), rows.shape[1])
     model.functional_ = None
     model._kernel = to_scaled_units(model.kernel_, model._units)
-    model.C_, model._cost = _finite(document["C"]), _finite(document["C"])
-    model.nu_ = None if document["nu"] is None else _finite(document["nu"])
-    model.error_, model._seed = _finite(document["error"]), int(document["seed"])
+    model.C_, model._cost = finite(document["C"]), finite(document["C"])
+    model.nu_ = None if document["nu"] is None else finite(document["nu"])
+    model.error_, model._seed = finite(document["error"]), int(document["seed"])
     model.notes_ = tuple(str(note) for note in document.get("notes", ()))
     model.stopped_ = str(document.get("stopped", ""))
     model.target_name_ = None if document.get("target") is None else str(document["target"])
-    model.fit_seconds_ = _finite(document.get("fit_seconds", 0.0))
+    model.fit_seconds_ = finite(document.get("fit_seconds", 0.0))
     model.candidates_ = candidates_from_plain(document.get("candidates", []), rows.shape[1])
     gram = model._gram()
     model._machine = machine(model.C_, model.nu_).fit(gram, model._labels)

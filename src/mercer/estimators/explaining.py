@@ -44,7 +44,7 @@ def subject_of(model: GPRegressor) -> Subject:
 
     return Subject(
         target=target_name(model),
-        columns=tuple(_columns(model, encoding_of(model))),
+        columns=tuple(readable_columns(model, encoding_of(model))),
         fitted=model.kernel_,
         kernel=first.kernel,
         noise=first.noise,
@@ -68,7 +68,8 @@ def has_names(model: GPRegressor) -> bool:
     return model.encoding_ is not None or hasattr(model, "feature_names_in_")
 
 
-def _columns(model: GPRegressor, encoding: Encoding) -> list[Column]:
+def readable_columns(model: GPRegressor, encoding: Encoding) -> list[Column]:
+    """Return the encoded columns as a reader knows them."""
     low, high = model.X_train_.min(axis=0), model.X_train_.max(axis=0)
     named = has_names(model)
     columns: list[Column] = []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mercer.errors import InputError
-from mercer.estimators.explaining import _columns, has_names, target_name
+from mercer.estimators.explaining import has_names, readable_columns, target_name
 from mercer.estimators.inputs import encoding_of
 from mercer.explain.classes import ClassExplanation, ColumnRelevance
 from mercer.explain.functionals import explain_functionals
@@ -30,7 +30,7 @@ def class_explanation_of(model: KernelSVC) -> ClassExplanation:
     if model._kernel is None or model.kernel_ is None:
         raise InputError("a precomputed Gram matrix leaves nothing to explain: give the rows and a kernel")
     encoding = encoding_of(model)
-    columns = _columns(model, encoding)
+    columns = readable_columns(model, encoding)
     names = [column.name for column in columns] if has_names(model) else None
     counts = np.bincount(model._labels, minlength=len(model.classes_))
     known = model._left_out >= 0

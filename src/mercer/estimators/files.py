@@ -187,10 +187,10 @@ def _rebuilt(document: dict[str, Any], arrays: dict[str, Array]) -> GPRegressor:
     options["kernel"] = from_plain(options["kernel"])
     options["inference"] = engine_from_plain(options.get("inference", "auto"))
     model = GPRegressor(**{name: value for name, value in options.items() if name in known})
-    model._train, model._source = _arrays(matrix, target), None
-    _restore_columns(model, document)
-    model._units = _units(document["units"], matrix.shape[1])
-    model._level = _finite(document["level"])
+    model._train, model._source = checked_arrays(matrix, target), None
+    restore_columns(model, document)
+    model._units = read_units(document["units"], matrix.shape[1])
+    model._level = finite(document["level"])
     for name in SCORES:
         setattr(model, name, float(document["scores"][name]))
     model.n_parameters_ = int(document["parameters"])
@@ -199,7 +199,7 @@ def _rebuilt(document: dict[str, Any], arrays: dict[str, Array]) -> GPRegressor:
     model.stopped_ = stopped if stopped in get_args(Stopped) else ""
     model.target_name_ = None if document.get("target") is None else str(document["target"])
     if document.get("fit_seconds") is not None:
-        model.fit_seconds_ = _finite(document["fit_seconds"])
+        model.fit_seconds_ = finite(document["fit_seconds"])
     model.notes_ = tuple(str(note) for note in document.get("notes", ()))
     source = document.get("distilled_from")
     model.distilled_from_ = None if source is None else str(source)
@@ -226,7 +226,8 @@ def _rebuilt(document: dict[str, Any], arrays: dict[str, Array]) -> GPRegressor:
     return model
 
 
-def _restore_columns(model: GPRegressor, document: dict[str, Any]) -> None:
+def restore_columns(model: GPRegressor, document: dict[str, Any]) -> None:
+    """Give a model the columns of its table back."""
     model.n_features_in_ = int(document["n_features"])
     if document["features"] is not None:
         model.feature_names_in_ = np.array([str(n) for n in document["features"]], dtype=object)
@@ -241,15 +242,17 @@ def _restore_columns(model: GPRegressor, document: dict[str, Any]) -> None:
         raise InputError("its columns do not fit its data")
 
 
-def _units(entry: dict[str, Any], columns: int) -> Units:
-    shift, scale = (tuple(_finite(v) for v in entry[name]) for name in ("shift", "scale"))
-    y_scale = _finite(entry["y_scale"])
+def read_units(entry: dict[str, Any], columns: int) -> Units:
+    """Read units back, checking them."""
+    shift, scale = (tuple(finite(v) for v in entry[name]) for name in ("shift", "scale"))
+    y_scale = finite(entry["y_scale"])
     if len(shift) != columns or len(scale) != columns or min(*scale, y_scale) <= 0:
         raise InputError("its units do not fit its data")
     return Units(shift, scale, y_scale)
 
 
-def _arrays(matrix: Array, target: Array) -> tuple[Array, Array]:
+def checked_arrays(matrix: Array, target: Array) -> tuple[Array, Array]:
+    """Return the training rows of a file if they can be such."""
     fits = matrix.ndim == 2 and target.shape == (len(matrix),) and matrix.dtype == target.dtype == np.float64
     if not fits or not np.isfinite(matrix).all() or not np.isfinite(target).all():
         raise InputError("its arrays are not what they should be")
@@ -270,10 +273,10 @@ def _members(
     entries: list[dict[str, Any]], units: Units
 ) -> tuple[list[tuple[Expression, float]], list[tuple[float, ...]]]:
     kernels = [
-        (to_scaled_units(_kernel(entry["kernel"], len(units.shift)), units), _finite(entry["noise"]) / units.y_scale**2)
+        (to_scaled_units(_kernel(entry["kernel"], len(units.shift)), units), finite(entry["noise"]) / units.y_scale**2)
         for entry in entries
     ]
-    within, beyond, widening = (tuple(_finite(entry["weights"][k]) for entry in entries) for k in (0, 1, 2))
+    within, beyond, widening = (tuple(finite(entry["weights"][k]) for entry in entries) for k in (0, 1, 2))
     if not kernels or any(min(w) < 0 or abs(sum(w) - 1.0) > 1e-6 for w in (within, beyond)):
         raise InputError("the weights of its kernels do not add up to one")
     if min(widening) <= 0:
@@ -281,7 +284,8 @@ def _members(
     return kernels, [within, beyond, widening]
 
 
-def _finite(value: Any) -> float:
+def finite(value: Any) -> float:
+    """Return a number of a file if it is one."""
     number = float(value)
     if not math.isfinite(number):
         raise InputError(f"it holds the number {number}")

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from mercer.estimators.explaining import has_names
 from mercer.estimators.inputs import encoding_of
 from mercer.explain.classes import MOST_COLUMNS, ClassExplanation
-from mercer.report.html import LIBRARIES, _Picture, template_environment
+from mercer.report.html import LIBRARIES, Picture, template_environment
 from mercer.report.shapes import shape_figure
 from mercer.report.view import BLUE, STYLE, Paper
 from mercer.report.writing import check_place, write_whole
@@ -40,13 +40,13 @@ def class_report_html(model: KernelSVC, explanation: ClassExplanation | None = N
     environment = template_environment()
     css = environment.get_template("report.css").render()
     pictures: dict[str, Any] = {
-        "relevance": _Picture(
+        "relevance": Picture(
             "relevance", "What counts", told.relevance_sentence, partial(relevance_figure, told)
         ).html()
         if told.relevance
         else "",
         "functionals": [
-            _Picture(f"shape{place}", "The shape of the kernel", shape.sentence, partial(shape_figure, shape)).html()
+            Picture(f"shape{place}", "The shape of the kernel", shape.sentence, partial(shape_figure, shape)).html()
             for place, shape in enumerate(told.functionals)
         ],
     }

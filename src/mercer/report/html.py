@@ -104,7 +104,7 @@ def _ends(row: Step | RunnerUp) -> str:
 
 
 @dataclass(frozen=True)
-class _Picture:
+class Picture:
     """A picture to be drawn in both sizes."""
 
     name: str
@@ -123,14 +123,14 @@ class _Picture:
 
 def _pictures(sight: Sight, explanation: Explanation) -> dict[str, Any]:
     target, score = explanation.target, explanation.search.score if explanation.search is not None else ""
-    fit = _Picture(
+    fit = Picture(
         "fit", f"{target}: data, fit and forecast", captions.fit_caption(explanation), partial(fit_figure, sight)
     )
     left, way = captions.residuals_caption(explanation), captions.search_caption(explanation)
     return {
         "fit": fit.html(),
         "components": [
-            _Picture(
+            Picture(
                 f"component{place}", component.title, captions.component_caption(component),
                 partial(component_figure, sight, explanation, component),
             ).html()
@@ -139,11 +139,11 @@ def _pictures(sight: Sight, explanation: Explanation) -> dict[str, Any]:
         "networks": [_network_pictures(sight, place, network) for place, network in enumerate(explanation.networks)],
         "change": _change_picture(sight, explanation),
         "functionals": [
-            _Picture(f"shape{place}", "The shape of the kernel", shape.sentence, partial(shape_figure, shape)).html()
+            Picture(f"shape{place}", "The shape of the kernel", shape.sentence, partial(shape_figure, shape)).html()
             for place, shape in enumerate(explanation.functionals)
         ],
-        "residuals": _Picture("residuals", "What is left over", left, partial(residuals_figure, sight)).html(),
-        "search": _Picture("search", "The path of the search", way, partial(search_figure, sight, score)).html(),
+        "residuals": Picture("residuals", "What is left over", left, partial(residuals_figure, sight)).html(),
+        "search": Picture("search", "The path of the search", way, partial(search_figure, sight, score)).html(),
     }  # fmt: skip
 
 
@@ -151,16 +151,16 @@ def _change_picture(sight: Sight, explanation: Explanation) -> Markup:
     if explanation.change is None:
         return Markup("")
     told = " ".join(explanation.change.sentences)
-    return _Picture("change", "Where it changes", told, partial(change_figure, sight)).html()
+    return Picture("change", "Where it changes", told, partial(change_figure, sight)).html()
 
 
 def _network_pictures(sight: Sight, place: int, network: NetworkExplanation) -> dict[str, Any]:
     several = len(sight.subject.table_columns) > 1
-    layers = _Picture(
+    layers = Picture(
         f"network{place}", f"The network {network.architecture}", captions.network_caption(network),
         partial(network_figure, sight, network),
     )  # fmt: skip
-    units = _Picture(
+    units = Picture(
         f"units{place}", "What each unit is like", network_words.patterns_caption(several),
         partial(units_figure, sight, network, place),
     )  # fmt: skip
