@@ -13,7 +13,7 @@ from mercer.inference.contract import Data, Engine
 from mercer.inference.device_exact import DeviceExact
 from mercer.inference.exact import Exact
 from mercer.inference.features import RandomFeatures
-from mercer.inference.grid import Grid, LogDeterminant
+from mercer.inference.grid import Grid
 from mercer.inference.lattice import find_lattice
 from mercer.inference.vfe import VFE
 
@@ -142,7 +142,8 @@ def engine_to_plain(inference: Any) -> Any:
     if isinstance(inference, RandomFeatures):
         return {"engine": "features", "count": inference.count, "seed": inference.seed}
     if isinstance(inference, Grid):
-        return {"engine": "grid", "tolerance": inference.tolerance, "log_determinant": inference.log_determinant}
+        kept = ("tolerance", "log_determinant", "seed", "exact_work", "most_steps")
+        return {"engine": "grid", **{name: getattr(inference, name) for name in kept}}
     return "exact" if isinstance(inference, Exact) else "auto"
 
 
@@ -152,8 +153,8 @@ def engine_from_plain(data: Any) -> str | Engine:
         if data["engine"] == "features":
             return RandomFeatures(count=int(data["count"]), seed=int(data["seed"]))
         if data["engine"] == "grid":
-            how: LogDeterminant = "lanczos" if data["log_determinant"] == "lanczos" else "auto"
-            return Grid(tolerance=float(data["tolerance"]), log_determinant=how)
+            types = {"tolerance": float, "log_determinant": str, "seed": int, "exact_work": float, "most_steps": int}
+            return Grid(**{name: kind(data[name]) for name, kind in types.items() if name in data})
         return VFE(inducing=int(data["inducing"]), joint=data.get("joint", True) is True)
     return Exact() if data == "exact" else "auto"
 

@@ -15,15 +15,16 @@ Gradients: everything is a function of the K_d, so each gradient is a contractio
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from typing import Literal, get_args
 
 import torch
 
-from mercer.errors import NumericalError
+from mercer.errors import InputError, NumericalError
 from mercer.evaluate.program import Program
 from mercer.evaluate.separate import separated, summands
 from mercer.inference.contract import LOG_2_PI, Data, Evidence
+from mercer.inference.exact import Exact, ExactPosterior
 from mercer.inference.grid_posterior import GridPosterior
 from mercer.inference.grid_problem import Problem, lattice_of
 from mercer.inference.grid_solver import Curvature, Whole, between, by_eigenvalues, by_holes, sent
@@ -34,6 +35,7 @@ from mercer.linalg.device import available_device
 
 LogDeterminant = Literal["auto", "lanczos", "weyl"]
 EXACT_WORK = 2e7  # operations that the precision of holes may take in an evaluation; gradients take ten times that
+EXACT_SUM = 2000  # cells of a sum of products up to which it is left to exact inference
 POSTERIOR_WORK = 4e11  # and in a posterior, which is made once
 
 
@@ -52,7 +54,8 @@ class Grid:
 
     `tolerance` and `most_steps` end conjugate gradients; if they end early, the evidence is a bit too small.
     `log_determinant`: "auto" is exact where that is cheap and else the scaled eigenvalues; "lanczos" uses Lanczos
-    quadrature there instead (unbiased, a few times slower). For sums "auto" is "lanczos", and "weyl" a bound.
+    quadrature there instead (unbiased, a few times slower). For sums "auto" is exact with few cells and else "lanczos",
+    and "weyl" is a bound.
     `device`: "cpu" or "cuda".
     """
 
@@ -65,6 +68,13 @@ class Grid:
 
     name = "grid"
 
+    def __post_init__(self) -> None:
+        if self.log_determinant not in get_args(LogDeterminant):
+            known = ", ".join(map(repr, get_args(LogDeterminant)))
+            raise InputError(f"log_determinant must be one of {known}, not {self.log_determinant!r}")
+        if not 0.0 < self.tolerance < 1.0:
+            raise InputError(f"tolerance must lie between 0 and 1, not {self.tolerance!r}")
+
     def holding(self, program: Program, values: Array, data: Data) -> Grid:
         """Return itself: nothing is chosen."""
         return self
@@ -73,6 +83,9 @@ class Grid:
     def evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool = True) -> Evidence:
         """Return the log evidence and, if asked, its gradient."""
         summed = self._summed(program, data)
+        if summed is not None and self._leaves_to_exact(data):
+            found = Exact().evidence(program, values, noise, data, gradient)
+            return GridEvidence(**{each.name: getattr(found, each.name) for each in fields(found)})
         if summed is not None:
             return self._evidence_of_sum(summed, values, noise, gradient)
         problem = Problem.of(program, data, available_device(self.device))
@@ -102,6 +115,10 @@ class Grid:
         if separated(program, columns) is not None or (parts := summands(program, columns)) is None:
             return None
         return SumProblem(parts, Problem(parts[0].parts, data, lattice_of(data), available_device(self.device)), data)
+
+    def _leaves_to_exact(self, data: Data) -> bool:
+        """Whether a sum has so few cells that a matrix of all pairs of them is quicker than iterating."""
+        return self.log_determinant == "auto" and self.device == "cpu" and data.count <= EXACT_SUM
 
     def _evidence_of_sum(self, problem: SumProblem, values: Array, noise: float, gradient: bool) -> Evidence:
         operator = problem.operator(values, noise)
@@ -155,10 +172,12 @@ class Grid:
     @torch.no_grad()
     def posterior(
         self, program: Program, values: Array, noise: float, data: Data
-    ) -> GridPosterior | SumPosterior:
+    ) -> GridPosterior | SumPosterior | ExactPosterior:
         """Return the posterior, solved for a hundred times more exactly than for the evidence."""
         tolerance, most = self.tolerance / 100.0, 10 * self.most_steps
         summed = self._summed(program, data)
+        if summed is not None and self._leaves_to_exact(data):
+            return Exact().posterior(program, values, noise, data)
         if summed is not None:
             operator = summed.operator(values, noise)
             if operator is None:

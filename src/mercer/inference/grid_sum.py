@@ -1,8 +1,13 @@
 """Sums of products on a grid, with change surfaces: K = sum_i S_i (K_i1 x ... x K_iD) S_i (METHODS 9).
 
 The summands share no eigenvectors, so there is nothing to decompose: A_MM a = y is solved by conjugate gradients on the
-observed cells. The preconditioner sum_i S_i (K_i + noise)^-1 S_i is the inverse where every cell belongs to one regime
-and no cell is missing. The log-determinant is estimated by Lanczos quadrature or bounded by Weyl's inequalities.
+observed cells. Where few eigenvalues of the K_i are above the noise, these and the noise make a matrix P near A_MM: it
+is the preconditioner, and Lanczos quadrature only has to find what log|P| and the trace of P^-1 dA miss (Wenger et al.
+2022). Otherwise the preconditioner is sum_i S_i (K_i + noise)^-1 S_i, the inverse where every cell belongs to one regime
+and no cell is missing. The log-determinant can also be bounded by Weyl's inequalities. Few cells are left to exact
+inference (grid.py). Two SE kernels on 40 x 40 cells, noise 0.01, against dense: P takes the error of the evidence from
+21 (standard deviation over probes) to 0.6, that of the gradient from 6 % to 0.7 %, and the steps from 57 to 4.
+
 Products with factors on even axes go by FFT from `FFT_FROM` cells on (14 ms for 43 at 1000 x 1000, on one core).
 """
 
@@ -24,10 +29,17 @@ from mercer.inference.grid_problem import Problem, is_toeplitz
 from mercer.inference.grid_solver import Cells, cells_of, sent
 from mercer.kernels.domains import Array
 from mercer.linalg.iterative import Solution, conjugate_gradients, lanczos_log_determinant
+from mercer.linalg.low_rank import LowRank
 from mercer.linalg.structured import Spectrum, Toeplitz, outer, spectrum, weyl_log_determinant
 
 FFT_FROM = 500
 PROBES, STEPS = 8, 40
+NEAR_STEPS = 15  # of Lanczos quadrature where P is near
+MOST_RANK = 1500  # of P
+MOST_NUMBERS = 1 << 27  # that P may take: a GB
+MISSED = 10.0  # times the noise: the largest eigenvalue that P may miss to be near
+WORTH = 1.0  # times the noise: smaller eigenvalues are not worth a column of P
+BLOCK = 1 << 24  # numbers at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +94,38 @@ class SumOperator:
         grids = piece.times(self.cells.spread(vectors, self.cells.observed))
         return self.cells.gather(grids, self.cells.observed)
 
+    @cached_property
+    def near(self) -> LowRank | None:
+        """The matrix P of all eigenvalues that are worth it; None where they are too many."""
+        spectra = [piece.basis.grid.flatten() for piece in self.pieces]
+        every, count = torch.cat(spectra), len(self.cells.observed)
+        most = min(MOST_RANK, count // 2, MOST_NUMBERS // count)
+        if int((every > MISSED * self.noise).sum()) > most:
+            return None
+        rank = min(most, int((every > WORTH * self.noise).sum()))
+        if rank == 0:
+            return None
+        chosen = every.topk(rank).indices
+        columns, first = [], 0
+        for piece, values in zip(self.pieces, spectra, strict=True):
+            own = chosen[(chosen >= first) & (chosen < first + len(values))] - first
+            columns.append(self._eigenvectors(piece, own) * values[own].sqrt())
+            first += len(values)
+        return LowRank.of(torch.cat(columns, 1), self.noise)
+
+    def _eigenvectors(self, piece: Piece, chosen: Tensor) -> Tensor:
+        """Some eigenvectors of K_i, by their number on the grid, times s, at the observed cells; (M, len(chosen))."""
+        places = torch.unravel_index(self.cells.observed, self.cells.shape)
+        numbers = torch.unravel_index(chosen, self.cells.shape)
+        found = torch.ones(len(places[0]), len(chosen), dtype=torch.float64, device=chosen.device)
+        for vectors, place, number in zip(piece.basis.vectors, places, numbers, strict=True):
+            found *= vectors[:, number][place]
+        return found if piece.gate is None else found * piece.gate[:, None]
+
     def precondition(self, vectors: Tensor) -> Tensor:
-        """Return sum_i S_i (K_i + noise)^-1 S_i v."""
+        """Return P^-1 v, or sum_i S_i (K_i + noise)^-1 S_i v where there is no P."""
+        if self.near is not None:
+            return self.near.solve(vectors)
         total = torch.zeros_like(vectors)
         for piece in self.pieces:
             grids = piece.basis.into(self.cells.spread(piece.gated(vectors), self.cells.observed))
@@ -105,6 +147,11 @@ class Slopes:
     factors: list[list[Tensor]]
     gates: list[Tensor]
     noise: float
+
+    def times(self, number: float) -> Slopes:
+        """Return a multiple of this gradient."""
+        factors = [[number * a for a in mine] for mine in self.factors]
+        return Slopes(factors, [number * a for a in self.gates], number * self.noise)
 
     def plus(self, other: Slopes, times: float) -> Slopes:
         """Return this gradient plus a multiple of another."""
@@ -138,9 +185,42 @@ def by_lanczos(operator: SumOperator, tolerance: float, most: int, seed: int) ->
     count = len(operator.cells.observed)
     signs = np.random.default_rng(seed).integers(0, 2, (PROBES, count)) * 2.0 - 1.0
     probes = torch.as_tensor(signs, device=operator.cells.observed.device)
-    value = lanczos_log_determinant(operator.times, probes, STEPS).value
-    solved = operator.solve(probes, tolerance, most).x
-    return value, slopes_between(operator, solved / PROBES, probes)
+    solved, near = operator.solve(probes, tolerance, most).x, operator.near
+    if near is None:
+        value = lanczos_log_determinant(operator.times, probes, STEPS).value
+        return value, slopes_between(operator, solved / PROBES, probes)
+    rest = lanczos_log_determinant(lambda v: near.half(operator.times(near.half(v))), probes, NEAR_STEPS).value
+    slopes = slopes_between(operator, (solved - near.solve(probes)) / PROBES, probes)
+    return near.log_determinant + rest, slopes.plus(slopes_near(operator, near), 1.0)
+
+
+def slopes_near(operator: SumOperator, near: LowRank) -> Slopes:
+    """Return the gradient of tr(P^-1 A), P held: that of tr(A) / noise less w' A w for the directions of P, weighed."""
+    total = slopes_of_trace(operator).times(1.0 / near.noise)
+    left, right = (near.basis * near.excess).mT.contiguous(), near.basis.mT.contiguous()
+    step = max(1, BLOCK // operator.cells.size)
+    for first in range(0, len(right), step):
+        some = slice(first, first + step)
+        total = total.plus(slopes_between(operator, left[some], right[some]), -1.0)
+    return total
+
+
+def slopes_of_trace(operator: SumOperator) -> Slopes:
+    """Return the gradient of tr(A) = sum over observed cells of sum_i s_i^2 K_i1 ... K_iD + noise."""
+    cells, factors, gates = operator.cells, [], []
+    count = len(cells.observed)
+    for piece in operator.pieces:
+        ones = torch.ones(count, dtype=torch.float64, device=cells.observed.device)
+        gate = ones if piece.gate is None else piece.gate
+        squares = cells.spread((gate**2)[None], cells.observed)[0]
+        diagonals = [factor.diagonal() for factor in piece.factors]
+        own = []
+        for d in range(len(diagonals)):
+            others = outer([torch.ones_like(v) if k == d else v for k, v in enumerate(diagonals)])
+            own.append(torch.diag((squares * others).movedim(d, 0).flatten(1).sum(1)))
+        factors.append(own)
+        gates.append(2.0 * gate * cells.gather(outer(diagonals)[None], cells.observed)[0])
+    return Slopes(factors, gates, float(count))
 
 
 @torch.enable_grad()

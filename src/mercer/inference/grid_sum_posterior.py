@@ -105,8 +105,14 @@ class SumPosterior:
         total = torch.zeros(count, dtype=torch.float64, device=self.alpha.device)
         for first in range(0, len(probes), step):
             some = probes[first : first + step]
-            total += (some * self.operator.solve(some, self.tolerance, self.most).x).sum(0)
-        precision = (total if count <= EXACT_LEFT_OUT else total / PROBES).cpu().numpy()
+            solved, near = self.operator.solve(some, self.tolerance, self.most).x, self.operator.near
+            if near is not None and count > EXACT_LEFT_OUT:  # the probes then only find what P misses
+                solved = solved - near.solve(some)
+            total += (some * solved).sum(0)
+        if count > EXACT_LEFT_OUT:
+            known = 0.0 if self.operator.near is None else self.operator.near.inverse_diagonal
+            total = known + total / PROBES
+        precision = total.cpu().numpy()
         prior = _diagonal(self.problem.summands, self.values, self.problem.data.X) + self.operator.noise
         precision = np.clip(precision, 1.0 / prior, 1.0 / self.operator.noise)
         precision = precision - self.level_variance * self.pull.cpu().numpy() ** 2

@@ -18,7 +18,7 @@ from mercer.kernels.text import parse
 from mercer.learners.contract import Learner
 
 # Where the kernel is to be found: what one regime may be, and what is tried in each of several.
-ALONE = ("C", "LIN", "SE", "M52", "M12", "PER", "SE + PER", "SE + LIN")
+ALONE = ("C", "LIN", "SE", "M52", "M32", "M12", "PER", "SE + PER", "SE * PER", "SE + LIN")
 TRIED = ("C", "LIN", "SE", "PER")
 
 
