@@ -12,9 +12,13 @@ from numpy.testing import assert_allclose
 import mercer
 from mercer import GPRegressor
 from mercer.estimators.learning import chosen_engine
-from mercer.inference import choose
+from mercer.evaluate.program import compile_program
+from mercer.inference import choose, grid
+from mercer.inference.contract import Data
+from mercer.inference.exact import Exact
 from mercer.kernels import bind, parse
-from mercer.kernels.units import Units
+from mercer.kernels.parameters import values_of
+from mercer.kernels.units import Units, to_scaled_units
 from mercer.learners import large
 
 
@@ -72,3 +76,65 @@ def test_a_grid_engine_can_be_insisted_on(tmp_path: Path) -> None:
     assert mercer.load(tmp_path / "m").inference == mercer.Grid()
     with pytest.raises(mercer.InputError, match="do not form a grid"):
         GPRegressor("SE", inference=mercer.Grid()).fit(np.vstack([X[small], X[small][:1]]), np.append(y[small], 1.0))
+
+
+def wavy_and_smooth() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Smooth on one side of a slanted border, short waves on the other; 30 cells are missing."""
+    rng = np.random.default_rng(0)
+    axes = np.linspace(0, 1, 30), np.linspace(0, 1, 25)
+    X = np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], 1)
+    late = X[:, 0] + 0.2 * X[:, 1] > 0.6
+    waves = np.sin(35 * X[:, 0]) * np.cos(30 * X[:, 1])
+    y = np.where(late, waves, np.sin(5 * X[:, 0]) * np.cos(4 * X[:, 1])) + 0.1 * rng.normal(size=len(X))
+    keep = np.sort(rng.permutation(len(X))[30:])
+    return X[keep], y[keep], late[keep]
+
+
+def test_a_change_surface_is_learned_on_a_grid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large, "SAMPLE", 300)
+    monkeypatch.setattr(large, "ROUNDS", 1)
+    monkeypatch.setattr(large, "ITERATIONS", 5)
+    monkeypatch.setattr(grid, "EXACT_SUM", 0)  # so that it iterates
+    X, y, late = wavy_and_smooth()
+    learner = mercer.ChangeSurface(surface="linear", draws=4, kernel_draws=4, restarts=2, max_iterations=60)
+    model = GPRegressor(learner, random_state=0).fit(X, y)
+    assert model.inference_.engine.name == "grid"
+    assert "30 x 25 but for 30 cells, and the kernel is a change between products" in model.inference_.reason
+    assert model.change_ is not None
+    assert np.mean((model.change_.shares(X)[:, 1] > 0.5) == late) > 0.95
+    assert 0.07 < model.noise_**0.5 < 0.13
+    exact = Exact().posterior(*conditioned(model))
+    mine = model._mixture.members[0].posterior
+    new = (np.random.default_rng(1).uniform(0, 1, (5, 2)) - model._units.shift) / model._units.scale
+    for a, b in ((mine.predict(new), exact.predict(new)), (mine.leave_one_out(), exact.leave_one_out())):
+        assert_allclose(a.mean, b.mean, atol=0.02)
+        assert_allclose(a.variance, b.variance, rtol=0.05)
+    model.save(tmp_path / "surface.mercer")
+    again = mercer.load(tmp_path / "surface.mercer")
+    assert again.inference_.reason == model.inference_.reason
+    assert_allclose(again.predict(X[:20]), model.predict(X[:20]), atol=1e-4)
+
+
+def conditioned(model: GPRegressor) -> tuple[object, np.ndarray, float, object]:
+    kernel = to_scaled_units(model.kernel_, model._units)
+    return compile_program(kernel), values_of(kernel), model.noise_ / model._units.y_scale**2, model._scaled_data()
+
+
+def test_half_of_a_sample_of_a_grid_are_neighbours() -> None:
+    X, y = grid_rows(missing=0)
+    rows = large.sampled(Data(X, y), 0).X
+    apart = np.abs(rows[:, None] - rows[None]) / [1.0, 5 / 24]
+    beside = (apart.sum(2).round(6) == 1.0).sum(1)
+    assert len(np.unique(rows, axis=0)) == 150
+    assert np.mean(beside >= 2) > 0.4
+    scattered = np.random.default_rng(0).uniform(size=(400, 2))
+    assert len(large.sampled(Data(scattered, scattered[:, 0]), 0).X) == 150
+
+
+def test_settings_of_a_grid_engine_are_saved_and_checked() -> None:
+    asked = mercer.Grid(tolerance=1e-5, log_determinant="weyl", seed=3, most_steps=50)
+    assert choose.engine_from_plain(choose.engine_to_plain(asked)) == asked
+    with pytest.raises(mercer.InputError, match="'auto', 'lanczos', 'weyl', not 'exact'"):
+        mercer.Grid(log_determinant="exact")  # type: ignore[arg-type]
+    with pytest.raises(mercer.InputError, match="tolerance must lie between 0 and 1"):
+        mercer.Grid(tolerance=0.0)

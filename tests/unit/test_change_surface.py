@@ -99,6 +99,19 @@ def test_three_regimes(steps: pd.DataFrame) -> None:
     assert [regime.rows for regime in model.change_.regimes] == [30, 30, 30]
 
 
+def test_a_season_that_fades_asks_for_no_change() -> None:
+    """Stationary, but neither a season for ever nor smooth: one regime must be allowed to be that."""
+    x = np.linspace(0, 1, 120)
+    away = x[:, None] - x
+    covariance = np.exp(-0.5 * (away / 0.5) ** 2 - 2 * np.sin(np.pi * away / 0.15) ** 2)
+    rng = np.random.default_rng(2010)
+    y = rng.multivariate_normal(np.zeros(120), covariance + 1e-9 * np.eye(120), method="eigh")
+    y += np.sqrt(0.1) * rng.normal(size=120)
+    model = GPRegressor(ChangeSurface(), random_state=0).fit(x[:, None], y)
+    scores = {count: min(c.score for c in model.candidates_ if c.depth == count - 1) for count in (1, 2)}
+    assert scores[1] < scores[2]
+
+
 def test_a_constant_line_asks_for_no_change() -> None:
     rng = np.random.default_rng(1)
     x = np.arange(60.0)
@@ -150,6 +163,20 @@ def test_a_surface_over_two_columns(kind: str) -> None:
     assert model.change_.shares_std(X).shape == (120, 2)
     assert len(model.change_.level_set()) >= 1
     assert "parts the rows into 2 regimes" in str(model.change_)
+
+
+def test_short_waves_in_one_regime_are_not_taken_for_noise() -> None:
+    axes = np.linspace(0, 1, 24), np.linspace(0, 1, 20)
+    X = np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], 1)
+    waves, smooth = np.sin(35 * X[:, 0]) * np.cos(30 * X[:, 1]), np.sin(5 * X[:, 0]) * np.cos(4 * X[:, 1])
+    y = np.where(X[:, 0] + 0.2 * X[:, 1] > 0.6, waves, smooth) + 0.1 * np.random.default_rng(0).normal(size=len(X))
+    learner = ChangeSurface(kernel="SE", surface="linear", **QUICK)
+    model = GPRegressor(learner, random_state=0).fit(X, y)
+    assert model.noise_**0.5 < 0.2
+    own = blend_of(model.kernel_)
+    assert own is not None
+    lengths = [max(next(part.leaves()).parameter("lengthscale").values or ()) for part in own.children]
+    assert lengths[1] < 0.15 < lengths[0]
 
 
 @pytest.mark.parametrize(

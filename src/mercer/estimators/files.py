@@ -31,9 +31,10 @@ from mercer.estimators.stream_files import (
     streamed_choice,
 )  # fmt: skip
 from mercer.inference.choose import choose, engine_from_plain, engine_to_plain
-from mercer.inference.contract import Posterior
+from mercer.inference.contract import Engine, Posterior
 from mercer.inference.device_exact import DeviceExact
 from mercer.inference.exact import Exact
+from mercer.inference.grid import Grid
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind
@@ -73,7 +74,7 @@ def save(model: GPRegressor, path: str | Path) -> None:
         "encoding": model.encoding_.to_json() if model.encoding_ is not None else None,
         "target": getattr(model, "target_name_", None),
         "notes": list(getattr(model, "notes_", ())),
-        "engine": "exact" if isinstance(model.inference_.engine, DeviceExact) else None,
+        "engine": _engine_to_keep(model.inference_.engine),
         "distilled_from": getattr(model, "distilled_from_", None),
         "fit_seconds": getattr(model, "fit_seconds_", None),
         "candidates": candidates_to_plain(model.candidates_),
@@ -120,6 +121,11 @@ def _options(model: GPRegressor) -> dict[str, Any]:
     if not isinstance(model.random_state, Integral):
         options["random_state"] = None
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
+
+
+def _engine_to_keep(engine: Engine) -> str | None:
+    """Name the engine where the rows and the kernel alone do not lead to it again."""
+    return "exact" if isinstance(engine, DeviceExact) else "grid" if isinstance(engine, Grid) else None
 
 
 def load(path: str | Path) -> Any:
@@ -204,7 +210,7 @@ def _rebuilt(document: dict[str, Any], arrays: dict[str, Array]) -> GPRegressor:
     source = document.get("distilled_from")
     model.distilled_from_ = None if source is None else str(source)
     model.kernel_ = _kernel(document["kernel"], matrix.shape[1])
-    given = isinstance(expression_or_learner(model.kernel), Expression)
+    given = isinstance(expression_or_learner(model.kernel), Expression) or document.get("engine") == "grid"
     by_itself = document.get("engine") == "exact"  # it was exact on a GPU, which may not be here
     structure = model.kernel_ if given else None
     model.inference_ = choose(len(target), Exact()) if by_itself else chosen_engine(model, structure)

@@ -21,11 +21,19 @@ from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind
 from mercer.kernels.units import Units, to_scaled_units
-from mercer.learners.contract import checked_jobs, learned_alone
+from mercer.learners.contract import Foreseeing, checked_jobs, learned_alone
 from mercer.learners.large import learned_by, learned_from_all, sampled
 
 if TYPE_CHECKING:
     from mercer.estimators.regressor import GPRegressor
+
+
+def known_structure(model: GPRegressor, names: list[str], columns: list[int]) -> Expression | None:
+    """Return the kernel that will be fitted where that is known beforehand: it may be one for grids."""
+    kernel, dimensions = expression_or_learner(model.kernel), model._train[0].shape[1]
+    if isinstance(kernel, Expression):
+        return bind(kernel, dimensions, names, default=columns)
+    return kernel.foreseen(columns, dimensions) if isinstance(kernel, Foreseeing) else None
 
 
 def chosen_engine(model: GPRegressor, given: Expression | None) -> Choice:

@@ -17,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.errors import InputError
 from mercer.estimators import inputs
-from mercer.estimators.kernels import expression_or_learner, in_data_units
-from mercer.estimators.learning import chosen_engine, learn_where_it_fits, scaling
+from mercer.estimators.kernels import in_data_units
+from mercer.estimators.learning import chosen_engine, known_structure, learn_where_it_fits, scaling
 from mercer.estimators.mixture import Member, Mixture
 from mercer.evaluate.program import compile_program
 from mercer.explain import Explanation
@@ -28,7 +28,7 @@ from mercer.inference.contract import Data, Engine, Posterior, Source
 from mercer.kernels.algebra import told_components
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
-from mercer.kernels.parameters import bind, values_of
+from mercer.kernels.parameters import values_of
 from mercer.kernels.units import to_data_units
 from mercer.learners.contract import Learned, Learner, Stopped, Weights
 
@@ -144,11 +144,9 @@ class GPRegressor(RegressorMixin, BaseEstimator):
                 f"the target is the same ({target[0]:g}) in all {len(target)} rows: there is nothing to learn"
             )
         columns = varying or list(range(matrix.shape[1]))
-        kernel = expression_or_learner(self.kernel)
         self._units, self._level = scaling(matrix, target)
         self._train, self._source = (matrix, target), None
-        given = bind(kernel, matrix.shape[1], names, default=columns) if isinstance(kernel, Expression) else None
-        self.inference_: Choice = chosen_engine(self, given)
+        self.inference_: Choice = chosen_engine(self, known_structure(self, names, columns))
         learn_where_it_fits(self, names, columns, progress)
         name = getattr(y, "name", None)
         self.target_name_ = None if name is None else str(name)

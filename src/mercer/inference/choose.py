@@ -8,21 +8,21 @@ from typing import Any
 
 from mercer.errors import InputError, TooLargeError
 from mercer.evaluate.program import Program
-from mercer.evaluate.separate import separated
+from mercer.evaluate.separate import separated, summands
 from mercer.inference.contract import Data, Engine
 from mercer.inference.device_exact import DeviceExact
 from mercer.inference.exact import Exact
 from mercer.inference.features import RandomFeatures
 from mercer.inference.grid import Grid
-from mercer.inference.lattice import find_lattice
+from mercer.inference.lattice import MOST_MISSING, find_lattice
 from mercer.inference.vfe import VFE
 
 # Matrices of N x N doubles alive at once: the Gram or its factor, and blocks and copies while predicting.
 MATRICES = 2.5
 ENGINES = (Exact, VFE, RandomFeatures, Grid)
 ALWAYS_THERE = 10_000_000  # bytes
-MOST_MISSING = 0.3  # of the cells of a grid, for rows to be taken for one
 LONGEST_AXIS = 2000  # of a grid: its eigenvectors take seconds
+SURFACE_ROWS = 6000  # on a grid with a change surface: an evaluation, by iteration, takes a second or so
 EXACT_ROWS = 3000  # an evaluation takes under a second up to here on two cores, and grows with the cube
 # On a GPU one matrix and strips of it; up to so many rows an evaluation takes seconds on a large one.
 MATRICES_ON_DEVICE = 1.3
@@ -108,9 +108,15 @@ def fallen_back(choice: Choice, rows: int, device: str) -> tuple[Choice, str]:
 
 
 def choose_grid(program: Program, data: Data, device: str = "cpu") -> Choice | None:
-    """Return grid inference where the rows are many and form a grid and the kernel is a product over its columns."""
+    """Return grid inference where the rows are many and form a grid and the kernel is a product over its columns.
+
+    Or a change surface between such products, up to `SURFACE_ROWS` rows.
+    """
     rows, columns = data.X.shape
-    if rows <= EXACT_ROWS or columns < 2 or separated(program, columns) is None:
+    if rows <= EXACT_ROWS or columns < 2:
+        return None
+    product = separated(program, columns) is not None
+    if not product and not (rows <= SURFACE_ROWS and _is_change_of_products(program, columns)):
         return None
     lattice = find_lattice(data.X, most_cells=rows / (1.0 - MOST_MISSING))
     if lattice is None or max(lattice.shape) > LONGEST_AXIS or min(lattice.shape) < 2:
@@ -119,8 +125,13 @@ def choose_grid(program: Program, data: Data, device: str = "cpu") -> Choice | N
     missing = f" but for {holes:,} cells" if holes else ""
     return Choice(
         Grid(device=device),
-        f"grid inference: the {rows:,} rows form a grid of {shape}{missing}, and the kernel is a product over columns",
+        f"grid inference: the {rows:,} rows form a grid of {shape}{missing}, and the kernel is "
+        + ("a product over columns" if product else "a change between products over columns"),
     )
+
+
+def _is_change_of_products(program: Program, columns: int) -> bool:
+    return any(summand.gates for summand in summands(program, columns) or ())
 
 
 def asked_engine(inference: Any) -> Engine | None:

@@ -3,7 +3,7 @@
 The summands share no eigenvectors, so there is nothing to decompose: A_MM a = y is solved by conjugate gradients on the
 observed cells. Where few eigenvalues of the K_i are above the noise, these and the noise make a matrix P near A_MM: it
 is the preconditioner, and Lanczos quadrature only has to find what log|P| and the trace of P^-1 dA miss (Wenger et al.
-2022). Otherwise the preconditioner is sum_i S_i (K_i + noise)^-1 S_i, the inverse where every cell belongs to one regime
+2022). Otherwise the preconditioner is sum_i S_i (K_i + noise)^-1 S_i, the inverse where every cell is of one regime
 and no cell is missing. The log-determinant can also be bounded by Weyl's inequalities. Few cells are left to exact
 inference (grid.py). Two SE kernels on 40 x 40 cells, noise 0.01, against dense: P takes the error of the evidence from
 21 (standard deviation over probes) to 0.6, that of the gradient from 6 % to 0.7 %, and the steps from 57 to 4.
@@ -99,7 +99,7 @@ class SumOperator:
         """The matrix P of all eigenvalues that are worth it; None where they are too many."""
         spectra = [piece.basis.grid.flatten() for piece in self.pieces]
         every, count = torch.cat(spectra), len(self.cells.observed)
-        most = min(MOST_RANK, count // 2, MOST_NUMBERS // count)
+        most = min(MOST_RANK, count, MOST_NUMBERS // count)
         if int((every > MISSED * self.noise).sum()) > most:
             return None
         rank = min(most, int((every > WORTH * self.noise).sum()))

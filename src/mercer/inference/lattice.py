@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from mercer.kernels.domains import Array
 
+MOST_MISSING = 0.3  # of the cells of a grid, for rows to be taken for one
+
 
 @dataclass(frozen=True, eq=False)
 class Lattice:

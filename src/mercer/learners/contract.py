@@ -170,6 +170,14 @@ class Learner(Protocol):
 
 
 @runtime_checkable
+class Foreseeing(Protocol):
+    """A learner that may know beforehand which kernel it will fit."""
+
+    def foreseen(self, columns: list[int], dimensions: int) -> Expression | None:
+        """Return the structure that will be fitted; None where it is to be found."""
+
+
+@runtime_checkable
 class ByIntervals(Protocol):
     """A learner that can judge what it tries on all rows, however many, by intervals."""
 

@@ -10,6 +10,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mercer.evaluate.program import compile_program
 from mercer.fitting.joint import optimise_jointly
@@ -17,10 +18,12 @@ from mercer.fitting.optimise import Fit, FitOptions, concluded, optimise, prepar
 from mercer.inference.bounds import PAIRS_ROWS, STEPS, Interval, interval
 from mercer.inference.contract import Data, Engine
 from mercer.inference.exact import Exact
+from mercer.inference.lattice import MOST_MISSING, Lattice, find_lattice
 from mercer.inference.vfe import VFE, FixedVFE
 from mercer.learners.contract import ByIntervals, Candidate, Learned, Learner, Report, Weights, Whole
 
 SAMPLE = 800  # rows to learn from
+BLOCK_CELLS = 16  # of a block of neighbours in it
 ROUNDS = 3  # of fitting to all rows, what the engine holds (inducing points, random draws) chosen anew for each
 ITERATIONS = 25  # of each round; up to MODERATE rows twice as many, as each costs little there
 MODERATE = 20_000
@@ -31,10 +34,31 @@ WORTH = 0.001  # the weight below which that is not worth the time
 
 
 def sampled(data: Data, seed: int) -> Data:
-    """Return the rows to learn from, in their order."""
+    """Return the rows to learn from, in their order; of a grid of several axes half of them as blocks of neighbours.
+
+    Single cells of a large grid lie far apart: they show where things change, but nothing that is smaller than the gaps
+    between them.
+    """
     if data.count <= SAMPLE:
         return data
-    return data.take(np.sort(np.random.default_rng(seed).choice(data.count, SAMPLE, replace=False)))
+    rng = np.random.default_rng(seed)
+    lattice = find_lattice(data.X, most_cells=data.count / (1.0 - MOST_MISSING))
+    if lattice is None or sum(n > 1 for n in lattice.shape) < 2:
+        return data.take(np.sort(rng.choice(data.count, SAMPLE, replace=False)))
+    chosen = np.zeros(data.count, dtype=bool)
+    chosen[_in_blocks(lattice, SAMPLE // 2, rng)] = True
+    others = np.flatnonzero(~chosen)
+    chosen[rng.choice(others, SAMPLE - int(chosen.sum()), replace=False)] = True
+    return data.take(chosen)
+
+
+def _in_blocks(lattice: Lattice, count: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Return the numbers of so many rows that fill blocks of the grid, drawn at random."""
+    side = max(2, round(BLOCK_CELLS ** (1.0 / sum(n > 1 for n in lattice.shape))))
+    places = [place // side for place in np.unravel_index(lattice.cells, lattice.shape)]
+    _, block = np.unique(np.stack(places), axis=1, return_inverse=True)
+    turn = rng.permutation(int(block.max()) + 1)
+    return np.argsort(turn[block.ravel()], kind="stable")[:count]
 
 
 def learned_by(

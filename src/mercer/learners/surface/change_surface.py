@@ -67,7 +67,8 @@ class ChangeSurface:
         device: str = "cpu",
     ) -> Learned:
         """Learn from scaled data."""
-        self._check(data.count)
+        self._check()
+        self._check_rows(data.count)
         plan = Plan(
             regimes=self.regimes,
             form=self._form(columns, data.X.shape[1]),
@@ -78,6 +79,12 @@ class ChangeSurface:
             seed=seed,
         )
         return Regimes(plan, data, engine, columns, report, jobs, device).learned()
+
+    def foreseen(self, columns: list[int], dimensions: int) -> Expression | None:
+        """Return the change surface that will be fitted; None where kernels of regimes are to be found."""
+        self._check()
+        form = self._form(columns, dimensions)
+        return None if form.open or any(form.learners) else form.expressions(self.regimes, None)[0]
 
     def _form(self, columns: Sequence[int], dimensions: int) -> Form:
         on = tuple(self.columns) if self.columns is not None else tuple(columns)
@@ -107,7 +114,13 @@ class ChangeSurface:
             return [given] * max(1, self.regimes)
         return list(given)
 
-    def _check(self, rows: int) -> None:
+    def _check_rows(self, rows: int) -> None:
+        if rows < ROWS * self.regimes:
+            enough = rows // ROWS
+            advice = f"ask for at most {enough}, or give more rows" if enough > 1 else "give more rows, or 'SE' alone"
+            raise InputError(f"{rows} rows are too few for {self.regimes} regimes, {ROWS} for each: {advice}")
+
+    def _check(self) -> None:
         counts = {"draws": 1, "kernel_draws": 1, "restarts": 1, "max_iterations": 1, "regimes": 2}
         for name, least in counts.items():
             value = getattr(self, name)
@@ -117,10 +130,6 @@ class ChangeSurface:
             raise InputError(f"regimes must be at most {MOST_REGIMES}, not {self.regimes}")
         if self.surface not in KINDS:
             raise InputError(f"surface must be one of {', '.join(map(repr, KINDS))}, not {self.surface!r}")
-        if rows < ROWS * self.regimes:
-            enough = rows // ROWS
-            advice = f"ask for at most {enough}, or give more rows" if enough > 1 else "give more rows, or 'SE' alone"
-            raise InputError(f"{rows} rows are too few for {self.regimes} regimes, {ROWS} for each: {advice}")
         kernels = self._kernels()
         if len(kernels) != self.regimes:
             raise InputError(f"there are {self.regimes} regimes and {len(kernels)} kernels: give one, or one for each")

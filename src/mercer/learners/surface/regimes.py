@@ -39,6 +39,7 @@ from mercer.learners.surface.forms import (
     with_centres,
     without_regime,
 )
+from mercer.learners.surface.quick import quicker
 from mercer.linalg.threads import one_thread
 
 FEW_STEPS = 20  # of the partial optimisations
@@ -235,9 +236,21 @@ class Regimes:
         """Fit from several starts: to some rows where there are many, and from the best of these on to all."""
         rows = self._rows_to_choose_by()
         found = fit(expression, rows, self.engine, self._options)
-        if rows is self.data or found.status in ("failed", "interrupted"):
+        if found.status in ("failed", "interrupted"):
+            return found
+        found = self._or_quicker(found, rows)
+        if rows is self.data:
             return found
         return self._resumed(found.expression, found.noise, LAST_STEPS)
+
+    def _or_quicker(self, found: Fit, rows: Data) -> Fit:
+        """Return a fit, or the better one that begins from it with something varying fast."""
+        problem = prepare(found.expression, rows, self.engine, self._options)
+        fast = quicker(problem, _point(problem, found.values, found.noise))
+        if fast is None:
+            return found
+        other = concluded(problem, [optimise(problem, fast, self.plan.max_iterations)], fast, found.evaluations)
+        return other if other.status != "failed" and other.log_evidence > found.log_evidence else found
 
     def _rows_to_choose_by(self) -> Data:
         return self.data if self.data.count <= SOME_ROWS else self._some_rows(np.random.default_rng(self.plan.seed))
@@ -295,6 +308,8 @@ class Regimes:
         problem = prepare(expression, rows, self.engine, self._options)
         points = [_point(problem, values, noise) for values, noise in surfaces[:FINALISTS]]
         runs = [optimise(problem, point, self.plan.max_iterations) for point in points]
+        if (fast := quicker(problem, min(runs, key=lambda run: run.value).point)) is not None:
+            runs.append(optimise(problem, fast, self.plan.max_iterations))
         alive = [run for run in runs if not self._died(problem, run)]
         found = concluded(problem, alive or runs, points[0], self.plan.draws * self.plan.kernel_draws)
         if rows is self.data or found.status == "failed":
