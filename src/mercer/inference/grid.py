@@ -32,9 +32,11 @@ from mercer.inference.grid_sum import SumOperator, SumProblem, by_lanczos, by_we
 from mercer.inference.grid_sum_posterior import SumPosterior
 from mercer.kernels.domains import Array
 from mercer.linalg.device import available_device
+from mercer.linalg.threads import one_torch_thread
 
 LogDeterminant = Literal["auto", "lanczos", "weyl"]
 EXACT_WORK = 2e7  # operations that the precision of holes may take in an evaluation; gradients take ten times that
+FEW_CELLS = 3000  # with fewer a second thread gains little, and on a busy machine loses much
 EXACT_SUM = 2000  # cells of a sum of products up to which it is left to exact inference
 POSTERIOR_WORK = 4e11  # and in a posterior, which is made once
 
@@ -79,9 +81,12 @@ class Grid:
         """Return itself: nothing is chosen."""
         return self
 
-    @torch.no_grad()
     def evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool = True) -> Evidence:
         """Return the log evidence and, if asked, its gradient."""
+        with torch.no_grad(), one_torch_thread(when=data.count < FEW_CELLS):
+            return self._evidence(program, values, noise, data, gradient)
+
+    def _evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool) -> Evidence:
         summed = self._summed(program, data)
         if summed is not None and self._leaves_to_exact(data):
             found = Exact().evidence(program, values, noise, data, gradient)
@@ -169,11 +174,16 @@ class Grid:
             return by_holes(whole, self.seed), "lanczos"
         return by_eigenvalues(whole), "eigenvalues"
 
-    @torch.no_grad()
     def posterior(
         self, program: Program, values: Array, noise: float, data: Data
     ) -> GridPosterior | SumPosterior | ExactPosterior:
         """Return the posterior, solved for a hundred times more exactly than for the evidence."""
+        with torch.no_grad(), one_torch_thread(when=data.count < FEW_CELLS):
+            return self._posterior(program, values, noise, data)
+
+    def _posterior(
+        self, program: Program, values: Array, noise: float, data: Data
+    ) -> GridPosterior | SumPosterior | ExactPosterior:
         tolerance, most = self.tolerance / 100.0, 10 * self.most_steps
         summed = self._summed(program, data)
         if summed is not None and self._leaves_to_exact(data):

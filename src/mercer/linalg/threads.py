@@ -68,6 +68,22 @@ def one_thread(when: bool = True) -> Iterator[None]:
                 _set_threads(blas, _Pause.granted)
 
 
+@contextmanager
+def one_torch_thread(when: bool = True) -> Iterator[None]:
+    """Keep PyTorch on one thread inside the block: its threads wait for each other too."""
+    import torch
+
+    granted = torch.get_num_threads() if when else 1
+    if granted == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(granted)
+
+
 def _set_threads(blas: Any, count: int) -> None:
     """Set the number from any thread: of itself, newer threadpoolctl obeys only the first thread that ever set it."""
     getattr(blas, "_real_set_num_threads", blas.set_num_threads)(count)
