@@ -34,7 +34,7 @@ def test_regimes_are_drawn_where_they_have_a_say(flow: GPRegressor) -> None:
     figure = change_figure(flow, width=700)
     assert figure is not None
     series, shares = figure.axes
-    assert {"regime 1, until about 1898.4"} <= {line.get_label() for line in series.get_lines()}
+    assert {"regime 1, until about 1898"} <= {line.get_label() for line in series.get_lines()}
     assert shares.get_ylabel() == "share of the regime"
     narrow = change_figure(flow, width=358, density=96)
     assert narrow is not None

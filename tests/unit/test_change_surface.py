@@ -68,7 +68,7 @@ def test_shares_are_sure_far_from_the_change_and_not_beside_it(flow: GPRegressor
 def test_the_explanation_tells_when(flow: GPRegressor) -> None:
     told = flow.explain()
     assert told.change is not None
-    assert "until about 1898" in told.components[0].sentence
+    assert "until about 1898." in told.components[0].sentence  # years are told whole
     assert "regime 1 gives way to regime 2" in told.to_text()
     plain = told.to_json()["change"]
     assert plain["crossings"][0]["before"] == 1

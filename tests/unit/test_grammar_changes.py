@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import mercer
 from mercer.errors import InputError
+from mercer.explain.change_words import where_phrase
+from mercer.explain.wording import Column
 from mercer.kernels import bind, parse
 from mercer.kernels.algebra import structure
-from mercer.kernels.blend import has_blend
+from mercer.kernels.blend import Blend, Surface, has_blend
 from mercer.learners.grammar.operators import base_kernels, checked_operators, children
 from mercer.learners.simplifying import simplifications
 
@@ -62,3 +66,25 @@ def test_a_search_finds_a_window_and_tells_of_it() -> None:
     table = pd.DataFrame({"month": months})
     assert np.array_equal(model.change_.shares(table)[:, 1] > 0.5, inside)
     assert any("between about 2002-12 and 2004-12" in sentence for sentence in told.change.sentences)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "told"),
+    [
+        ("CP(PER, LIN, location=1892.7, width=0.1)", ["until about 1893", "from about 1893 on"]),
+        ("CW(PER, SE, start=1644.6, duration=70.2, width=0.1)", ["except between about 1645", "between about 1645"]),
+    ],
+)
+def test_years_are_told_without_fractions(kernel: str, told: list[str]) -> None:
+    bound = bind(parse(kernel), 1)
+    assert isinstance(bound, Blend)
+    years = Column("year", low=1610.0, high=1700.0, whole=True)
+    said = [where_phrase(bound.surface, regime, [years]) for regime in (0, 1)]
+    assert all(phrase.startswith(start) for phrase, start in zip(said, told, strict=True))
+    assert "1892.7" in where_phrase(parsed_change(), 0, [replace(years, whole=False)])
+
+
+def parsed_change() -> Surface:
+    bound = bind(parse("CP(PER, LIN, location=1892.7, width=0.1)"), 1)
+    assert isinstance(bound, Blend)
+    return bound.surface

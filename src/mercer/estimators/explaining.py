@@ -71,6 +71,7 @@ def has_names(model: GPRegressor) -> bool:
 def readable_columns(model: GPRegressor, encoding: Encoding) -> list[Column]:
     """Return the encoded columns as a reader knows them."""
     low, high = model.X_train_.min(axis=0), model.X_train_.max(axis=0)
+    whole = (model.X_train_ == np.round(model.X_train_)).all(axis=0)
     named = has_names(model)
     columns: list[Column] = []
     for table in encoding.columns:
@@ -80,7 +81,7 @@ def readable_columns(model: GPRegressor, encoding: Encoding) -> list[Column]:
             show: Callable[[float], str] | None = None if unit is None else partial(encoding.describe_value, name)
             told = name if named else f"column {name}"
             source = table.name if named else told
-            columns.append(Column(told, unit, float(low[d]), float(high[d]), show, source, level))
+            columns.append(Column(told, unit, float(low[d]), float(high[d]), show, source, level, bool(whole[d])))
     return columns
 
 

@@ -40,7 +40,7 @@ def where_phrase(surface: Surface, regime: int, columns: Sequence[Column]) -> st
     value = {p.name: p.values for p in surface.parameters}
     on = [columns[c] for c in surface.columns]
     if surface.kind == "CP" and value["location"] is not None:
-        places = [on[0].at(place) for place in value["location"]]
+        places = [on[0].about(place) for place in value["location"]]
         if regime == 0:
             return f"until about {places[0]}"
         if regime == len(places):
@@ -48,7 +48,7 @@ def where_phrase(surface: Surface, regime: int, columns: Sequence[Column]) -> st
         return f"between about {places[regime - 1]} and {places[regime]}"
     if surface.kind == "CW" and value["start"] is not None and value["duration"] is not None:
         start = value["start"][0]
-        ends = f"between about {on[0].at(start)} and {on[0].at(start + value['duration'][0])}"
+        ends = f"between about {on[0].about(start)} and {on[0].about(start + value['duration'][0])}"
         return ends if regime == 1 else f"except {ends}"
     return f"where regime {regime + 1} of the change over {named(on)} holds"
 

@@ -297,7 +297,7 @@ def _crossings(
     def crossing(at: float, low: float, high: float, width: float, before: int, after: int) -> Crossing:
         low, high = _to_rows(rows, min(low, at), max(high, at))
         return Crossing(
-            column.name, at, low, high, width, before, after, column.at(at), column.at(low), column.at(high)
+            column.name, at, low, high, width, before, after, column.about(at), column.at(low), column.at(high)
         )
 
     value = {p.name: p.values or () for p in surface.parameters}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 DAYS = {"seconds": 1 / 86400, "minutes": 1 / 1440, "hours": 1 / 24, "days": 1.0, "weeks": 7.0, "months": 30.44,
         "years": 365.25}  # fmt: skip
+WIDE = 20  # steps of whole numbers: on fewer a fraction of a step matters
 LISTED = 3  # things that are named one by one; the rest is counted
 
 
@@ -16,7 +17,7 @@ class Column:
     """An encoded input column as a reader knows it.
 
     `unit` is None for a plain number; `show` writes a value (a date, say). A column of categories was encoded as one
-    column for each `level`; `source` is its name in the user's table.
+    column for each `level`; `source` is its name in the user's table. `whole`: all its values are whole numbers.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Column:
     show: Callable[[float], str] | None = None
     source: str | None = None
     level: str | None = None
+    whole: bool = False
 
     @property
     def table_name(self) -> str:
@@ -44,6 +46,11 @@ class Column:
         whole = value == round(value) and abs(value) < 1e5  # years are written without commas
         shown = f"{value:.0f}" if whole else resolved(value, self.span)
         return f"{shown.replace(',', '')} {self.unit}" if self.unit else shown.replace(",", "")
+
+    def about(self, value: float) -> str:
+        """A place that is known roughly: between whole numbers (years) no fraction is told; dates have their own."""
+        coarse = self.whole and self.show is None and self.span is not None and self.span >= WIDE
+        return self.at(float(round(value)) if coarse else value)
 
     def length(self, value: float) -> str:
         """A distance along this column: "12.0 months"."""
