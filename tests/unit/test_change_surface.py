@@ -188,11 +188,26 @@ def test_short_waves_in_one_regime_are_not_taken_for_noise() -> None:
         ({"kernel": ["SE", "SE", "SE"]}, "2 regimes and 3 kernels"),
         ({"kernel": 3}, "text, an expression or a learner"),
         ({"draws": 0}, "draws must be a whole number"),
+        ({"columns": ["x"]}, "columns are numbers of columns"),
+        ({"columns": []}, "columns are numbers of columns"),
+        ({"columns": -1}, "columns are numbers of columns"),
+        ({"shared": 3}, "shared is a kernel that holds everywhere"),
+        ({"kernel": ["auto", "C"]}, "for all regimes at once"),
     ],
 )
 def test_what_cannot_be_is_told(settings: dict[str, object], problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         GPRegressor(ChangeSurface(**settings)).fit(np.arange(40.0)[:, None], np.arange(40.0) % 7)  # type: ignore[arg-type]
+
+
+def test_one_column_may_be_given_by_its_number() -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.arange(40.0), rng.uniform(size=40)])
+    learner = ChangeSurface(kernel="C", columns=0, **QUICK)
+    model = GPRegressor(learner, random_state=0).fit(X, np.where(X[:, 0] < 20, 0.0, 3.0) + 0.3 * rng.normal(size=40))
+    assert model.change_ is not None
+    assert abs(model.change_.crossings[0].at - 19.5) <= 1
+    assert learner.describe()["columns"] == [0]
 
 
 def test_fewer_than_ten_rows_for_each_regime_are_refused() -> None:

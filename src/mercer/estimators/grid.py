@@ -146,7 +146,8 @@ class GridRegressor(BaseEstimator):
         if separated(compile_program(structure(whole)), grid.values.ndim) is None:
             raise KernelError(
                 f"{whole.text(digits=4)} is not a product of one kernel for each axis: give one kernel for all axes, a "
-                "list with one for each, or a product such as SE(0)*PER(1)"
+                "list with one for each, or a product such as SE(0)*PER(1). Sums over axes and change surfaces: "
+                "GPRegressor(kernel, inference=mercer.Grid()), with one row for each cell"
             )
         return whole
 

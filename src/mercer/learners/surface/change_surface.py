@@ -38,7 +38,7 @@ class ChangeSurface:
     surface : "linear": along one column a change point between each two regimes (`CP`), along several a direction;
         "rks": random kitchen sinks; "gp": a Gaussian process. "auto": "linear" for one column, "rks" for several.
     features : of "rks" (10) and "gp" (16), for each regime but the first.
-    columns : numbers of the columns that the surface looks at; None: all.
+    columns : numbers of the columns (from 0) that the surface looks at, or one such number; None: all.
     draws, kernel_draws : g and h of Algorithm 2: surfaces drawn from the prior, and sets of kernel parameters drawn for
         each, the best of which is optimised a little; the best of the surfaces is then optimised to the end.
     restarts : starts of the last optimisation where the kernel is not SE.
@@ -50,7 +50,7 @@ class ChangeSurface:
     shared: str | Expression | None = None
     surface: Literal["auto", "linear", "rks", "gp"] = "auto"
     features: int | None = None
-    columns: Sequence[int] | None = None
+    columns: int | Sequence[int] | None = None
     draws: int = 10
     kernel_draws: int = 10
     restarts: int = 3
@@ -87,7 +87,7 @@ class ChangeSurface:
         return None if form.open or any(form.learners) else form.expressions(self.regimes, None)[0]
 
     def _form(self, columns: Sequence[int], dimensions: int) -> Form:
-        on = tuple(self.columns) if self.columns is not None else tuple(columns)
+        on = tuple(columns) if self.columns is None else _numbers(self.columns)
         kernels = [parse(k) if isinstance(k, str) and k != AUTO else k for k in self._kernels()]
         if kernels == [AUTO] * self.regimes:
             kernels = [] if len(columns) == 1 else [parse("SE")] * self.regimes
@@ -104,7 +104,7 @@ class ChangeSurface:
         if len(set(map(str, settings["kernel"]))) == 1:
             settings["kernel"] = settings["kernel"][0]
         settings["shared"] = None if self.shared is None else str(self.shared)
-        settings["columns"] = None if self.columns is None else list(self.columns)
+        settings["columns"] = None if self.columns is None else list(_numbers(self.columns))
         return settings
 
     def _kernels(self) -> list[Any]:
@@ -130,12 +130,27 @@ class ChangeSurface:
             raise InputError(f"regimes must be at most {MOST_REGIMES}, not {self.regimes}")
         if self.surface not in KINDS:
             raise InputError(f"surface must be one of {', '.join(map(repr, KINDS))}, not {self.surface!r}")
+        if self.columns is not None:
+            _numbers(self.columns)
+        if not (self.shared is None or isinstance(self.shared, str | Expression)):
+            raise InputError(f"shared is a kernel that holds everywhere, such as 'PER', not {self.shared!r:.80}")
         kernels = self._kernels()
         if len(kernels) != self.regimes:
             raise InputError(f"there are {self.regimes} regimes and {len(kernels)} kernels: give one, or one for each")
+        if AUTO in kernels and kernels != [AUTO] * self.regimes:
+            raise InputError("kernel='auto' is for all regimes at once: name a kernel for each regime, or none")
         for kernel in kernels:
             if isinstance(kernel, type) or not (isinstance(kernel, str | Expression) or hasattr(kernel, "learn")):
                 raise InputError(f"the kernel of a regime is a text, an expression or a learner, not {kernel!r:.80}")
+
+
+def _numbers(columns: Any) -> tuple[int, ...]:
+    """Return numbers of columns as a tuple, or say what they must be."""
+    given = (columns,) if isinstance(columns, Integral) else columns
+    fits = isinstance(given, Sequence) and not isinstance(given, str) and len(given) > 0
+    if not fits or not all(isinstance(c, Integral) and not isinstance(c, bool) and c >= 0 for c in given):
+        raise InputError(f"columns are numbers of columns, counted from 0, such as [0, 2], not {columns!r:.80}")
+    return tuple(int(c) for c in given)
 
 
 def _plain(kernel: Any) -> Any:
