@@ -148,7 +148,7 @@ def _numbers(columns: Any) -> tuple[int, ...]:
     """Return numbers of columns as a tuple, or say what they must be."""
     given = (columns,) if isinstance(columns, Integral) else columns
     fits = isinstance(given, Sequence) and not isinstance(given, str) and len(given) > 0
-    if not fits or not all(isinstance(c, Integral) and not isinstance(c, bool) and c >= 0 for c in given):
+    if not fits or not all(isinstance(c, Integral) and not isinstance(c, bool) and int(c) >= 0 for c in given):
         raise InputError(f"columns are numbers of columns, counted from 0, such as [0, 2], not {columns!r:.80}")
     return tuple(int(c) for c in given)
 
