@@ -127,7 +127,8 @@ BAD = {
     "an output of another kind": (["in.npy", "--out", "o.png"], "must end in .npy"),
     "the input itself": (["in.npy", "--out", "in.npy"], "would be lost"),
     "a folder": (["in.npy", "--out", "folder.npy"], "is a folder"),
-    "a damaged array": (["bad.npy", "--out", "o.npy"], "cannot be read as a NumPy array"),
+    "a damaged array": (["bad.npy", "--out", "o.npy"], "it is damaged or of another kind"),
+    "no cells": (["nothing.npy", "--out", "o.npy"], "holds no cells: its shape is (0, 3)"),
     "objects": (["objects.npy", "--out", "o.npy"], "Python objects"),
     "texts": (["texts.npy", "--out", "o.npy"], "must hold numbers"),
     "a damaged picture": (["bad.png", "--out", "o.png"], "cannot be read as a picture"),
@@ -147,6 +148,7 @@ BAD = {
 def test_bad_input(mercer: Mercer, tmp_path: Path, case: str) -> None:
     np.save(tmp_path / "in.npy", holed())
     np.save(tmp_path / "empty.npy", np.full((3, 4), np.nan))
+    np.save(tmp_path / "nothing.npy", np.zeros((0, 3)))
     np.save(tmp_path / "constant.npy", np.array([[1.0, 1.0], [1.0, np.nan]]))
     infinite = np.arange(12.0).reshape(3, 4)
     infinite[1, 2], infinite[0, 0] = np.inf, np.nan

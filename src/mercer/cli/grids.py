@@ -72,6 +72,8 @@ def _read_array(file: Path) -> Source:
     array = _loaded(file)
     if array.dtype.kind not in "biuf":
         raise InputError(f"'{file.name}' must hold numbers; its type is {array.dtype}.")
+    if not array.size:
+        raise InputError(f"'{file.name}' holds no cells: its shape is {array.shape}.")
     return Source([array.astype(np.float64)])
 
 
@@ -79,7 +81,8 @@ def _loaded(file: Path) -> NDArray[Any]:
     try:
         return np.asarray(np.load(file, allow_pickle=False))
     except (OSError, ValueError, EOFError) as error:
-        reason = "it holds Python objects" if "pickle" in str(error).lower() else "it is damaged or of another kind"
+        # NumPy takes whatever is not its own format for pickled data, and says so of both
+        reason = "it holds Python objects" if "Object arrays" in str(error) else "it is damaged or of another kind"
         raise InputError(f"'{file}' cannot be read as a NumPy array: {reason}.") from None
 
 

@@ -135,9 +135,7 @@ class SumOperator:
 
     def solve(self, right: Tensor, tolerance: float, most: int) -> Solution:
         """Return A_MM^-1 right."""
-        return conjugate_gradients(
-            self.times, right, precondition=self.precondition, tolerance=tolerance, most=most
-        )
+        return conjugate_gradients(self.times, right, precondition=self.precondition, tolerance=tolerance, most=most)
 
 
 @dataclass(frozen=True, eq=False)
