@@ -67,7 +67,7 @@ def real(found: dict[str, Any]) -> list[str]:
     kernels = [f"- {name}: `{one['kernel']}`" for name, one in found.items()]
     told = (
         "BIC of 1, 2, ... regimes, and how many it prefers. Where that is one, a kernel without a change describes the "
-        "series as well (coal: a slow decline), and the model's notes say so; the change asked for is located all the same."
+        "series as well (coal: a slow decline), and the model's notes say so; the change is located all the same."
     )
     return [*table([*head, "prefers", "s"], rows), "", told, "", *kernels]
 
