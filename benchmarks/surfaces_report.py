@@ -128,6 +128,8 @@ def steady(found: dict[str, Any]) -> list[str]:
         "the 20 draws that the criterion was settled on had two regimes, 0 of 20 new draws of the same kernels (seeds",
         "from 1000), and 4 of 20 new draws of the other kernels (seeds from 2000): two of the three `SE * PER`, one",
         "`M32`, one `M12`. The list was then extended, and the draws of the table (seeds from 3000 and 4000) made.",
+        "Of 12 draws of four kernels that it still lacks (PER + PER, SE + SE, RQ * PER, M12 * PER; seeds from 5000)",
+        "none had two regimes.",
         "",
         *table(["drawn from", "seed", "two preferred", "gain in BIC"], rows),
     ]

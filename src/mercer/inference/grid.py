@@ -161,9 +161,7 @@ class Grid:
             variance = 1.0 / float(pull.sum())
             level = variance * float(pull @ target)
             alpha = alpha - level * pull
-        return SumPosterior(
-            problem, operator, values, alpha, pull, level, variance, found.residual, tolerance, most
-        )
+        return SumPosterior(problem, operator, values, alpha, pull, level, variance, found.residual, tolerance, most)
 
     def _log_determinant(self, whole: Whole) -> tuple[Curvature, str]:
         if not len(whole.cells.holes):
