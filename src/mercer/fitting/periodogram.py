@@ -135,3 +135,11 @@ def _left_over(column: Array, rest: Array, period: float) -> float:
     # Normal equations: a fifth of the time of a singular value decomposition; the ridge is far below any noise.
     square = basis.T @ basis + 1e-9 * len(rest) * np.eye(basis.shape[1])
     return float(rest @ rest - against @ np.linalg.solve(square, against))
+
+
+def in_turn(first: Array, second: Array) -> Array:
+    """Return one of each in turn, then what the longer one has left, each period once."""
+    shared = min(len(first), len(second))
+    mixed = np.column_stack([first[:shared], second[:shared]]).ravel()
+    every = np.concatenate([mixed, first[shared:], second[shared:]])
+    return np.asarray(every[np.sort(np.unique(every, return_index=True)[1])])
