@@ -44,10 +44,23 @@ def write_report(done: dict[str, Any], published: dict[str, Any], path: Path) ->
     parts += _regression(results, published)
     parts += _synthetic(results, published)
     parts += _others(results, published)
-    parts += ["## Machine", "", *(f"- {line}" for line in machine_lines(done["machine"]))]
-    text = "\n".join(parts) + "\n"
+    for machine, measured in _machines(done):
+        parts += [f"## Machine: {measured}", "", *(f"- {line}" for line in machine_lines(machine)), ""]
+    text = "\n".join(parts).rstrip() + "\n"
     path.write_text(text, encoding="utf-8")
     return text
+
+
+def _machines(done: dict[str, Any]) -> list[tuple[dict[str, Any], str]]:
+    """Return every machine with the parts that were last measured on it."""
+    found: list[tuple[dict[str, Any], list[str]]] = []
+    for part, machine in done["machines"].items():
+        known = next((parts for other, parts in found if other == machine), None)
+        if known is None:
+            found.append((machine, [part]))
+        else:
+            known.append(part)
+    return [(machine, ", ".join(parts)) for machine, parts in found]
 
 
 def _collected(results: dict[str, Any], part: str, name: str) -> dict[str, dict[int, dict[str, Any]]]:
@@ -172,7 +185,11 @@ def _others(results: dict[str, Any], published: dict[str, Any]) -> list[str]:
     known = published.get("kfo_table3_runtime", {}).get("values", {})
     rows = [
         [
-            name, str(entry["rows"]), f"{entry['seconds']:.0f}", f"{entry['cpu_seconds']:.0f}", str(LIMITS[name]),
+            name,
+            str(entry["rows"]),
+            f"{entry['seconds']:.0f}",
+            f"{entry['cpu_seconds']:.0f}",
+            str(LIMITS[name]),
             str(known.get(name, {}).get("total_s", [""])[0]),
         ]
         for name in LIMITS
