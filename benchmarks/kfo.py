@@ -122,14 +122,14 @@ def regression(folder: Path, name: str, split: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     kernels = {"kfo": mercer.KernelFunctional(**STEPS), "ard-matern": "M32", "ard-se": "SE"}
     for method, kernel in kernels.items():
-        started = time.perf_counter()
+        started = time.process_time()
         model = mercer.GPRegressor(kernel, random_state=SEED).fit(X, y)
         mean = model.predict(Z)
         found[method] = {
             "nll": -float(model.log_density(Z, t).sum()),
             "rmse": float(np.sqrt(np.mean((mean - t) ** 2))),
             "log_evidence": model.log_evidence_,
-            "seconds": time.perf_counter() - started,
+            "cpu_seconds": time.process_time() - started,
         }
         if method == "kfo":
             found["kernel"] = model.kernel_.text(digits=3)

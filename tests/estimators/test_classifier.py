@@ -68,6 +68,22 @@ def test_kfo_keeps_the_functional_and_what_was_tried() -> None:
     assert len(lengths) == 3
 
 
+def test_kfo_tunes_the_rate_of_the_hyperkernel() -> None:
+    X, y = rings(60)
+    model = KernelSVC(KernelFunctional(**{**QUICK, "tuning": 3}), random_state=0).fit(X, y)
+    assert [c.step for c in model.candidates_].count("rate") == 3 + 3
+
+
+def test_kfo_as_a_product_over_columns(tmp_path) -> None:
+    X, y = rings()
+    model = KernelSVC(KernelFunctional(**QUICK, form="product"), random_state=0).fit(X, y)
+    assert [f.inside.dims for f in functionals_in(model.kernel_)] == [(0,), (1,), (2,)]
+    assert model.score(*rings(seed=1)) > 0.85
+    model.report(tmp_path / "report.html")
+    model.save(tmp_path / "m.mercer")
+    assert str(mercer.load(tmp_path / "m.mercer").kernel_) == str(model.kernel_)
+
+
 def test_several_classes_of_text_booleans_and_numbers() -> None:
     X, y = rings(150, classes=3)
     words = np.array(["inner", "middle", "outer"])[y]
