@@ -288,3 +288,23 @@ def test_progress_is_told_and_ctrl_c_keeps_the_best() -> None:
     assert model.stopped_ == "request"
     assert len(model.candidates_) == 4
     assert next(functionals_in(model.kernel_)) is not None
+
+
+@pytest.mark.parametrize("step", ["part of a sum", "usual"])
+@pytest.mark.parametrize("reason", ["request", "time"])
+def test_a_search_that_ends_while_kernels_are_added_keeps_what_it_found(step, reason, monkeypatch) -> None:
+    from mercer.learners.functional import classes
+
+    X, y = rings(60)
+    real = classes.ClassSearch.keep
+
+    def keep(self, form, verdict, told, outcome) -> None:
+        real(self, form, verdict, told, outcome)
+        if told == step:
+            raise KeyboardInterrupt if reason == "request" else classes.TimeIsUp
+
+    monkeypatch.setattr(classes.ClassSearch, "keep", keep)
+    learner = KernelFunctional(subspaces=0, tuning=0, plus="LIN")
+    model = KernelSVC(learner, random_state=0).fit(X, y)
+    assert model.stopped_ == reason
+    assert model.score(X, y) > 0.9

@@ -45,6 +45,7 @@ PLAIN: Series = ((1,), (1.0,))
 STRENGTHS = (0.0, 0.5, 1.0)  # of relevance: 0 is one lengthscale for all columns
 FACTORS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)  # of the median distance
 FINALISTS, FINAL_ROWS, FINAL_REPEATS = 6, 1200, 3
+USUAL = FACTORS[2:]
 SPAN = math.log(FACTORS[-1] / FACTORS[0])
 
 
@@ -88,7 +89,7 @@ class ClassSearch:
         self.trial = Trial.of(self.X, self.labels, self.seed, self.settings.ard)
         self.whole = sight_of(self.X, self.labels, self.seed, self.settings.ard)
         plan = self.settings.plan()
-        self.total = 30 + 2 * self.settings.tuning + len(RATES) + plan.subspaces * (plan.iterations + 4)
+        self.total = 34 + 2 * self.settings.tuning + len(RATES) + plan.subspaces * (plan.iterations + 4)
 
     def run(self) -> LearnedForClasses:
         """Do it all; Ctrl-C and the end of the time budget give the best so far."""
@@ -98,7 +99,7 @@ class ClassSearch:
             chosen = self.shapes(plain)
         except KeyboardInterrupt:
             self.stopped = "request"
-        except _TimeIsUp:
+        except TimeIsUp:
             self.stopped = "time"
         if not self.verdicts:
             problem = self.candidates[0].message if self.candidates else "it was stopped too early"
@@ -110,6 +111,8 @@ class ClassSearch:
                 chosen = self.final(chosen)
             except KeyboardInterrupt:
                 self.stopped = "request"
+            except TimeIsUp:
+                self.stopped = "time"
         self.chosen = chosen
         kernel = chosen.kernel(self.whole)
         verdict = with_cost(kernel, self.X, self.labels, self.seed)
@@ -121,14 +124,18 @@ class ClassSearch:
 
     # -------------------------------------------------------------------------------------------------------- stages
 
-    def scales(self) -> Form:
-        """Find the kernel inside, the lengthscale and how much relevance counts: a coarse grid, then tuning."""
+    def insides(self) -> list[str]:
+        """Return the kernels that may be inside, Matern 3/2 first."""
         from mercer.learners.functional.kernel_functional import HYPERKERNELS
 
         names = [name for name in HYPERKERNELS[self.settings.hyperkernel] if name != "PER"]
         if not names:
             raise InputError("a periodic hyperkernel is for regression; for classes use 'auto' or 'matern-harmonic'")
-        names.sort(key=lambda name: name != "M32")
+        return sorted(names, key=lambda name: name != "M32")
+
+    def scales(self) -> Form:
+        """Find the kernel inside, the lengthscale and how much relevance counts: a coarse grid, then tuning."""
+        names = self.insides()
         strengths = STRENGTHS if self.settings.ard else STRENGTHS[:1]
         for strength in strengths:
             for factor in FACTORS:
@@ -191,15 +198,20 @@ class ClassSearch:
     def final(self, steady: Form) -> Form:
         """Judge the last few with SVMs on more rows and on other folds; the best of them is taken.
 
-        The last few: the steadiest, the best of all, and the best plain one for each kernel inside and each strength.
+        The last few: the steadiest, the best of all, the best plain one for each kernel inside and each strength, and
+        the usual ones, SE with one lengthscale for all columns: least-squares SVMs rank those otherwise than SVMs do.
         """
+        usual = [self.form("SE", 0.0, factor) for factor in USUAL if "SE" in self.insides()]
+        for form in usual:
+            if form not in self.verdicts:
+                self.judge(form, "usual")
         ranked = sorted(self.verdicts, key=lambda form: -self.verdicts[form].score)
         kinds: dict[object, Form] = {}
         for form in ranked:
             if form.series == PLAIN:
                 kinds.setdefault(form.symbol, form)
                 kinds.setdefault(round(2.0 * form.strength), form)
-        last = list(dict.fromkeys([steady, ranked[0], *kinds.values()]))[:FINALISTS]
+        last = list(dict.fromkeys([*list(dict.fromkeys([steady, ranked[0], *kinds.values()]))[:FINALISTS], *usual]))
         with one_thread():
             verdicts = {form: self.last_trial().judge_slowly(form.kernel) for form in last}
         return max(last, key=lambda form: verdicts[form].score)
@@ -267,8 +279,8 @@ class ClassSearch:
                 )
             )  # fmt: skip
         if self.settings.time_budget is not None and seconds > self.settings.time_budget:
-            raise _TimeIsUp
+            raise TimeIsUp
 
 
-class _TimeIsUp(Exception):
+class TimeIsUp(Exception):
     """The time budget is spent."""

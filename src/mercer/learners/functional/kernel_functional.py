@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, Literal
 
@@ -108,7 +108,7 @@ class KernelFunctional:
 
     def learn_classes(self, X: Array, labels: Labels, seed: int, report: Report | None = None) -> LearnedForClasses:
         """Find a kernel for a support vector machine, X being scaled and the labels 0, 1, ..."""
-        from mercer.learners.functional.classes import ClassSearch
+        from mercer.learners.functional.classes import ClassSearch, TimeIsUp
         from mercer.learners.functional.mixing import with_standard_kernels
 
         self.check()
@@ -116,7 +116,12 @@ class KernelFunctional:
         learned = search.run()
         if self.plus is None or search.stopped or search.chosen is None or callable(self.objective):
             return learned
-        return with_standard_kernels(search, learned, search.chosen)
+        try:
+            return with_standard_kernels(search, learned, search.chosen)
+        except KeyboardInterrupt:
+            return replace(learned, functional=learned.kernel, stopped="request")
+        except TimeIsUp:
+            return replace(learned, functional=learned.kernel, stopped="time")
 
     def plan(self) -> Plan:
         """Return how the search runs."""
