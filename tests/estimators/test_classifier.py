@@ -78,10 +78,19 @@ def test_kfo_as_a_product_over_columns(tmp_path) -> None:
     X, y = rings()
     model = KernelSVC(KernelFunctional(**QUICK, form="product"), random_state=0).fit(X, y)
     assert [f.inside.dims for f in functionals_in(model.kernel_)] == [(0,), (1,), (2,)]
+    shares = {each.column: each.share for each in model.explain().relevance}
+    assert shares["column 2"] < 0.2 * shares["column 0"]
     assert model.score(*rings(seed=1)) > 0.85
     model.report(tmp_path / "report.html")
     model.save(tmp_path / "m.mercer")
     assert str(mercer.load(tmp_path / "m.mercer").kernel_) == str(model.kernel_)
+
+
+def test_a_kernel_that_has_seen_the_rows_left_out_says_so() -> None:
+    X, y = rings(60)
+    assert any("too low" in note for note in KernelSVC("M32", random_state=0).fit(X, y).notes_)
+    given = KernelSVC("SE(0, 1, lengthscale=1.0, variance=1.0)", random_state=0).fit(X, y)
+    assert not any("too low" in note for note in given.notes_)
 
 
 def test_several_classes_of_text_booleans_and_numbers() -> None:
@@ -307,4 +316,5 @@ def test_a_search_that_ends_while_kernels_are_added_keeps_what_it_found(step, re
     learner = KernelFunctional(subspaces=0, tuning=0, plus="LIN")
     model = KernelSVC(learner, random_state=0).fit(X, y)
     assert model.stopped_ == reason
+    assert any("this is the best kernel found until then" in note for note in model.notes_)
     assert model.score(X, y) > 0.9

@@ -31,7 +31,7 @@ from mercer.learners.classes import (
     with_cost,
 )
 from mercer.learners.contract import Candidate, Report, SearchProgress, Stopped
-from mercer.learners.functional.search import Outcome, guarded, search, steadiest
+from mercer.learners.functional.search import ENDED, Outcome, guarded, search, steadiest
 from mercer.learners.functional.space import KernelSpace, grid_of_pairs, kernel_space
 from mercer.learners.functional.tuning import RATE_LIMITS, RATES, steadiest_of, tuned
 from mercer.learners.margin import Labels, Verdict
@@ -116,7 +116,7 @@ class ClassSearch:
         self.chosen = chosen
         kernel = chosen.kernel(self.whole)
         verdict = with_cost(kernel, self.X, self.labels, self.seed)
-        notes = []
+        notes = [ENDED[self.stopped]] if self.stopped else []
         if len(self.trial.labels) < len(self.labels):
             notes.append(f"kernels were compared on {len(self.trial.labels)} of the {len(self.labels)} rows")
         tried = tuple(self.candidates)

@@ -12,8 +12,8 @@ from mercer.inference.contract import Data, Engine
 from mercer.kernels.domains import Array
 from mercer.kernels.text import parse
 from mercer.learners.classes import LearnedForClasses
-from mercer.learners.contract import Learned, Report
-from mercer.learners.functional.search import Plan, Stop
+from mercer.learners.contract import Learned, Report, Stopped
+from mercer.learners.functional.search import ENDED, Plan, Stop
 from mercer.learners.functional.space import MOST_COMPONENTS, Definite, Distance
 from mercer.learners.functional.surrogate import Acquisition
 from mercer.learners.margin import Labels
@@ -119,9 +119,11 @@ class KernelFunctional:
         try:
             return with_standard_kernels(search, learned, search.chosen)
         except KeyboardInterrupt:
-            return replace(learned, functional=learned.kernel, stopped="request")
+            stopped: Stopped = "request"
         except TimeIsUp:
-            return replace(learned, functional=learned.kernel, stopped="time")
+            stopped = "time"
+        notes = (ENDED[stopped], *learned.notes)
+        return replace(learned, functional=learned.kernel, stopped=stopped, notes=notes)
 
     def plan(self) -> Plan:
         """Return how the search runs."""

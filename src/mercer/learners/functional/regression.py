@@ -24,7 +24,7 @@ from mercer.kernels.text import parse
 from mercer.learners.contract import Candidate, Learned, Report, SearchProgress, Stopped
 from mercer.learners.functional.averaging import stacked
 from mercer.learners.functional.fitting import Fitter
-from mercer.learners.functional.search import Outcome, guarded, search
+from mercer.learners.functional.search import ENDED, Outcome, guarded, search
 from mercer.learners.functional.space import KernelSpace, grid_of_pairs, kernel_space
 from mercer.learners.functional.tuning import RATE_LIMITS, RATES, best_of, tuned
 
@@ -227,14 +227,17 @@ class Regression:
             raise NumericalError("the kernels found could not be fitted to all rows; try a larger noise or fewer rows")
         self.fitter = whole
         best = max(finals, key=lambda f: self.outcome_of(f).value)
-        notes = []
+        notes = [ENDED[self.stopped]] if self.stopped else []
         members = [best, *(f for f in finals if f is not best)]
         if self.settings.plus is not None or callable(self.settings.objective) or not self.settings.average:
             members = [best]
         if self.settings.plus is not None:
-            best = self.added(best)
+            alone, best = best, self.added(best)
             members = [best]
-            notes.append(f"the kernels {self.settings.plus} were added to the one found, and all were fitted together")
+            told = (
+                "explained no more and were left out" if best is alone else "were added, and all were fitted together"
+            )
+            notes.append(f"the kernels {self.settings.plus} {told}")
         if self.rows.count < self.data.count:
             notes.append(f"the shape of the kernel was sought on {self.rows.count} of the {self.data.count} rows")
         rows = self.rows.count if self.rows.count < self.data.count else None

@@ -15,10 +15,15 @@ from typing import Literal
 import numpy as np
 
 from mercer.kernels.domains import Array
+from mercer.learners.contract import Stopped
 from mercer.learners.functional.space import Distance, KernelSpace
 from mercer.learners.functional.surrogate import Acquisition, acquired, possible_gain, surrogate
 
 Stop = Literal["budget", "regret"]
+ENDED: dict[Stopped, str] = {
+    "request": "the search was stopped on request; this is the best kernel found until then",
+    "time": "the time budget was spent before the search came to its end; this is the best kernel found until then",
+}
 
 FIRST = 4  # random kernels of each subspace before the surrogate chooses
 ENOUGH = 0.02  # of the spread of the observations: a possible gain below it ends a subspace
