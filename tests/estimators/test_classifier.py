@@ -86,6 +86,13 @@ def test_kfo_as_a_product_over_columns(tmp_path) -> None:
     assert str(mercer.load(tmp_path / "m.mercer").kernel_) == str(model.kernel_)
 
 
+@pytest.mark.parametrize("unit", [1e-300, 1e300])
+def test_numbers_near_the_ends_of_their_range(unit: float) -> None:
+    X, y = rings(80)
+    usual, odd = (KernelSVC("rbf", random_state=0).fit(rows, y) for rows in (X, X * unit))
+    assert odd.score(X * unit, y) == usual.score(X, y) > 0.9
+
+
 def test_a_kernel_that_has_seen_the_rows_left_out_says_so() -> None:
     X, y = rings(60)
     assert any("too low" in note for note in KernelSVC("M32", random_state=0).fit(X, y).notes_)
@@ -166,11 +173,13 @@ def test_bad_input() -> None:
     assert model.predict_proba(X).shape == (40, 3)
     with pytest.warns(DataWarning, match="one member"):
         KernelSVC(KernelFunctional(**QUICK), random_state=0).fit(X, alone)
-    for wrong in ({"C": 0}, {"C": "big"}, {"nu": 1.5}, {"C": True}):
+    for wrong in ({"C": 0}, {"C": "big"}, {"nu": 1.5}, {"C": True}, {"C": np.ones(2)}):
         with pytest.raises(InputError):
             KernelSVC("linear", **wrong).fit(X, y)
     with pytest.raises(InputError):
         KernelSVC("no such kernel").fit(X, y)
+    with pytest.raises(InputError, match=r"nu=0.9 .* up to 0.25"):
+        KernelSVC("linear", nu=0.9).fit(X, np.arange(40) < 5)
     broken = X.copy()
     broken[3, 1] = np.nan
     with pytest.raises(InputError, match="NaN"):

@@ -132,8 +132,7 @@ def best_nu(kernel: Expression, X: Array, labels: Labels, seed: int) -> float:
     chosen = sample_of(labels, RBF_ROWS, seed)
     _, few = np.unique(labels[chosen], return_inverse=True)
     rows, folds = X[chosen], folds_of(few, seed)
-    shares = np.bincount(few) / len(few)
-    highest = float(2.0 * shares.min() / (shares.min() + shares.max()))  # feasible for every pair of classes
+    highest = highest_nu(few)
     feasible = [nu for nu in NUS if nu < 0.95 * highest] or [0.9 * highest]
 
     def blocks(number: int) -> tuple[Array, Array]:
@@ -141,6 +140,12 @@ def best_nu(kernel: Expression, X: Array, labels: Labels, seed: int) -> float:
         return blocks_of(kernel, rows[train], rows[out])
 
     return cross_validated(blocks, few, folds, feasible, nu=True).cost
+
+
+def highest_nu(labels: Labels) -> float:
+    """Return the largest nu that a nu-SVM can reach for every pair of classes."""
+    counts = np.bincount(labels)
+    return float(2.0 * counts.min() / (counts.min() + counts.max()))
 
 
 def _on_columns(learned: LearnedForClasses, columns: list[int]) -> LearnedForClasses:
@@ -159,7 +164,7 @@ def _on_columns(learned: LearnedForClasses, columns: list[int]) -> LearnedForCla
 
 def checked_cost(name: str, value: Any, highest: float) -> float | None:
     """Return a number for C or nu, or None for "auto"."""
-    if value == "auto":
+    if isinstance(value, str) and value == "auto":
         return None
     if isinstance(value, int | float | np.number) and not isinstance(value, bool) and 0 < float(value) <= highest:
         return float(value)
