@@ -137,6 +137,21 @@ def test_the_search_comes_closer_than_its_seed(acquisition, directions) -> None:
     assert steadiest(space, found, plan) is not None
 
 
+def test_every_observation_stays_in_the_surrogate(monkeypatch) -> None:
+    """Also those of earlier subspaces; GP-UCB is told how many there are."""
+    from mercer.learners.functional import search as searching
+
+    space, sizes, told = kernel_space(GRID, 0.8), [], []
+    monkeypatch.setattr(searching, "surrogate", lambda p, *a: sizes.append(len(p)) or surrogate(p, *a))
+    monkeypatch.setattr(
+        searching, "acquired", lambda m, p, b, step, k: told.append((step, len(m.points))) or acquired(m, p, b, step, k)
+    )
+    wanted = space.draw(np.random.default_rng(0))
+    search(space, target_of(space, wanted), Plan(3, 4), np.random.default_rng(1), [space.first])
+    assert sizes == [5 + 8 * s + t for s in range(3) for t in range(4)]
+    assert told == [(t + 1, 5 + 8 * s + t) for s in range(3) for t in range(4)]
+
+
 def test_points_that_fail_are_marked_and_avoided() -> None:
     space = kernel_space(GRID, 0.8)
 
