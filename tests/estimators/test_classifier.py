@@ -327,3 +327,32 @@ def test_a_search_that_ends_while_kernels_are_added_keeps_what_it_found(step, re
     assert model.stopped_ == reason
     assert any("this is the best kernel found until then" in note for note in model.notes_)
     assert model.score(X, y) > 0.9
+
+
+def test_ctrl_c_is_not_lost_while_a_fit_inside_gives_its_best_so_far(monkeypatch) -> None:
+    """A fit that is interrupted returns what it has; the search around it must stop all the same."""
+    from dataclasses import replace
+
+    from mercer.estimators import class_kernels
+    from mercer.fitting.optimise import fit
+    from mercer.learners import relevance
+
+    def interrupted(*given, **named):
+        return replace(fit(*given, **named), status="interrupted")
+
+    X, y = rings(60)
+    monkeypatch.setattr(relevance, "fit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        KernelSVC(KernelFunctional(**QUICK), random_state=0).fit(X, y)
+    seen = iter([fit])  # the relevances of all rows; then those of the first fold, while the first kernel is judged
+    monkeypatch.setattr(relevance, "fit", lambda *given: next(seen, interrupted)(*given))
+    with pytest.raises(KeyboardInterrupt):
+        KernelSVC(KernelFunctional(**QUICK), random_state=0).fit(X, y)
+    monkeypatch.setattr(class_kernels, "fit", interrupted)
+    assert KernelSVC("M32", random_state=0).fit(X, y).stopped_ == "request"
+
+
+def test_a_search_that_ends_early_says_so() -> None:
+    X, y = rings(60)
+    learner = mercer.GrammarSearch(max_depth=3, time_budget=0.5)
+    assert KernelSVC(learner, random_state=0).fit(X, y).stopped_ == "time"

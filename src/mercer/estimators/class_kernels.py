@@ -28,7 +28,7 @@ from mercer.learners.classes import (
     sight_of,
     with_cost,
 )
-from mercer.learners.contract import Candidate
+from mercer.learners.contract import Candidate, Stopped
 from mercer.learners.functional.kernel_functional import KernelFunctional
 from mercer.learners.margin import COSTS, Labels, cross_validated, folds_of
 from mercer.learners.multiple import multiple
@@ -105,21 +105,22 @@ def _from_labels(
     data = Data(X[chosen], target[chosen], free_level=True)
     candidates: tuple[Candidate, ...] = ()
     notes: list[str] = []
+    stopped: Stopped = ""
     if isinstance(kernel, Expression):
         bound = to_scaled_units(bind(kernel, X.shape[1], names, default=columns), units)
         if np.isnan(values_of(bound)).any():
             result = fit(bound, data, Exact(), FitOptions(restarts=3, max_iterations=100, priors=True, seed=seed))
             if result.status == "failed":
                 raise NumericalError(f"the kernel could not be fitted to the labels: {result.message}")
-            bound = result.expression
+            bound, stopped = result.expression, "request" if result.status == "interrupted" else ""
             notes.append("parameters without a value were fitted to the labels by the evidence of a Gaussian process")
             notes.append(SEEN)
     else:
         learned = kernel.learn(data, Exact(), columns, seed, None, report)
-        bound, candidates = learned.fit.expression, learned.candidates
+        bound, candidates, stopped = learned.fit.expression, learned.candidates, learned.stopped
         notes += [*learned.notes, "the kernel was learned from the labels by the evidence of a Gaussian process", SEEN]
     verdict = with_cost(bound, X, labels, seed)
-    return LearnedForClasses(bound, verdict.cost, verdict.error, candidates, tuple(notes))
+    return LearnedForClasses(bound, verdict.cost, verdict.error, candidates, tuple(notes), stopped)
 
 
 def _most_even(labels: Labels) -> Array:

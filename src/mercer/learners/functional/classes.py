@@ -102,6 +102,8 @@ class ClassSearch:
         except TimeIsUp:
             self.stopped = "time"
         if not self.verdicts:
+            if self.stopped == "request":
+                raise KeyboardInterrupt  # there is nothing yet to go on with
             problem = self.candidates[0].message if self.candidates else "it was stopped too early"
             raise InputError(f"no kernel could be judged: {problem}")
         if chosen is None:

@@ -71,6 +71,8 @@ class Regression:
         except _TimeIsUp:
             self.stopped = "time"
         if not any(c.fit is not None for c in self.candidates):
+            if self.stopped == "request":
+                raise KeyboardInterrupt  # there is nothing yet to go on with
             problem = self.candidates[0].message if self.candidates else "it was stopped too early"
             raise NumericalError(f"no kernel could be fitted: {problem}")
         return self.conclude()
@@ -249,6 +251,8 @@ class Regression:
         others = bind(parse(self.settings.plus or ""), self.data.X.shape[1], default=self.columns)
         options = FitOptions(restarts=2, max_iterations=LAST_STEPS, seed=self.seed)
         found = fit(sum_of([best.expression, others]), self.data, self.engine, options)
+        if found.status == "interrupted":
+            self.stopped = "request"
         if found.status == "failed" or found.log_evidence < best.log_evidence:
             return best
         return replace(found, parameters=self.count(found))
