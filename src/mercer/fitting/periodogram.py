@@ -7,7 +7,7 @@ into several peaks, none of them at the period.
 
 from __future__ import annotations
 
-from itertools import zip_longest
+from itertools import islice, zip_longest
 
 import numpy as np
 
@@ -59,8 +59,8 @@ def periods(column: Array, y: Array, count: int) -> Array:
         return np.empty(0)
     waves = _waves(column, rest, gap)
     merged = [*_common(waves[:STRONGEST], span), *_merged(column, rest, waves, _patterns(column, rest, gap))]
-    distinct = [p for i, p in enumerate(merged) if all(abs(span / p - span / q) > SAME for q in merged[:i])]
-    return np.array(distinct[:count])
+    distinct = (p for i, p in enumerate(merged) if all(abs(span / p - span / q) > SAME for q in merged[:i]))
+    return np.array(list(islice(distinct, count)))  # thousands of peaks are never compared with each other
 
 
 def _common(waves: Array, span: float) -> list[float]:
