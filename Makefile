@@ -60,7 +60,7 @@ bench-scale: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.scale --data $(DATA)
 
 bench-kfo: $(VENV)/.dev
-	$(BIN)/python -m benchmarks.kfo --data $(DATA)
+	$(BIN)/python -m benchmarks.kfo --data $(DATA) --workers $(or $(WORKERS),1)
 
 bench-surfaces: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.surfaces --data $(DATA)

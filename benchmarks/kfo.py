@@ -1,24 +1,29 @@
 """Kernel functional optimisation against the papers' tables, and against other kernels on the same rows.
 
     python -m benchmarks.kfo --data FOLDER [--part classification,regression,...] [--only sonar,yacht] [--splits 0-9]
+                             [--workers 14] [--minutes 9]
 
 Default settings but for the number of steps (printed), one seed, everything tuned inside the training part. What was
-measured is not measured again unless `--fresh`. Results and protocol: benchmarks/results/kfo.json and kfo.md.
+measured is not measured again unless `--fresh`: a run that was stopped, by hand or by `--minutes`, goes on where it
+was. Each fit has one thread, `--workers` of them run at a time; a fit that fails is named and does not stop the others.
+Results and protocol: benchmarks/results/kfo.json and kfo.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
+import os
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, parallel_config
 from sklearn.model_selection import train_test_split
 
 import mercer
@@ -42,12 +47,19 @@ BASELINES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+def numbers_of(path: Path) -> np.ndarray:
+    """Return the rows of a table of numbers; an empty cell is NaN."""
+    with path.open(newline="", encoding="utf-8") as file:
+        _, *rows = csv.reader(file)
+    return np.array([[float(cell) if cell else np.nan for cell in row] for row in rows])
+
+
 # ---------------------------------------------------------------------------------------------------- classification
 
 
 def class_rows(folder: Path, name: str, split: int) -> tuple[Any, Any, Any, Any]:
-    table = pd.read_csv(folder / "classification" / f"{name}.csv")
-    inputs, target = table.iloc[:, :-1].to_numpy(float), table.iloc[:, -1].to_numpy()
+    table = numbers_of(folder / "classification" / f"{name}.csv")
+    inputs, target = table[:, :-1], table[:, -1].astype(int)
     return tuple(train_test_split(inputs, target, test_size=0.2, stratify=target, random_state=split))
 
 
@@ -58,10 +70,11 @@ def classification(folder: Path, name: str, split: int, methods: str) -> dict[st
 
     def kept(method: str, model: mercer.KernelSVC, started: float) -> None:
         wrong = float(np.mean(model.predict(test) != truth))
-        found[method] = {"error": wrong, "cv": model.error_, "C": model.C_, "seconds": time.perf_counter() - started}
+        took = time.process_time() - started  # of a processor: several fits share the machine
+        found[method] = {"error": wrong, "cv": model.error_, "C": model.C_, "cpu_seconds": took}
 
     if methods == "kfo":
-        started = time.perf_counter()
+        started = time.process_time()
         settings = mercer.KernelFunctional(plus="SE + M32 + LIN", **STEPS)
         both = mercer.KernelSVC(settings, random_state=SEED).fit(train, labels)
         kept("kfo-mkl", both, started)
@@ -71,7 +84,7 @@ def classification(folder: Path, name: str, split: int, methods: str) -> dict[st
         found["sum"] = both.kernel_.text(digits=3)
         return found
     for method, options in BASELINES.items():
-        started = time.perf_counter()
+        started = time.process_time()
         kept(method, mercer.KernelSVC(random_state=SEED, **options).fit(train, labels), started)
     return found
 
@@ -93,22 +106,30 @@ def seconds(folder: Path, name: str) -> dict[str, Any]:
 # -------------------------------------------------------------------------------------------------------- regression
 
 
+def filled(rows: np.ndarray) -> np.ndarray:
+    """Fill a hole with what comes next in its column, as the paper's code does."""
+    rows = rows.copy()
+    for row in reversed(range(len(rows) - 1)):
+        rows[row] = np.where(np.isnan(rows[row]), rows[row + 1], rows[row])
+    return rows
+
+
 def regression(folder: Path, name: str, split: int) -> dict[str, Any]:
     """One split: summed negative log density of the test rows, min-max scaled over all rows as in the paper's code."""
-    rows = pd.read_csv(folder / "regression" / f"{name}.csv").bfill().to_numpy(float)
+    rows = filled(numbers_of(folder / "regression" / f"{name}.csv"))
     rows = (rows - rows.min(axis=0)) / np.where(np.ptp(rows, axis=0) > 0, np.ptp(rows, axis=0), 1.0)
     X, Z, y, t = train_test_split(rows[:, :-1], rows[:, -1], test_size=0.2, random_state=split)
     found: dict[str, Any] = {}
     kernels = {"kfo": mercer.KernelFunctional(**STEPS), "ard-matern": "M32", "ard-se": "SE"}
     for method, kernel in kernels.items():
-        started = time.perf_counter()
+        started = time.process_time()
         model = mercer.GPRegressor(kernel, random_state=SEED).fit(X, y)
         mean = model.predict(Z)
         found[method] = {
             "nll": -float(model.log_density(Z, t).sum()),
             "rmse": float(np.sqrt(np.mean((mean - t) ** 2))),
             "log_evidence": model.log_evidence_,
-            "seconds": time.perf_counter() - started,
+            "cpu_seconds": time.process_time() - started,
         }
         if method == "kfo":
             found["kernel"] = model.kernel_.text(digits=3)
@@ -177,66 +198,112 @@ def between(text: str) -> range:
 
 
 def jobs_of(arguments: argparse.Namespace) -> dict[str, Callable[[], dict[str, Any]]]:
-    """Return what to run: name -> call without arguments. Splits come before sets, so that all sets grow together."""
+    """Return what to run: name -> call without arguments.
+
+    Splits come before sets, so that all sets grow together; the largest sets of a split come first, so that at the end
+    no worker waits for one of them.
+    """
     folder, parts = Path(arguments.data), arguments.part.split(",")
     only = arguments.only.split(",") if arguments.only else []
     work: dict[str, Callable[[], dict[str, Any]]] = {}
 
-    def add(name: str, call: Callable[[], dict[str, Any]]) -> None:
-        if not only or name.split("/")[1] in only:
-            work[name] = call
+    def add(name: str, call: Callable[..., dict[str, Any]], *given: Any) -> None:
+        if name.split("/")[0] in parts and (not only or name.split("/")[1] in only):
+            work[name] = partial(call, *given)
 
-    if "linear" in parts:
-        add("linear/line", linear)
-    if "seconds" in parts:
-        for name in TIMED:
-            add(f"seconds/{name}", lambda n=name: seconds(folder, n))
+    for name in TIMED:
+        add(f"seconds/{name}", seconds, folder, name)
     for split in between(arguments.splits):
-        if "synthetic" in parts:
-            for name in WAVES:
-                add(f"synthetic/{name}/{split}", lambda n=name, s=split: synthetic(n, s))
-        if "regression" in parts:
-            for name in TABLES:
-                add(f"regression/{name}/{split}", lambda n=name, s=split: regression(folder, n, s))
-        if "classification" in parts:
-            for name in CLASSES:
-                for methods in ("kfo", "baselines"):
-                    call = lambda n=name, s=split, m=methods: classification(folder, n, s, m)  # noqa: E731
-                    add(f"classification/{name}/{split}/{methods}", call)
+        for name in reversed(TABLES):
+            add(f"regression/{name}/{split}", regression, folder, name, split)
+        for name in reversed(CLASSES):
+            for methods in ("kfo", "baselines"):
+                add(f"classification/{name}/{split}/{methods}", classification, folder, name, split, methods)
+        for name in WAVES:
+            add(f"synthetic/{name}/{split}", synthetic, name, split)
+    add("linear/line", linear)
     return work
 
 
-def _named(name: str, call: Callable[[], dict[str, Any]]) -> tuple[str, dict[str, Any]]:
+def carried_out(name: str, call: Callable[[], dict[str, Any]], until: float) -> tuple[str, dict[str, Any] | None]:
+    """Return what a fit gave, a reason where it failed, or None where there is no time left to begin."""
+    if time.time() > until:
+        return name, None
     warnings.simplefilter("ignore")
-    return name, call()
+    try:
+        return name, call()
+    except Exception as error:  # one fit of hundreds: the others are worth having
+        return name, {"failed": f"{type(error).__name__}: {error}"[:300]}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def in_turn(work: dict[str, Callable[[], dict[str, Any]]], workers: int, until: float) -> Iterator[tuple[str, Any]]:
+    """Yield results as they come. Seconds are measured first, with nothing else running."""
+    for name in [name for name in work if name.startswith("seconds/")]:
+        yield carried_out(name, work[name], until)
+    calls = [delayed(carried_out)(n, call, until) for n, call in work.items() if not n.startswith("seconds/")]
+    if workers == 1:
+        yield from (function(*given) for function, given, _ in calls)
+        return
+    with parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):  # of BLAS, OpenMP (Torch) and Numba
+        yield from Parallel(return_as="generator_unordered", batch_size=1)(calls)
+
+
+def written(done: dict[str, Any], path: Path) -> None:
+    """Replace the file in one go: a run that is stopped while writing loses nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_suffix(".part")
+    beside.write_text(json.dumps(done, indent=1) + "\n")
+    os.replace(beside, path)
+
+
+def arguments_given() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True, help="the folder with classification/ and regression/")
-    parser.add_argument("--part", default=",".join(PARTS))
+    parser.add_argument("--part", default=",".join(PARTS), help="some of %(default)s")
     parser.add_argument("--only", default="", help="names of sets, such as sonar,yacht")
     parser.add_argument("--splits", default="0-9")
     parser.add_argument("--workers", type=int, default=1, help="fits at a time (their seconds then say little)")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no fit after so many")
     parser.add_argument("--out", type=Path, default=RESULTS / "kfo.json")
     parser.add_argument("--reference", type=Path, help="published numbers; default: reference.json beside the data")
-    parser.add_argument("--fresh", action="store_true")
+    parser.add_argument("--fresh", action="store_true", help="measure again what was measured")
     arguments = parser.parse_args()
+    unknown = set(arguments.part.split(",")) - set(PARTS)
+    if unknown:
+        parser.error(f"--part has no {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+    return arguments
+
+
+def main() -> None:
+    until = time.time()
+    arguments = arguments_given()
+    until += 60.0 * arguments.minutes
     done = json.loads(arguments.out.read_text()) if arguments.out.exists() and not arguments.fresh else {}
-    done["machine"], done["steps"] = describe(), STEPS
-    done.setdefault("results", {})
-    waiting = {name: call for name, call in jobs_of(arguments).items() if name not in done["results"]}
-    pool = Parallel(n_jobs=arguments.workers, return_as="generator_unordered")
-    for name, result in pool(delayed(_named)(name, call) for name, call in waiting.items()):
-        done["results"][name] = result
-        arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        arguments.out.write_text(json.dumps(done, indent=1) + "\n")
-        print(name, json.dumps(result)[:300], flush=True)
+    if done.get("steps", STEPS) != STEPS:
+        raise SystemExit(
+            f"{arguments.out} was measured with {done['steps']}, not {STEPS}: give --fresh or another --out"
+        )
+    machines, results = done.setdefault("machines", {}), done.setdefault("results", {})
+    done["steps"] = STEPS
+    machine, failed, left = describe(), 0, 0
+    waiting = {name: call for name, call in jobs_of(arguments).items() if name not in results}
+    for name, result in in_turn(waiting, arguments.workers, until):
+        if result is None:
+            left += 1
+        elif "failed" in result:
+            failed += 1
+            print(name, result["failed"], flush=True)
+        else:
+            results[name], machines[name.split("/")[0]] = result, machine
+            written(done, arguments.out)
+            print(name, json.dumps(result)[:300], flush=True)
     from benchmarks.kfo_report import write_report
 
     reference = arguments.reference or Path(arguments.data).parent / "reference.json"
     published = json.loads(reference.read_text()) if reference.exists() else {}
     print(write_report(done, published, arguments.out.with_suffix(".md")))
+    if failed or left:
+        raise SystemExit(f"{failed} fits failed, for {left} there was no time; the same command tries them again")
 
 
 if __name__ == "__main__":

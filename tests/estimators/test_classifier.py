@@ -68,6 +68,38 @@ def test_kfo_keeps_the_functional_and_what_was_tried() -> None:
     assert len(lengths) == 3
 
 
+def test_kfo_tunes_the_rate_of_the_hyperkernel() -> None:
+    X, y = rings(60)
+    model = KernelSVC(KernelFunctional(**{**QUICK, "tuning": 3}), random_state=0).fit(X, y)
+    assert [c.step for c in model.candidates_].count("rate") == 3 + 3
+
+
+def test_kfo_as_a_product_over_columns(tmp_path) -> None:
+    X, y = rings()
+    model = KernelSVC(KernelFunctional(**QUICK, form="product"), random_state=0).fit(X, y)
+    assert [f.inside.dims for f in functionals_in(model.kernel_)] == [(0,), (1,), (2,)]
+    shares = {each.column: each.share for each in model.explain().relevance}
+    assert shares["column 2"] < 0.2 * shares["column 0"]
+    assert model.score(*rings(seed=1)) > 0.85
+    model.report(tmp_path / "report.html")
+    model.save(tmp_path / "m.mercer")
+    assert str(mercer.load(tmp_path / "m.mercer").kernel_) == str(model.kernel_)
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e300])
+def test_numbers_near_the_ends_of_their_range(unit: float) -> None:
+    X, y = rings(80)
+    usual, odd = (KernelSVC("rbf", random_state=0).fit(rows, y) for rows in (X, X * unit))
+    assert odd.score(X * unit, y) == usual.score(X, y) > 0.9
+
+
+def test_a_kernel_that_has_seen_the_rows_left_out_says_so() -> None:
+    X, y = rings(60)
+    assert any("too low" in note for note in KernelSVC("M32", random_state=0).fit(X, y).notes_)
+    given = KernelSVC("SE(0, 1, lengthscale=1.0, variance=1.0)", random_state=0).fit(X, y)
+    assert not any("too low" in note for note in given.notes_)
+
+
 def test_several_classes_of_text_booleans_and_numbers() -> None:
     X, y = rings(150, classes=3)
     words = np.array(["inner", "middle", "outer"])[y]
@@ -141,11 +173,13 @@ def test_bad_input() -> None:
     assert model.predict_proba(X).shape == (40, 3)
     with pytest.warns(DataWarning, match="one member"):
         KernelSVC(KernelFunctional(**QUICK), random_state=0).fit(X, alone)
-    for wrong in ({"C": 0}, {"C": "big"}, {"nu": 1.5}, {"C": True}):
+    for wrong in ({"C": 0}, {"C": "big"}, {"nu": 1.5}, {"C": True}, {"C": np.ones(2)}):
         with pytest.raises(InputError):
             KernelSVC("linear", **wrong).fit(X, y)
     with pytest.raises(InputError):
         KernelSVC("no such kernel").fit(X, y)
+    with pytest.raises(InputError, match=r"nu=0.9 .* up to 0.25"):
+        KernelSVC("linear", nu=0.9).fit(X, np.arange(40) < 5)
     broken = X.copy()
     broken[3, 1] = np.nan
     with pytest.raises(InputError, match="NaN"):
@@ -272,3 +306,53 @@ def test_progress_is_told_and_ctrl_c_keeps_the_best() -> None:
     assert model.stopped_ == "request"
     assert len(model.candidates_) == 4
     assert next(functionals_in(model.kernel_)) is not None
+
+
+@pytest.mark.parametrize("step", ["part of a sum", "usual"])
+@pytest.mark.parametrize("reason", ["request", "time"])
+def test_a_search_that_ends_while_kernels_are_added_keeps_what_it_found(step, reason, monkeypatch) -> None:
+    from mercer.learners.functional import classes
+
+    X, y = rings(60)
+    real = classes.ClassSearch.keep
+
+    def keep(self, form, verdict, told, outcome) -> None:
+        real(self, form, verdict, told, outcome)
+        if told == step:
+            raise KeyboardInterrupt if reason == "request" else classes.TimeIsUp
+
+    monkeypatch.setattr(classes.ClassSearch, "keep", keep)
+    learner = KernelFunctional(subspaces=0, tuning=0, plus="LIN")
+    model = KernelSVC(learner, random_state=0).fit(X, y)
+    assert model.stopped_ == reason
+    assert any("this is the best kernel found until then" in note for note in model.notes_)
+    assert model.score(X, y) > 0.9
+
+
+def test_ctrl_c_is_not_lost_while_a_fit_inside_gives_its_best_so_far(monkeypatch) -> None:
+    """A fit that is interrupted returns what it has; the search around it must stop all the same."""
+    from dataclasses import replace
+
+    from mercer.estimators import class_kernels
+    from mercer.fitting.optimise import fit
+    from mercer.learners import relevance
+
+    def interrupted(*given, **named):
+        return replace(fit(*given, **named), status="interrupted")
+
+    X, y = rings(60)
+    monkeypatch.setattr(relevance, "fit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        KernelSVC(KernelFunctional(**QUICK), random_state=0).fit(X, y)
+    seen = iter([fit])  # the relevances of all rows; then those of the first fold, while the first kernel is judged
+    monkeypatch.setattr(relevance, "fit", lambda *given: next(seen, interrupted)(*given))
+    with pytest.raises(KeyboardInterrupt):
+        KernelSVC(KernelFunctional(**QUICK), random_state=0).fit(X, y)
+    monkeypatch.setattr(class_kernels, "fit", interrupted)
+    assert KernelSVC("M32", random_state=0).fit(X, y).stopped_ == "request"
+
+
+def test_a_search_that_ends_early_says_so() -> None:
+    X, y = rings(60)
+    learner = mercer.GrammarSearch(max_depth=3, time_budget=0.5)
+    assert KernelSVC(learner, random_state=0).fit(X, y).stopped_ == "time"

@@ -116,7 +116,7 @@ def test_the_surrogate_interpolates_and_knows_what_it_does_not_know() -> None:
 
 
 def target_of(space, wanted):
-    def evaluate(beta):
+    def evaluate(beta, subspace, step):
         return Outcome(-float(((beta / np.linalg.norm(beta) - wanted / np.linalg.norm(wanted)) ** 2).sum()))
 
     return evaluate
@@ -137,10 +137,25 @@ def test_the_search_comes_closer_than_its_seed(acquisition, directions) -> None:
     assert steadiest(space, found, plan) is not None
 
 
+def test_every_observation_stays_in_the_surrogate(monkeypatch) -> None:
+    """Also those of earlier subspaces; GP-UCB is told how many there are."""
+    from mercer.learners.functional import search as searching
+
+    space, sizes, told = kernel_space(GRID, 0.8), [], []
+    monkeypatch.setattr(searching, "surrogate", lambda p, *a: sizes.append(len(p)) or surrogate(p, *a))
+    monkeypatch.setattr(
+        searching, "acquired", lambda m, p, b, step, k: told.append((step, len(m.points))) or acquired(m, p, b, step, k)
+    )
+    wanted = space.draw(np.random.default_rng(0))
+    search(space, target_of(space, wanted), Plan(3, 4), np.random.default_rng(1), [space.first])
+    assert sizes == [5 + 8 * s + t for s in range(3) for t in range(4)]
+    assert told == [(t + 1, 5 + 8 * s + t) for s in range(3) for t in range(4)]
+
+
 def test_points_that_fail_are_marked_and_avoided() -> None:
     space = kernel_space(GRID, 0.8)
 
-    def evaluate(beta):
+    def evaluate(beta, subspace, step):
         def objective():
             if beta[0] > 0:
                 raise ValueError("no")
@@ -152,7 +167,7 @@ def test_points_that_fail_are_marked_and_avoided() -> None:
     bad = [o for o in found if not o.outcome.good]
     assert any("ValueError: no" in o.outcome.problem for o in bad)
     assert len(bad) < len(found)
-    everything_fails = search(space, lambda beta: guarded(lambda: math.nan), Plan(1, 2), np.random.default_rng(0))
+    everything_fails = search(space, lambda beta, *_: guarded(lambda: math.nan), Plan(1, 2), np.random.default_rng(0))
     assert all(o.outcome.problem == "the objective gave nan" for o in everything_fails)
     assert steadiest(space, everything_fails, Plan()) is None
 
@@ -160,8 +175,7 @@ def test_points_that_fail_are_marked_and_avoided() -> None:
 def test_the_regret_rule_ends_a_subspace_early() -> None:
     space = kernel_space(GRID, 0.8)
 
-
-    def hill(beta):
+    def hill(beta, subspace, step):
         return Outcome(-float(((beta - 1.0) ** 2).sum()))
 
     plans = (Plan(2, 12, stop=stop) for stop in ("budget", "regret"))
@@ -245,6 +259,27 @@ def test_an_objective_that_fails_everywhere_is_an_error_and_time_ends_a_search()
     model = mercer.GPRegressor(KernelFunctional(time_budget=1e-9), random_state=0).fit(X, y)
     assert model.stopped_ == "time"
     assert len(model.candidates_) == 1
+
+
+def test_an_objective_is_asked_once_for_each_kernel_and_may_fail_at_any_time() -> None:
+    X, y = wiggle(40)
+    calls = []
+
+    def fickle(gram: np.ndarray) -> float:
+        calls.append(1)
+        if len(calls) % 3 == 0:
+            raise ValueError("not now")
+        return -float(np.linalg.cond(gram + 0.1 * np.eye(len(gram))))
+
+    model = mercer.GPRegressor(KernelFunctional(objective=fickle, **QUICK), random_state=0).fit(X, y)
+    failed = [c for c in model.candidates_ if c.status == "failed"]
+    assert failed
+    assert all("not now" in c.message for c in failed)
+    assert len(calls) <= len(model.candidates_) + 3  # and once for each of the last few, on all rows
+    steps = [c.step for c in model.candidates_]
+    assert steps.count("subspace 2, at random") == 4
+    assert "subspace 2, step 2" in steps
+    assert "subspace 1, step 3" not in steps
 
 
 @pytest.mark.parametrize(

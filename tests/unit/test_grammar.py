@@ -112,7 +112,15 @@ def test_who_runs_a_lap():
     assert runners([5.0, 0.0, 100.0, 9.0], Lap(1, 1, margin=6.0, at_least=0)) == [0, 1]
     assert runners([5.0, 0.0, 100.0, 9.0], Lap(1, 1, margin=1.0, at_least=3)) == [0, 1, 3]
     assert runners([], Lap(1, 1, 1.0, 1)) == []
-    assert len(laps(False, 50, 10, MANY)) == 1
+
+
+def test_without_racing_candidates_run_the_same_laps_and_nobody_is_left_behind():
+    raced, unraced = laps(True, 50, 10, MANY + 1), laps(False, 50, 10, MANY + 1)
+    assert [(lap.iterations, lap.starts, lap.sample) for lap in raced] == [
+        (lap.iterations, lap.starts, lap.sample) for lap in unraced
+    ]
+    assert all(runners([0.0, 1e9], lap) == [0, 1] for lap in unraced)
+    assert runners([0.0, 1e9, 2e9, 3e9], raced[-1]) == [0, 1, 2]
 
 
 def test_who_falls_behind_on_a_sample_is_looked_at_on_all_rows():

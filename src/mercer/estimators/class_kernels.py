@@ -28,7 +28,7 @@ from mercer.learners.classes import (
     sight_of,
     with_cost,
 )
-from mercer.learners.contract import Candidate
+from mercer.learners.contract import Candidate, Stopped
 from mercer.learners.functional.kernel_functional import KernelFunctional
 from mercer.learners.margin import COSTS, Labels, cross_validated, folds_of
 from mercer.learners.multiple import multiple
@@ -38,6 +38,7 @@ MIXED = "SE + M32 + LIN"
 RBF_FACTORS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)  # of the median distance
 RBF_ROWS = 1500
 LABEL_ROWS = 400  # that the parameters of a given kernel are fitted to
+SEEN = "the kernel had seen the rows that were left out, so their error is too low: new rows will tell"
 NUS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 
 
@@ -104,20 +105,22 @@ def _from_labels(
     data = Data(X[chosen], target[chosen], free_level=True)
     candidates: tuple[Candidate, ...] = ()
     notes: list[str] = []
+    stopped: Stopped = ""
     if isinstance(kernel, Expression):
         bound = to_scaled_units(bind(kernel, X.shape[1], names, default=columns), units)
         if np.isnan(values_of(bound)).any():
             result = fit(bound, data, Exact(), FitOptions(restarts=3, max_iterations=100, priors=True, seed=seed))
             if result.status == "failed":
                 raise NumericalError(f"the kernel could not be fitted to the labels: {result.message}")
-            bound = result.expression
+            bound, stopped = result.expression, "request" if result.status == "interrupted" else ""
             notes.append("parameters without a value were fitted to the labels by the evidence of a Gaussian process")
+            notes.append(SEEN)
     else:
         learned = kernel.learn(data, Exact(), columns, seed, None, report)
-        bound, candidates = learned.fit.expression, learned.candidates
-        notes += [*learned.notes, "the kernel was learned from the labels by the evidence of a Gaussian process"]
+        bound, candidates, stopped = learned.fit.expression, learned.candidates, learned.stopped
+        notes += [*learned.notes, "the kernel was learned from the labels by the evidence of a Gaussian process", SEEN]
     verdict = with_cost(bound, X, labels, seed)
-    return LearnedForClasses(bound, verdict.cost, verdict.error, candidates, tuple(notes))
+    return LearnedForClasses(bound, verdict.cost, verdict.error, candidates, tuple(notes), stopped)
 
 
 def _most_even(labels: Labels) -> Array:
@@ -130,8 +133,7 @@ def best_nu(kernel: Expression, X: Array, labels: Labels, seed: int) -> float:
     chosen = sample_of(labels, RBF_ROWS, seed)
     _, few = np.unique(labels[chosen], return_inverse=True)
     rows, folds = X[chosen], folds_of(few, seed)
-    shares = np.bincount(few) / len(few)
-    highest = float(2.0 * shares.min() / (shares.min() + shares.max()))  # feasible for every pair of classes
+    highest = highest_nu(few)
     feasible = [nu for nu in NUS if nu < 0.95 * highest] or [0.9 * highest]
 
     def blocks(number: int) -> tuple[Array, Array]:
@@ -139,6 +141,12 @@ def best_nu(kernel: Expression, X: Array, labels: Labels, seed: int) -> float:
         return blocks_of(kernel, rows[train], rows[out])
 
     return cross_validated(blocks, few, folds, feasible, nu=True).cost
+
+
+def highest_nu(labels: Labels) -> float:
+    """Return the largest nu that a nu-SVM can reach for every pair of classes."""
+    counts = np.bincount(labels)
+    return float(2.0 * counts.min() / (counts.min() + counts.max()))
 
 
 def _on_columns(learned: LearnedForClasses, columns: list[int]) -> LearnedForClasses:
@@ -157,7 +165,7 @@ def _on_columns(learned: LearnedForClasses, columns: list[int]) -> LearnedForCla
 
 def checked_cost(name: str, value: Any, highest: float) -> float | None:
     """Return a number for C or nu, or None for "auto"."""
-    if value == "auto":
+    if isinstance(value, str) and value == "auto":
         return None
     if isinstance(value, int | float | np.number) and not isinstance(value, bool) and 0 < float(value) <= highest:
         return float(value)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
 from mercer.errors import DataWarning, InputError
 from mercer.estimators import inputs
-from mercer.estimators.class_kernels import best_nu, checked_cost, checked_kernel, learned_kernel
+from mercer.estimators.class_kernels import best_nu, checked_cost, checked_kernel, highest_nu, learned_kernel
 from mercer.estimators.kernels import in_data_units
 from mercer.evaluate import fused
 from mercer.evaluate.program import compile_program
@@ -112,6 +112,9 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         self.nu_: float | None = nu
         if self.nu is not None and nu is None:
             self.nu_ = self._found_nu(gram)
+        highest = highest_nu(labels)
+        if self.nu_ is not None and self.nu_ > highest:
+            raise InputError(f"nu={self.nu_:g} is too high for classes so uneven: give up to {highest:.3g}, or 'auto'")
         self._machine = machine(self.C_, self.nu_).fit(gram, labels)
         self._calibrate(gram)
         name = getattr(y, "name", None)
@@ -317,7 +320,9 @@ def _is_missing(value: Any) -> bool:
 
 def _scaling(X: Array) -> Units:
     """Centre and scale to unit spread; a constant column keeps its unit."""
-    shift, spread = X.mean(axis=0), X.std(axis=0)
+    largest = np.abs(X).max(axis=0)
+    largest = np.where(largest > 0, largest, 1.0)  # squares of numbers near the ends of the range are none
+    shift, spread = (X / largest).mean(axis=0) * largest, (X / largest).std(axis=0) * largest
     scale = np.where((spread > 0) & (np.ptp(X, axis=0) > 0), spread, 1.0)
     if not (np.isfinite(scale).all() and np.isfinite(shift).all()):
         raise InputError("the numbers are too large to be scaled: change their unit (by a factor of 1000, say)")

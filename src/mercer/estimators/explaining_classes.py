@@ -13,7 +13,7 @@ from mercer.explain.classes import ClassExplanation, ColumnRelevance
 from mercer.explain.functionals import explain_functionals
 from mercer.explain.wording import counted
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Expression
+from mercer.kernels.expression import Base, Expression, Product
 
 if TYPE_CHECKING:
     from mercer.estimators.classifier import KernelSVC
@@ -68,14 +68,27 @@ def class_explanation_of(model: KernelSVC) -> ClassExplanation:
 
 
 def _shares(kernel: Expression, columns: int) -> Array:
-    """Return the share of each column in squared distances, 1 / l^2 in scaled units, averaged over base kernels."""
-    total = np.zeros(columns)
-    for leaf in kernel.leaves():
-        names = {parameter.name: parameter.values for parameter in leaf.parameters}
-        values = names.get("lengthscale") if leaf.symbol not in ("PER", "CPER") else None
-        weights = None if not values else np.array(values) ** -2.0
-        if leaf.symbol == "LIN":
-            weights = np.array(names["weights"] or ())
-        if weights is not None and len(weights) == len(leaf.columns) and weights.sum() > 0:
-            total[list(leaf.columns)] += weights / weights.sum()
+    """Return the share of each column in squared distances, 1 / l^2 in scaled units, averaged over the kernels added.
+
+    Lengthscales of the factors of a product are compared with each other: SE(0)*SE(1) is SE(0, 1).
+    """
+    if isinstance(kernel, Base):
+        total = _weights(kernel, columns)
+    elif isinstance(kernel, Product):
+        total = np.sum([_weights(leaf, columns) for leaf in kernel.leaves()], axis=0)
+    else:
+        total = np.sum([_shares(child, columns) for child in kernel.children], axis=0)
     return total / total.sum() if total.sum() > 0 else total
+
+
+def _weights(leaf: Base, columns: int) -> Array:
+    """Return how much a base kernel weighs each column: 1 / l^2, or the weights of a linear one."""
+    names = {parameter.name: parameter.values for parameter in leaf.parameters}
+    values = names.get("lengthscale") if leaf.symbol not in ("PER", "CPER") else None
+    weights = None if not values else np.array(values) ** -2.0
+    if leaf.symbol == "LIN":
+        weights = np.array(names["weights"] or ())
+    total = np.zeros(columns)
+    if weights is not None and len(weights) == len(leaf.columns):
+        total[list(leaf.columns)] += weights
+    return total

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from mercer.evaluate import fused
 from mercer.evaluate.program import compile_program
@@ -16,6 +18,7 @@ from mercer.kernels.expression import Base, Expression, Parameter
 from mercer.kernels.functional import Functional, functionals_in
 from mercer.kernels.parameters import values_of
 
+MOST = 6  # that are explained
 PLACES = 121
 FAR = 12.0  # lengthscales: how far a kernel of several columns is looked at
 FADED = 0.01  # where a curve ends: so little of the variance is left
@@ -43,13 +46,11 @@ class FunctionalExplanation:
 def explain_functionals(
     kernel: Expression, columns: Sequence[Column], names: Sequence[str] | None
 ) -> tuple[FunctionalExplanation, ...]:
-    """Explain every functional of a kernel in the user's units."""
-    return tuple(_explained(each, columns, names) for each in functionals_in(kernel))
+    """Explain the functionals of a kernel in the user's units; a product over columns has one for each, all alike."""
+    return tuple(_explained(each, columns, names) for each in islice(functionals_in(kernel), MOST))
 
 
-def _explained(
-    functional: Functional, columns: Sequence[Column], names: Sequence[str] | None
-) -> FunctionalExplanation:
+def _explained(functional: Functional, columns: Sequence[Column], names: Sequence[str] | None) -> FunctionalExplanation:
     used = sorted({d for leaf in functional.leaves() for d in leaf.columns})
     if len(used) == 1:
         column = columns[used[0]]
@@ -114,15 +115,21 @@ def _faded(functional: Functional, reach: float) -> float:
 
 def nearest(symbol: str, at: Array, values: Array) -> tuple[float, Array]:
     """Return the lengthscale of the SE or Matern 3/2 kernel nearest to a curve, and its values there."""
-    best: tuple[float, float, Array] | None = None
-    for length in np.geomspace(at[1] / 3.0, 20.0 * at[-1], 240):
-        r = at / length
-        curve = np.exp(-0.5 * r**2) if symbol == "SE" else (1.0 + math.sqrt(3.0) * r) * np.exp(-math.sqrt(3.0) * r)
-        off = float(((curve - values) ** 2).sum())
-        if best is None or off < best[0]:
-            best = (off, float(length), curve)
-    assert best is not None
-    return best[1], best[2]
+
+    def curve(log_length: float) -> Array:
+        r = at / math.exp(log_length)
+        if symbol == "SE":
+            return np.asarray(np.exp(-0.5 * r**2))
+        return np.asarray((1.0 + math.sqrt(3.0) * r) * np.exp(-math.sqrt(3.0) * r))
+
+    def off(log_length: float) -> float:
+        return float(((curve(log_length) - values) ** 2).sum())
+
+    coarse = np.linspace(math.log(at[1] / 3.0), math.log(20.0 * at[-1]), 60)
+    place = int(np.argmin([off(log_length) for log_length in coarse]))
+    between = (coarse[max(0, place - 1)], coarse[min(len(coarse) - 1, place + 1)])
+    found = float(minimize_scalar(off, bounds=between, method="bounded", options={"xatol": 1e-6}).x)
+    return math.exp(found), curve(found)
 
 
 def spectrum_of(functional: Functional, reach: float) -> tuple[Array, Array]:
@@ -147,12 +154,17 @@ def _sentence(at: Array, values: Array, near: dict[str, tuple[float, Array]], un
     if repeats:
         return "The kernel has no formula: it is a learned function that repeats, which no SE or Matern kernel does."
     half = np.flatnonzero(values < 0.5)
-    at_half = f"It falls to one half at {number(float(at[half[0]]))} ({unit}). " if len(half) else ""
+    at_half = f"It falls to one half at {number(_crossing(at, values, int(half[0])))} ({unit}). " if len(half) else ""
     closer = min(off, key=lambda symbol: off[symbol])
     far = ", ".join(f"{names[s]} with lengthscale {number(near[s][0])} is off by at most {off[s]:.2f}" for s in near)
     same = off[closer] < 0.01
     verdict = f"It is {names[closer]} for all practical purposes" if same else "It is none of the usual kernels"
     return f"The kernel has no formula: it is a learned function of the distance. {at_half}{verdict}: {far}."
+
+
+def _crossing(at: Array, values: Array, after: int) -> float:
+    """Return where a curve passes one half, on the straight line between two places."""
+    return float(np.interp(0.5, values[[after, after - 1]], at[[after, after - 1]]))
 
 
 def _rounded(values: Array) -> tuple[float, ...]:

@@ -15,6 +15,7 @@ import numpy as np
 from mercer.fitting.batched import available_device, batched_optimiser
 from mercer.fitting.optimise import CORRECTIONS, FLAT, Problem, Run, ended, optimise
 from mercer.fitting.rendezvous import together
+from mercer.fitting.trail import Record, Trail
 from mercer.inference.contract import Data, Evidence
 from mercer.inference.level import LevelEvidence, Part
 from mercer.kernels.domains import Array
@@ -41,26 +42,31 @@ class OnDevice:
         _, _, found = self._evidence(problem, points, gradient=False)
         return [evidence.value for evidence in found]
 
-    def descend(self, problem: Problem, points: Sequence[Array], iterations: int) -> list[Run]:
+    def descend(
+        self, problem: Problem, points: Sequence[Array], iterations: int, trails: Sequence[Trail | None] = ()
+    ) -> list[Run]:
         """Run L-BFGS-B from every point, as `mercer.fitting.optimise.optimise` does from one."""
         starts = np.stack(points)
         if not starts.shape[1]:
             return [optimise(problem, point, iterations) for point in points]
-        best, least = starts.copy(), np.full(len(starts), np.inf)
+        records = [Record(trail) for trail in trails or [None] * len(points)]
 
         def noted(free: Array, batch_indices: list[int]) -> tuple[Array, Array]:
-            values, slopes = self.losses(problem, free)
-            for i, point, loss in zip(batch_indices, free, values, strict=True):
-                if loss < least[i]:
-                    best[i], least[i] = point, loss
-            return values, slopes
+            found = [records[i].known(point) for i, point in zip(batch_indices, free, strict=True)]
+            new = [k for k, known in enumerate(found) if known is None]
+            if new:
+                for k, value, slope in zip(new, *self.losses(problem, free[new]), strict=True):
+                    found[k] = records[batch_indices[k]].noted(free[k], float(value), slope)
+            values, slopes = zip(*(known for known in found if known is not None), strict=True)
+            return np.array(values), np.stack(slopes)
 
         _, _, results = batched_optimiser()(
             noted, starts, bounds=[(float(low), float(high)) for low, high in problem.bounds], maxcor=CORRECTIONS,
             factr=None, ftol=problem.tolerance, pgtol=FLAT, maxiter=iterations, pass_batch_indices=True,
         )  # fmt: skip
         # Not result.x and result.fun: after a line search that failed these two need not belong together.
-        return [ended(problem, *end) for end in zip(best, map(float, least), results, strict=True)]
+        walked = [record.trail() for record in records]
+        return [ended(problem, *trail.best, result, trail) for trail, result in zip(walked, results, strict=True)]
 
     def losses(self, problem: Problem, points: Array) -> tuple[Array, Array]:
         """Return what is minimised, and its slope, at every point."""

@@ -17,6 +17,7 @@ from mercer.evaluate.program import Program, compile_program
 from mercer.fitting.priors import GaussianPrior, weak_prior
 from mercer.fitting.ranges import NOISE, free_bounds, may_vanish
 from mercer.fitting.starts import Starts, noise_start
+from mercer.fitting.trail import Record, Trail
 from mercer.inference.contract import Data, Engine, Evidence
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
@@ -115,6 +116,7 @@ class Run:
     evaluations: int
     rows: int  # that it was optimised on
     afresh: bool = False  # begun with nothing of a parent's optimum
+    trail: Trail | None = None
 
 
 def fit(
@@ -204,7 +206,7 @@ def starting_points(
         return [first], 0
     in_turn = [starts.typical(turn) for turn in range(starts.turns)]
     drawn = [point(values, noise_start(None) if noise is None else noise) for values in in_turn]
-    at_random = range(wanted * options.draws - len(in_turn))
+    at_random = range(max(wanted * options.draws - len(in_turn), wanted * options.draws // 2))
     drawn += [point(starts.draw(rng), noise_start(rng) if noise is None else noise) for _ in at_random]
     drawn = [p for p in drawn if not np.array_equal(p, first)]
     if not drawn:
@@ -240,19 +242,28 @@ def _run_all(
     return runs, False
 
 
-def optimise(problem: Problem, point: Array, max_iterations: int) -> Run:
-    """Run L-BFGS-B from one point."""
+def optimise(problem: Problem, point: Array, max_iterations: int, trail: Trail | None = None) -> Run:
+    """Run L-BFGS-B from one point; a trail of that run spares what it has evaluated before.
+
+    The optimiser keeps its memory to itself. Taken along its old trail again, which costs next to nothing, it has it.
+    """
     from scipy.optimize import minimize
 
     objective, bounds = problem.objective, problem.bounds
     if len(point) == 0:
         value, _ = objective(point)
         return Run(point, value, "nothing to fit", True, 1, objective.data.count)
+    record = Record(trail)
+
+    def recorded(where: Array) -> tuple[float, Array]:
+        known = record.known(where)
+        return known if known is not None else record.noted(where, *objective(where))
+
     result = minimize(
-        objective, point, jac=True, method="L-BFGS-B", bounds=bounds,
+        recorded, point, jac=True, method="L-BFGS-B", bounds=bounds,
         options={"maxiter": max_iterations, "maxcor": CORRECTIONS, "ftol": problem.tolerance, "gtol": FLAT},
     )  # fmt: skip
-    return ended(problem, np.asarray(result.x), float(result.fun), result)
+    return ended(problem, np.asarray(result.x), float(result.fun), result, record.trail())
 
 
 def with_settled_noise(problem: Problem, point: Array) -> Array:
@@ -273,11 +284,12 @@ def with_settled_noise(problem: Problem, point: Array) -> Array:
     return best
 
 
-def ended(problem: Problem, point: Array, value: float, result: Any) -> Run:
+def ended(problem: Problem, point: Array, value: float, result: Any, trail: Trail | None = None) -> Run:
     """Return the run that an optimiser's result (SciPy's or BoTorch's) tells of."""
     # scipy reports an abnormal line search where no progress is possible at machine precision: good enough if it moved
     converged = bool(result.success) or "ABNORMAL" in str(result.message)
-    return Run(point, value, str(result.message), converged, int(result.nfev), problem.objective.data.count)
+    rows = problem.objective.data.count
+    return Run(point, value, str(result.message), converged, int(result.nfev), rows, trail=trail)
 
 
 def _failed(problem: Problem, point: Array, interrupted: bool) -> Fit:

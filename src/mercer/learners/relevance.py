@@ -40,6 +40,8 @@ def relevances(X: Array, labels: Labels, seed: int = 0) -> Array:
         if np.ptp(target) == 0:
             continue
         found = fit(kernel, Data(X[:, varying], target, free_level=True), Exact(), options)
+        if found.status == "interrupted":
+            raise KeyboardInterrupt  # the fit gives its best so far; whoever asked for relevances is to stop
         if found.status != "failed":
             share = np.array(next(found.expression.leaves()).parameter("lengthscale").values) ** -2.0
             total += share / share.sum()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +18,7 @@ from mercer.errors import InputError
 from mercer.evaluate import fused
 from mercer.evaluate.program import compile_program
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Expression
+from mercer.kernels.expression import Expression, build_base, product_of
 from mercer.kernels.functional import Functional
 from mercer.kernels.parameters import values_of
 from mercer.learners.classes import (
@@ -31,9 +31,9 @@ from mercer.learners.classes import (
     with_cost,
 )
 from mercer.learners.contract import Candidate, Report, SearchProgress, Stopped
-from mercer.learners.functional.search import Outcome, guarded, search, steadiest
+from mercer.learners.functional.search import ENDED, Outcome, guarded, search, steadiest
 from mercer.learners.functional.space import KernelSpace, grid_of_pairs, kernel_space
-from mercer.learners.functional.tuning import tuned
+from mercer.learners.functional.tuning import RATE_LIMITS, RATES, steadiest_of, tuned
 from mercer.learners.margin import Labels, Verdict
 from mercer.linalg.threads import one_thread
 
@@ -44,8 +44,8 @@ Series = tuple[tuple[int, ...], tuple[float, ...]]
 PLAIN: Series = ((1,), (1.0,))
 STRENGTHS = (0.0, 0.5, 1.0)  # of relevance: 0 is one lengthscale for all columns
 FACTORS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)  # of the median distance
-RATES = (0.3, 0.6, 0.9)
 FINALISTS, FINAL_ROWS, FINAL_REPEATS = 6, 1200, 3
+USUAL = FACTORS[2:]
 SPAN = math.log(FACTORS[-1] / FACTORS[0])
 
 
@@ -57,11 +57,15 @@ class Form:
     strength: float
     factor: float
     series: Series = PLAIN
+    product: bool = False  # of one function for each column, in place of a function of one distance
 
     def kernel(self, sight: Sight) -> Expression:
         """Return the kernel for what may be looked at."""
-        inside = sight.radial(self.symbol, self.strength, self.factor)
-        return Functional(inside, *self.series)
+        if not self.product:
+            return Functional(sight.radial(self.symbol, self.strength, self.factor), *self.series)
+        lengths = enumerate(sight.lengthscales(self.strength, self.factor))
+        insides = [build_base(self.symbol, column, variance=1.0, lengthscale=length) for column, length in lengths]
+        return product_of([Functional(inside, *self.series) for inside in insides])
 
 
 @dataclass(eq=False)
@@ -85,7 +89,7 @@ class ClassSearch:
         self.trial = Trial.of(self.X, self.labels, self.seed, self.settings.ard)
         self.whole = sight_of(self.X, self.labels, self.seed, self.settings.ard)
         plan = self.settings.plan()
-        self.total = 30 + self.settings.tuning + len(RATES) + plan.subspaces * (plan.iterations + 4)
+        self.total = 34 + 2 * self.settings.tuning + len(RATES) + plan.subspaces * (plan.iterations + 4)
 
     def run(self) -> LearnedForClasses:
         """Do it all; Ctrl-C and the end of the time budget give the best so far."""
@@ -95,9 +99,11 @@ class ClassSearch:
             chosen = self.shapes(plain)
         except KeyboardInterrupt:
             self.stopped = "request"
-        except _TimeIsUp:
+        except TimeIsUp:
             self.stopped = "time"
         if not self.verdicts:
+            if self.stopped == "request":
+                raise KeyboardInterrupt  # there is nothing yet to go on with
             problem = self.candidates[0].message if self.candidates else "it was stopped too early"
             raise InputError(f"no kernel could be judged: {problem}")
         if chosen is None:
@@ -107,10 +113,12 @@ class ClassSearch:
                 chosen = self.final(chosen)
             except KeyboardInterrupt:
                 self.stopped = "request"
+            except TimeIsUp:
+                self.stopped = "time"
         self.chosen = chosen
         kernel = chosen.kernel(self.whole)
         verdict = with_cost(kernel, self.X, self.labels, self.seed)
-        notes = []
+        notes = [ENDED[self.stopped]] if self.stopped else []
         if len(self.trial.labels) < len(self.labels):
             notes.append(f"kernels were compared on {len(self.trial.labels)} of the {len(self.labels)} rows")
         tried = tuple(self.candidates)
@@ -118,28 +126,32 @@ class ClassSearch:
 
     # -------------------------------------------------------------------------------------------------------- stages
 
-    def scales(self) -> Form:
-        """Find the kernel inside, the lengthscale and how much relevance counts: a coarse grid, then tuning."""
+    def insides(self) -> list[str]:
+        """Return the kernels that may be inside, Matern 3/2 first."""
         from mercer.learners.functional.kernel_functional import HYPERKERNELS
 
         names = [name for name in HYPERKERNELS[self.settings.hyperkernel] if name != "PER"]
         if not names:
             raise InputError("a periodic hyperkernel is for regression; for classes use 'auto' or 'matern-harmonic'")
-        names.sort(key=lambda name: name != "M32")
+        return sorted(names, key=lambda name: name != "M32")
+
+    def scales(self) -> Form:
+        """Find the kernel inside, the lengthscale and how much relevance counts: a coarse grid, then tuning."""
+        names = self.insides()
         strengths = STRENGTHS if self.settings.ard else STRENGTHS[:1]
         for strength in strengths:
             for factor in FACTORS:
-                self.judge(Form(names[0], strength, factor), "scale")
+                self.judge(self.form(names[0], strength, factor), "scale")
         best = self.best()
         for name in names[1:]:
             for ratio in (0.5, 1.0, 2.0):
-                self.judge(Form(name, best.strength, best.factor * ratio), "kernel inside")
+                self.judge(self.form(name, best.strength, best.factor * ratio), "kernel inside")
         best = self.best()
 
         def judged(point: Array) -> Outcome:
             strength = float(point[0]) if self.settings.ard else 0.0
             factor = FACTORS[0] * math.exp(SPAN * float(point[1]))
-            return self.judge(Form(best.symbol, round(strength, 3), float(f"{factor:.4g}")), "tuning")
+            return self.judge(self.form(best.symbol, round(strength, 3), float(f"{factor:.4g}")), "tuning")
 
         alike = [form for form in self.verdicts if form.symbol == best.symbol]
         first = [np.array([f.strength, math.log(f.factor / FACTORS[0]) / SPAN]) for f in alike]
@@ -149,21 +161,29 @@ class ClassSearch:
 
     def shapes(self, plain: Form) -> Form | None:
         """Search the space of shapes at the lengthscale found."""
-        grid = self.grid(plain)
-        spaces = [kernel_space(grid, rate, self.settings.components, self.seed) for rate in RATES]
-        at_rest = [(1.0 - s.rate) / (1.0 - s.rate * s.grid) for s in spaces]
-        found = [self.shaped(plain, s, s.coordinates(k), "rate") for s, k in zip(spaces, at_rest, strict=True)]
-        place = int(np.argmax([outcome.value for outcome in found]))
-        space = spaces[place]
-        seeds = [space.coordinates(at_rest[place]), space.coordinates(grid)]  # the first kernel, and u itself
+        space = self.tuned_space(plain)
+        seeds = [space.first, space.coordinates(space.grid)]  # the second is u itself
         forms: dict[bytes, Form] = {}
 
-        def evaluate(beta: Array) -> Outcome:
+        def evaluate(beta: Array, subspace: int, step: int) -> Outcome:
             return self.shaped(plain, space, beta, "shape", forms)
 
         observations = search(space, evaluate, self.settings.plan(), self.rng, seeds)
         chosen = steadiest(space, observations, self.settings.plan())
         return None if chosen is None else forms.get(chosen.beta.tobytes())
+
+    def tuned_space(self, plain: Form) -> KernelSpace:
+        """Tune the rate h of the hyperkernel: the first kernel of each space is judged."""
+        grid = self.grid(plain)
+
+        def space_of(point: Array) -> KernelSpace:
+            return kernel_space(grid, float(np.clip(point[0], *RATE_LIMITS)), self.settings.components, self.seed)
+
+        def judged(point: Array) -> Outcome:
+            space = space_of(point)
+            return self.shaped(plain, space, space.first, "rate")
+
+        return space_of(steadiest_of(tuned(judged, 1, self.settings.tuning, self.rng, [np.array([r]) for r in RATES])))
 
     def shaped(
         self, plain: Form, space: KernelSpace, beta: Array, step: str, forms: dict[bytes, Form] | None = None
@@ -172,7 +192,7 @@ class ClassSearch:
         series = space.series(beta, self.settings.definite)
         if series is None:
             return Outcome(-math.inf, "no weight of the kernel is above zero")
-        form = Form(plain.symbol, plain.strength, plain.factor, series)
+        form = replace(plain, series=series)
         if forms is not None:
             forms[beta.tobytes()] = form
         return self.judge(form, step)
@@ -180,15 +200,20 @@ class ClassSearch:
     def final(self, steady: Form) -> Form:
         """Judge the last few with SVMs on more rows and on other folds; the best of them is taken.
 
-        The last few: the steadiest, the best of all, and the best plain one for each kernel inside and each strength.
+        The last few: the steadiest, the best of all, the best plain one for each kernel inside and each strength, and
+        the usual ones, SE with one lengthscale for all columns: least-squares SVMs rank those otherwise than SVMs do.
         """
+        usual = [self.form("SE", 0.0, factor) for factor in USUAL if "SE" in self.insides()]
+        for form in usual:
+            if form not in self.verdicts:
+                self.judge(form, "usual")
         ranked = sorted(self.verdicts, key=lambda form: -self.verdicts[form].score)
         kinds: dict[object, Form] = {}
         for form in ranked:
             if form.series == PLAIN:
                 kinds.setdefault(form.symbol, form)
                 kinds.setdefault(round(2.0 * form.strength), form)
-        last = list(dict.fromkeys([steady, ranked[0], *kinds.values()]))[:FINALISTS]
+        last = list(dict.fromkeys([*list(dict.fromkeys([steady, ranked[0], *kinds.values()]))[:FINALISTS], *usual]))
         with one_thread():
             verdicts = {form: self.last_trial().judge_slowly(form.kernel) for form in last}
         return max(last, key=lambda form: verdicts[form].score)
@@ -208,6 +233,10 @@ class ClassSearch:
         rows = self.X[self.rng.choice(len(self.X), min(64, len(self.X)), replace=False)]
         matrix = fused.gram(compile_program(inside), values_of(inside), rows)
         return grid_of_pairs(matrix[np.triu_indices(len(rows), 1)], self.settings.grid_size(self.X.shape[1]))
+
+    def form(self, symbol: str, strength: float, factor: float) -> Form:
+        """Return a kernel of the family as it is, without a shape."""
+        return Form(symbol, strength, factor, product=self.settings.form == "product" and self.X.shape[1] > 1)
 
     def judge(self, form: Form, step: str) -> Outcome:
         """Cross-validate a kernel, or ask the user's own objective about its Gram matrix."""
@@ -252,8 +281,8 @@ class ClassSearch:
                 )
             )  # fmt: skip
         if self.settings.time_budget is not None and seconds > self.settings.time_budget:
-            raise _TimeIsUp
+            raise TimeIsUp
 
 
-class _TimeIsUp(Exception):
+class TimeIsUp(Exception):
     """The time budget is spent."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, Literal
 
@@ -12,8 +12,8 @@ from mercer.inference.contract import Data, Engine
 from mercer.kernels.domains import Array
 from mercer.kernels.text import parse
 from mercer.learners.classes import LearnedForClasses
-from mercer.learners.contract import Learned, Report
-from mercer.learners.functional.search import Plan, Stop
+from mercer.learners.contract import Learned, Report, Stopped
+from mercer.learners.functional.search import ENDED, Plan, Stop
 from mercer.learners.functional.space import MOST_COMPONENTS, Definite, Distance
 from mercer.learners.functional.surrogate import Acquisition
 from mercer.learners.margin import Labels
@@ -108,7 +108,7 @@ class KernelFunctional:
 
     def learn_classes(self, X: Array, labels: Labels, seed: int, report: Report | None = None) -> LearnedForClasses:
         """Find a kernel for a support vector machine, X being scaled and the labels 0, 1, ..."""
-        from mercer.learners.functional.classes import ClassSearch
+        from mercer.learners.functional.classes import ClassSearch, TimeIsUp
         from mercer.learners.functional.mixing import with_standard_kernels
 
         self.check()
@@ -116,7 +116,14 @@ class KernelFunctional:
         learned = search.run()
         if self.plus is None or search.stopped or search.chosen is None or callable(self.objective):
             return learned
-        return with_standard_kernels(search, learned, search.chosen)
+        try:
+            return with_standard_kernels(search, learned, search.chosen)
+        except KeyboardInterrupt:
+            stopped: Stopped = "request"
+        except TimeIsUp:
+            stopped = "time"
+        notes = (ENDED[stopped], *learned.notes)
+        return replace(learned, functional=learned.kernel, stopped=stopped, notes=notes)
 
     def plan(self) -> Plan:
         """Return how the search runs."""

@@ -59,7 +59,7 @@ def _best_radial(search: ClassSearch, symbol: str) -> Family:
     for form in forms:
         if form not in search.verdicts:
             search.judge(form, "part of a sum")
-    known = [form for form in search.verdicts if form.symbol == symbol and form.series == Form(symbol, 0, 1).series]
+    known = [form for form in search.verdicts if form == Form(symbol, form.strength, form.factor)]
     chosen = max(known, key=lambda form: search.verdicts[form].score)
     return lambda sight: sight.radial(symbol, chosen.strength, chosen.factor)
 

@@ -24,9 +24,9 @@ from mercer.kernels.text import parse
 from mercer.learners.contract import Candidate, Learned, Report, SearchProgress, Stopped
 from mercer.learners.functional.averaging import stacked
 from mercer.learners.functional.fitting import Fitter
-from mercer.learners.functional.search import Observation, Outcome, guarded, search
+from mercer.learners.functional.search import ENDED, Outcome, guarded, search
 from mercer.learners.functional.space import KernelSpace, grid_of_pairs, kernel_space
-from mercer.learners.functional.tuning import best_of, tuned
+from mercer.learners.functional.tuning import RATE_LIMITS, RATES, best_of, tuned
 
 if TYPE_CHECKING:
     from mercer.learners.functional.kernel_functional import KernelFunctional
@@ -35,7 +35,6 @@ ROWS = 400  # that the shape is sought on; parameters are then fitted to all
 PAIRS = 64  # rows whose pairs the grid is taken from
 STARTS, FIRST_STEPS, STEPS, LAST_STEPS = 3, 60, 10, 150
 FINALISTS = 3
-RATES = (0.3, 0.6, 0.9)  # tried before the others
 
 
 @dataclass(eq=False)
@@ -65,14 +64,15 @@ class Regression:
     def run(self) -> Learned:
         """Do it all; Ctrl-C and the end of the time budget give the best so far."""
         try:
-            best = self.first()
-            space, best = self.tune(best)
-            self.shapes(space, best)
+            space, lead = self.tune(self.first())
+            self.shapes(space, lead)
         except KeyboardInterrupt:
             self.stopped = "request"
         except _TimeIsUp:
             self.stopped = "time"
         if not any(c.fit is not None for c in self.candidates):
+            if self.stopped == "request":
+                raise KeyboardInterrupt  # there is nothing yet to go on with
             problem = self.candidates[0].message if self.candidates else "it was stopped too early"
             raise NumericalError(f"no kernel could be fitted: {problem}")
         return self.conclude()
@@ -89,17 +89,17 @@ class Regression:
             names += ["PER", "SE*PER"]
         return [bind(parse(name), self.data.X.shape[1], default=self.columns) for name in names]
 
-    def first(self) -> Fit:
+    def first(self) -> Lead:
         """Fit each kernel that may be inside, as it is; return the best."""
-        fits = []
+        leads = []
         for inside in self.insides():
-            shape = self.of_shape(inside, ((1,), (1.0,)))
-            found = self.fitter.first(shape, STARTS, FIRST_STEPS)
-            if self.keep(found, 0, f"{inside.text()} as it is"):
-                fits.append(found)
-        if not fits:
+            found = self.fitter.first(self.of_shape(inside, ((1,), (1.0,))), STARTS, FIRST_STEPS)
+            outcome = self.outcome_of(found)
+            if self.keep(found, 0, f"{inside.text()} as it is", outcome):
+                leads.append(Lead(found, outcome.value))
+        if not leads:
             raise NumericalError("none of the kernels inside could be fitted; try another hyperkernel or fewer columns")
-        return max(fits, key=self.value_of)
+        return max(leads, key=lambda lead: lead.value)
 
     def of_shape(self, inside: Expression, series: tuple[tuple[int, ...], tuple[float, ...]]) -> Expression:
         """Return the kernel of a shape: a function of the distance, or a product of one for each column."""
@@ -113,43 +113,33 @@ class Regression:
         """Return the kernel of a fit with another shape, its parameters unset."""
         return with_series(known.expression, series)
 
-    def tune(self, best: Fit) -> tuple[KernelSpace, Fit]:
+    def tune(self, lead: Lead) -> tuple[KernelSpace, Lead]:
         """Tune the rate h: the kernel kappa(., no distance) of the space is judged after a few steps of fitting."""
-        grid = self.grid(best)
+        grid = self.grid(lead.fit)
         size = self.settings.components
-        state = [best]
 
         def judged(point: Array) -> Outcome:
-            space = kernel_space(grid, float(np.clip(point[0], 0.02, 0.98)), size, self.seed)
-            outcome, found = self.judge(space, space.coordinates(_at_rest(space)), state[0], 0, "tuning")
-            if found is not None and self.value_of(found) > self.value_of(state[0]):
-                state[0] = found
+            space = kernel_space(grid, float(np.clip(point[0], *RATE_LIMITS)), size, self.seed)
+            outcome, found = self.judge(space, space.first, lead.fit, 0, "tuning")
+            lead.take(found, outcome.value)
             return outcome
 
         first = [np.array([rate]) for rate in RATES] if self.settings.tuning else [np.array([0.6])]
         point, _ = best_of(tuned(judged, 1, self.settings.tuning, self.rng, first))
-        return kernel_space(grid, float(np.clip(point[0], 0.02, 0.98)), size, self.seed), state[0]
+        return kernel_space(grid, float(np.clip(point[0], *RATE_LIMITS)), size, self.seed), lead
 
-    def shapes(self, space: KernelSpace, best: Fit) -> None:
+    def shapes(self, space: KernelSpace, lead: Lead) -> None:
         """Search the subspaces, from the best kernel so far."""
-        state = [best]
 
-        def evaluate(beta: Array) -> Outcome:
-            outcome, found = self.judge(space, beta, state[0], *self._where)
-            if found is not None and self.value_of(found) > self.value_of(state[0]):
-                state[0] = found
+        def evaluate(beta: Array, subspace: int, step: int) -> Outcome:
+            where = f"subspace {subspace}, step {step}" if step else f"subspace {subspace}, at random"
+            where = where if subspace else "where the search begins"
+            outcome, found = self.judge(space, beta, lead.fit, max(1, subspace), where)
+            lead.take(found, outcome.value)
             return outcome
 
-        self._where: tuple[int, str] = (1, "the best so far")
-        plan = self.settings.plan()
-        seeds = [space.coordinates(_at_rest(space)), space.coordinates(_shape(best, space.grid))]
-
-        def seen(observation: Observation) -> bool:
-            subspace, step = observation.subspace, observation.step
-            self._where = (max(1, subspace), f"subspace {max(1, subspace)}, step {step + 1}")
-            return False
-
-        search(space, evaluate, plan, self.rng, seeds, seen)
+        seeds = [space.first, space.coordinates(_shape(lead.fit, space.grid))]
+        search(space, evaluate, self.settings.plan(), self.rng, seeds)
 
     # ------------------------------------------------------------------------------------------------------- judging
 
@@ -168,12 +158,14 @@ class Regression:
         if series is None:
             return Outcome(-math.inf, "no weight of the kernel is above zero"), None
         found = self.fitter.onward(self.reshaped(start, series), start, STEPS)
+        outcome = self.outcome_of(found)
+        return outcome, found if self.keep(found, depth, step, outcome) else None
+
+    def outcome_of(self, found: Fit) -> Outcome:
+        """Return the objective of a fit, or why there is none."""
         if found.status == "failed":
-            self.keep(found, depth, step)
-            return Outcome(-math.inf, found.message), None
-        outcome = guarded(lambda: self.value_of(found))
-        kept = self.keep(found, depth, step, outcome)
-        return outcome, found if kept else None
+            return Outcome(-math.inf, found.message)
+        return guarded(lambda: self.value_of(found))
 
     def value_of(self, found: Fit) -> float:
         """Return the objective of a fit, larger being better."""
@@ -187,11 +179,8 @@ class Regression:
         assert callable(objective)
         return float(objective(self.fitter.gram(found)))
 
-    def keep(self, found: Fit, depth: int, step: str, outcome: Outcome | None = None) -> bool:
+    def keep(self, found: Fit, depth: int, step: str, outcome: Outcome) -> bool:
         """Add a row to the table of candidates; tell whether it can be used."""
-        if outcome is None:
-            failed = found.status == "failed"
-            outcome = Outcome(-math.inf, found.message) if failed else guarded(lambda: self.value_of(found))
         seconds = time.perf_counter() - self.started
         message, status = (found.message, found.status) if outcome.good else (outcome.problem, "failed")
         self.candidates.append(
@@ -239,15 +228,18 @@ class Regression:
         if not finals:
             raise NumericalError("the kernels found could not be fitted to all rows; try a larger noise or fewer rows")
         self.fitter = whole
-        best = max(finals, key=lambda f: guarded(lambda: self.value_of(f)).value)
-        notes = []
+        best = max(finals, key=lambda f: self.outcome_of(f).value)
+        notes = [ENDED[self.stopped]] if self.stopped else []
         members = [best, *(f for f in finals if f is not best)]
         if self.settings.plus is not None or callable(self.settings.objective) or not self.settings.average:
             members = [best]
         if self.settings.plus is not None:
-            best = self.added(best)
+            alone, best = best, self.added(best)
             members = [best]
-            notes.append(f"the kernels {self.settings.plus} were added to the one found, and all were fitted together")
+            told = (
+                "explained no more and were left out" if best is alone else "were added, and all were fitted together"
+            )
+            notes.append(f"the kernels {self.settings.plus} {told}")
         if self.rows.count < self.data.count:
             notes.append(f"the shape of the kernel was sought on {self.rows.count} of the {self.data.count} rows")
         rows = self.rows.count if self.rows.count < self.data.count else None
@@ -259,9 +251,24 @@ class Regression:
         others = bind(parse(self.settings.plus or ""), self.data.X.shape[1], default=self.columns)
         options = FitOptions(restarts=2, max_iterations=LAST_STEPS, seed=self.seed)
         found = fit(sum_of([best.expression, others]), self.data, self.engine, options)
+        if found.status == "interrupted":
+            self.stopped = "request"
         if found.status == "failed" or found.log_evidence < best.log_evidence:
             return best
         return replace(found, parameters=self.count(found))
+
+
+@dataclass(eq=False)
+class Lead:
+    """The best fit so far and its objective, which may be the user's own and costly: it is asked once for each fit."""
+
+    fit: Fit
+    value: float
+
+    def take(self, found: Fit | None, value: float) -> None:
+        """Keep a fit that is better."""
+        if found is not None and value > self.value:
+            self.fit, self.value = found, value
 
 
 class _TimeIsUp(Exception):
@@ -279,11 +286,6 @@ def with_series(expression: Expression, series: tuple[tuple[int, ...], tuple[flo
     if isinstance(expression, Functional):
         return Functional(expression.inside, *series)
     return expression.with_children([with_series(child, series) for child in expression.children])
-
-
-def _at_rest(space: KernelSpace) -> Array:
-    """kappa(., no distance) on the grid: the first kernel of a space."""
-    return (1.0 - space.rate) / (1.0 - space.rate * space.grid)
 
 
 def _shape(known: Fit, at: Array) -> Array:

@@ -15,10 +15,15 @@ from typing import Literal
 import numpy as np
 
 from mercer.kernels.domains import Array
+from mercer.learners.contract import Stopped
 from mercer.learners.functional.space import Distance, KernelSpace
 from mercer.learners.functional.surrogate import Acquisition, acquired, possible_gain, surrogate
 
 Stop = Literal["budget", "regret"]
+ENDED: dict[Stopped, str] = {
+    "request": "the search was stopped on request; this is the best kernel found until then",
+    "time": "the time budget was spent before the search came to its end; this is the best kernel found until then",
+}
 
 FIRST = 4  # random kernels of each subspace before the surrogate chooses
 ENOUGH = 0.02  # of the spread of the observations: a possible gain below it ends a subspace
@@ -61,7 +66,7 @@ class Plan:
     stop: Stop = "budget"
 
 
-Evaluate = Callable[[Array], Outcome]
+Evaluate = Callable[[Array, int, int], Outcome]  # coordinates, subspace, step (0 of both: where the search begins)
 
 
 def guarded(objective: Callable[[], float]) -> Outcome:
@@ -79,25 +84,21 @@ def guarded(objective: Callable[[], float]) -> Outcome:
 
 
 def search(
-    space: KernelSpace, evaluate: Evaluate, plan: Plan, rng: np.random.Generator, seeds: Sequence[Array] = (),
-    seen: Callable[[Observation], bool] | None = None,
+    space: KernelSpace, evaluate: Evaluate, plan: Plan, rng: np.random.Generator, seeds: Sequence[Array] = ()
 ) -> list[Observation]:  # fmt: skip
-    """Return every kernel looked at. `seen` is told of each; where it returns True the search ends there."""
+    """Return every kernel looked at."""
     found: list[Observation] = []
 
-    def look(beta: Array, subspace: int, step: int) -> bool:
-        found.append(Observation(beta, evaluate(beta), subspace, step))
-        return seen is not None and seen(found[-1])
+    def look(beta: Array, subspace: int, step: int) -> None:
+        found.append(Observation(beta, evaluate(beta, subspace, step), subspace, step))
 
     for beta in seeds:
-        if look(beta, 0, 0):
-            return found
+        look(beta, 0, 0)
     for subspace in range(1, plan.subspaces + 1):
         centre = _centre(space, found)
         basis = np.array([space.draw(rng) for _ in range(plan.directions)])
         for _ in range(FIRST):
-            if look(centre + rng.random(plan.directions) @ basis, subspace, 0):
-                return found
+            look(centre + rng.random(plan.directions) @ basis, subspace, 0)
         for step in range(1, plan.iterations + 1):
             box = _box(plan.directions, rng)
             points = centre + box @ basis
@@ -108,8 +109,7 @@ def search(
                 if plan.stop == "regret" and possible_gain(model, points, best) < ENOUGH * model.spread:
                     break
                 chosen = points[int(np.argmax(acquired(model, points, best, step, plan.acquisition)))]
-            if look(chosen, subspace, step):
-                return found
+            look(chosen, subspace, step)
     return found
 
 

@@ -54,6 +54,11 @@ class KernelSpace:
         """How many coordinates a kernel has (N')."""
         return len(self.eigenvalues)
 
+    @property
+    def first(self) -> Array:
+        """The coordinates of kappa(., no distance), the kernel that a space is judged by and searched from."""
+        return self.coordinates(hyperkernel(self.grid, np.ones(1), self.rate)[:, 0])
+
     def draw(self, rng: np.random.Generator) -> Array:
         """Return the coordinates of a kernel drawn from the Gaussian process with covariance kappa."""
         return rng.standard_normal(self.dimensions)

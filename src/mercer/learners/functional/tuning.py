@@ -12,6 +12,8 @@ from mercer.learners.functional.search import Outcome
 from mercer.learners.functional.surrogate import Acquisition, acquired, surrogate
 
 CANDIDATES = 512
+RATES = (0.3, 0.6, 0.9)  # of the hyperkernel: tried before the others
+RATE_LIMITS = (0.02, 0.98)
 
 
 def tuned(
@@ -46,6 +48,8 @@ def best_of(tried: Sequence[tuple[Array, Outcome]]) -> tuple[Array, float]:
 def steadiest_of(tried: Sequence[tuple[Array, Outcome]]) -> Array:
     """Return the point with the best expected value under the surrogate: of noisy values the best is often luck."""
     good = [(p, o.value) for p, o in tried if o.good]
+    if not good:
+        return tried[0][0]
     points, values = np.array([p for p, _ in good]), np.array([v for _, v in good])
     if len(good) < 3:
         return np.asarray(points[int(np.argmax(values))])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -16,12 +17,13 @@ import numpy as np
 
 from mercer.errors import InputError
 from mercer.fitting.optimise import Fit, Run
+from mercer.fitting.trail import Trail
 from mercer.inference.bounds import Interval
 from mercer.inference.contract import Data
 from mercer.kernels.text import from_json, to_json
 from mercer.learners.grammar.worker import State
 
-VERSION = 2
+VERSION = 3
 Place = tuple[int, int, str]  # depth, lap, candidate
 
 
@@ -112,7 +114,7 @@ def fit_from_json(entry: dict[str, Any]) -> Fit:
 
 def _state_to_json(state: State) -> dict[str, Any]:
     return {
-        "runs": [{**vars(run), "point": run.point.tolist()} for run in state.runs],
+        "runs": [_run_to_json(run, state.fit is None) for run in state.runs],
         "screened": state.screened,
         "seconds": state.seconds,
         "fit": None if state.fit is None else fit_to_json(state.fit),
@@ -122,7 +124,23 @@ def _state_to_json(state: State) -> dict[str, Any]:
 
 
 def _state_from_json(entry: dict[str, Any]) -> State:
-    runs = tuple(Run(**{**run, "point": np.array(run["point"])}) for run in entry["runs"])
+    runs = tuple(_run_from_json(run) for run in entry["runs"])
     fit = None if entry["fit"] is None else fit_from_json(entry["fit"])
     bounds = None if entry["interval"] is None else Interval(*entry["interval"])
     return State(runs, entry["screened"], entry["seconds"], fit, bounds, entry["inducing"])
+
+
+def _run_to_json(run: Run, goes_on: bool) -> dict[str, Any]:
+    """Return a run as plain data; its trail, where it may go on, in a form that is short."""
+    trail = None
+    if run.trail is not None and goes_on:
+        trail = b64encode(np.column_stack([run.trail.values, run.trail.points, run.trail.slopes]).tobytes()).decode()
+    return {**vars(run), "point": run.point.tolist(), "trail": trail}
+
+
+def _run_from_json(entry: dict[str, Any]) -> Run:
+    point, trail = np.array(entry["point"]), None
+    if entry["trail"] is not None:
+        walked = np.frombuffer(b64decode(entry["trail"])).reshape(-1, 1 + 2 * len(point))
+        trail = Trail(walked[:, 1 : 1 + len(point)], walked[:, 0], walked[:, 1 + len(point) :])
+    return Run(**{**entry, "point": point, "trail": trail})

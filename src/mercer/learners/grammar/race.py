@@ -4,7 +4,7 @@ promising some more, and only those that could still win run to the end."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,13 +14,14 @@ MANY = 450  # rows
 SAMPLE = 300  # of them
 SMALL_SAMPLE = 150  # for a crowd
 CROWD = 300  # candidates
+EVERYBODY = float("inf")  # a margin
 
 
 @dataclass(frozen=True)
 class Lap:
     """How far candidates run, how many of their starts, and who may run."""
 
-    iterations: int
+    iterations: int  # in all, since they began on these rows
     starts: int
     margin: float  # by how much a score may be behind the best of the lap before
     at_least: int  # this many run in any case
@@ -28,24 +29,28 @@ class Lap:
 
 
 def laps(race: bool, max_iterations: int, candidates: int, rows: int, finish: int = 3) -> tuple[Lap, ...]:
-    """Return the laps of a race, of which `finish` at least reach the end; without racing everybody does at once.
+    """Return the laps of a race, of which `finish` at least reach the end; without racing everybody does.
 
     Several input columns make a crowd, most of which can be told from the winners on very few rows. A sample says
     little about what is left when most is explained: those not far behind on it run a few steps on all rows.
     """
-    everybody = float("inf")
-    if not race:
-        return (Lap(max_iterations, 99, everybody, 0),)
-    first: tuple[Lap, ...] = (Lap(6, 99, everybody, 0, SAMPLE),)
+    many = rows > MANY
+    first: tuple[Lap, ...] = (Lap(6, 99, EVERYBODY, 0, SAMPLE),)
     if candidates > CROWD:
-        first = (Lap(6, 99, everybody, 0, SMALL_SAMPLE), Lap(6, 3, 150.0, CROWD // 4, SAMPLE))
-    return (
+        first = (Lap(6, 99, EVERYBODY, 0, SMALL_SAMPLE), Lap(6, 3, 150.0, CROWD // 4, SAMPLE))
+    course = (
         *first,
-        Lap(15, 2, 60.0, 15, SAMPLE),
-        *((Lap(8, 2, 30.0, 10),) if rows > MANY else ()),
-        Lap(40, 2, 12.0, 2 * finish),
+        Lap(21, 2, 60.0, 15, SAMPLE),
+        *((Lap(8, 2, 30.0, 10),) if many else ()),
+        Lap(48 if many else 61, 2, 12.0, 2 * finish),
         Lap(max_iterations, 1, 4.0, finish),
     )
+    return course if race else tuple(replace(lap, margin=EVERYBODY) for lap in course)
+
+
+def to_the_end(max_iterations: int) -> tuple[Lap, ...]:
+    """Return the one lap of those few that everything grows from: all of their starts run to the end at once."""
+    return (Lap(max_iterations, 99, EVERYBODY, 0),)
 
 
 def sample(data: Data, count: int, seed: int) -> Data:

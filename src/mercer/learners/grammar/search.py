@@ -17,7 +17,7 @@ import numpy as np
 
 from mercer.evaluate.program import compile_program
 from mercer.fitting.optimise import FAILED_VALUE, Fit, FitOptions
-from mercer.fitting.periodogram import periods
+from mercer.fitting.periodogram import in_turn, periods
 from mercer.fitting.ranges import may_repeat
 from mercer.inference.contract import Data, Engine
 from mercer.kernels.algebra import canonical_structure, structure
@@ -39,7 +39,7 @@ from mercer.learners.grammar.bounded import (
 from mercer.learners.grammar.journal import Journal
 from mercer.learners.grammar.operators import Child, base_kernels, children
 from mercer.learners.grammar.plan import Plan
-from mercer.learners.grammar.race import SAMPLE, laps, runners, sample
+from mercer.learners.grammar.race import SAMPLE, laps, runners, sample, to_the_end
 from mercer.learners.grammar.scores import held_out_score, score_of
 from mercer.learners.grammar.worker import State, Task, advance, seed_for
 from mercer.learners.parallel import in_parallel
@@ -175,12 +175,13 @@ class Search:
         """
         peaks = {parent: self._unexplained(parent) for parent in dict.fromkeys(parent for _, parent in new)}
         tasks = [self._task(child, parent, peaks[parent]) for child, parent in new]
-        states: list[State | None] = [None] * len(new)
-        race = self.plan.race and (depth > 0 or len(new) > BASES)
+        few = depth == 0 and len(new) <= BASES
         if self.whole is not None:
-            self._contest(self.whole, depth, stage, new, tasks, race)
+            self._contest(self.whole, depth, stage, new, tasks, self.plan.race and not few)
             return
-        course = laps(race, self.plan.max_iterations, len(new), self.data.count, FIRST_PARENTS if depth == 0 else 3)
+        limit, finish = self.plan.max_iterations, FIRST_PARENTS if depth == 0 else 3
+        course = to_the_end(limit) if few else laps(self.plan.race, limit, len(new), self.data.count, finish)
+        states: list[State | None] = [None] * len(new)
         running = list(range(len(new)))
         try:
             for number, lap in enumerate(course):
@@ -242,8 +243,16 @@ class Search:
             return Task(child.expression, key, None, False, self.own, self.own, options)
         best = self._fit(parent)
         replaced = len(list(child.expression.leaves())) <= len(list(best.expression.leaves()))
-        peaks = self.own if replaced else unexplained  # what a replaced part explained is to be explained again
+        peaks = self.own if replaced else self._in_turn(unexplained)
         return Task(child.expression, key, best.noise, replaced, peaks, self.own, options)
+
+    def _in_turn(self, unexplained: dict[int, Array]) -> dict[int, Array]:
+        """Periods for a new part: what its parent leaves over, and those of the target, one of each in turn.
+
+        A parent without periods may follow them with a short lengthscale; then it leaves nothing of them over.
+        """
+        nothing = np.empty(0)
+        return {c: in_turn(unexplained.get(c, nothing), self.own.get(c, nothing)) for c in {**unexplained, **self.own}}
 
     def _sampled(self, count: int) -> Data:
         """The rows of the first laps; drawn once, as preparing them for the kernels takes time."""

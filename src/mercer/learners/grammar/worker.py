@@ -13,6 +13,7 @@ from typing import Protocol
 
 from mercer.fitting.optimise import Fit, FitOptions, Problem, Run, concluded, optimise, prepare, starting_points
 from mercer.fitting.starts import Starts
+from mercer.fitting.trail import Trail
 from mercer.inference.bounds import Interval
 from mercer.inference.contract import Data, Engine
 from mercer.kernels.algebra import structure
@@ -65,8 +66,10 @@ class Descent(Protocol):
     def screen(self, problem: Problem, points: Sequence[Array]) -> Sequence[float]:
         """Return the log evidence at every point."""
 
-    def descend(self, problem: Problem, points: Sequence[Array], iterations: int) -> list[Run]:
-        """Optimise from every point."""
+    def descend(
+        self, problem: Problem, points: Sequence[Array], iterations: int, trails: Sequence[Trail | None] = ()
+    ) -> list[Run]:
+        """Optimise from every point, along its trail where it has one, by so many iterations in all."""
 
 
 class OneByOne:
@@ -76,9 +79,12 @@ class OneByOne:
         """Return the log evidence at every point."""
         return [problem.objective.evidence(point, gradient=False).value for point in points]
 
-    def descend(self, problem: Problem, points: Sequence[Array], iterations: int) -> list[Run]:
+    def descend(
+        self, problem: Problem, points: Sequence[Array], iterations: int, trails: Sequence[Trail | None] = ()
+    ) -> list[Run]:
         """Optimise from every point."""
-        return [optimise(problem, point, iterations) for point in points]
+        known = trails or [None] * len(points)
+        return [optimise(problem, point, iterations, trail) for point, trail in zip(points, known, strict=True)]
 
 
 def advance(
@@ -91,7 +97,7 @@ def advance(
     last: bool,
     by: Descent = OneByOne(),  # noqa: B008  (it has no state)
 ) -> State:
-    """Begin a candidate (state None) or carry its `keep` best starts on, by some iterations; conclude it if `last`."""
+    """Begin a candidate (state None) or carry its `keep` best starts on, to an iteration; conclude it if `last`."""
     started = time.perf_counter()
     with one_thread():
         problem = prepare(task.expression, data, engine, task.options, task.peaks)
@@ -139,11 +145,13 @@ def _points(problem: Problem, task: Task, by: Descent) -> tuple[list[Array], lis
 
 
 def _continued(problem: Problem, runs: Sequence[Run], iterations: int, by: Descent) -> list[Run]:
-    """Carry on the runs that are not at their end."""
-    result = list(runs)
-    going = [i for i, run in enumerate(runs) if not (run.converged and run.rows == problem.objective.data.count)]
+    """Carry on the runs that are not at their end; one on other rows begins anew where it stands."""
+    result, rows = list(runs), problem.objective.data.count
+    going = [i for i, run in enumerate(runs) if not (run.converged and run.rows == rows)]
     if going:
-        for i, later in zip(going, by.descend(problem, [runs[i].point for i in going], iterations), strict=True):
-            evaluations = later.evaluations + runs[i].evaluations
-            result[i] = replace(later, evaluations=evaluations, afresh=runs[i].afresh)
+        trails = [runs[i].trail if runs[i].rows == rows else None for i in going]
+        points = [runs[i].point if trail is None else trail.start for i, trail in zip(going, trails, strict=True)]
+        for i, trail, later in zip(going, trails, by.descend(problem, points, iterations, trails), strict=True):
+            earlier = runs[i].evaluations if trail is None else 0
+            result[i] = replace(later, evaluations=earlier + later.evaluations, afresh=runs[i].afresh)
     return result
