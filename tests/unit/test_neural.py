@@ -259,10 +259,18 @@ def test_a_column_that_is_not_there():
         learned(season(20), primitives="SE(0) + SE(3)")
 
 
-def test_too_many_rows_are_refused_with_advice():
+def test_too_many_rows_for_exact_inference_are_refused_with_advice():
     x = np.linspace(0, 1, 2001)
-    with pytest.raises(TooLargeError, match=r"2,001 rows .* at most 2,000 rows.* subset"):
-        mercer.GPRegressor(kernel="nkn").fit(x[:, None], np.sin(x))
+    with pytest.raises(TooLargeError, match=r"2,001 rows .* at most 2,000 rows.* leave inference='auto'"):
+        mercer.GPRegressor(kernel="nkn", inference=mercer.Exact()).fit(x[:, None], np.sin(x))
+
+
+def test_more_rows_than_can_be_trained_on_are_learned_from_a_sample():
+    x = np.linspace(0, 1, 2001)
+    learner = NeuralKernelNetwork(primitives="SE + LIN", layers="Linear1", restarts=1, max_iterations=10)
+    model = mercer.GPRegressor(kernel=learner, random_state=0).fit(x[:, None], np.sin(9 * x))
+    assert isinstance(model.inference_.engine, mercer.VFE)
+    assert np.abs(model.predict(x[:, None]) - np.sin(9 * x)).max() < 0.05
 
 
 def test_no_cuda_device_is_said_at_once():

@@ -68,6 +68,11 @@ class NeuralKernelNetwork:
         settings = cls(variances=True, restarts=1, selection="evidence", optimiser="adam", priors=None, average=False)
         return replace(settings, **changes)
 
+    @property
+    def most_rows(self) -> int:
+        """How many rows it can be trained on."""
+        return MOST_ROWS
+
     def learn(
         self,
         data: Data,
@@ -81,9 +86,9 @@ class NeuralKernelNetwork:
         """Train on scaled data."""
         if data.count > MOST_ROWS:
             raise TooLargeError(
-                f"{data.count:,} rows are too many for a neural kernel network, which is fitted exactly, to at most "
-                f"{MOST_ROWS:,} rows; a scalable engine is not there yet. Fit it to a random subset of the rows, such "
-                f"as table.sample({MOST_ROWS}), or give a smaller kernel such as 'SE + LIN', which takes more rows."
+                f"{data.count:,} rows are too many to train a neural kernel network on, which is done exactly, on at "
+                f"most {MOST_ROWS:,} rows. In GPRegressor leave inference='auto': it trains on a sample and then fits "
+                f"to all rows. Or give a random subset of the rows, such as table.sample({MOST_ROWS})."
             )
         plan = self._plan(seed, self.n_jobs if self.n_jobs is not None else jobs, device)
         training = Training(plan, self.network(columns, data.X.shape[1]), data, engine, columns, report)
