@@ -126,7 +126,11 @@ def test_no_polynomial_is_said(trained: GPRegressor) -> None:
 
 @pytest.mark.parametrize(
     "kernel",
-    ["NKN(2*EXPI + SE, Linear4-Product2-Linear1) + LIN", "NKN(SUMI + SE, Linear2-Product1-Linear1)", "NKN(EXPI, Linear1)"],
+    [
+        "NKN(2*EXPI + SE, Linear4-Product2-Linear1) + LIN",
+        "NKN(SUMI + SE, Linear2-Product1-Linear1)",
+        "NKN(EXPI, Linear1)",
+    ],
 )
 def test_waves_that_only_networks_have_are_explained(kernel: str, trained: GPRegressor, tmp_path: Path) -> None:
     model = GPRegressor(kernel, restarts=1, max_iterations=5).fit(trained.X_train_, trained.y_train_)
