@@ -150,6 +150,16 @@ def test_a_start_is_as_large_as_the_target_and_starts_differ():
     assert all(np.abs(points[0] - other).max() > 0.5 for other in points[1:])
 
 
+@pytest.mark.filterwarnings("error")
+def test_starts_of_a_network_with_exp_are_not_lost_in_its_size():
+    data = season()
+    task = Task(NeuralKernelNetwork(activation="Exp").network([0]), Exact(), {}, plan())
+    problem = task.problem(data)
+    for number in range(4):
+        point = first_point(problem, number, np.random.default_rng([0, number]))
+        assert problem.objective.evidence(point, gradient=False).value > -3.0 * data.count  # noise alone: about -1.4
+
+
 def test_laps_run_many_rows_on_a_sample_first():
     assert [lap.starts for lap in laps(plan(), 100)] == [8, 4]
     assert [lap.starts for lap in laps(plan(), MANY + 1)] == [8, 3]
