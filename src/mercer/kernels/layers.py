@@ -190,8 +190,10 @@ def _coefficients(text: str) -> tuple[float, ...]:
 def checked_coefficients(numbers: Iterable[float]) -> tuple[float, ...]:
     """Return the coefficients of an activation if it keeps kernels kernels."""
     coefficients = tuple(map(float, numbers))
+    shown = ", ".join(f"{c:g}" for c in coefficients)
+    if not any(coefficients[1:]) and len(coefficients) > 1:
+        raise KernelError(f"Poly({shown}) is a constant: give a coefficient above zero of some power of the unit")
     if not 2 <= len(coefficients) <= 20 or not NonNegative().contains(np.asarray(coefficients)):
-        shown = ", ".join(f"{c:g}" for c in coefficients)
         raise KernelError(f"Poly({shown}): an activation has 2 to 20 coefficients, none below zero, to stay a kernel")
     return coefficients
 
