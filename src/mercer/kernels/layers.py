@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -141,7 +141,7 @@ LAYERS = re.compile(rf"\s*{_ONE}(?:\s*-\s*{_ONE})*")
 EXAMPLE = "write them as in Linear8-Product4-Linear4-Product2-Linear1"
 
 
-def layers_from(text: str, inputs: int) -> tuple[Layer, ...]:
+def layers_from(text: Any, inputs: int) -> tuple[Layer, ...]:
     """Read layers from text over so many primitives, without weights."""
     if not isinstance(text, str) or LAYERS.fullmatch(text.rstrip()) is None:
         raise KernelError(f"cannot read the layers {text!r:.80}: {EXAMPLE}")

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -146,18 +146,19 @@ def network(
 ) -> Network:
     """Build a network without weights.
 
-    primitives : a list of kernels (or of their texts), or a text such as "2*SE + 2*PER + LIN(0)*SE(1)", where 2* means two copies.
+    primitives : a text such as "2*SE + 2*PER + LIN(0)*SE(1)", where 2* means two copies, or a list of kernels and texts.
     layers : as in the paper, such as "Linear8-Product4-Linear4-Product2-Linear1".
     complex : None: where a primitive is (EXPI).
     """
     parts = _primitives_from(primitives)
     if complex is None:
         complex = any(isinstance(part, Base) and part.symbol == "EXPI" for part in parts)
-    given = (
-        isinstance(layers, Sequence) and not isinstance(layers, str) and all(isinstance(each, Layer) for each in layers)
-    )
-    built = tuple(layers) if given else layers_from(layers, len(parts))
+    built = tuple(layers) if _are_layers(layers) else layers_from(layers, len(parts))
     return Network(parts, built, complex, variances)
+
+
+def _are_layers(given: Any) -> TypeGuard[Sequence[Layer]]:
+    return isinstance(given, Sequence) and not isinstance(given, str) and all(isinstance(each, Layer) for each in given)
 
 
 def _primitives_from(given: str | Sequence[Expression | str]) -> tuple[Expression, ...]:
