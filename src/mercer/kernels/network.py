@@ -146,7 +146,7 @@ def network(
 ) -> Network:
     """Build a network without weights.
 
-    primitives : a text such as "2*SE + 2*PER + LIN(0)*SE(1)", where 2* means two copies, or a list of kernels and texts.
+    primitives : a text such as "2*SE + 2*PER + LIN(0)*SE(1)", where 2* means two copies, or a list of kernels or texts.
     layers : as in the paper, such as "Linear8-Product4-Linear4-Product2-Linear1".
     complex : None: where a primitive is (EXPI).
     """
