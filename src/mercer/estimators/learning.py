@@ -103,9 +103,7 @@ def _options(model: GPRegressor) -> FitOptions:
     )
 
 
-def _fitted(
-    expression: Expression, data: Data, options: FitOptions, progress: Any, device: str
-) -> Fit:
+def _fitted(expression: Expression, data: Data, options: FitOptions, progress: Any, device: str) -> Fit:
     if device == "cpu":
         result = fit(expression, data, Exact(), options, progress)
     else:
