@@ -124,6 +124,23 @@ def test_no_polynomial_is_said(trained: GPRegressor) -> None:
     assert network_figure(model, told) is not None
 
 
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        "NKN(2*EXPI + SE, Linear4-Product2-Linear1) + LIN",
+        "NKN(SUMI + SE, Linear2-Product1-Linear1)",
+        "NKN(EXPI, Linear1)",
+    ],
+)
+def test_waves_that_only_networks_have_are_explained(kernel: str, trained: GPRegressor, tmp_path: Path) -> None:
+    model = GPRegressor(kernel, restarts=1, max_iterations=5).fit(trained.X_train_, trained.y_train_)
+    told = model.explain()
+    assert "learned by a network of" in str(told)
+    assert "Beyond the data it goes on as the network has learned" in " ".join(c.continuation for c in told.components)
+    model.report(tmp_path / "waves.html")
+    assert "Linear1" in (tmp_path / "waves.html").read_text()
+
+
 # ------------------------------------------------------------------------------------------------------------ the page
 
 

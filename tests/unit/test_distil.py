@@ -13,14 +13,15 @@ from mercer.errors import InputError, KernelError
 from mercer.estimators import GPRegressor
 from mercer.evaluate.fused import gram
 from mercer.evaluate.program import compile_program
-from mercer.kernels import LIN, NKN, PER, RQ, SE
+from mercer.kernels import CP, LIN, NKN, PER, RQ, SE
 from mercer.kernels.algebra import canonical_structure, components, structure
+from mercer.kernels.blend import blends_in
 from mercer.kernels.network import has_network
 from mercer.kernels.parameters import bind, layout, values_of
 from mercer.kernels.text import parse
 from mercer.learners.contract import SearchProgress
 from mercer.learners.neural import distil as module
-from mercer.learners.neural.expanding import KEPT, expanded, merged_factors, merged_summands, spread
+from mercer.learners.neural.expanding import KEPT, expanded, joined, merged_factors, merged_summands, spread
 from mercer.learners.simplifying import simplifications
 
 pytestmark = pytest.mark.filterwarnings("ignore::mercer.MercerWarning")
@@ -207,6 +208,26 @@ def test_expanded_beside_others() -> None:
     parts = expanded(kernel, X)
     assert any(structure(part.kernel) == bind(SE(), 1) for part in parts)
     assert all(len(components(part.kernel)) == 1 for part in parts)
+
+
+def test_expanded_under_a_change() -> None:
+    waves = PER(0, variance=2.0, period=3.0, lengthscale=1.0)
+    kernel = bind(CP(hand_set(), waves, on=0, location=4.0, width=0.5), 1)
+    parts = [part.kernel for part in expanded(kernel, X)]
+    assert not any(has_network(part) for part in parts)
+    whole, total = (gram(compile_program(each), values_of(each), X) for each in (kernel, joined(parts)))
+    assert np.abs(whole - total).max() < 1e-3 * np.abs(whole).max()  # RQ^2 becomes a single RQ, nearly the same
+    assert len(list(blends_in(joined(parts)))) == 1  # all of them under a single surface
+
+
+def test_a_network_that_gives_way_to_another_kernel() -> None:
+    y = np.where(X[:, 0] < 5, np.sin(4 * X[:, 0]), 0.3 * X[:, 0]) + 0.05 * np.random.default_rng(0).normal(size=len(X))
+    kernel = "CP(NKN(SE + PER + LIN, Linear2-Product1-Linear1), SE)"
+    fitted = GPRegressor(kernel, restarts=3, max_iterations=60, random_state=0).fit(X, y)
+    short = fitted.distil()
+    assert short.bic_ < fitted.bic_
+    assert [blend.surface.kind for blend in blends_in(short.kernel_)] == ["CP"]
+    assert not has_network(short.kernel_)
 
 
 def test_powers_of_a_periodic_kernel_merge_exactly() -> None:

@@ -93,6 +93,7 @@ def test_slightly_indefinite_takes_a_higher_rung() -> None:
     assert factor.jitter == pytest.approx(LADDER[2] * matrix.trace() / 4)
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     ("matrix", "word"),
     [
@@ -100,6 +101,7 @@ def test_slightly_indefinite_takes_a_higher_rung() -> None:
         (np.array([[1.0, 0.0], [np.nan, 1.0]]), "positive definite"),
         (np.diag([1.0, np.nan]), "undefined"),
         (np.diag([1.0, np.inf]), "infinite"),
+        (np.diag([1.7e308, 1.7e308]), "infinite"),  # the sum is
         (-np.eye(3), "positive definite"),
     ],
 )

@@ -56,6 +56,10 @@ def test_primitives_as_text_are_terms_of_a_sum_with_copies() -> None:
     assert NKN([SE(), LIN()], "Linear2-Linear1") == parse("NKN(SE + LIN, Linear2-Linear1)")
 
 
+def test_primitives_as_a_list_of_texts() -> None:
+    assert NKN(["2*SE", LIN(0)], "Linear1") == NKN("2*SE + LIN(0)", "Linear1")
+
+
 def test_other_spellings_of_a_text() -> None:
     assert parse(" NKN( SE+LIN , linear4 - product2 - LINEAR1 ) ") == NKN("SE + LIN", "Linear4-Product2-Linear1")
     net = parse("NKN(SE, Linear2-Exp-Poly(0, 1, 2.5)-Linear1, weights1=fixed([0, 1]), bias2=3)")
@@ -79,6 +83,14 @@ def test_other_spellings_of_a_text() -> None:
         (lambda: NKN("SE", "Sigmoid4-Linear1"), ["no layer 'Sigmoid4'", "LinearK, ProductM, Exp"]),
         (lambda: NKN("SE", "Linear4 Product2"), ["cannot read the layers", "Linear8-Product4"]),
         (lambda: NKN("SE", ""), ["cannot read the layers"]),
+        (lambda: NKN("SE", None), ["cannot read the layers None"]),  # type: ignore[arg-type]
+        (lambda: NKN("SE", ["Linear1"]), ["cannot read the layers"]),  # type: ignore[list-item]
+        (lambda: NKN("SE", "Linear2-Poly(1, 0)-Linear1"), ["Poly(1, 0) is a constant"]),
+        (lambda: NKN(SE(), "Linear1"), ["a list of kernels"]),  # type: ignore[arg-type]
+        (lambda: NKN(3, "Linear1"), ["a list of kernels, not 3"]),  # type: ignore[arg-type]
+        (lambda: NKN("SE", "Linear1", weights=3), ["1 Linear layers: give"]),  # type: ignore[arg-type]
+        (lambda: NKN("SE", "Linear1", weights=[1], bias=[0]).polynomial(top=-1), ["top must be None", "not -1"]),
+        (lambda: NKN("SE", "Linear1", weights=[1], bias=[0]).polynomial(top=2.5), ["top must be"]),  # type: ignore[arg-type]
         (lambda: NKN("SE", "Linear2-Poly(1, -1)-Linear1"), ["none below zero"]),
         (lambda: NKN("SE", "Linear2-Poly(a)-Linear1"), ["Poly(a)", "lowest power first"]),
         (lambda: NKN("2.5*SE", "Linear1"), ["2.5*", "whole number", "C(variance=2.5)"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -150,6 +151,16 @@ def test_a_start_is_as_large_as_the_target_and_starts_differ():
     assert all(np.abs(points[0] - other).max() > 0.5 for other in points[1:])
 
 
+@pytest.mark.filterwarnings("error")
+def test_starts_of_a_network_with_exp_are_not_lost_in_its_size():
+    data = season()
+    task = Task(NeuralKernelNetwork(activation="Exp").network([0]), Exact(), {}, plan())
+    problem = task.problem(data)
+    for number in range(4):
+        point = first_point(problem, number, np.random.default_rng([0, number]))
+        assert problem.objective.evidence(point, gradient=False).value > -3.0 * data.count  # noise alone: about -1.4
+
+
 def test_laps_run_many_rows_on_a_sample_first():
     assert [lap.starts for lap in laps(plan(), 100)] == [8, 4]
     assert [lap.starts for lap in laps(plan(), MANY + 1)] == [8, 3]
@@ -244,13 +255,21 @@ def test_the_way_of_the_paper():
         ({"learning_rate": 0}, "learning_rate must be a number between 0 and 1"),
         ({"layers": "Linear7-Product4-Linear1"}, "7 is not divisible by 4"),
         ({"layers": "Linear8-Product4"}, "add -Linear1"),
-        ({"activation": "Tanh"}, "there is no layer 'Tanh'"),
+        ({"layers": None}, "cannot read the layers None"),
+        ({"activation": "Tanh"}, "activation must be 'Exp', 'Poly(c0, c1, ...)' or None, not 'Tanh'"),
+        ({"activation": "Linear3"}, "activation must be 'Exp'"),
+        ({"activation": "Poly(0, 1)-Linear3"}, "activation must be 'Exp'"),
+        ({"activation": 3}, "activation must be 'Exp'"),
+        ({"activation": "Exp", "layers": "Linear4-Linear1"}, "Linear4-Linear1 has none"),
+        ({"average": "no"}, "average must be True or False, not 'no'"),
+        ({"complex": "yes"}, "complex must be True or False"),
+        ({"primitives": 5}, "primitives are a text"),
         ({"primitives": "2*SE + FOO"}, "FOO"),
         ({"primitives": []}, "1 to 1000 primitive kernels"),
     ],
 )
 def test_settings_that_cannot_be_used_are_named(settings, said):
-    with pytest.raises(InputError, match=said.replace("(", r"\(")):
+    with pytest.raises(InputError, match=re.escape(said)):
         learned(season(20), **settings)
 
 
@@ -259,10 +278,18 @@ def test_a_column_that_is_not_there():
         learned(season(20), primitives="SE(0) + SE(3)")
 
 
-def test_too_many_rows_are_refused_with_advice():
+def test_too_many_rows_for_exact_inference_are_refused_with_advice():
     x = np.linspace(0, 1, 2001)
-    with pytest.raises(TooLargeError, match=r"2,001 rows .* at most 2,000 rows.* subset"):
-        mercer.GPRegressor(kernel="nkn").fit(x[:, None], np.sin(x))
+    with pytest.raises(TooLargeError, match=r"2,001 rows .* at most 2,000 rows.* leave inference='auto'"):
+        mercer.GPRegressor(kernel="nkn", inference=mercer.Exact()).fit(x[:, None], np.sin(x))
+
+
+def test_more_rows_than_can_be_trained_on_are_learned_from_a_sample():
+    x = np.linspace(0, 1, 2001)
+    learner = NeuralKernelNetwork(primitives="SE + LIN", layers="Linear1", restarts=1, max_iterations=10)
+    model = mercer.GPRegressor(kernel=learner, random_state=0).fit(x[:, None], np.sin(9 * x))
+    assert isinstance(model.inference_.engine, mercer.VFE)
+    assert np.abs(model.predict(x[:, None]) - np.sin(9 * x)).max() < 0.05
 
 
 def test_no_cuda_device_is_said_at_once():

@@ -21,7 +21,7 @@ from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind
 from mercer.kernels.units import Units, to_scaled_units
-from mercer.learners.contract import Foreseeing, checked_jobs, learned_alone
+from mercer.learners.contract import Foreseeing, Limited, checked_jobs, learned_alone
 from mercer.learners.large import learned_by, learned_from_all, sampled
 
 if TYPE_CHECKING:
@@ -42,7 +42,9 @@ def chosen_engine(model: GPRegressor, given: Expression | None) -> Choice:
     found = None
     if asked is None and given is not None and model.device == "cpu":
         found = choose_grid(compile_program(given), model._scaled_data())
-    return found or choose(len(model._train[1]), asked, device=model.device)
+    learner = expression_or_learner(model.kernel)
+    most = learner.most_rows if isinstance(learner, Limited) else None
+    return found or choose(len(model._train[1]), asked, device=model.device, learner_rows=most)
 
 
 def learn_where_it_fits(model: GPRegressor, names: list[str], columns: list[int], progress: Any) -> None:
@@ -101,9 +103,7 @@ def _options(model: GPRegressor) -> FitOptions:
     )
 
 
-def _fitted(
-    expression: Expression, data: Data, options: FitOptions, progress: Any, device: str
-) -> Fit:
+def _fitted(expression: Expression, data: Data, options: FitOptions, progress: Any, device: str) -> Fit:
     if device == "cpu":
         result = fit(expression, data, Exact(), options, progress)
     else:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from mercer.explain.change_words import has_ended, opened
 from mercer.explain.drift import drawn_back_over, slope_walks, walks
-from mercer.explain.phrases import LONG, NOUNS, SMOOTHNESS, WAVES, bending, growing, merged
+from mercer.explain.phrases import LONG, SMOOTHNESS, WAVES, bending, growing, merged, nouns_first
 from mercer.explain.wording import DAYS, Column, roughly
 from mercer.kernels.blend import Blend
 from mercer.kernels.expression import Base, Expression
@@ -29,7 +29,7 @@ def continuation(term: Expression, columns: Sequence[Column], horizon: float | N
         if any(has_ended(surface, regime, columns) for surface, regime in gates):
             return "It has ended before the end of the data and plays no part beyond it."
         return continuation(inside, columns, horizon)
-    leaves = sorted(term.leaves(), key=lambda each: NOUNS.index(each.symbol))
+    leaves = nouns_first(term)
     column = columns[next((leaf.columns[0] for leaf in leaves if leaf.columns), 0)]
     symbols = [leaf.symbol for leaf in leaves]
     if "WN" in symbols:

@@ -35,6 +35,7 @@ from mercer.kernels.network import has_network
 # Which factor of a product is the noun; those of one symbol are taken in the order of the canonical form. A product is
 # as rough as its roughest factor.
 NOUNS = ("WN", "PER", "CPER", "COS", "SM", "LIN", "M12", "M32", "M52", "RQ", "SE", "C")
+IN_NETWORKS = ("EXPI", "SUMI")  # primitives of networks have no words of their own, but stand among their leaves
 WAVES = ("PER", "CPER", "COS", "SM")
 
 SMOOTHNESS = {  # the noun, how it varies, how it changes another noun, over what
@@ -72,10 +73,15 @@ def by_rule(term: Expression, columns: Sequence[Column]) -> Joint:
     return Joint(frozenset(d for dims in idle for d in dims))
 
 
+def nouns_first(term: Expression) -> list[Base]:
+    """Return the base kernels of a summand in the order of `NOUNS`."""
+    return sorted(term.leaves(), key=lambda leaf: (*NOUNS, *IN_NETWORKS).index(leaf.symbol))
+
+
 def grouped(term: Expression) -> dict[tuple[int, ...], list[Base]]:
     """Return the factors of a summand by the columns they look at, the noun of each group first."""
     groups: dict[tuple[int, ...], list[Base]] = {}
-    for leaf in sorted(term.leaves(), key=lambda each: NOUNS.index(each.symbol)):
+    for leaf in nouns_first(term):
         groups.setdefault(leaf.columns, []).append(leaf)
     return groups
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from mercer.explain.change_words import gate_words, opened
 from mercer.explain.drift import drawn_back_over, hardly_changes, slope_walks, walks
 from mercer.explain.phrases import (
-    NOUNS,
     POWERS,
     SMOOTHNESS,
     WAVES,
@@ -19,6 +18,7 @@ from mercer.explain.phrases import (
     by_rule,
     growing,
     merged,
+    nouns_first,
     period_of,
 )
 from mercer.explain.wording import DAYS, LISTED, Column, capital, listed, named, percent, roughly
@@ -135,7 +135,7 @@ def distinct(
 
 
 def _second_period(term: Expression, columns: Sequence[Column]) -> str:
-    leaves = sorted(term.leaves(), key=lambda each: NOUNS.index(each.symbol))
+    leaves = nouns_first(term)
     waves = [leaf for leaf in leaves if leaf.symbol in ("PER", "CPER") and len(leaf.columns) == 1]
     periods = [(columns[leaf.columns[0]], leaf.parameter("period").values) for leaf in waves]
     lengths = [column.length(values[0]) for column, values in periods if values]

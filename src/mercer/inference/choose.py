@@ -49,16 +49,24 @@ def available_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def choose(rows: int, inference: Engine | None = None, memory: int | None = None, device: str = "cpu") -> Choice:
+def choose(
+    rows: int,
+    inference: Engine | None = None,
+    memory: int | None = None,
+    device: str = "cpu",
+    learner_rows: int | None = None,
+) -> Choice:
     """Return the engine that the user insists on, or the one for so many rows.
 
     Exact inference up to `EXACT_ROWS` rows, on a GPU as many as fit there; above, sparse variational inference.
+    `learner_rows`: what a learner can be trained on exactly, where that is less.
     """
+    exact_rows = EXACT_ROWS if learner_rows is None else min(EXACT_ROWS, learner_rows)
     if device != "cpu":
-        found = _on_device(rows, inference, device)
+        found = _on_device(rows, inference, device, exact_rows)
         if found is not None:
             return found
-    if inference is None and rows > EXACT_ROWS and device == "cpu":
+    if inference is None and rows > exact_rows and device == "cpu":
         engine = VFE()
         return Choice(
             engine,
@@ -74,14 +82,14 @@ def choose(rows: int, inference: Engine | None = None, memory: int | None = None
     return _exact(rows, memory)
 
 
-def _on_device(rows: int, inference: Engine | None, device: str) -> Choice | None:
+def _on_device(rows: int, inference: Engine | None, device: str, exact_rows: int) -> Choice | None:
     """Return what is to be done on a GPU; None where nothing is: few rows, or an engine that does not work there."""
     from mercer.linalg.device import available_device, free_memory  # brings PyTorch with it
 
     free = free_memory(available_device(device))
     if isinstance(inference, VFE) and rows > inference.inducing:
         return Choice(replace(inference, device=device), f"{inference!r} on {device}, as asked for")
-    if rows <= EXACT_ROWS or not (inference is None or isinstance(inference, Exact)):
+    if rows <= exact_rows or not (inference is None or isinstance(inference, Exact)):
         return None
     needed = int(MATRICES_ON_DEVICE * 8 * rows * rows)
     told = f"{rows:,} rows need {_size(needed)}" + ("" if free is None else f" of {_size(free)} on {device}")

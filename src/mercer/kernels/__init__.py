@@ -104,7 +104,7 @@ def SUMI(*dims: int | str, variance: Value = None, frequency: Value = None, offs
 
 
 def NKN(
-    primitives: str | Sequence[Expression],
+    primitives: str | Sequence[Expression | str],
     layers: str | Sequence[Layer],
     *,
     weights: Sequence[Values] | None = None,

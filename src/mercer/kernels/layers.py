@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -141,7 +141,7 @@ LAYERS = re.compile(rf"\s*{_ONE}(?:\s*-\s*{_ONE})*")
 EXAMPLE = "write them as in Linear8-Product4-Linear4-Product2-Linear1"
 
 
-def layers_from(text: str, inputs: int) -> tuple[Layer, ...]:
+def layers_from(text: Any, inputs: int) -> tuple[Layer, ...]:
     """Read layers from text over so many primitives, without weights."""
     if not isinstance(text, str) or LAYERS.fullmatch(text.rstrip()) is None:
         raise KernelError(f"cannot read the layers {text!r:.80}: {EXAMPLE}")
@@ -190,8 +190,10 @@ def _coefficients(text: str) -> tuple[float, ...]:
 def checked_coefficients(numbers: Iterable[float]) -> tuple[float, ...]:
     """Return the coefficients of an activation if it keeps kernels kernels."""
     coefficients = tuple(map(float, numbers))
+    shown = ", ".join(f"{c:g}" for c in coefficients)
+    if not any(coefficients[1:]) and len(coefficients) > 1:
+        raise KernelError(f"Poly({shown}) is a constant: give a coefficient above zero of some power of the unit")
     if not 2 <= len(coefficients) <= 20 or not NonNegative().contains(np.asarray(coefficients)):
-        shown = ", ".join(f"{c:g}" for c in coefficients)
         raise KernelError(f"Poly({shown}): an activation has 2 to 20 coefficients, none below zero, to stay a kernel")
     return coefficients
 

@@ -18,9 +18,11 @@ has 107 parameters, all of which matter.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+import numpy as np
 
 from mercer.errors import KernelError
 from mercer.kernels.expression import DEEPEST, Base, Expression, Owner, build_base, fixed, nesting
@@ -89,8 +91,9 @@ class Network(Expression):
         One entry for each Linear layer: all its numbers, one number for all of them, or None.
         """
         count = len(self.linears)
-        given = [[None] * count if values is None else list(values) for values in (weights, bias)]
-        if any(len(values) != count for values in given):
+        listed = all(values is None or isinstance(values, Sequence | np.ndarray) for values in (weights, bias))
+        given = [[None] * count if values is None else list(values) for values in (weights, bias)] if listed else []
+        if not listed or any(len(values) != count for values in given):
             raise KernelError(f"the network has {count} Linear layers: give weights and biases for each, or None")
         return self.with_linears([one.with_values(w, b) for one, w, b in zip(self.linears, *given, strict=True)])
 
@@ -135,7 +138,7 @@ class Network(Expression):
 
 
 def network(
-    primitives: str | Sequence[Expression],
+    primitives: str | Sequence[Expression | str],
     layers: str | Sequence[Layer],
     *,
     complex: bool | None = None,
@@ -143,19 +146,28 @@ def network(
 ) -> Network:
     """Build a network without weights.
 
-    primitives : a list of kernels, or a text such as "2*SE + 2*PER + LIN(0)*SE(1)", where 2* means two copies.
+    primitives : a text such as "2*SE + 2*PER + LIN(0)*SE(1)", where 2* means two copies, or a list of kernels or texts.
     layers : as in the paper, such as "Linear8-Product4-Linear4-Product2-Linear1".
     complex : None: where a primitive is (EXPI).
     """
-    if isinstance(primitives, str):
-        from mercer.kernels.text import parse_primitives  # text.py imports this file: the parser is needed only here
-
-        primitives = parse_primitives(primitives)
-    parts = tuple(primitives)
+    parts = _primitives_from(primitives)
     if complex is None:
         complex = any(isinstance(part, Base) and part.symbol == "EXPI" for part in parts)
-    built = layers_from(layers, len(parts)) if isinstance(layers, str) else tuple(layers)
+    built = tuple(layers) if _are_layers(layers) else layers_from(layers, len(parts))
     return Network(parts, built, complex, variances)
+
+
+def _are_layers(given: Any) -> TypeGuard[Sequence[Layer]]:
+    return isinstance(given, Sequence) and not isinstance(given, str) and all(isinstance(each, Layer) for each in given)
+
+
+def _primitives_from(given: str | Sequence[Expression | str]) -> tuple[Expression, ...]:
+    from mercer.kernels.text import parse_primitives  # text.py imports this file: the parser is needed only here
+
+    if isinstance(given, Expression) or not isinstance(given, str | Iterable):
+        raise KernelError(f'primitives are a text such as "2*SE + LIN", or a list of kernels, not {given!r:.80}')
+    parts = [given] if isinstance(given, str) else list(given)
+    return tuple(kernel for part in parts for kernel in (parse_primitives(part) if isinstance(part, str) else [part]))
 
 
 def networks_in(expression: Expression) -> Iterator[Network]:

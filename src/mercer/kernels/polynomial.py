@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import comb
+from numbers import Integral
 
 from mercer.errors import KernelError
 from mercer.kernels.layers import Exponential, Linear, Multiply, Polynomial
@@ -30,6 +31,8 @@ class PolynomialTerm:
 
 def polynomial(network: Network, top: int | None = 20) -> tuple[PolynomialTerm, ...]:
     """Return the terms with the largest coefficients, largest first; `top` of None: all of them."""
+    if top is not None and (not isinstance(top, Integral) or isinstance(top, bool) or top < 1):
+        raise KernelError(f"top must be None (all terms) or a whole number of at least 1, not {top!r}")
     _check_size(network)
     count = len(network.primitives)
     units: list[Unit] = [{tuple(int(i == j) for i in range(count)): 1.0} for j in range(count)]

@@ -170,6 +170,15 @@ class Learner(Protocol):
 
 
 @runtime_checkable
+class Limited(Protocol):
+    """A learner that is trained exactly, on no more than so many rows."""
+
+    @property
+    def most_rows(self) -> int:
+        """How many; of more it is given a sample, and what it found is fitted to all of them."""
+
+
+@runtime_checkable
 class Foreseeing(Protocol):
     """A learner that may know beforehand which kernel it will fit."""
 

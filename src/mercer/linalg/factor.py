@@ -77,7 +77,8 @@ def factorise(build: Callable[[], Array], diagonal: float | Array = 0.0) -> Fact
     for rung in LADDER:
         matrix = build()
         places = np.einsum("ii->i", matrix)
-        scale = float(places.mean()) if len(places) else 1.0
+        with np.errstate(over="ignore", invalid="ignore"):  # a failure is returned instead
+            scale = float(places.mean()) if len(places) else 1.0
         if not np.isfinite(scale):
             return Failure("the kernel gave infinite or undefined values")
         jitter = rung * abs(scale)

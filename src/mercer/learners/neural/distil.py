@@ -25,13 +25,13 @@ import numpy as np
 from mercer.errors import NumericalError
 from mercer.fitting.optimise import Fit, FitOptions, Problem, concluded, optimise, prepare, starting_points
 from mercer.inference.contract import Data, Engine
-from mercer.kernels.expression import Base, Expression, Parameter, sum_of
+from mercer.kernels.expression import Expression, Owner, Parameter
 from mercer.kernels.layers import Linear
 from mercer.kernels.network import Network, has_network
 from mercer.kernels.parameters import layout, values_of
 from mercer.kernels.units import multiplied
 from mercer.learners.contract import Candidate, Learned, Report, SearchProgress, Stopped, alone
-from mercer.learners.neural.expanding import Summand, check_networks, expanded, merged_summands
+from mercer.learners.neural.expanding import Summand, check_networks, expanded, joined, merged_summands, within
 from mercer.learners.parallel import in_parallel
 from mercer.learners.simplifying import simplifications
 from mercer.linalg.threads import one_thread
@@ -128,7 +128,7 @@ class Distillation:
     def _first_expression(self) -> int:
         summands = expanded(self.network.expression, self.data.X)
         summands = self._needed(self._reweighed(summands))
-        kernel = sum_of([summand.kernel for summand in merged_summands(summands)])
+        kernel = joined([summand.kernel for summand in merged_summands(summands)])
         began = time.perf_counter()
         fit = self._fitted(kernel, self.network.noise, self.max_iterations)
         step = f"the {len(summands)} terms that matter" if len(summands) > 1 else "the term that matters"
@@ -154,7 +154,7 @@ class Distillation:
 
     def _weighing(self, summands: Sequence[Summand]) -> Problem:
         """The fit of a single Linear layer over the summands: its weights are all there is to fit."""
-        primitives = tuple(summand.kernel.map_leaves(_all_fixed) for summand in summands)
+        primitives = tuple(summand.kernel.map_owners(_all_fixed) for summand in summands)
         nothing = Parameter("bias", (0.0,), fixed=True)
         layer = Linear(1, len(summands)).with_values(1.0).with_parameter(nothing)
         return prepare(Network(primitives, (layer,)), self.sampled, self.engine, self._options(1))
@@ -171,7 +171,7 @@ class Distillation:
             for place, summand in enumerate(kept):
                 without = values.copy()
                 without[place - 1 - len(kept)] = 0.0
-                price = 0.5 * math.log(rows) * layout(summand.kernel).n_free
+                price = 0.5 * math.log(rows) * layout(within(summand.kernel)).n_free
                 costs.append(scale * (whole - self._evidence(problem, without)) - price)
             least = int(np.argmin(costs))
             if costs[least] >= 0 and len(kept) <= MOST_SUMMANDS:
@@ -309,5 +309,5 @@ def _screened(run: Distillation, kernel: Expression, noise: float) -> tuple[Fit,
     return run.screen(kernel, noise)
 
 
-def _all_fixed(leaf: Base) -> Base:
-    return replace(leaf, parameters=tuple(replace(p, fixed=p.values is not None) for p in leaf.parameters))
+def _all_fixed(owner: Owner) -> Owner:
+    return replace(owner, parameters=tuple(replace(p, fixed=p.values is not None) for p in owner.parameters))

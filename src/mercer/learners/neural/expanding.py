@@ -17,8 +17,9 @@ from mercer.errors import KernelError
 from mercer.evaluate.fused import cross
 from mercer.evaluate.program import compile_program
 from mercer.kernels.algebra import components, structure
+from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.domains import Array, Positive
-from mercer.kernels.expression import Base, Expression, Parameter, Product, build_base, product_of
+from mercer.kernels.expression import Base, Expression, Parameter, Product, build_base, product_of, sum_of
 from mercer.kernels.layers import Exponential
 from mercer.kernels.network import Network, networks_in
 from mercer.kernels.parameters import fill_held, layout, values_of
@@ -61,21 +62,50 @@ def check_networks(expression: Expression) -> None:
 
 
 def expanded(expression: Expression, X: Array) -> list[Summand]:
-    """Multiply out every network of a bound, fitted kernel: the largest summands, each a product of base kernels."""
+    """Multiply out every network of a bound, fitted kernel: the largest summands, each a product of base kernels.
+
+    Under a change surface each of them stands under the surface by itself; `joined` puts them together again.
+    """
     rows = X[np.linspace(0, len(X) - 1, min(len(X), SPREAD_ROWS)).astype(int)]
     found: list[Summand] = []
     waiting = list(components(expression.map_leaves(_with_free_variance)))
     while waiting:
         part = waiting.pop()
-        factors = part.factors if isinstance(part, Product) else (part,)
+        inside = within(part)
+        factors = inside.factors if isinstance(inside, Product) else (inside,)
         network = next((factor for factor in factors if isinstance(factor, Network)), None)
         if network is None:
             found.append(Summand(part, spread(_gram(part, rows))))
         else:
-            waiting += _terms(network, [factor for factor in factors if factor is not network], rows)
+            waiting += _terms(network, [factor for factor in factors if factor is not network], part, rows)
     total = math.fsum(summand.spread for summand in found)
     found.sort(key=lambda summand: -summand.spread)
     return [summand for summand in found if summand.spread > NOTHING * total][:KEPT]
+
+
+def within(part: Expression) -> Expression:
+    """Return what stands under the change surfaces of a component, which has one regime of each."""
+    return within(part.children[0]) if isinstance(part, Blend) else part
+
+
+def _under(part: Expression, inside: Expression) -> Expression:
+    """Return another kernel under the same change surfaces."""
+    return part.with_children([_under(part.children[0], inside)]) if isinstance(part, Blend) else inside
+
+
+def joined(kernels: Sequence[Expression]) -> Expression:
+    """Return the sum, with what stands under the same change surface under a single one."""
+    changing: dict[Surface, list[Blend]] = {}
+    for kernel in kernels:
+        if isinstance(kernel, Blend):
+            changing.setdefault(kernel.surface, []).append(kernel)
+    terms = [kernel for kernel in kernels if not isinstance(kernel, Blend)]
+    for surface, blends in changing.items():
+        regimes = [
+            [part for part in parts if part is not None] for parts in zip(*(b.parts for b in blends), strict=True)
+        ]
+        terms.append(Blend(tuple(joined(parts) if parts else None for parts in regimes), surface))
+    return sum_of(terms)
 
 
 def spread(gram: Array) -> float:
@@ -92,10 +122,10 @@ def _gram(kernel: Expression, rows: Array) -> Array:
     return cross(compile_program(kernel), values_of(kernel), rows, rows)
 
 
-def _terms(network: Network, others: Sequence[Expression], rows: Array) -> list[Expression]:
-    """Return the largest terms of a network's polynomial, times the other factors, in canonical form."""
+def _terms(network: Network, others: Sequence[Expression], part: Expression, rows: Array) -> list[Expression]:
+    """Return the largest terms of a network's polynomial, times the other factors of its part, in canonical form."""
     grams = [_gram(fill_held(primitive), rows) for primitive in network.primitives]
-    beside = np.prod([_gram(other, rows) for other in others], axis=0) if others else np.ones_like(grams[0])
+    beside = _gram(_under(part, product_of(others) if others else build_base("C", variance=1.0)), rows)
     ranked = []
     for term in network.polynomial(None):
         gram = beside
@@ -110,7 +140,7 @@ def _terms(network: Network, others: Sequence[Expression], rows: Array) -> list[
             chosen = [fill_held(network.primitives[i]) for i, power in enumerate(term.powers) for _ in range(power)]
             factors = [*chosen, *others] or [build_base("C", variance=1.0)]
             result += components(multiplied(product_of(factors), term.coefficient))
-    return [merged_factors(kernel) for kernel in result]
+    return [each for kernel in result for each in components(_under(part, merged_factors(kernel)))]
 
 
 # ------------------------------------------------------------------------------------------------------ merging copies

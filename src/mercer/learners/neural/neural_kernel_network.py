@@ -30,7 +30,8 @@ class NeuralKernelNetwork:
 
     Parameters
     ----------
-    primitives : kernels to build from, as a text ("2*SE + LIN(0)", where 2* means two copies) or a list. None: two SE,
+    primitives : kernels to build from, as a text ("2*SE + LIN(0)", where 2* means two copies) or a list of kernels or
+        texts. None: two SE,
         PER, LIN and RQ each for one column; for several, two RQ, SE and LIN each, with one lengthscale for each column.
     layers : as in the paper, "Linear8-Product4-Linear4-Product2-Linear1".
     activation : "Exp" or "Poly(c0, c1, ...)", put after every Product layer; None: none.
@@ -48,7 +49,7 @@ class NeuralKernelNetwork:
     n_jobs : starts trained at the same time, through joblib. The result does not depend on it.
     """
 
-    primitives: str | Sequence[Expression] | None = None
+    primitives: str | Sequence[Expression | str] | None = None
     layers: str = PAPER_LAYERS
     activation: str | None = None
     complex: bool = False
@@ -68,6 +69,11 @@ class NeuralKernelNetwork:
         settings = cls(variances=True, restarts=1, selection="evidence", optimiser="adam", priors=None, average=False)
         return replace(settings, **changes)
 
+    @property
+    def most_rows(self) -> int:
+        """How many rows it can be trained on."""
+        return MOST_ROWS
+
     def learn(
         self,
         data: Data,
@@ -81,9 +87,9 @@ class NeuralKernelNetwork:
         """Train on scaled data."""
         if data.count > MOST_ROWS:
             raise TooLargeError(
-                f"{data.count:,} rows are too many for a neural kernel network, which is fitted exactly, to at most "
-                f"{MOST_ROWS:,} rows; a scalable engine is not there yet. Fit it to a random subset of the rows, such "
-                f"as table.sample({MOST_ROWS}), or give a smaller kernel such as 'SE + LIN', which takes more rows."
+                f"{data.count:,} rows are too many to train a neural kernel network on, which is done exactly, on at "
+                f"most {MOST_ROWS:,} rows. In GPRegressor leave inference='auto': it trains on a sample and then fits "
+                f"to all rows. Or give a random subset of the rows, such as table.sample({MOST_ROWS})."
             )
         plan = self._plan(seed, self.n_jobs if self.n_jobs is not None else jobs, device)
         training = Training(plan, self.network(columns, data.X.shape[1]), data, engine, columns, report)
@@ -101,6 +107,7 @@ class NeuralKernelNetwork:
         # None: where a primitive is complex
         built = network(primitives, self.layers, complex=self.complex or None, variances=self.variances)
         if self.activation is not None:
+            self._check_activation(built)
             names = [
                 f"{layer.symbol}-{self.activation}" if isinstance(layer, Multiply) else layer.symbol
                 for layer in built.layers
@@ -114,15 +121,29 @@ class NeuralKernelNetwork:
         """Return the settings as plain data."""
         settings = {name: getattr(self, name) for name in self.__dataclass_fields__}
         if self.primitives is not None and not isinstance(self.primitives, str):
-            texts = (f"({part.text()})" if isinstance(part, Sum) else part.text() for part in self.primitives)
+            parts = network(self.primitives, "Linear1").primitives
+            texts = (f"({part.text()})" if isinstance(part, Sum) else part.text() for part in parts)
             settings["primitives"] = " + ".join(texts)
         return settings
+
+    def _check_activation(self, built: Network) -> None:
+        kind = self.activation.strip().lower() if isinstance(self.activation, str) else ""
+        if kind != "exp" and not (kind.startswith("poly") and "-" not in kind.partition(")")[2]):
+            raise InputError(f"activation must be 'Exp', 'Poly(c0, c1, ...)' or None, not {self.activation!r:.80}")
+        if not any(isinstance(layer, Multiply) for layer in built.layers):
+            raise InputError(
+                f"activation={self.activation!r} goes after every Product layer, but {built.architecture} has none: "
+                f"write it among the layers, as in Linear4-{self.activation}-Linear1"
+            )
 
     def _plan(self, seed: int, jobs: int | None, device: str) -> Plan:
         for name, known in CHOICES.items():
             if getattr(self, name) not in known:
                 listed = " or ".join(repr(each) for each in known)
                 raise InputError(f"{name} must be {listed}, not {getattr(self, name)!r}")
+        for name in ("complex", "variances", "average"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name} must be True or False, not {getattr(self, name)!r}")
         iterations = STEPS[self.optimiser] if self.max_iterations is None else self.max_iterations
         for name, count in (("restarts", self.restarts), ("max_iterations", iterations)):
             if not isinstance(count, Integral) or isinstance(count, bool) or count < 1:
