@@ -272,8 +272,9 @@ class Contest:
 
     def _narrow(self, products: int | None) -> None:
         """Carry on fitted candidates that overlap the bar, with more inducing points, and whoever holds it."""
-        _, holder = self.bar()
-        rivals = sorted((i for i in self._fitted() if i != holder), key=lambda i: (self.ends(i).best, i))[:FINALISTS]
+        bar, holder = self.bar()
+        close = [i for i in self._fitted() if i != holder and self.ends(i).overlaps(bar)]
+        rivals = sorted(close, key=lambda i: (self.ends(i).best, i))[:FINALISTS]
         if rivals:
             both = rivals if holder is None else [holder, *rivals]
             self._look(both, Effort(LESS, CLOSER, products, fit=True))
