@@ -7,8 +7,9 @@ verdict says behind whom, and what the bar was.
 
 How many inducing points a candidate gets depends on its values: as many as its lower bound needs to lose little, at
 most those of the engine. With too few of them the bound would prefer other values, and judge the kernel by those. First
-looks are cheap (a few steps from what a sample of the rows suggested). Those that remain are fitted to all rows, the
-most certain first, which raises the bar for the others; fitted candidates that overlap the bar then get more points.
+looks are cheap: a few steps on some of the rows, from what fewer of them suggested; whatever rows the values come from,
+the interval at these values is that of all rows. Those that remain are fitted to all rows, the most certain first,
+which raises the bar for the others; fitted candidates that overlap the bar then get more points.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from mercer.learners.grammar.race import SAMPLE, Lap
 from mercer.learners.grammar.worker import State, Task
 from mercer.linalg.threads import one_thread
 
-LITTLE, LESS = 0.5, 0.1  # what the lower bound may lose, in log evidence: at first, and where intervals overlap
+LITTLE, LESS = 0.5, 0.1  # what the lower bound may lose in steps, in log evidence: at first, where intervals overlap
 ROUND = 8  # candidates that are fitted to all rows before the bar is looked at again
 ROUNDS = 3
 STARTS = 2  # of a candidate that begin a fit to all rows; the better one goes on after the first leg
@@ -44,6 +45,9 @@ LOOSE = 0.03  # of the margin of a look: what a bound may lose then
 ENOUGH = 256  # inducing points for a look, where the engine has more
 MARGIN = 40.0  # after the looks
 LOOKED_AT = 2000  # rows that inducing points are chosen from, before the last choice for a fit
+# What the lower bound may lose where an interval is worked out: one pass over the rows is quick with more points, and
+# an upper bound without products is of use only where tr(K - Q) is a small share of the noise of a single row.
+CERTAIN = 0.003
 NARROW = 0.5  # of log evidence: an interval that is narrower says as much as a number
 CLOSE = 0.05  # of log evidence: what an upper bound may miss before it is worth another product with all pairs
 BEGINNING = Lap(20, 99, math.inf, 0, SAMPLE)  # where nobody is raced
@@ -76,7 +80,7 @@ LOOKS = (((Leg(4, 1000),), 0.06, 150.0), ((Leg(8, 3000),), 0.01, 40.0))
 
 
 class Effort(NamedTuple):
-    """How hard to look at a candidate: what its bound may lose, legs of the optimiser, steps of conjugate gradients."""
+    """How hard to look at a candidate: what its bound may lose in the legs, the legs, steps of conjugate gradients."""
 
     loss: float
     legs: tuple[Leg, ...]
@@ -121,7 +125,7 @@ def judged(task: Task, state: State, whole: Whole, effort: Effort) -> State:
         run = _moved(problem, points[: STARTS if effort.fit else 1], whole, effort)
         values, noise = problem.objective.split(run.point)
         looked_at = CANDIDATES if effort.fit else LOOKED_AT
-        engine = holding(problem.objective.program, values, noise, whole, effort.loss, effort.most, looked_at)
+        engine = holding(problem.objective.program, values, noise, whole, CERTAIN, effort.most, looked_at)
         found = interval(
             problem.objective.program, values, noise, whole.data, engine.Z, effort.products, CLOSE, engine.sweep
         )
