@@ -234,6 +234,15 @@ def test_base_kernels_that_do_not_overlap_are_not_fitted_again(patched: None, mo
     assert len(efforts) == 4  # each of them once: they are far apart
 
 
+def test_a_time_budget_that_ends_before_any_fit_to_all_rows_still_gives_a_kernel(patched: None) -> None:
+    search = mercer.GrammarSearch(bases=("SE", "LIN"), max_depth=2, restarts=1, time_budget=1e-9)
+    model = mercer.GPRegressor(search, inference=mercer.VFE(inducing=40), random_state=0).fit(*rows(130))
+    assert model.stopped_ == "time"
+    assert any("too short to search" in note for note in model.notes_)
+    lower, upper = model.evidence_interval()
+    assert np.isfinite(lower) and lower <= upper
+
+
 def test_the_interval_of_a_fitted_model() -> None:
     X, y = rows(130)
     exact = mercer.GPRegressor("SE(0) + LIN(1)", random_state=0, restarts=1).fit(X, y)

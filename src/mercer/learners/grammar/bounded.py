@@ -225,6 +225,15 @@ class Contest:
         self._set_aside(self._waiting())
         self._narrow(None if many else 10)
 
+    def settle(self, advance: Callable[..., State], beginning: tuple[Data, Engine, int, int]) -> None:
+        """Where time ended before any fit to all rows: conclude the best of those that have begun, on its sample."""
+        begun = {i: state for i, state in enumerate(self.states) if state is not None}
+        if not begun or any(state.fit is not None for state in begun.values()):
+            return
+        best = min(begun, key=lambda i: (self.ends(i).worst, begun[i].runs[0].value, i))
+        data, engine, steps, _ = beginning
+        self.states[best] = advance(self.tasks[best], begun[best], data, engine, steps, 1, True)
+
     def _could_be_separated(self, number: int, margin: float) -> bool:
         """Tell whether a narrower interval could leave it behind: not if it is certain of enough, whatever else."""
         ends = self.ends(number)
