@@ -240,7 +240,8 @@ def test_a_time_budget_that_ends_before_any_fit_to_all_rows_still_gives_a_kernel
     assert model.stopped_ == "time"
     assert any("too short to search" in note for note in model.notes_)
     lower, upper = model.evidence_interval()
-    assert np.isfinite(lower) and lower <= upper
+    assert np.isfinite(lower)
+    assert lower <= upper
 
 
 def test_the_interval_of_a_fitted_model() -> None:
