@@ -45,7 +45,7 @@ from mercer.linalg.factor import Failure, factorise
 STEPS = 20
 ENOUGH = 1e-3  # of log evidence: what the quadratic term may miss before the iteration stops
 PAIRS_ROWS = 30_000  # with more rows a product with the matrix of all pairs takes too long: do without
-PRODUCT_NUMBERS = 4_000_000  # numbers in one block of rows of K
+PRODUCT_NUMBERS = 1_000_000  # numbers in one block of rows of K: what a cache holds
 
 Map = Callable[[Array], Array]
 
@@ -165,14 +165,18 @@ class _System:
 
     def times(self, vector: Array) -> Array:
         """Return A v = K0 v + D v with O(block N) memory."""
-        model, X, out = self.solution.model, self.data.X, np.empty(self.data.count)
+        model, X = self.solution.model, self.data.X
         if self.device != "cpu":
             from mercer.inference.device_blocks import device_product  # brings PyTorch with it
 
             return device_product(self.device, model, X, vector) + model.noises(X) * vector
-        for rows in blocks(self.data.count, 1, max(1, PRODUCT_NUMBERS // self.data.count)):
-            noise = model.noises(X[rows])
-            out[rows] = fused.cross(model.smooth, model.values, X[rows], X) @ vector + noise * vector[rows]
+        out, first = model.noises(X) * vector, 0
+        while first < len(X):  # K0 is symmetric: what lies right of the diagonal also stands below it
+            last = min(len(X), first + max(1, PRODUCT_NUMBERS // (len(X) - first)))
+            strip = fused.cross(model.smooth, model.values, X[first:last], X[first:])
+            out[first:last] += strip @ vector[first:]
+            out[last:] += vector[first:last] @ strip[:, last - first :]
+            first = last
         return out
 
     def precondition(self, vector: Array) -> Array:
