@@ -130,6 +130,7 @@ def test_discover_predict_explain(mercer: Mercer, tmp_path: Path, shops: pd.Data
     assert set(winner) == {
         "kernel", "score", "log_evidence", "parameters", "depth", "step", "parent", "status", "message", "seconds",
     }  # fmt: skip
+    assert {"SE(day)", "LIN(price)"} <= {each["step"] for each in candidates["candidates"]}
     parents = [candidates["candidates"][each["parent"]] for each in candidates["candidates"] if each["depth"] == 1]
     assert parents
     assert all(parent["depth"] == 0 for parent in parents)

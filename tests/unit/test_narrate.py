@@ -288,6 +288,8 @@ def test_places_are_written_as_finely_as_the_data_ask_for() -> None:
     assert [resolved(value, 1.96) for value in (1361.058, 0.5)] == ["1,361.06", "0.500"]
     assert [resolved(value, 1317.0) for value in (1031.7, 374.0, 1690.6)] == ["1,030", "374", "1,690"]
     assert [resolved(12.3, span) for span in (None, 0.0, 1e-30)] == ["12.3"] * 3
+    assert [resolved(1e9 + end, 0.4) for end in (0.1, 0.5)] == ["1,000,000,000.100", "1,000,000,000.500"]
+    assert [resolved(5e20 + end, 4e17) for end in (1e17, 5e17)] == ["5.00100e20", "5.00500e20"]
 
 
 def test_p_values() -> None:

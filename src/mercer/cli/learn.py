@@ -271,4 +271,4 @@ def candidates_document(model: GPRegressor) -> dict[str, Any]:
 
 def json_text(document: dict[str, Any]) -> str:
     """Return a document as the text of a file."""
-    return json.dumps(document, indent=1, allow_nan=False) + "\n"
+    return json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n"

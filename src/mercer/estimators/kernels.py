@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from mercer.errors import InputError, KernelError
 from mercer.inference.bounds import Interval
+from mercer.kernels.blend_text import dim_text
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind
 from mercer.kernels.text import parse
@@ -84,10 +86,20 @@ def candidates_to_plain(candidates: Sequence[Candidate], names: Sequence[str] | 
             "score": _finite_or_none(candidate.score),
             "log_evidence": _finite_or_none(candidate.log_evidence),
             **{name: getattr(candidate, name) for name in KEPT},
+            "step": _step_with_names(candidate.step, names),
             **_interval_to_plain(candidate),
         }
         for candidate in candidates
     ]
+
+
+def _step_with_names(step: str, names: Sequence[str] | None) -> str:
+    """Return a step such as "+ PER(0)" with the names of the columns in place of their numbers."""
+    if names is None:
+        return step
+    told = [dim_text(number, names) for number in range(len(names))]
+    columns = re.compile(r"(?<=[A-Z0-9]\()\d+(, \d+)*(?=\))")
+    return columns.sub(lambda found: ", ".join(told[int(number)] for number in found[0].split(", ")), step)
 
 
 def candidates_from_plain(rows: Sequence[Any], columns: int) -> tuple[Candidate, ...]:

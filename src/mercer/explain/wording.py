@@ -74,11 +74,16 @@ def number(value: float) -> str:
 
 def resolved(value: float, span: float | None) -> str:
     """Write a number so finely that a hundredth of `span` shows, and at least as `number` does."""
-    if not span or not math.isfinite(span) or not 1e-3 <= abs(value) < 1e7:
+    if not span or not math.isfinite(span) or not 1e-3 <= abs(value) < math.inf:
         return number(value)
     finer = 2 - math.floor(math.log10(span))
     digits = finer + 1 + math.floor(math.log10(abs(value)))
-    return number(value) if digits <= 3 or digits > 12 else f"{round(value, finer):,.{max(0, finer)}f}"
+    if digits <= 3 or digits > 15:  # more than 15 a float does not have
+        return number(value)
+    if abs(value) >= 1e13:
+        mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
+        return f"{mantissa}e{int(exponent)}"
+    return f"{round(value, finer):,.{max(0, finer)}f}"
 
 
 def percent(share: float) -> str:

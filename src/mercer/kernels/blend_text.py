@@ -133,7 +133,7 @@ def dim_text(dim: int | str, names: Sequence[str] | None) -> str:
         if names is None:
             return str(dim)
         dim = names[dim]
-    return dim if re.fullmatch(r"[A-Za-z_]\w*", dim) and dim != "fixed" else json.dumps(dim)
+    return dim if re.fullmatch(r"[A-Za-z_]\w*", dim) and dim != "fixed" else json.dumps(dim, ensure_ascii=False)
 
 
 # -------------------------------------------------------------------------------------------------------------- JSON
