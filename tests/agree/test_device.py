@@ -9,14 +9,17 @@ from numpy.testing import assert_allclose
 
 import mercer
 from mercer.errors import InputError
+from mercer.evaluate import fused
 from mercer.evaluate.program import compile_program
 from mercer.inference import choose as choose_module
 from mercer.inference import device_blocks, exact_device
+from mercer.inference.bounds import interval
 from mercer.inference.choose import choose
 from mercer.inference.contract import Data
 from mercer.inference.device_exact import DeviceExact
 from mercer.inference.exact import Exact
 from mercer.inference.exact_device import Where, evidence_on, posterior_on
+from mercer.inference.sparse import model_of
 from mercer.inference.vfe import VFE, FixedVFE
 from mercer.kernels import bind, parse
 from mercer.kernels.parameters import values_of
@@ -147,6 +150,34 @@ def test_a_block_that_does_not_fit_is_cut_in_two(monkeypatch: pytest.MonkeyPatch
     assert found.value == pytest.approx(whole.value, rel=1e-9)
     assert_allclose(found.gradient, whole.gradient, rtol=1e-6)
     assert sizes[:3] == [1200, 600, 300]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_both_bounds_are_those_of_the_cpu(kernel: str) -> None:
+    data, Z = rows(300), rows().X[:6]
+    here = interval(*ready(kernel), 0.1, data, Z, 5)
+    there = interval(*ready(kernel), 0.1, data, Z, 5, sweep=FixedVFE(Z, device="cpu:0").sweep)
+    assert here.width > 1  # so few points that products with all pairs are needed
+    assert (there.lower, there.upper) == pytest.approx((here.lower, here.upper), rel=1e-9)
+
+
+def test_a_product_that_does_not_fit_is_cut_in_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, vector = rows(700), np.random.default_rng(1).normal(size=700)
+    program, values = ready(KERNELS[0])
+    model = model_of(program, values, 0.1, data, data.X[:3])
+    sizes: list[int] = []
+    cross = device_blocks.cross
+
+    def short(program, values, X, Z):
+        sizes.append(len(X))
+        if len(X) > 200:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        return cross(program, values, X, Z)
+
+    monkeypatch.setattr(device_blocks, "cross", short)
+    found = device_blocks.device_product("cpu", model, data.X, vector)
+    assert_allclose(found, fused.gram(program, values, data.X) @ vector, rtol=1e-9, atol=1e-9)
+    assert min(sizes) < 200 < max(sizes)
 
 
 @pytest.fixture

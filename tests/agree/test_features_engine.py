@@ -246,5 +246,11 @@ def test_failures_are_values_in_a_search_and_errors_afterwards() -> None:
     assert "noise" in (found.failure or "")
     with pytest.raises(NumericalError, match="no posterior"):
         RandomFeatures(20).posterior(program, values, 0.0, data)
-    with pytest.raises(InputError, match="at least one"):
+    with pytest.raises(InputError, match="at least 1"):
         RandomFeatures(0)
+
+
+@pytest.mark.parametrize("count", [0, -3, 2.5, "many", True, None])
+def test_a_number_of_features_that_is_none(count: object) -> None:
+    with pytest.raises(InputError, match="count is a number of random features, at least 1, not"):
+        RandomFeatures(count=count)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,10 +14,12 @@ import mercer
 from mercer.estimators.kernels import candidates_from_plain, candidates_to_plain
 from mercer.evaluate.program import compile_program
 from mercer.explain.story import winner_of
+from mercer.fitting.optimise import FitOptions
+from mercer.inference.bounds import Interval
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.kernels.algebra import structure
-from mercer.kernels.parameters import values_of
+from mercer.kernels.parameters import layout, values_of
 from mercer.kernels.units import to_scaled_units
 from mercer.learners import large
 from mercer.learners.contract import Candidate
@@ -168,6 +172,78 @@ def test_points_are_as_many_as_the_kernel_needs() -> None:
     assert counts[0] < 64 <= counts[1] <= 300
 
 
+def looked_at(effort: bounded.Effort, count: int = 300) -> tuple[Data, bounded.Task, bounded.State]:
+    """A kernel after a look, from where nothing fits."""
+    X, y = rows(count)
+    data = Data((X - X.mean(0)) / X.std(0), (y - y.mean()) / y.std(), True)
+    kernel = mercer.kernels.bind(mercer.parse("SE(0) * SE(1) + LIN(1)"), 2)
+    task = bounded.Task(kernel, "it", None, False, {}, {}, FitOptions(seed=0))
+    starts = np.zeros((2, layout(kernel).n_free + 1))
+    starts[1, -1] = 1.0  # more noise
+    runs = tuple(bounded.Run(start, 0.0, "", True, 0, 100) for start in starts)
+    whole = bounded.Whole(data, mercer.VFE(inducing=60))
+    return data, task, bounded.judged(task, bounded.State(runs, 0, 0.0), whole, effort)
+
+
+@pytest.mark.parametrize("fit", [False, True])
+def test_steps_on_some_rows_give_an_interval_on_all(fit: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+    optimise = bounded.optimise
+
+    def counted(problem, *rest):
+        counts.append(problem.objective.data.count)
+        return optimise(problem, *rest)
+
+    monkeypatch.setattr(bounded, "optimise", counted)
+    legs = (bounded.Leg(6, 120), bounded.Leg(6)) if fit else (bounded.Leg(6, 120),)
+    data, task, reached = looked_at(bounded.Effort(0.5, legs, 2, fit))
+    assert counts == ([120, 120, 300] if fit else [120])  # of two starts one goes on after the first leg
+    values = layout(task.expression).from_free(reached.runs[0].point[:-1], values_of(task.expression))
+    noise = math.exp(reached.runs[0].point[-1])
+    exact = Exact().evidence(compile_program(task.expression), values, noise, data, gradient=False).value
+    assert reached.interval is not None
+    assert reached.interval.lower - 1e-6 <= exact <= reached.interval.upper + 1e-6
+    assert reached.interval.width < 1.0
+    assert reached.runs[0].rows == 300
+    assert (reached.fit is not None) == fit
+
+
+def test_no_interval_is_narrowed_that_could_not_leave_a_kernel_behind() -> None:
+    data, task, reached = looked_at(bounded.Effort(0.5, (), None))
+
+    def contest(*intervals: tuple[float, float]) -> bounded.Contest:
+        states = [replace(reached, interval=Interval(*both)) for both in intervals]
+        whole = bounded.Whole(data, mercer.VFE(inducing=60))
+        return bounded.Contest([task] * len(states), whole, 0.0, math.inf, True, lambda *_: iter(()), [*states])
+
+    three = contest((-100.0, -99.9), (-104.0, -50.0), (-150.0, -50.0), (-150.0, -149.8))  # scores: times -2
+    assert [three._could_be_separated(i, 40.0) for i in range(4)] == [False, False, True, False]
+
+
+def test_base_kernels_that_do_not_overlap_are_not_fitted_again(patched: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    efforts: list[bounded.Effort] = []
+    judged = bounded.judged
+
+    def noted(task, state, whole, effort):
+        efforts.append(effort)
+        return judged(task, state, whole, effort)
+
+    monkeypatch.setattr(bounded, "judged", noted)
+    search = mercer.GrammarSearch(bases=("SE", "LIN"), max_depth=0, restarts=1)
+    mercer.GPRegressor(search, inference=mercer.VFE(inducing=40), random_state=0).fit(*rows(130))
+    assert len(efforts) == 4  # each of them once: they are far apart
+
+
+def test_a_time_budget_that_ends_before_any_fit_to_all_rows_still_gives_a_kernel(patched: None) -> None:
+    search = mercer.GrammarSearch(bases=("SE", "LIN"), max_depth=2, restarts=1, time_budget=1e-9)
+    model = mercer.GPRegressor(search, inference=mercer.VFE(inducing=40), random_state=0).fit(*rows(130))
+    assert model.stopped_ == "time"
+    assert any("too short to search" in note for note in model.notes_)
+    lower, upper = model.evidence_interval()
+    assert np.isfinite(lower)
+    assert lower <= upper
+
+
 def test_the_interval_of_a_fitted_model() -> None:
     X, y = rows(130)
     exact = mercer.GPRegressor("SE(0) + LIN(1)", random_state=0, restarts=1).fit(X, y)
@@ -198,9 +274,9 @@ def test_a_buffer_that_is_none() -> None:
 def test_ctrl_c_in_a_search_by_intervals_keeps_the_best(patched: None, monkeypatch: pytest.MonkeyPatch) -> None:
     calls, original = [0], bounded._moved
 
-    def interrupted(*given: object) -> object:
-        calls[0] += 1
-        if calls[0] > 6:
+    def interrupted(*given: Any) -> object:
+        calls[0] += not given[3].fit  # looks, of which there are none at the base kernels
+        if calls[0] > 2:
             raise KeyboardInterrupt
         return original(*given)
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mercer.evaluate.program import compile_program
+from mercer.inference import bounds
 from mercer.inference.bounds import Interval, interval, upper_bound
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
@@ -152,3 +153,14 @@ def test_no_number_is_an_infinite_interval() -> None:
     found = interval(program, values_of(TREND), 0.0, data, data.X[:5])
     assert found == Interval(-math.inf, math.inf)
     assert upper_bound(program, values_of(TREND), 0.0, data, data.X[:5]) == math.inf
+
+
+@pytest.mark.parametrize("numbers", [1, 200, 1500])
+def test_strips_of_the_matrix_of_all_pairs_add_up(numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    data = Data(rng.uniform(-3, 3, (50, 1)), rng.normal(size=50), True)
+    given = compile_program(TREND), values_of(TREND), 0.1, data, data.X[:3]
+    whole = interval(*given, steps=6)
+    monkeypatch.setattr(bounds, "PRODUCT_NUMBERS", numbers)
+    assert interval(*given, steps=6).upper == pytest.approx(whole.upper, rel=1e-9)
+    assert whole.upper < interval(*given, steps=None).upper  # by products, then

@@ -69,6 +69,16 @@ def test_it_stops_when_nothing_is_left_to_explain() -> None:
     assert 5 < len(smooth) < 30
 
 
+@pytest.mark.parametrize("spare", [0.3, 0.05, 0.002])
+def test_it_stops_when_so_little_is_left_on_average(spare: float) -> None:
+    X = np.random.default_rng(0).uniform(-2, 2, (60, 2))
+    all_of_them = greedy(*ready(MIXED), X, 60)
+    found = greedy(*ready(MIXED), X, 60, spare=spare)
+    assert_array_equal(found, all_of_them[: len(found)])
+    assert residuals(MIXED, X, list(found)).mean() <= spare + 1e-9
+    assert residuals(MIXED, X, list(found[:-1])).mean() > spare
+
+
 def test_white_noise_is_left_out_of_account() -> None:
     X = np.random.default_rng(0).uniform(-2, 2, (60, 2))
     found = greedy(*ready(bind(MIXED + WN(0, variance=3), 2)), X, 12)

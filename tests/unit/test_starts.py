@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
 from mercer.fitting.optimise import FitOptions, prepare
-from mercer.fitting.periodogram import LARGEST, periods, shortest_period, typical_gap
+from mercer.fitting.periodogram import LARGEST, _lomb_scargle, periods, shortest_period, typical_gap
 from mercer.fitting.priors import weak_prior
 from mercer.fitting.ranges import Frame, free_bounds
 from mercer.fitting.starts import Starts, noise_start
@@ -70,6 +70,17 @@ def test_no_period_where_there_is_none(column: Array, y: Array) -> None:
 def test_a_long_series_is_looked_at_in_part() -> None:
     x = np.arange(3.0 * LARGEST)
     assert periods(x, np.sin(2 * np.pi * x / 30), 1)[0] == pytest.approx(30, rel=0.01)
+
+
+@pytest.mark.parametrize(("count", "steps"), [(5, 50), (6, 2), (90, 977), (200, 2500)])
+def test_the_power_of_waves_is_that_of_scipy(count: int, steps: int) -> None:
+    from scipy.signal import lombscargle
+
+    rng = np.random.default_rng(count)
+    column = rng.uniform(0, 7, count) if count != 90 else np.arange(90.0)
+    y, frequency = np.sin(4 * column) + rng.normal(size=count), np.linspace(0.15, 20 if count != 90 else 0.49, steps)
+    slow = lombscargle(column - column[0], y, 2 * np.pi * frequency)
+    np.testing.assert_allclose(_lomb_scargle(column - column[0], y, frequency), slow, rtol=1e-6, atol=1e-8)
 
 
 def test_typical_gap() -> None:

@@ -27,8 +27,8 @@ def interval_of(model: GPRegressor) -> tuple[float, float]:
     if not isinstance(engine, VFE):
         return model.log_evidence_, model.log_evidence_
     program, values = compile_program(member.kernel), values_of(member.kernel)
-    points = engine.holding(program, values, data).Z
+    held = engine.holding(program, values, data)
     steps = None if data.count > PAIRS_ROWS or data.source is not None else STEPS
-    found = interval(program, values, member.noise, data, points, steps)
+    found = interval(program, values, member.noise, data, held.Z, steps, sweep=held.sweep)
     shift = data.count * math.log(model._units.y_scale)
     return max(found.lower - shift, model.log_evidence_), found.upper - shift

@@ -7,6 +7,7 @@ into several peaks, none of them at the period.
 
 from __future__ import annotations
 
+import math
 from itertools import islice, zip_longest
 
 import numpy as np
@@ -92,18 +93,36 @@ def _merged(column: Array, rest: Array, waves: Array, patterns: Array) -> list[f
 
 def _waves(column: Array, rest: Array, gap: float) -> Array:
     """Periods at the peaks of the Lomb-Scargle periodogram, strongest first."""
-    from scipy.signal import lombscargle  # half a second to import: only where a period is looked for
-
     span = float(np.ptp(column))
     lowest = 1.0 / span  # one full cycle
     highest = max(0.5 / gap, 1.0 / shortest_period(column))  # of a few days of many, a week can still be seen
     steps = int(min(20_000, max(50, 5 * span * (highest - lowest))))
     frequency = np.linspace(lowest, highest, steps)
-    power = lombscargle(column - column[0], rest, 2 * np.pi * frequency)
+    power = _lomb_scargle(column - column[0], rest, frequency)
     inner = np.flatnonzero((power[1:-1] >= power[:-2]) & (power[1:-1] > power[2:])) + 1
     ends = [i for i, j in ((0, 1), (steps - 1, steps - 2)) if power[i] > power[j]]
     peaks = np.concatenate([inner, np.array(ends, dtype=int)])
     return np.asarray(1.0 / frequency[peaks[np.argsort(-power[peaks], kind="stable")]])
+
+
+def _lomb_scargle(column: Array, rest: Array, frequency: Array) -> Array:
+    """Return the power of waves of evenly spaced frequencies (Lomb 1976; Scargle 1982), as SciPy's `lombscargle` does.
+
+    With Y = sum y exp(iwt), R = sum exp(2iwt) and the phase of R taken out of Y, the two squares are divided by
+    (N + |R|) / 2 and (N - |R|) / 2. As exp(i(v + w)t) = exp(ivt) exp(iwt), sums for all frequencies are one product of
+    matrices with the roots of their number as sides: some 30 times as fast as a sine and a cosine for each.
+    """
+    side = math.isqrt(len(frequency) - 1) + 1
+    step = frequency[1] - frequency[0]
+    time = 2j * np.pi * column
+    fine = np.exp(np.outer(step * np.arange(side), time))
+    coarse = np.exp(np.outer(frequency[0] + side * step * np.arange(-(-len(frequency) // side)), time))
+    sums = ((coarse * rest) @ fine.T).ravel()[: len(frequency)]
+    twice = (coarse**2 @ (fine**2).T).ravel()[: len(frequency)]
+    turned, size = sums * np.exp(-0.5j * np.angle(twice)), np.abs(twice)
+    tiny = np.finfo(float).eps * len(column)
+    along, across = 0.5 * (len(column) + size), np.maximum(0.5 * (len(column) - size), tiny)
+    return np.asarray(0.5 * (turned.real**2 / along + turned.imag**2 / across))
 
 
 def _patterns(column: Array, rest: Array, gap: float) -> Array:

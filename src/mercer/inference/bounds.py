@@ -37,6 +37,7 @@ import numpy as np
 from mercer.evaluate import fused
 from mercer.evaluate.program import Program
 from mercer.inference.contract import LOG_2_PI, Data
+from mercer.inference.rows import Sweep
 from mercer.inference.sparse import Solution, blocks, model_of, solve
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Failure, factorise
@@ -44,7 +45,7 @@ from mercer.linalg.factor import Failure, factorise
 STEPS = 20
 ENOUGH = 1e-3  # of log evidence: what the quadratic term may miss before the iteration stops
 PAIRS_ROWS = 30_000  # with more rows a product with the matrix of all pairs takes too long: do without
-PRODUCT_NUMBERS = 4_000_000  # numbers in one block of rows of K
+PRODUCT_NUMBERS = 1_000_000  # numbers in one block of rows of K: what a cache holds
 
 Map = Callable[[Array], Array]
 
@@ -70,15 +71,18 @@ def interval(
     Z: Array,
     steps: int | None = STEPS,
     enough: float = ENOUGH,
+    sweep: Sweep | None = None,
 ) -> Interval:
     """Return both bounds on the exact log evidence; infinite where no number can be had.
 
-    `steps` None: the upper one without any product with the matrix of all pairs of rows.
+    `steps` None: the upper one without any product with the matrix of all pairs of rows. `sweep`: how and where to go
+    over the rows.
     """
-    solution = solve(model_of(program, values, noise, data, Z), data, None)
+    sweep = sweep or Sweep()
+    solution = solve(model_of(program, values, noise, data, Z), data, sweep)
     if isinstance(solution, Failure):
         return Interval(-math.inf, math.inf)
-    lower, upper = solution.bound, _upper(solution, data, steps, enough)
+    lower, upper = solution.bound, _upper(solution, data, steps, enough, sweep)
     lower = lower if math.isfinite(lower) else -math.inf
     return Interval(lower, max(lower, upper))  # where both meet, rounding may have put them past each other
 
@@ -97,15 +101,15 @@ def upper_bound(
     `steps` None: without any such product.
     """
     solution = solve(model_of(program, values, noise, data, Z), data, None)
-    return math.inf if isinstance(solution, Failure) else _upper(solution, data, steps, enough)
+    return math.inf if isinstance(solution, Failure) else _upper(solution, data, steps, enough, Sweep())
 
 
-def _upper(solution: Solution, data: Data, steps: int | None, enough: float) -> float:
+def _upper(solution: Solution, data: Data, steps: int | None, enough: float, sweep: Sweep) -> float:
     if solution.inner.jitter > 0.0:  # the determinant is then too large to bound from below
         return math.inf
     quadratic = _without_products(solution, data)
     if steps is not None and quadratic + 0.5 * solution.fit > enough:
-        system = _System(solution, data)
+        system = _System(solution, data, sweep.device)
         target = data.y - solution.level if data.free_level else data.y  # any constant may be taken out
         quadratic = min(quadratic, _least(system.times, system.precondition, target, steps, enough))
     upper = quadratic - 0.5 * (data.count * LOG_2_PI + solution.log_determinant)
@@ -152,6 +156,7 @@ class _System:
 
     solution: Solution
     data: Data
+    device: str
 
     @cached_property
     def pull(self) -> Array:
@@ -160,10 +165,18 @@ class _System:
 
     def times(self, vector: Array) -> Array:
         """Return A v = K0 v + D v with O(block N) memory."""
-        model, X, out = self.solution.model, self.data.X, np.empty(self.data.count)
-        for rows in blocks(self.data.count, 1, max(1, PRODUCT_NUMBERS // self.data.count)):
-            noise = model.noises(X[rows])
-            out[rows] = fused.cross(model.smooth, model.values, X[rows], X) @ vector + noise * vector[rows]
+        model, X = self.solution.model, self.data.X
+        if self.device != "cpu":
+            from mercer.inference.device_blocks import device_product  # brings PyTorch with it
+
+            return device_product(self.device, model, X, vector) + model.noises(X) * vector
+        out, first = model.noises(X) * vector, 0
+        while first < len(X):  # K0 is symmetric: what lies right of the diagonal also stands below it
+            last = min(len(X), first + max(1, PRODUCT_NUMBERS // (len(X) - first)))
+            strip = fused.cross(model.smooth, model.values, X[first:last], X[first:])
+            out[first:last] += strip @ vector[first:]
+            out[last:] += vector[first:last] @ strip[:, last - first :]
+            first = last
         return out
 
     def precondition(self, vector: Array) -> Array:

@@ -21,6 +21,7 @@ from mercer.kernels.domains import Array
 from mercer.linalg.device import available_device, give_memory_back, is_out_of_memory
 
 FEWEST = 256  # rows of a block that is still cut in two
+PRODUCT_NUMBERS = 1 << 24  # of K0 at a time, in a product with all of it
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +122,24 @@ def _by_points(model: Model, block: _Block, adjoint: Tensor) -> Array:
         if told.requires_grad:  # white noise is the same everywhere
             total += torch.autograd.grad(told, Z)[0]
     return _fetched(total)
+
+
+@torch.no_grad()
+def device_product(device: str, model: Model, X: Array, vector: Array) -> Array:
+    """Return K0 v on the device, some rows of K0 at a time; of a strip that does not fit, one half after the other."""
+    points, values, right = (_sent(device, array) for array in (X, model.values, vector))
+    out, first, size = torch.empty_like(right), 0, max(1, PRODUCT_NUMBERS // len(X))
+    while first < len(X):
+        try:
+            out[first : first + size] = cross(model.smooth, values, points[first : first + size], points) @ right
+        except RuntimeError as error:
+            if not is_out_of_memory(error) or size == 1:
+                raise
+            give_memory_back()
+            size = (size + 1) // 2
+        else:
+            first += size
+    return _fetched(out)
 
 
 def _sent(device: str, array: Array) -> Tensor:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 
 import numpy as np
 
@@ -56,8 +57,10 @@ class RandomFeatures:
     name = "features"
 
     def __post_init__(self) -> None:
-        if self.count < 1 or self.block < 1:
-            raise InputError(f"features and rows of a block are at least one, not {self.count} and {self.block}")
+        for name, what in (("count", "of random features"), ("block", "of rows worked on at a time")):
+            given = getattr(self, name)
+            if isinstance(given, bool) or not isinstance(given, Integral) or given < 1:
+                raise InputError(f"{name} is a number {what}, at least 1, not {given!r}")
 
     def features(self, program: Program, values: Array, data: Data) -> Features:
         """Return the features that evidence and posterior are computed with."""

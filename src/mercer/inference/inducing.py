@@ -28,15 +28,17 @@ def greedy(
     seed: int = 0,
     candidates: int = CANDIDATES,
     negligible: float = NEGLIGIBLE,
+    spare: float = 0.0,
 ) -> NDArray[np.int64]:
     """Return the numbers of at most `count` rows, no two of them alike, in the order in which they were chosen.
 
-    Fewer are returned where the residual variance everywhere falls below `negligible` times the largest variance. White
-    noise inside the kernel is left out of account. O(N m^2) time and O(N m) memory for N candidates.
+    Fewer are returned where the residual variance everywhere falls below `negligible` times the largest variance, or
+    where its mean falls to `spare`: what points leave over is known after each of them, so that none need be tried in
+    vain. White noise inside the kernel is left out of account. O(N m^2) time and O(N m) memory for N candidates.
     """
     smooth = without_white(program)
     rows = _candidates(X, seed, candidates)
-    chosen = _pivots(smooth, values, X[rows], max(1, min(count, len(rows))), negligible)
+    chosen = _pivots(smooth, values, X[rows], max(1, min(count, len(rows))), negligible, spare)
     return rows[chosen]
 
 
@@ -49,7 +51,7 @@ def _candidates(X: Array, seed: int, most: int) -> NDArray[np.int64]:
     return rows[np.sort(first)]
 
 
-def _pivots(program: Program, values: Array, X: Array, count: int, negligible: float) -> list[int]:
+def _pivots(program: Program, values: Array, X: Array, count: int, negligible: float, spare: float) -> list[int]:
     """Return the pivots of Cholesky's factorisation of the Gram matrix of the rows."""
     left = fused.diagonal(program, values, X)  # residual variances
     least = negligible * float(np.max(left))
@@ -66,5 +68,7 @@ def _pivots(program: Program, values: Array, X: Array, count: int, negligible: f
             break
         lower[t] = column / np.sqrt(left[pivot])
         left -= lower[t] ** 2
-        left[pivot] = -np.inf
+        left[pivot] = 0.0
+        if left.mean() <= spare:
+            break
     return chosen

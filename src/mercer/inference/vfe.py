@@ -37,7 +37,7 @@ from mercer.evaluate.fused_cross import contract_cross, contract_diagonal
 from mercer.evaluate.fused_points import can_move, contract_points
 from mercer.evaluate.program import Program
 from mercer.inference.contract import Data, Evidence
-from mercer.inference.inducing import greedy
+from mercer.inference.inducing import CANDIDATES, greedy
 from mercer.inference.rows import Sweep, slices, summed
 from mercer.inference.sparse import (
     Adjoint,
@@ -80,8 +80,15 @@ class VFE:
 
     def holding(self, program: Program, values: Array, data: Data) -> FixedVFE:
         """Return the engine with the points that suit these values."""
-        chosen = data.X[greedy(program, values, data.X, self.inducing)]
-        return FixedVFE(chosen, None, self.n_jobs, self.device, joint=self.joint and can_move(program))
+        return self.sparing(program, values, data, 0.0)
+
+    def sparing(
+        self, program: Program, values: Array, data: Data, spare: float, candidates: int = CANDIDATES
+    ) -> FixedVFE:
+        """Return the engine with no more points than leave a mean variance of `spare` over, of so many rows at most."""
+        rows = greedy(program, values, data.X, self.inducing, candidates=candidates, spare=spare)
+        joint = self.joint and can_move(program)
+        return FixedVFE(data.X[rows], None, self.n_jobs, self.device, joint=joint)
 
     def evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool = True) -> Evidence:
         """Return the lower bound on the log evidence and, if asked, its gradient with the points held."""

@@ -181,7 +181,7 @@ def evidence_interval(fit: Fit, data: Data, engine: VFE) -> Interval:
     held = (fit.held or engine).holding(program, fit.values, data)
     assert isinstance(held, FixedVFE)
     steps = None if data.count > PAIRS_ROWS or data.source is not None else STEPS
-    found = interval(program, fit.values, fit.noise, data, held.Z, steps)
+    found = interval(program, fit.values, fit.noise, data, held.Z, steps, sweep=held.sweep)
     return Interval(max(found.lower, fit.log_evidence), found.upper)
 
 

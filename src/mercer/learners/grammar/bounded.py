@@ -7,8 +7,9 @@ verdict says behind whom, and what the bar was.
 
 How many inducing points a candidate gets depends on its values: as many as its lower bound needs to lose little, at
 most those of the engine. With too few of them the bound would prefer other values, and judge the kernel by those. First
-looks are cheap (a few steps from what a sample of the rows suggested). Those that remain are fitted to all rows, the
-most certain first, which raises the bar for the others; fitted candidates that overlap the bar then get more points.
+looks are cheap: a few steps on some of the rows, from what fewer of them suggested; whatever rows the values come from,
+the interval at these values is that of all rows. Those that remain are fitted to all rows, the most certain first,
+which raises the bar for the others; fitted candidates that overlap the bar then get more points.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from mercer.evaluate.program import Program
 from mercer.fitting.optimise import Fit, FitOptions, Problem, Run, concluded, optimise, prepare
 from mercer.inference.bounds import PAIRS_ROWS, Interval, interval
 from mercer.inference.contract import Data, Engine
-from mercer.inference.sparse import model_of, solve
+from mercer.inference.inducing import CANDIDATES
 from mercer.inference.vfe import FixedVFE
 from mercer.kernels.algebra import structure
 from mercer.kernels.domains import Array
@@ -33,25 +34,22 @@ from mercer.kernels.parameters import Layout, layout
 from mercer.learners.contract import Candidate, Verdict, Whole
 from mercer.learners.grammar.race import SAMPLE, Lap
 from mercer.learners.grammar.worker import State, Task
-from mercer.linalg.factor import Failure
 from mercer.linalg.threads import one_thread
 
-FEWEST = 64  # inducing points; doubled until the bound loses little
-LITTLE, LESS = 2.0, 0.1  # what the lower bound may lose, in log evidence: at first, and where intervals overlap
+LITTLE, LESS = 0.5, 0.1  # what the lower bound may lose in steps, in log evidence: at first, where intervals overlap
 ROUND = 8  # candidates that are fitted to all rows before the bar is looked at again
 ROUNDS = 3
-STARTS = 2  # of a candidate that are fitted to all rows
+STARTS = 2  # of a candidate that begin a fit to all rows; the better one goes on after the first leg
 FINALISTS = 4  # whose intervals are made narrower, where they overlap
-STEPS = (8, 20)  # of the optimiser in a fit to all rows, inducing points being chosen anew before each leg
-ROUGHER = 0.25  # of the lengthscales: what points are chosen for, where lengthscales may become shorter
-# Looks at all rows before that: steps, and how far behind the bar a candidate must be then that may still gain by more
-# of them, in score for each row and at least.
-LOOKS = (((4,), 0.06, 150.0), ((8,), 0.01, 40.0))
-LOOSE = 0.03  # of the margin: what a bound may lose then
+LOOSE = 0.03  # of the margin of a look: what a bound may lose then
 ENOUGH = 256  # inducing points for a look, where the engine has more
-MARGIN = 40.0  # after those
-LOOKED_AT = 2000  # rows that tell how many inducing points are needed
+MARGIN = 40.0  # after the looks
+LOOKED_AT = 2000  # rows that inducing points are chosen from, before the last choice for a fit
+# What the lower bound may lose where an interval is worked out: one pass over the rows is quick with more points, and
+# an upper bound without products is of use only where tr(K - Q) is a small share of the noise of a single row.
+CERTAIN = 0.003
 NARROW = 0.5  # of log evidence: an interval that is narrower says as much as a number
+CLOSE = 0.05  # of log evidence: what an upper bound may miss before it is worth another product with all pairs
 BEGINNING = Lap(20, 99, math.inf, 0, SAMPLE)  # where nobody is raced
 SHARPENING = 1000  # the place in a journal of a closer look at the best, behind all laps
 REASONS = {
@@ -60,11 +58,32 @@ REASONS = {
 }
 
 
+class Leg(NamedTuple):
+    """Steps of the optimiser with the same inducing points, on at most so many rows.
+
+    Points are chosen for shorter lengthscales, by that factor: points that are enough for a smooth kernel would hold
+    it there, as any rougher one would need more of them.
+    """
+
+    steps: int
+    rows: int | None = None  # None: all of them
+    rougher: float = 0.25
+
+
+# Values that a thousand rows suggest are behind the best for all N rows, by about N / 1000 in score for each parameter.
+# That is little beside the margins of the looks, and the steps cost a tenth; intervals are always from all rows.
+FIT = (Leg(8, 4000), Leg(20, None, 0.5))
+CLOSER = (Leg(20, None, 0.5),)  # for what was fitted before
+# Looks at candidates before that: legs, and how far behind the bar a candidate must be then that may still gain by more
+# steps, in score for each row and at least.
+LOOKS = (((Leg(4, 1000),), 0.06, 150.0), ((Leg(8, 3000),), 0.01, 40.0))
+
+
 class Effort(NamedTuple):
-    """How hard to look at a candidate: what its bound may lose, legs of the optimiser, steps of conjugate gradients."""
+    """How hard to look at a candidate: what its bound may lose in the legs, the legs, steps of conjugate gradients."""
 
     loss: float
-    legs: tuple[int, ...]  # steps, points being chosen anew before each
+    legs: tuple[Leg, ...]
     products: int | None  # None: an upper bound without any product with the matrix of all pairs
     fit: bool = False  # conclude it as a fit
     most: int | None = None  # inducing points, where not all that the engine may have
@@ -103,57 +122,61 @@ def judged(task: Task, state: State, whole: Whole, effort: Effort) -> State:
     with one_thread():
         problem = prepare(task.expression, whole.data, whole.engine, task.options, task.peaks)
         points = [np.clip(run.point, problem.bounds[:, 0], problem.bounds[:, 1]) for run in state.runs]
-        runs = [_moved(problem, point, whole, effort) for point in points[: STARTS if effort.fit else 1]]
-        runs.sort(key=lambda run: run.value)
-        values, noise = problem.objective.split(runs[0].point)
-        engine = holding(problem.objective.program, values, noise, whole, effort.loss, effort.most)
-        found = interval(problem.objective.program, values, noise, whole.data, engine.Z, steps=effort.products)
-        best = replace(runs[0], value=-found.lower)
+        run = _moved(problem, points[: STARTS if effort.fit else 1], whole, effort)
+        values, noise = problem.objective.split(run.point)
+        looked_at = CANDIDATES if effort.fit else LOOKED_AT
+        engine = holding(problem.objective.program, values, noise, whole, CERTAIN, effort.most, looked_at)
+        found = interval(
+            problem.objective.program, values, noise, whole.data, engine.Z, effort.products, CLOSE, engine.sweep
+        )
+        best = replace(run, value=-found.lower, rows=whole.data.count)
         fit = _fit(problem, engine, best, state.screened) if effort.fit else None
     seconds, waiting = state.seconds + time.perf_counter() - started, () if effort.fit else state.runs[1:]
     return State((best, *waiting), state.screened, seconds, fit, found, len(engine.Z))
 
 
-def _moved(problem: Problem, point: Array, whole: Whole, effort: Effort) -> Run:
-    """Take steps on all rows, with inducing points for a rougher kernel than where they begin.
+def _moved(problem: Problem, points: Sequence[Array], whole: Whole, effort: Effort) -> Run:
+    """Take the legs of an effort; after the first one the best of several starts goes on alone."""
+    runs = [Run(point, 0.0, "", True, 0, whole.data.count) for point in points]
+    for leg in effort.legs:
+        rows = _some(whole.data, leg.rows)
+        runs = [_along(problem, run, whole, rows, leg, effort) for run in runs]
+        runs = [min(runs, key=lambda run: run.value)]
+    return runs[0]
 
-    Points that are enough for a smooth kernel would hold it there: any rougher one would need more of them.
-    """
-    run = Run(point, 0.0, "", True, 0, whole.data.count)
+
+def _along(problem: Problem, run: Run, whole: Whole, rows: Data, leg: Leg, effort: Effort) -> Run:
     program, shape = problem.objective.program, problem.objective.layout
-    for steps in effort.legs:
-        values, noise = problem.objective.split(run.point)
-        engine = holding(program, _rougher(shape, values), noise, whole, effort.loss, effort.most)
-        fixed = replace(problem, objective=replace(problem.objective, engine=engine))
-        # a leg ends after a few steps; that there are few of them is no failure to converge
-        run = replace(optimise(fixed, run.point, steps), converged=True)
-    return run
+    values, noise = problem.objective.split(run.point)
+    engine = holding(program, _rougher(shape, values, leg.rougher), noise, whole, effort.loss, effort.most)
+    fixed = replace(problem, objective=replace(problem.objective, engine=engine, data=rows))
+    # a leg ends after a few steps; that there are few of them is no failure to converge
+    return replace(optimise(fixed, run.point, leg.steps), converged=True)
 
 
-def _rougher(shape: Layout, values: Array) -> Array:
+def _some(data: Data, count: int | None) -> Data:
+    """Return so many of the rows, drawn at random, in their order."""
+    if count is None or data.count <= count:
+        return data
+    return data.take(np.sort(np.random.default_rng(0).choice(data.count, count, replace=False)))
+
+
+def _rougher(shape: Layout, values: Array, share: float) -> Array:
     result = values.copy()
     for slot in shape.slots:
         if slot.spec.name == "lengthscale" and slot.fitted:
-            result[slot.where] *= ROUGHER
+            result[slot.where] *= share
     return result
 
 
 def holding(
-    program: Program, values: Array, noise: float, whole: Whole, loss: float, at_most: int | None = None
-) -> FixedVFE:
+    program: Program, values: Array, noise: float, whole: Whole, loss: float, at_most: int | None = None,
+    looked_at: int = LOOKED_AT,
+) -> FixedVFE:  # fmt: skip
     """Return the engine with as few points as lose no more than that, as far as some of the rows can tell."""
-    data, count = whole.data, FEWEST
     most = min(whole.engine.inducing, at_most or whole.engine.inducing)
-    some = data if data.count <= LOOKED_AT else data.take(np.linspace(0, data.count - 1, LOOKED_AT).astype(int))
-    while True:
-        count = min(count, most)
-        engine = replace(whole.engine, inducing=count, joint=False).holding(program, values, data)
-        if count == most or len(engine.Z) < count:
-            return engine
-        found = solve(model_of(program, values, noise, some, engine.Z), some, None)
-        if not isinstance(found, Failure) and 0.5 * found.trace * data.count / some.count <= loss:
-            return engine
-        count *= 2
+    spare = 2.0 * loss * noise / whole.data.count  # the bound loses tr(K - Q) / (2 noise)
+    return replace(whole.engine, inducing=most, joint=False).sparing(program, values, whole.data, spare, looked_at)
 
 
 def _fit(problem: Problem, engine: FixedVFE, run: Run, screened: int) -> Fit:
@@ -187,23 +210,34 @@ class Contest:
         self._lap({i: (task, None, *beginning, False) for i, task in enumerate(self.tasks)}, advance)
         rows = self.whole.data.count
         many = rows > PAIRS_ROWS
-        for steps, share, least in LOOKS if self.race else ():
+        for legs, share, least in LOOKS if self.race else ():
             margin = max(least, share * rows)
             loss = max(LITTLE, LOOSE * margin)
-            self._look(self._waiting(), Effort(loss, (1,) if many else steps, None, most=ENOUGH), margin)
+            self._look(self._waiting(), Effort(loss, legs, None, most=ENOUGH), margin)
             if not many:
-                self._look([i for i in self._waiting() if self._is_wide(i)], Effort(loss, (), 0, most=ENOUGH), margin)
+                unclear = [i for i in self._waiting() if self._could_be_separated(i, margin)]
+                self._look(unclear, Effort(loss, (), 0, most=ENOUGH), margin)
         for _ in range(1 if many else ROUNDS):
             chosen = sorted(self._waiting(), key=lambda i: (self.ends(i).worst, i))[: ROUND if self.race else None]
             if chosen:
-                self._look(chosen, Effort(LITTLE, STEPS, None if many else 1, fit=True), MARGIN)
+                self._look(chosen, Effort(LITTLE, FIT, None if many else 1, fit=True), MARGIN)
         self._rule(0.0)
         self._set_aside(self._waiting())
         self._narrow(None if many else 10)
 
-    def _is_wide(self, number: int) -> bool:
+    def settle(self, advance: Callable[..., State], beginning: tuple[Data, Engine, int, int]) -> None:
+        """Where time ended before any fit to all rows: conclude the best of those that have begun, on its sample."""
+        begun = {i: state for i, state in enumerate(self.states) if state is not None}
+        if not begun or any(state.fit is not None for state in begun.values()):
+            return
+        best = min(begun, key=lambda i: (self.ends(i).worst, begun[i].runs[0].value, i))
+        data, engine, steps, _ = beginning
+        self.states[best] = advance(self.tasks[best], begun[best], data, engine, steps, 1, True)
+
+    def _could_be_separated(self, number: int, margin: float) -> bool:
+        """Tell whether a narrower interval could leave it behind: not if it is certain of enough, whatever else."""
         ends = self.ends(number)
-        return not ends.worst - ends.best < 2.0 * NARROW
+        return not ends.worst - ends.best < 2.0 * NARROW and not ends.worst < self.bar()[0] + margin
 
     def ends(self, number: int) -> Ends:
         """Return between what the score of a candidate lies; nothing is known before its first look."""
@@ -251,11 +285,12 @@ class Contest:
 
     def _narrow(self, products: int | None) -> None:
         """Carry on fitted candidates that overlap the bar, with more inducing points, and whoever holds it."""
-        _, holder = self.bar()
-        rivals = sorted((i for i in self._fitted() if i != holder), key=lambda i: (self.ends(i).best, i))[:FINALISTS]
+        bar, holder = self.bar()
+        close = [i for i in self._fitted() if i != holder and self.ends(i).overlaps(bar)]
+        rivals = sorted(close, key=lambda i: (self.ends(i).best, i))[:FINALISTS]
         if rivals:
             both = rivals if holder is None else [holder, *rivals]
-            self._look(both, Effort(LESS, STEPS, products, fit=True))
+            self._look(both, Effort(LESS, CLOSER, products, fit=True))
 
 
 # ---------------------------------------------------------------------------------------------- rows of the table
@@ -275,7 +310,7 @@ def loose(candidate: Candidate, whole: Whole) -> bool:
 
 def closely(whole: Whole) -> Effort:
     """Return the most that is worth doing for one candidate."""
-    return Effort(LESS, STEPS, None if whole.data.count > PAIRS_ROWS else 10, fit=True)
+    return Effort(LESS, CLOSER, None if whole.data.count > PAIRS_ROWS else 10, fit=True)
 
 
 def again(fit: Fit, seed: int) -> tuple[Task, State]:

@@ -209,6 +209,10 @@ class Search:
         beginning = (self._sampled(lap.sample or SAMPLE), self.engine, lap.iterations, lap.starts)
         try:
             contest.run(advance, beginning)
+        except OutOfTimeError:
+            if before is None:
+                contest.settle(advance, beginning)
+            raise
         finally:  # whatever was finished counts, also when the search is interrupted here
             numbers = {
                 i: self._add(child, task, state, depth, parent, i not in contest.rulings)
