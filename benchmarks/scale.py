@@ -99,17 +99,20 @@ def search(arguments: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]
     model.fit(X, y, progress=told())
     seconds, cpu = time.perf_counter() - started, time.process_time() - worked
     reasons = Counter(c.verdict.kind for c in model.candidates_ if c.verdict is not None)
-    yield f"{arguments.device}{', exact' if arguments.exact else ''}", {
-        **ends(model),
-        "seconds": seconds,
-        "cpu_seconds": cpu if arguments.jobs == 1 else None,
-        "jobs": arguments.jobs,
-        "load": os.getloadavg()[0],
-        "inference": model.inference_.reason,
-        "candidates": len(model.candidates_),
-        "left_behind": dict(reasons),
-        "members": [member.within for member in model._mixture.members],
-    }
+    yield (
+        f"{arguments.device}{', exact' if arguments.exact else ''}",
+        {
+            **ends(model),
+            "seconds": seconds,
+            "cpu_seconds": cpu if arguments.jobs == 1 else None,
+            "jobs": arguments.jobs,
+            "load": os.getloadavg()[0],
+            "inference": model.inference_.reason,
+            "candidates": len(model.candidates_),
+            "left_behind": dict(reasons),
+            "members": [member.within for member in model._mixture.members],
+        },
+    )
 
 
 def told() -> Callable[[Any], None]:

@@ -77,12 +77,10 @@ def texture(data: Path, name: str, seed: int, device: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def textures(
-    data: Path, device: str = "cpu", seeds: int = SEEDS, pictures: Path | None = None
-) -> dict[str, Any]:
+def textures(data: Path, device: str = "cpu", seeds: int = SEEDS, pictures: Path | None = None) -> dict[str, Any]:
     """Both pictures with every seed."""
     lines = [
-        f"`GridRegressor(\"{KERNEL}\")`, 224 x 224 pixels less 60 x 80; asked: SMSE at most "
+        f'`GridRegressor("{KERNEL}")`, 224 x 224 pixels less 60 x 80; asked: SMSE at most '
         f"{', '.join(f'{most} ({name})' for name, most in TARGETS.items())}, {MOST_SECONDS} s each.",
         "",
         "| picture | seed | SMSE | NKN authors' image | seconds | inside 95 % bands | chosen by hidden boxes |",

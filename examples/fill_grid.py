@@ -1,6 +1,6 @@
 """Fill a hole in a picture of waves, and go on beyond its edge: values, bands and a picture of both.
 
-    python examples/fill_grid.py [PICTURE.png]
+python examples/fill_grid.py [PICTURE.png]
 """
 
 import sys

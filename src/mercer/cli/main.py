@@ -221,9 +221,7 @@ def explain(
 @app.command()
 def fill(
     context: typer.Context,
-    source: Annotated[
-        Path, typer.Argument(metavar="IN", help="A grid: .npy, .png or .nc.", show_default=False)
-    ],
+    source: Annotated[Path, typer.Argument(metavar="IN", help="A grid: .npy, .png or .nc.", show_default=False)],
     out: Annotated[Path, typer.Option("--out", help="Where to write: as IN, or .npy.", show_default=False)],
     mask: Annotated[
         Path | None, typer.Option("--mask", help="Cells to fill: .npy or .png of the same shape, not zero there.")

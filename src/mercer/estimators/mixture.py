@@ -81,9 +81,7 @@ class Mixture:
         variances = np.array([each.variance for each in left])
         weights = np.array([[member.within] for member in self.members])
         return inverse_freedom(
-            lambda inverse: float(
-                logsumexp(student_log_density(errors, variances, inverse), b=weights, axis=0).sum()
-            )
+            lambda inverse: float(logsumexp(student_log_density(errors, variances, inverse), b=weights, axis=0).sum())
         )
 
     def log_density(self, X: Array, y: Array) -> Array:

@@ -75,9 +75,7 @@ def fit_grid(
     return concluded(problem, [chosen], chosen.point, screened + watch.evaluations - chosen.evaluations), note
 
 
-def _chosen(
-    problem: Problem, small: Problem, run: Run, spectral: Sequence[Array], watch: _Watch
-) -> tuple[Run, str]:
+def _chosen(problem: Problem, small: Problem, run: Run, spectral: Sequence[Array], watch: _Watch) -> tuple[Run, str]:
     """Return the kernel of the highest evidence, or a spectrum as it is where that fills large holes better.
 
     Of such a spectrum only the variance and the noise are fitted, to the part.
@@ -109,9 +107,7 @@ def _scale_only(problem: Problem, point: Array) -> Problem:
 
 
 def _has_mixture(problem: Problem) -> bool:
-    return any(
-        leaf.symbol == "SM" and leaf.parameter("weights").values is None for leaf in problem.expression.leaves()
-    )
+    return any(leaf.symbol == "SM" and leaf.parameter("weights").values is None for leaf in problem.expression.leaves())
 
 
 @dataclass

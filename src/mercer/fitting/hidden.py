@@ -66,8 +66,7 @@ def _corners(lattice: Lattice | None, sides: Sequence[int]) -> list[tuple[int, .
     seen = np.zeros(lattice.shape)
     seen.ravel()[lattice.cells] = 1.0
     steps = [
-        np.unique(np.linspace(0, n - side, 6).round().astype(int))
-        for n, side in zip(lattice.shape, sides, strict=True)
+        np.unique(np.linspace(0, n - side, 6).round().astype(int)) for n, side in zip(lattice.shape, sides, strict=True)
     ]
     places = np.stack([g.ravel() for g in np.meshgrid(*steps, indexing="ij")], axis=1)
     known = np.array([seen[tuple(slice(c, c + s) for c, s in zip(p, sides, strict=True))].sum() for p in places])

@@ -28,9 +28,7 @@ from mercer.linalg.factor import Failure
 
 
 @torch.no_grad()
-def evidence_on(
-    where: Where, program: Program, values: Array, noise: float, data: Data, gradient: bool
-) -> Evidence:
+def evidence_on(where: Where, program: Program, values: Array, noise: float, data: Data, gradient: bool) -> Evidence:
     """Return the log evidence and, if asked, its gradient and the leave-one-out score."""
     X, point = where.sent(data.X), where.sent(values)
     factor = where.factor(program, point, noise, X)
