@@ -132,20 +132,26 @@ def test_what_an_error_means() -> None:
     assert not is_out_of_memory(ValueError("out of memory"))
 
 
-def test_a_block_that_does_not_fit_is_cut_in_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    data, Z = rows(1200), rows().X[:6]
-    program, values = ready(KERNELS[0])
-    whole = FixedVFE(Z).evidence(program, values, 0.1, data)
+def with_room_for(most: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Let blocks of more rows than `most` not fit; return the list that the rows of every block go into."""
     sizes: list[int] = []
     cross = device_blocks.cross
 
     def short(program, values, X, Z):
         sizes.append(len(X))
-        if len(X) > 400:
+        if len(X) > most:
             raise torch.cuda.OutOfMemoryError("CUDA out of memory")
         return cross(program, values, X, Z)
 
     monkeypatch.setattr(device_blocks, "cross", short)
+    return sizes
+
+
+def test_a_block_that_does_not_fit_is_cut_in_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, Z = rows(1200), rows().X[:6]
+    program, values = ready(KERNELS[0])
+    whole = FixedVFE(Z).evidence(program, values, 0.1, data)
+    sizes = with_room_for(400, monkeypatch)
     found = FixedVFE(Z, device="cpu:0").evidence(program, values, 0.1, data)
     assert found.value == pytest.approx(whole.value, rel=1e-9)
     assert_allclose(found.gradient, whole.gradient, rtol=1e-6)
@@ -165,16 +171,7 @@ def test_a_product_that_does_not_fit_is_cut_in_two(monkeypatch: pytest.MonkeyPat
     data, vector = rows(700), np.random.default_rng(1).normal(size=700)
     program, values = ready(KERNELS[0])
     model = model_of(program, values, 0.1, data, data.X[:3])
-    sizes: list[int] = []
-    cross = device_blocks.cross
-
-    def short(program, values, X, Z):
-        sizes.append(len(X))
-        if len(X) > 200:
-            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
-        return cross(program, values, X, Z)
-
-    monkeypatch.setattr(device_blocks, "cross", short)
+    sizes = with_room_for(200, monkeypatch)
     found = device_blocks.device_product("cpu", model, data.X, vector)
     assert_allclose(found, fused.gram(program, values, data.X) @ vector, rtol=1e-9, atol=1e-9)
     assert min(sizes) < 200 < max(sizes)

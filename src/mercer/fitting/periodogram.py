@@ -87,8 +87,7 @@ def _merged(column: Array, rest: Array, waves: Array, patterns: Array) -> list[f
     if not len(patterns) or not len(waves):
         return [*waves, *patterns]
     much = _left_over(column, rest, patterns[0]) < MUCH_BETTER * _left_over(column, rest, waves[0])
-    in_turn = zip_longest(patterns[much:], waves[2:])
-    return [*patterns[:much], *waves[:2], *(p for pair in in_turn for p in pair if p is not None)]
+    return [*patterns[:much], *waves[:2], *in_turn(patterns[much:], waves[2:])]
 
 
 def _waves(column: Array, rest: Array, gap: float) -> Array:
@@ -158,7 +157,5 @@ def _left_over(column: Array, rest: Array, period: float) -> float:
 
 def in_turn(first: Array, second: Array) -> Array:
     """Return one of each in turn, then what the longer one has left, each period once."""
-    shared = min(len(first), len(second))
-    mixed = np.column_stack([first[:shared], second[:shared]]).ravel()
-    every = np.concatenate([mixed, first[shared:], second[shared:]])
-    return np.asarray(every[np.sort(np.unique(every, return_index=True)[1])])
+    pairs = zip_longest(first, second)
+    return np.array(list(dict.fromkeys(period for pair in pairs for period in pair if period is not None)))
