@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from mercer.evaluate.program import compile_program
 from mercer.inference import bounds
-from mercer.inference.bounds import Interval, interval, upper_bound
+from mercer.inference.bounds import Interval, closest, interval, upper_bound
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.inference.inducing import greedy
-from mercer.inference.vfe import FixedVFE
+from mercer.inference.vfe import VFE, FixedVFE
 from mercer.kernels import LIN, PER, SE, WN, Expression, bind
 from mercer.kernels.parameters import values_of
 from tests.strategies import deep_kernels, inputs, networks
@@ -164,3 +164,21 @@ def test_strips_of_the_matrix_of_all_pairs_add_up(numbers: int, monkeypatch: pyt
     monkeypatch.setattr(bounds, "PRODUCT_NUMBERS", numbers)
     assert interval(*given, steps=6).upper == pytest.approx(whole.upper, rel=1e-9)
     assert whole.upper < interval(*given, steps=None).upper  # by products, then
+
+
+def test_a_wide_interval_is_narrowed_by_more_points_than_the_engine_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    data = Data(np.sort(rng.uniform(0, 10, (400, 1)), axis=0), rng.normal(size=400))
+    expression = bind(SE(0, variance=1, lengthscale=0.3), 1)
+    program, values = compile_program(expression), values_of(expression)
+    engine = VFE(inducing=10)
+    held = engine.holding(program, values, data)
+    wide = interval(program, values, 0.1, data, held.Z)
+    narrow, points = closest(program, values, 0.1, data, held, engine)
+    exact = Exact().evidence(program, values, 0.1, data, gradient=False).value
+    assert wide.width > 100
+    assert points in (40, 80, 160)
+    assert narrow.width < bounds.NARROW
+    assert narrow.lower - 1e-6 <= exact <= narrow.upper + 1e-6
+    monkeypatch.setattr(bounds, "FINEST", 1.0)  # where a pass takes long, the engine's points have to do
+    assert closest(program, values, 0.1, data, held, engine) == (wide, 10)

@@ -16,7 +16,7 @@ import pytest
 
 import mercer
 from mercer.errors import InputError
-from mercer.fitting.optimise import Run
+from mercer.fitting.optimise import FitOptions, Run
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.kernels import SE, bind, parse
@@ -26,7 +26,7 @@ from mercer.learners.grammar import search as search_module
 from mercer.learners.grammar.grammar_search import GrammarSearch
 from mercer.learners.grammar.operators import Child, base_kernels, children
 from mercer.learners.grammar.race import MANY, Lap, laps, runners, sample
-from mercer.learners.grammar.worker import ranked
+from mercer.learners.grammar.worker import Task, advance, ranked
 
 BASES = base_kernels(["SE", "PER", "LIN", "RQ"], [0])
 
@@ -97,6 +97,22 @@ def test_a_crowd_is_thinned_out_on_few_rows_first():
     assert laps(True, 200, 50, MANY, finish=4)[-1].at_least == 4
 
 
+def test_of_a_crowd_on_many_rows_only_some_go_on():
+    crowd = laps(True, 200, 1000, MANY + 1)
+    assert [lap.at_most is None for lap in crowd] == [True, False, False, False, True, True]
+    assert crowd[0].starts == 2
+    assert all(lap.at_most is None for lap in laps(False, 200, 1000, MANY + 1) + laps(True, 200, 50, MANY + 1))
+
+
+def test_a_candidate_of_a_crowd_begins_at_its_parents_optimum_only():
+    data, child = season(), bind(parse("SE(0, variance=1, lengthscale=0.5) + PER(0)"), 1)
+    task = Task(child, "key", 0.1, False, {}, {}, FitOptions(restarts=4, draws=4))
+    grown = advance(task, None, data, Exact(), 2, 2, False)
+    both = advance(task, None, data, Exact(), 2, 99, False)
+    assert [run.afresh for run in grown.runs] == [False, False]
+    assert sorted(run.afresh for run in both.runs) == [False, False, True, True]
+
+
 def test_many_base_kernels_are_raced_and_enough_of_them_finish():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 5))
@@ -112,6 +128,7 @@ def test_who_runs_a_lap():
     assert runners([5.0, 0.0, 100.0, 9.0], Lap(1, 1, margin=6.0, at_least=0)) == [0, 1]
     assert runners([5.0, 0.0, 100.0, 9.0], Lap(1, 1, margin=1.0, at_least=3)) == [0, 1, 3]
     assert runners([], Lap(1, 1, 1.0, 1)) == []
+    assert runners([5.0, 0.0, 100.0, 4.0], Lap(1, 1, margin=6.0, at_least=0, at_most=2)) == [1, 3]
 
 
 def test_without_racing_candidates_run_the_same_laps_and_nobody_is_left_behind():

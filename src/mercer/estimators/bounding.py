@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mercer.errors import InputError
 from mercer.evaluate.program import compile_program
-from mercer.inference.bounds import PAIRS_ROWS, STEPS, interval
+from mercer.inference.bounds import closest
 from mercer.inference.features import RandomFeatures
 from mercer.inference.vfe import VFE
 from mercer.kernels.parameters import values_of
@@ -27,8 +27,6 @@ def interval_of(model: GPRegressor) -> tuple[float, float]:
     if not isinstance(engine, VFE):
         return model.log_evidence_, model.log_evidence_
     program, values = compile_program(member.kernel), values_of(member.kernel)
-    held = engine.holding(program, values, data)
-    steps = None if data.count > PAIRS_ROWS or data.source is not None else STEPS
-    found = interval(program, values, member.noise, data, held.Z, steps, sweep=held.sweep)
+    found, _ = closest(program, values, member.noise, data, engine.holding(program, values, data), engine)
     shift = data.count * math.log(model._units.y_scale)
-    return max(found.lower - shift, model.log_evidence_), found.upper - shift
+    return max(found.lower - shift, model.log_evidence_), max(found.upper - shift, model.log_evidence_)

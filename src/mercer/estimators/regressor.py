@@ -283,8 +283,9 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     def evidence_interval(self) -> tuple[float, float]:
         """Return between what the exact log evidence of the fitted kernel lies: twice the same with exact inference.
 
-        With sparse inference `log_evidence_` is a lower bound. The upper one takes a product with the matrix of all
-        pairs of rows (in blocks) or some of them; beyond 30,000 rows none, and it may be loose.
+        With sparse inference `log_evidence_` is a lower bound; where the interval is wide, more inducing points than
+        the engine's make it narrower, as far as seconds go. The upper end takes some products with the matrix of all
+        pairs of rows (in blocks); beyond 30,000 rows none, and it may be loose.
         """
         from mercer.estimators.bounding import interval_of
 

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -39,12 +39,15 @@ from mercer.evaluate.program import Program
 from mercer.inference.contract import LOG_2_PI, Data
 from mercer.inference.rows import Sweep
 from mercer.inference.sparse import Solution, blocks, model_of, solve
+from mercer.inference.vfe import VFE, FixedVFE
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Failure, factorise
 
 STEPS = 20
 ENOUGH = 1e-3  # of log evidence: what the quadratic term may miss before the iteration stops
 PAIRS_ROWS = 30_000  # with more rows a product with the matrix of all pairs takes too long: do without
+NARROW = 1.0  # of log evidence: an interval that is narrower says as much as a number
+FINEST = 2e11  # multiplications in a pass over the rows, where there are only a few: some seconds
 PRODUCT_NUMBERS = 1_000_000  # numbers in one block of rows of K: what a cache holds
 
 Map = Callable[[Array], Array]
@@ -85,6 +88,30 @@ def interval(
     lower, upper = solution.bound, _upper(solution, data, steps, enough, sweep)
     lower = lower if math.isfinite(lower) else -math.inf
     return Interval(lower, max(lower, upper))  # where both meet, rounding may have put them past each other
+
+
+def closest(
+    program: Program, values: Array, noise: float, data: Data, held: FixedVFE, engine: VFE
+) -> tuple[Interval, int]:
+    """Return as narrow an interval as some seconds allow, and by how many inducing points.
+
+    Those that an engine holds are few enough for hundreds of passes over the rows. Here there are a few: twice as many
+    points each time, until the interval is narrow or a pass takes too long.
+    """
+    steps = None if data.count > PAIRS_ROWS or data.source is not None else STEPS
+    found = Interval(-math.inf, math.inf)
+    while True:
+        closer = interval(program, values, noise, data, held.Z, steps, sweep=held.sweep)
+        lower = max(found.lower, closer.lower)
+        found = Interval(lower, max(lower, min(found.upper, closer.upper)))
+        wanted = 2 * len(held.Z)
+        too_long = data.source is not None or wanted > data.count or data.count * wanted**2 > FINEST
+        if too_long or not found.width > NARROW:
+            return found, len(held.Z)
+        finer = replace(engine, inducing=wanted, joint=False).holding(program, values, data)
+        if len(finer.Z) <= len(held.Z):  # they say all that the rows have to say
+            return found, len(held.Z)
+        held = finer
 
 
 def upper_bound(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mercer.evaluate.program import compile_program
 from mercer.fitting.joint import optimise_jointly
 from mercer.fitting.optimise import Fit, FitOptions, concluded, optimise, prepare, with_settled_noise
-from mercer.inference.bounds import PAIRS_ROWS, STEPS, Interval, interval
+from mercer.inference.bounds import Interval, closest
 from mercer.inference.contract import Data, Engine
 from mercer.inference.exact import Exact
 from mercer.inference.lattice import MOST_MISSING, Lattice, find_lattice
@@ -169,20 +169,24 @@ def learned_from_all(learned: Learned, data: Data, engine: Engine, options: FitO
 
 
 def _narrowed(candidate: Candidate, fit: Fit, data: Data, engine: VFE) -> Candidate:
-    """Return the row of a kernel with its values for all rows, and its interval with all that the engine has."""
-    found = evidence_interval(fit, data, engine)
+    """Return the row of a kernel with its values for all rows, and its interval as close as it can be had."""
+    found, points = _closely(fit, data, engine)
     now = replace(candidate, expression=fit.expression, status=fit.status, message=fit.message, interval=found)
-    return replace(now, score=candidate.score_at(found.lower), log_evidence=found.lower, inducing=engine.inducing)
+    return replace(now, score=candidate.score_at(found.lower), log_evidence=found.lower, inducing=points)
 
 
 def evidence_interval(fit: Fit, data: Data, engine: VFE) -> Interval:
     """Return between what the exact log evidence lies; what the fit reached is a lower bound too."""
+    return _closely(fit, data, engine)[0]
+
+
+def _closely(fit: Fit, data: Data, engine: VFE) -> tuple[Interval, int]:
+    """Return the interval, and by how many inducing points."""
     program = compile_program(fit.expression)
     held = (fit.held or engine).holding(program, fit.values, data)
     assert isinstance(held, FixedVFE)
-    steps = None if data.count > PAIRS_ROWS or data.source is not None else STEPS
-    found = interval(program, fit.values, fit.noise, data, held.Z, steps, sweep=held.sweep)
-    return Interval(max(found.lower, fit.log_evidence), found.upper)
+    found, points = closest(program, fit.values, fit.noise, data, held, engine)
+    return Interval(max(found.lower, fit.log_evidence), max(found.upper, fit.log_evidence)), points
 
 
 def _renewed(candidate: Candidate, old: Fit, new: Fit) -> Candidate:

@@ -49,6 +49,7 @@ LOOKED_AT = 2000  # rows that inducing points are chosen from, before the last c
 # an upper bound without products is of use only where tr(K - Q) is a small share of the noise of a single row.
 CERTAIN = 0.003
 NARROW = 0.5  # of log evidence: an interval that is narrower says as much as a number
+WORTH_A_DEVICE = 1_000_000  # numbers of Kfu: with fewer, handing work to a GPU takes longer than the work
 CLOSE = 0.05  # of log evidence: what an upper bound may miss before it is worth another product with all pairs
 BEGINNING = Lap(20, 99, math.inf, 0, SAMPLE)  # where nobody is raced
 SHARPENING = 1000  # the place in a journal of a closer look at the best, behind all laps
@@ -149,6 +150,8 @@ def _along(problem: Problem, run: Run, whole: Whole, rows: Data, leg: Leg, effor
     program, shape = problem.objective.program, problem.objective.layout
     values, noise = problem.objective.split(run.point)
     engine = holding(program, _rougher(shape, values, leg.rougher), noise, whole, effort.loss, effort.most)
+    if rows.count * len(engine.Z) < WORTH_A_DEVICE:
+        engine = replace(engine, device="cpu")
     fixed = replace(problem, objective=replace(problem.objective, engine=engine, data=rows))
     # a leg ends after a few steps; that there are few of them is no failure to converge
     return replace(optimise(fixed, run.point, leg.steps), converged=True)

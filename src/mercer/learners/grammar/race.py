@@ -14,6 +14,8 @@ MANY = 450  # rows
 SAMPLE = 300  # of them
 SMALL_SAMPLE = 150  # for a crowd
 CROWD = 300  # candidates
+PLACES = (None, CROWD // 2, CROWD // 4, CROWD // 15, None, None)  # for a crowd on many rows, lap by lap
+GROWN = 2  # starts of each of them at first: those at the parent's optimum; a kernel of many parts begun afresh is slow
 EVERYBODY = float("inf")  # a margin
 
 
@@ -26,18 +28,20 @@ class Lap:
     margin: float  # by how much a score may be behind the best of the lap before
     at_least: int  # this many run in any case
     sample: int | None = None  # where there are many rows, run on this many of them
+    at_most: int | None = None  # of those within the margin so many of the best
 
 
 def laps(race: bool, max_iterations: int, candidates: int, rows: int, finish: int = 3) -> tuple[Lap, ...]:
     """Return the laps of a race, of which `finish` at least reach the end; without racing everybody does.
 
     Several input columns make a crowd, most of which can be told from the winners on very few rows. A sample says
-    little about what is left when most is explained: those not far behind on it run a few steps on all rows.
+    little about what is left when most is explained: those not far behind on it run a few steps on all rows. In a crowd
+    on many rows hundreds are level there, each with a part more that is of no use: only the first of them go on.
     """
-    many = rows > MANY
+    many, crowd = rows > MANY, candidates > CROWD
     first: tuple[Lap, ...] = (Lap(6, 99, EVERYBODY, 0, SAMPLE),)
-    if candidates > CROWD:
-        first = (Lap(6, 99, EVERYBODY, 0, SMALL_SAMPLE), Lap(6, 3, 150.0, CROWD // 4, SAMPLE))
+    if crowd:
+        first = (Lap(6, GROWN if many else 99, EVERYBODY, 0, SMALL_SAMPLE), Lap(6, 3, 150.0, CROWD // 4, SAMPLE))
     course = (
         *first,
         Lap(21, 2, 60.0, 15, SAMPLE),
@@ -45,7 +49,9 @@ def laps(race: bool, max_iterations: int, candidates: int, rows: int, finish: in
         Lap(48 if many else 61, 2, 12.0, 2 * finish),
         Lap(max_iterations, 1, 4.0, finish),
     )
-    return course if race else tuple(replace(lap, margin=EVERYBODY) for lap in course)
+    if crowd and many:
+        course = tuple(replace(lap, at_most=most) for lap, most in zip(course, PLACES, strict=True))
+    return course if race else tuple(replace(lap, margin=EVERYBODY, at_most=None) for lap in course)
 
 
 def to_the_end(max_iterations: int) -> tuple[Lap, ...]:
@@ -70,4 +76,5 @@ def runners(scores: Sequence[float], lap: Lap) -> list[int]:
     if not len(order):
         return []
     limit = scores[order[0]] + lap.margin
-    return sorted(int(i) for rank, i in enumerate(order) if rank < lap.at_least or scores[i] <= limit)
+    close = [int(i) for rank, i in enumerate(order) if rank < lap.at_least or scores[i] <= limit]
+    return sorted(close[: lap.at_most])

@@ -331,8 +331,7 @@ class Search:
 
     def _run(self, work: Work, function: Callable[..., State]) -> Iterator[tuple[int, State]]:
         if self.plan.device == "cpu" or function is not advance:
-            alone = self.whole is not None and self.whole.engine.device != "cpu"  # its device does one thing at a time
-            return in_parallel(function, work, 1 if alone else self.plan.n_jobs)
+            return in_parallel(function, work, self.plan.n_jobs)  # several processes keep one GPU busier than one
         from mercer.learners.grammar.batches import in_one_batch  # it loads PyTorch
 
         return in_one_batch(work, self.plan.device)

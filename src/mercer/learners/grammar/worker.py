@@ -97,12 +97,12 @@ def advance(
     last: bool,
     by: Descent = OneByOne(),  # noqa: B008  (it has no state)
 ) -> State:
-    """Begin a candidate (state None) or carry its `keep` best starts on, to an iteration; conclude it if `last`."""
+    """Begin a candidate (state None) with `keep` starts or carry its `keep` best on; conclude it if `last`."""
     started = time.perf_counter()
     with one_thread():
         problem = prepare(task.expression, data, engine, task.options, task.peaks)
         if state is None:
-            points, afresh, screened = _points(problem, task, by)
+            points, afresh, screened = _points(problem, task, by, keep)
             runs = [*by.descend(problem, [*points, *afresh], iterations)]
             runs[len(points) :] = [replace(run, afresh=True) for run in runs[len(points) :]]
         else:
@@ -126,17 +126,20 @@ def ranked(runs: Sequence[Run]) -> list[Run]:
     return [*first, *(run for run in best if not any(run is leader for leader in first))]
 
 
-def _points(problem: Problem, task: Task, by: Descent) -> tuple[list[Array], list[Array], int]:
+def _points(problem: Problem, task: Task, by: Descent, most: int) -> tuple[list[Array], list[Array], int]:
     """Half of the starts keep the parent's optimum and draw the new part; the others draw everything afresh.
 
     A parent fitted without the new part may have bent itself to do that part's work (a short lengthscale in place of a
-    period), and its optimum is then a bad place to start.
+    period), and its optimum is then a bad place to start. Where no more starts than those at the parent's optimum are
+    wanted, they are all.
     """
     if task.noise is None:
         points, screened = starting_points(problem, task.options, screen=by.screen)
         return points, [], screened
     half = replace(task.options, restarts=max(1, task.options.restarts // 2))
     points, screened = starting_points(problem, half, task.noise, by.screen, neutral=not task.replaced)
+    if most <= half.restarts:
+        return points, [], screened
     layout, data = problem.objective.layout, problem.objective.data
     afresh = replace(problem, starts=Starts(structure(task.expression), layout, data, task.own_peaks))
     others = replace(task.options, restarts=task.options.restarts - half.restarts)
