@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import mercer
 from mercer.errors import InputError
+from mercer.fitting.optimise import Fit, FitOptions, fit
 from mercer.inference import choose as choose_module
+from mercer.inference.contract import Data
+from mercer.inference.exact import Exact
+from mercer.inference.vfe import VFE
+from mercer.kernels import bind, parse
+from mercer.kernels.algebra import structure
 from mercer.learners import large
 
 
@@ -137,3 +145,29 @@ def test_a_fit_of_many_rows_does_not_end_at_nothing_but_noise(small_sample: None
         engine = mercer.VFE(inducing=40, joint=joint)
         model = mercer.GPRegressor("SE", inference=engine, restarts=2, random_state=0).fit(X, y)
         assert model.noise_ < 0.8 * np.var(y)
+
+
+@pytest.mark.parametrize("engine", [VFE(inducing=40), Exact()])
+def test_of_several_kernels_the_leaders_go_on_after_one_round(
+    engine: VFE | Exact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large, "NEARER", 60)
+    X, y = rows(200)
+    data, options = Data(X, y, free_level=True), FitOptions(restarts=2)
+    sample = data.take(np.arange(80))
+    texts = ("LIN(0)", "SE(0) + LIN(1)")
+    fits = {i: fit(bind(parse(text), 2), sample, Exact(), options) for i, text in enumerate(texts)}
+    seen: list[tuple[str, int]] = []
+    continued = large._continued
+
+    def noted(fit: Fit, data: Data, *rest: Any) -> Fit:
+        seen.append((structure(fit.expression).text(), data.count))
+        return continued(fit, data, *rest)
+
+    monkeypatch.setattr(large, "_continued", noted)
+    found = large.fitted_to_all(fits, data, engine, options)
+    assert list(found) == [1]  # a line does not follow a wave
+    assert [text for text, _ in seen].count("LIN(0)") == 1
+    assert [count for _, count in seen[:2]] == [60 if engine == Exact() else 200] * 2
+    assert seen[-1][1] == 200
+    assert found[1].log_evidence == pytest.approx(fit(found[1].expression, data, Exact(), options).log_evidence, abs=1)

@@ -27,6 +27,8 @@ BLOCK_CELLS = 16  # of a block of neighbours in it
 ROUNDS = 3  # of fitting to all rows, what the engine holds (inducing points, random draws) chosen anew for each
 ITERATIONS = 25  # of each round; up to MODERATE rows twice as many, as each costs little there
 MODERATE = 20_000
+NEARER, NEARER_ITERATIONS = 2500, 100  # rows and iterations before those on all rows, where inference is exact
+MARGIN = 20.0  # by how much a kernel may be behind the best in BIC after its first round
 ENOUGH = 1e-4  # of the log evidence: a round that gains less is the last
 INTERVALS = 100_000  # rows up to which every kernel of a search gets an interval on all of them
 MEMBERS = 3  # of an average that are fitted to all rows
@@ -73,27 +75,60 @@ def learned_by(
     return learner.learn(rows, Exact(), columns, seed, jobs, report, device=device)
 
 
-def fitted_to_all(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> Fit:
-    """Fit a kernel that was fitted to a sample to all rows, from where it is.
+def fitted_to_all(fits: dict[int, Fit], data: Data, engine: Engine, options: FitOptions) -> dict[int, Fit]:
+    """Fit kernels that were fitted to a sample to all rows, from where they are: all begin, the leaders go on.
 
-    Ctrl-C ends the rounds; what they reached so far counts.
+    Ctrl-C ends the rounds; what was reached so far counts.
     """
-    program, best, before = compile_program(fit.expression), fit, -math.inf
+    now, going = dict(fits), list(fits)
     try:
-        for _ in range(ROUNDS):
-            held = best.held or engine.holding(program, best.values, data)
-            found = _continued(best, data, held, options)
-            if found.status == "failed":
-                break
-            gain, before, best = found.log_evidence - before, found.log_evidence, found
-            if gain < ENOUGH * abs(before):
-                break
+        for i, fit in fits.items():
+            found = _begun(fit, data, engine, options)
+            now[i] = fit if found.status == "failed" else found
+        price = math.log(data.count)
+        scores = {i: -2.0 * fit.log_evidence + fit.parameters * price for i, fit in now.items() if fit is not fits[i]}
+        going = [i for i in scores if scores[i] <= min(scores.values()) + MARGIN] or going[:1]
+        for i in going:
+            now[i] = _ended(now[i], data, engine, options)
     except KeyboardInterrupt:
-        best = replace(best, status="interrupted", message="stopped on request while it was fitted to all rows")
-    return _scored(best, data, engine)
+        going = [i for i in going if now[i] is not fits[i]] or going[:1]
+        stopped = "stopped on request while it was fitted to all rows"
+        now.update({i: replace(now[i], status="interrupted", message=stopped) for i in going})
+    return {i: _scored(now[i], data, engine) for i in going}
 
 
-def _continued(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> Fit:
+def _begun(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> Fit:
+    """Take the first round. Exact inference costs as the cube of the rows: there it is on some of them."""
+    if not _is_exact(engine):
+        return _round(fit, data, engine, options)
+    if data.count > 2 * NEARER:
+        data = data.take(np.sort(np.random.default_rng(options.seed).choice(data.count, NEARER, replace=False)))
+    return _continued(fit, data, engine, options, NEARER_ITERATIONS)
+
+
+def _ended(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> Fit:
+    """Take the other rounds; there is one where the engine holds nothing that could be chosen anew."""
+    best = fit
+    for _ in range(1 if _is_exact(engine) else ROUNDS - 1):
+        found = _round(best, data, engine, options)
+        if found.status == "failed":
+            break
+        gain, best = found.log_evidence - best.log_evidence, found
+        if gain < ENOUGH * abs(found.log_evidence):
+            break
+    return best
+
+
+def _is_exact(engine: Engine) -> bool:
+    return engine.name == "exact"
+
+
+def _round(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> Fit:
+    held = fit.held or engine.holding(compile_program(fit.expression), fit.values, data)
+    return _continued(fit, data, held, options, ITERATIONS * (2 if data.count <= MODERATE else 1))
+
+
+def _continued(fit: Fit, data: Data, engine: Engine, options: FitOptions, iterations: int) -> Fit:
     """Carry a fit on with other rows and another engine, with the user's settings."""
     problem = prepare(fit.expression, data, engine, options)
     point = problem.objective.layout.to_free(fit.values)
@@ -102,7 +137,7 @@ def _continued(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> Fit
     point = np.clip(point, problem.bounds[:, 0], problem.bounds[:, 1])
     if options.noise is None:
         point = with_settled_noise(problem, point)
-    held, iterations = None, ITERATIONS * (2 if data.count <= MODERATE else 1)
+    held = None
     if isinstance(engine, FixedVFE) and engine.joint:
         run, held = optimise_jointly(problem, engine, point, iterations)
         problem = replace(problem, objective=replace(problem.objective, engine=held))
@@ -125,18 +160,17 @@ def _scored(fit: Fit, data: Data, engine: Engine) -> Fit:
 def learned_from_all(learned: Learned, data: Data, engine: Engine, options: FitOptions) -> Learned:
     """Fit what was learned from a sample to all rows: the winner, and those with the largest weights in an average.
 
-    Where intervals on all rows chose the winner, whichever of these is then certain of most is the winner.
+    Whichever of these is then best (of two bounds, certain of more) is the winner.
     """
     by_intervals = isinstance(engine, VFE) and any(c.interval is not None for c in learned.candidates)
     order = np.argsort([-w for w in learned.weights.within], kind="stable")
     worth = [int(i) for i in order if i != 0 and not (by_intervals and learned.weights.within[i] < WORTH)]
     chosen = [0, *worth][:MEMBERS]
-    fits = {i: fitted_to_all(learned.members[i], data, engine, options) for i in chosen}
-    kept = [i for i in chosen if i == 0 or fits[i].status != "failed"]
+    fits = fitted_to_all({i: learned.members[i] for i in chosen}, data, engine, options)
+    kept = [i for i in fits if fits[i].status != "failed"] or [next(iter(fits))]
     rows = math.log(data.count)
     score = {i: -2.0 * fits[i].log_evidence + fits[i].parameters * rows for i in kept}
-    if by_intervals:
-        kept.sort(key=lambda i: score[i])
+    kept.sort(key=lambda i: score[i])
     scores = np.array([score[i] for i in kept])
     within = np.exp(-0.5 * (scores - scores.min()))
     beyond = np.array([learned.weights.beyond[i] for i in kept])
