@@ -22,7 +22,7 @@ from mercer.kernels.algebra import structure
 from mercer.kernels.parameters import layout, values_of
 from mercer.kernels.units import to_scaled_units
 from mercer.learners import large
-from mercer.learners.contract import Candidate
+from mercer.learners.contract import Candidate, Verdict
 from mercer.learners.grammar import bounded
 
 pytestmark = pytest.mark.filterwarnings("ignore::mercer.MercerWarning")
@@ -218,6 +218,33 @@ def test_no_interval_is_narrowed_that_could_not_leave_a_kernel_behind() -> None:
 
     three = contest((-100.0, -99.9), (-104.0, -50.0), (-150.0, -50.0), (-150.0, -149.8))  # scores: times -2
     assert [three._could_be_separated(i, 40.0) for i in range(4)] == [False, False, True, False]
+
+
+def row_of(reached: bounded.State, expression: Any, verdict: Verdict | None = None) -> Candidate:
+    assert reached.interval is not None
+    lower, found = reached.interval.lower, reached.interval
+    return Candidate(
+        expression, 1, "", None, lower, 5, -2.0 * lower, "converged", "", 0.0, reached.fit, found, 60, verdict
+    )  # fmt: skip
+
+
+def test_a_verdict_is_about_the_interval_that_the_row_shows() -> None:
+    _, task, reached = looked_at(bounded.Effort(0.5, (), None))
+    earlier = row_of(reached, task.expression)
+    later = replace(reached, interval=Interval(-9e9, -8e9))  # the same kernel from a bad start, in a later step
+    ruling = bounded.Ruling("separated", None, earlier.score + 10.0)
+    assert bounded.left_behind(earlier, later, ruling, 0).verdict is None
+    assert bounded.left_behind(row_of(later, task.expression), later, ruling, 0).verdict is not None
+
+
+def test_a_kernel_that_gains_after_its_verdict_no_longer_has_it() -> None:
+    data, task, reached = looked_at(bounded.Effort(0.5, (bounded.Leg(10),), 2, fit=True))
+    assert reached.fit is not None
+    gained, lost = (row_of(reached, task.expression, Verdict("separated", 0, -2.0 * reached.fit.log_evidence + by))
+                    for by in (10.0, -10.0))  # fmt: skip
+    engine = mercer.VFE(inducing=60)
+    assert large._narrowed(gained, reached.fit, data, engine).verdict is None
+    assert large._narrowed(lost, reached.fit, data, engine).verdict == lost.verdict
 
 
 def test_base_kernels_that_do_not_overlap_are_not_fitted_again(patched: None, monkeypatch: pytest.MonkeyPatch) -> None:

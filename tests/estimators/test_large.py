@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,25 @@ def test_an_engine_that_is_none(wrong: object) -> None:
         mercer.VFE(inducing=0)
 
 
+@pytest.mark.parametrize("wrong", [0, True, 1.5, "all"])
+def test_a_number_of_jobs_that_is_none(wrong: Any) -> None:
+    with pytest.raises(InputError, match="n_jobs must be None or 1"):
+        mercer.VFE(n_jobs=wrong)
+
+
+@pytest.mark.parametrize("engine", [VFE(inducing=np.int64(40)), mercer.RandomFeatures(count=np.int64(40))])  # type: ignore[arg-type]
+def test_integers_of_numpy_are_saved_and_told_as_numbers(engine: Any, small_sample: None, tmp_path: Any) -> None:
+    model = mercer.GPRegressor("SE(0)", inference=engine, restarts=1, random_state=0).fit(*rows(130))
+    assert "int64" not in model.inference_.reason
+    model.save(tmp_path / "model.mercer")
+    assert mercer.load(tmp_path / "model.mercer").inference == engine
+
+
+def test_a_device_that_is_none() -> None:
+    with pytest.raises(InputError, match="there is no device 'None'"):
+        mercer.GPRegressor("SE", device=None).fit(*rows(20))  # type: ignore[arg-type]
+
+
 def test_ctrl_c_keeps_what_was_reached(monkeypatch: pytest.MonkeyPatch, small_sample: None) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
@@ -117,6 +137,7 @@ def test_ctrl_c_keeps_what_was_reached(monkeypatch: pytest.MonkeyPatch, small_sa
     monkeypatch.setattr(large, "_continued", interrupted)
     model = mercer.GPRegressor("SE(0) + LIN(1)", inference=mercer.VFE(inducing=40), random_state=0).fit(*rows(200))
     assert model.status_ == "interrupted"
+    assert model.stopped_ == "request"
     assert np.isfinite(model.log_evidence_)
 
 
@@ -171,3 +192,20 @@ def test_of_several_kernels_the_leaders_go_on_after_one_round(
     assert [count for _, count in seen[:2]] == [60 if engine == Exact() else 200] * 2
     assert seen[-1][1] == 200
     assert found[1].log_evidence == pytest.approx(fit(found[1].expression, data, Exact(), options).log_evidence, abs=1)
+
+
+def test_on_some_of_the_rows_a_parameter_has_its_share_of_the_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part that gains little on some of the rows gains much on all of them: it is not left behind for its price."""
+    monkeypatch.setattr(large, "NEARER", 60)
+    X, y = rows(3000)
+    data, options = Data(X, y, free_level=True), FitOptions(restarts=1)
+    fits = {i: fit(bind(parse("SE(0)"), 2), data.take(np.arange(40)), Exact(), options) for i in range(2)}
+
+    def begun(fit: Fit, data: Data, *_: Any) -> Fit:
+        gains = fit is fits[1]
+        return replace(fit, log_evidence=-100.0 + 5.0 * gains, parameters=3 + 6 * gains)  # worth 250 on all rows
+
+    monkeypatch.setattr(large, "_continued", begun)
+    monkeypatch.setattr(large, "_ended", lambda fit, *_: fit)
+    monkeypatch.setattr(large, "_scored", lambda fit, *_: fit)
+    assert list(large.fitted_to_all(fits, data, Exact(), options)) == [0, 1]

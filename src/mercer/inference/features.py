@@ -61,6 +61,7 @@ class RandomFeatures:
             given = getattr(self, name)
             if isinstance(given, bool) or not isinstance(given, Integral) or given < 1:
                 raise InputError(f"{name} is a number {what}, at least 1, not {given!r}")
+            object.__setattr__(self, name, int(given))  # files and reasons tell it: no integer of NumPy
 
     def features(self, program: Program, values: Array, data: Data) -> Features:
         """Return the features that evidence and posterior are computed with."""

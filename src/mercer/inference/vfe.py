@@ -77,6 +77,10 @@ class VFE:
     def __post_init__(self) -> None:
         if isinstance(self.inducing, bool) or not isinstance(self.inducing, Integral) or self.inducing < 1:
             raise InputError(f"inducing is a number of points, at least 1, not {self.inducing!r}")
+        jobs = self.n_jobs
+        if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, Integral) or jobs == 0):
+            raise InputError(f"n_jobs must be None or 1 (one at a time), more, or -1 (all cores), not {jobs!r}")
+        object.__setattr__(self, "inducing", int(self.inducing))  # files and reasons tell it: no integer of NumPy
 
     def holding(self, program: Program, values: Array, data: Data) -> FixedVFE:
         """Return the engine with the points that suit these values."""

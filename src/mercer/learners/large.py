@@ -85,7 +85,8 @@ def fitted_to_all(fits: dict[int, Fit], data: Data, engine: Engine, options: Fit
         for i, fit in fits.items():
             found = _begun(fit, data, engine, options)
             now[i] = fit if found.status == "failed" else found
-        price = math.log(data.count)
+        # evidence grows with the rows: on some of them a parameter has its share of the price only
+        price = math.log(data.count) * _first_rows(data, engine) / data.count
         scores = {i: -2.0 * fit.log_evidence + fit.parameters * price for i, fit in now.items() if fit is not fits[i]}
         going = [i for i in scores if scores[i] <= min(scores.values()) + MARGIN] or going[:1]
         for i in going:
@@ -101,9 +102,15 @@ def _begun(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> Fit:
     """Take the first round. Exact inference costs as the cube of the rows: there it is on some of them."""
     if not _is_exact(engine):
         return _round(fit, data, engine, options)
-    if data.count > 2 * NEARER:
-        data = data.take(np.sort(np.random.default_rng(options.seed).choice(data.count, NEARER, replace=False)))
+    some = _first_rows(data, engine)
+    if some < data.count:
+        data = data.take(np.sort(np.random.default_rng(options.seed).choice(data.count, some, replace=False)))
     return _continued(fit, data, engine, options, NEARER_ITERATIONS)
+
+
+def _first_rows(data: Data, engine: Engine) -> int:
+    """Return how many rows the first round is on."""
+    return NEARER if _is_exact(engine) and data.count > 2 * NEARER else data.count
 
 
 def _ended(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> Fit:
@@ -198,6 +205,7 @@ def learned_from_all(learned: Learned, data: Data, engine: Engine, options: FitO
         members=members,
         weights=weights,
         notes=(*learned.notes, _note(learned, data, by_intervals)),
+        stopped="request" if any(fit.status == "interrupted" for fit in members) else learned.stopped,
         rows=None if by_intervals else min(SAMPLE, data.count),
     )
 
@@ -206,7 +214,9 @@ def _narrowed(candidate: Candidate, fit: Fit, data: Data, engine: VFE) -> Candid
     """Return the row of a kernel with its values for all rows, and its interval as close as it can be had."""
     found, points = _closely(fit, data, engine)
     now = replace(candidate, expression=fit.expression, status=fit.status, message=fit.message, interval=found)
-    return replace(now, score=candidate.score_at(found.lower), log_evidence=found.lower, inducing=points)
+    now = replace(now, score=candidate.score_at(found.lower), log_evidence=found.lower, inducing=points)
+    verdict = now.verdict  # of values that it no longer has: it stands where it is true of these too
+    return now if verdict is None or now.scores[0] >= verdict.bar else replace(now, verdict=None)
 
 
 def evidence_interval(fit: Fit, data: Data, engine: VFE) -> Interval:

@@ -28,8 +28,8 @@ def available_device(device: str | torch.device) -> torch.device:
     """Return the device, or say why there is none."""
     try:
         wanted = torch.device(device)
-    except RuntimeError:
-        raise InputError(f"there is no device '{device}': use 'cpu' or 'cuda'") from None
+    except (RuntimeError, TypeError):
+        raise InputError(f"there is no device {str(device)!r}: use 'cpu' or 'cuda'") from None
     if wanted.type == "cuda" and not torch.cuda.is_available():
         raise InputError(
             f"the device '{device}' was asked for, but PyTorch {torch.__version__} finds no CUDA device here: "

@@ -299,8 +299,13 @@ class Contest:
 # ---------------------------------------------------------------------------------------------- rows of the table
 
 
-def left_behind(candidate: Candidate, ruling: Ruling, by: int) -> Candidate:
-    """Return the row with the reason why it went no further; what a fit said of itself stays."""
+def left_behind(candidate: Candidate, state: State | None, ruling: Ruling, by: int) -> Candidate:
+    """Return the row with the reason why it went no further; what a fit said of itself stays.
+
+    So does a better row of the same kernel from an earlier step: the ruling is about another interval.
+    """
+    if state is None or candidate.interval is not state.interval:
+        return candidate
     message = candidate.message if candidate.fit is not None else REASONS[ruling.kind].format(by=by)
     return replace(candidate, message=message, verdict=Verdict(ruling.kind, by, ruling.bar))
 

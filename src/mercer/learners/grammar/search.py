@@ -222,7 +222,8 @@ class Search:
             for i, ruling in contest.rulings.items():
                 by = before if ruling.by is None else numbers[ruling.by]
                 if by is not None and by != numbers[i]:
-                    self.candidates[numbers[i]] = left_behind(self.candidates[numbers[i]], ruling, by)
+                    row = self.candidates[numbers[i]]
+                    self.candidates[numbers[i]] = left_behind(row, contest.states[i], ruling, by)
 
     def _sharpen(self, whole: Whole, go: Callable[..., Iterator[tuple[int, State]]]) -> None:
         """Narrow the interval of the best kernel: it sets the bar for the next ones, and is where they start from."""
