@@ -18,6 +18,7 @@ from mercer.inference.vfe import VFE
 from mercer.kernels import bind, parse
 from mercer.kernels.algebra import structure
 from mercer.learners import large
+from mercer.learners.contract import Learned, Weights
 
 
 def rows(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -209,3 +210,25 @@ def test_on_some_of_the_rows_a_parameter_has_its_share_of_the_price(monkeypatch:
     monkeypatch.setattr(large, "_ended", lambda fit, *_: fit)
     monkeypatch.setattr(large, "_scored", lambda fit, *_: fit)
     assert list(large.fitted_to_all(fits, data, Exact(), options)) == [0, 1]
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_a_winner_by_something_else_than_evidence_stays_the_winner(settled: bool) -> None:
+    X, y = rows(200)
+    data, options = Data(X, y, free_level=True), FitOptions(restarts=1)
+    texts = ("LIN(0)", "SE(0) + LIN(1)")
+    members = tuple(fit(bind(parse(text), 2), data.take(np.arange(80)), Exact(), options) for text in texts)
+    weights = Weights((0.5, 0.5), (0.5, 0.5), (1.0, 1.0))
+    learned = Learned(members[0], (), members, weights, settled=settled)
+    found = large.learned_from_all(learned, data, VFE(inducing=40), options)
+    assert structure(found.fit.expression).text() == texts[0 if settled else 1]
+    assert found.fit is found.members[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "settled"), [({}, False), ({"finalists": "forward"}, True), ({"score": "loo"}, True)]
+)
+def test_a_search_says_whether_its_winner_is_settled(settings: dict[str, Any], settled: bool) -> None:
+    X, y = rows(60)
+    search = mercer.GrammarSearch(bases=["SE", "LIN"], max_depth=0, restarts=1, **settings)
+    assert search.learn(Data(X[:, :1], y, free_level=True), Exact(), [0], 0, 1, None).settled == settled

@@ -118,6 +118,7 @@ class Learned:
     notes: tuple[str, ...] = ()
     stopped: Stopped = ""
     rows: int | None = None  # that the candidates' scores are for, where those are not all
+    settled: bool = False  # the winner was chosen by something else than BIC, and stays it whatever that becomes
 
 
 def learned_alone(fit: Fit) -> Learned:

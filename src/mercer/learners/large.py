@@ -75,9 +75,12 @@ def learned_by(
     return learner.learn(rows, Exact(), columns, seed, jobs, report, device=device)
 
 
-def fitted_to_all(fits: dict[int, Fit], data: Data, engine: Engine, options: FitOptions) -> dict[int, Fit]:
+def fitted_to_all(
+    fits: dict[int, Fit], data: Data, engine: Engine, options: FitOptions, settled: bool = False
+) -> dict[int, Fit]:
     """Fit kernels that were fitted to a sample to all rows, from where they are: all begin, the leaders go on.
 
+    The first of them too where it is the winner whatever its evidence (`settled`).
     Ctrl-C ends the rounds; what was reached so far counts.
     """
     now, going = dict(fits), list(fits)
@@ -88,7 +91,8 @@ def fitted_to_all(fits: dict[int, Fit], data: Data, engine: Engine, options: Fit
         # evidence grows with the rows: on some of them a parameter has its share of the price only
         price = math.log(data.count) * _first_rows(data, engine) / data.count
         scores = {i: -2.0 * fit.log_evidence + fit.parameters * price for i, fit in now.items() if fit is not fits[i]}
-        going = [i for i in scores if scores[i] <= min(scores.values()) + MARGIN] or going[:1]
+        leaders = [i for i in scores if scores[i] <= min(scores.values()) + MARGIN]
+        going = list(dict.fromkeys([*going[:1], *leaders])) if settled else leaders or going[:1]
         for i in going:
             now[i] = _ended(now[i], data, engine, options)
     except KeyboardInterrupt:
@@ -167,17 +171,17 @@ def _scored(fit: Fit, data: Data, engine: Engine) -> Fit:
 def learned_from_all(learned: Learned, data: Data, engine: Engine, options: FitOptions) -> Learned:
     """Fit what was learned from a sample to all rows: the winner, and those with the largest weights in an average.
 
-    Whichever of these is then best (of two bounds, certain of more) is the winner.
+    Whichever of these is then best (of two bounds, certain of more) is the winner, unless that is settled.
     """
     by_intervals = isinstance(engine, VFE) and any(c.interval is not None for c in learned.candidates)
     order = np.argsort([-w for w in learned.weights.within], kind="stable")
     worth = [int(i) for i in order if i != 0 and not (by_intervals and learned.weights.within[i] < WORTH)]
     chosen = [0, *worth][:MEMBERS]
-    fits = fitted_to_all({i: learned.members[i] for i in chosen}, data, engine, options)
+    fits = fitted_to_all({i: learned.members[i] for i in chosen}, data, engine, options, learned.settled)
     kept = [i for i in fits if fits[i].status != "failed"] or [next(iter(fits))]
     rows = math.log(data.count)
     score = {i: -2.0 * fits[i].log_evidence + fits[i].parameters * rows for i in kept}
-    kept.sort(key=lambda i: score[i])
+    kept.sort(key=lambda i: (learned.settled and i != 0, score[i]))
     scores = np.array([score[i] for i in kept])
     within = np.exp(-0.5 * (scores - scores.min()))
     beyond = np.array([learned.weights.beyond[i] for i in kept])

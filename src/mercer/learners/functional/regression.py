@@ -244,7 +244,8 @@ class Regression:
             notes.append(f"the shape of the kernel was sought on {self.rows.count} of the {self.data.count} rows")
         rows = self.rows.count if self.rows.count < self.data.count else None
         kept, weights = stacked(members, self.data, self.engine)
-        return Learned(best, tuple(self.candidates), kept, weights, tuple(notes), self.stopped, rows)
+        settled = self.settings.objective != "evidence"
+        return Learned(best, tuple(self.candidates), kept, weights, tuple(notes), self.stopped, rows, settled)
 
     def added(self, best: Fit) -> Fit:
         """Return the sum of the kernel found and others, all fitted (KFO-MKL); the kernel found where that is worse."""

@@ -46,7 +46,9 @@ def conclude(search: Search, data: Data, average: bool, choice: str) -> Learned:
     else:
         weights = _weights(ranked, search.share, forecasts, column)
     fits = tuple(c.fit for c in ranked if c.fit is not None)
-    return Learned(fits[0], tuple(search.candidates), fits, weights, tuple(search.notes), search.stopped)
+    settled = choice == "forward" or search.plan.score != "bic"
+    notes = tuple(search.notes)
+    return Learned(fits[0], tuple(search.candidates), fits, weights, notes, search.stopped, settled=settled)
 
 
 def finalists(search: Search) -> list[Candidate]:
