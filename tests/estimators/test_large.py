@@ -223,6 +223,7 @@ def test_a_winner_by_something_else_than_evidence_stays_the_winner(settled: bool
     found = large.learned_from_all(learned, data, VFE(inducing=40), options)
     assert structure(found.fit.expression).text() == texts[0 if settled else 1]
     assert found.fit is found.members[0]
+    assert ("overtook" in found.notes[0]) != settled
 
 
 @pytest.mark.parametrize(

@@ -208,7 +208,7 @@ def learned_from_all(learned: Learned, data: Data, engine: Engine, options: FitO
         candidates=candidates,
         members=members,
         weights=weights,
-        notes=(*learned.notes, _note(learned, data, by_intervals)),
+        notes=(*learned.notes, _note(learned, data, by_intervals, kept[0] != 0)),
         stopped="request" if any(fit.status == "interrupted" for fit in members) else learned.stopped,
         rows=None if by_intervals else min(SAMPLE, data.count),
     )
@@ -242,7 +242,7 @@ def _renewed(candidate: Candidate, old: Fit, new: Fit) -> Candidate:
     return replace(candidate, expression=new.expression) if candidate.fit is old else candidate
 
 
-def _note(learned: Learned, data: Data, by_intervals: bool) -> str:
+def _note(learned: Learned, data: Data, by_intervals: bool, overtaken: bool) -> str:
     if by_intervals:
         return (
             f"{data.count:,} rows are too many for the exact evidence of every kernel: each has an interval "
@@ -252,4 +252,5 @@ def _note(learned: Learned, data: Data, by_intervals: bool) -> str:
     return (
         f"{what} {min(SAMPLE, data.count):,} of the {data.count:,} rows, drawn at random; "
         "the parameters were then fitted to all of them"
+        + (", where the winner overtook the kernel that was best on those rows" if overtaken else "")
     )
