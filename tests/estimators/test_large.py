@@ -233,3 +233,22 @@ def test_a_search_says_whether_its_winner_is_settled(settings: dict[str, Any], s
     X, y = rows(60)
     search = mercer.GrammarSearch(bases=["SE", "LIN"], max_depth=0, restarts=1, **settings)
     assert search.learn(Data(X[:, :1], y, free_level=True), Exact(), [0], 0, 1, None).settled == settled
+
+
+def test_where_memory_was_short_a_file_says_so_and_where_it_is_nothing_changes(
+    small_sample: None, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choose_module, "ALWAYS_THERE", 0)
+    X, y = rows(700)
+    exact = mercer.GPRegressor("SE(0) + LIN(1)", restarts=1, random_state=0).fit(X, y)
+    exact.save(tmp_path / "exact.mercer")
+    with monkeypatch.context() as short:
+        short.setattr(choose_module, "available_memory", lambda: 10**6)
+        sparse = mercer.GPRegressor("SE(0) + LIN(1)", restarts=1, random_state=0).fit(X, y)
+        assert "so much memory is not free" in sparse.inference_.reason
+        with pytest.raises(InputError, match="too many for exact inference"):
+            mercer.load(tmp_path / "exact.mercer")
+    sparse.save(tmp_path / "sparse.mercer")
+    again = mercer.load(tmp_path / "sparse.mercer")
+    assert isinstance(again.inference_.engine, VFE)
+    np.testing.assert_allclose(again.predict(X[:9]), sparse.predict(X[:9]), rtol=1e-7)

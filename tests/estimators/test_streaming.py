@@ -261,3 +261,18 @@ def test_a_damaged_model_file(tmp_path: Path, few_kept: None) -> None:
                 new.writestr(name, old.read(name))
     with pytest.raises(ModelFileError, match="damaged"):
         mercer.load(tmp_path / "less.mercer")
+
+
+def test_few_rows_of_a_stream_choose_as_a_table_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network is trained exactly on no more than its own number of rows, wherever they come from."""
+    monkeypatch.setattr("mercer.learners.neural.neural_kernel_network.MOST_ROWS", 100)
+    monkeypatch.setattr(large, "ROUNDS", 1)
+    monkeypatch.setattr(large, "ITERATIONS", 2)
+    monkeypatch.setattr(large, "SAMPLE", 60)
+    frame = table(150)
+    network = mercer.NeuralKernelNetwork(primitives="SE + LIN", layers="Linear2-Linear1", restarts=1, average=False)
+    in_parts = mercer.GPRegressor(network, random_state=0)
+    in_parts.fit(mercer.ParquetRows(written(frame, tmp_path / "few.parquet"), target="y"))
+    whole = mercer.GPRegressor(network, random_state=0).fit(frame[["a", "b"]], frame["y"])
+    assert in_parts.inference_ == whole.inference_
+    assert in_parts.inference_.engine == VFE()

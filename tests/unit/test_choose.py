@@ -7,6 +7,7 @@ import pytest
 from mercer.errors import InputError, TooLargeError
 from mercer.inference.choose import MATRICES, available_memory, choose
 from mercer.inference.exact import Exact
+from mercer.inference.vfe import VFE
 
 GB = 10**9
 
@@ -37,6 +38,14 @@ def test_the_number_of_rows_named_in_the_message_does_fit() -> None:
     assert choose(most, Exact(), memory).engine.name == "exact"
     with pytest.raises(TooLargeError):
         choose(most + 1, Exact(), memory)
+
+
+def test_where_memory_is_short_the_choice_is_sparse_inference_unless_exact_was_asked_for() -> None:
+    choice = choose(2500, memory=10**8)
+    assert choice.engine == VFE()
+    assert "50 MB for a matrix of all pairs of 2,500 rows, more than once, and so much memory is not" in choice.reason
+    with pytest.raises(TooLargeError):
+        choose(2500, Exact(), memory=10**8)
 
 
 def test_the_memory_of_this_machine_is_known() -> None:

@@ -30,11 +30,12 @@ from mercer.estimators.stream_files import (
     stream_to_plain,
     streamed_choice,
 )  # fmt: skip
-from mercer.inference.choose import choose, engine_from_plain, engine_to_plain
+from mercer.inference.choose import Choice, choose, engine_from_plain, engine_to_plain
 from mercer.inference.contract import Engine, Posterior
 from mercer.inference.device_exact import DeviceExact
 from mercer.inference.exact import Exact
 from mercer.inference.grid import Grid
+from mercer.inference.vfe import VFE
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind
@@ -124,8 +125,8 @@ def _options(model: GPRegressor) -> dict[str, Any]:
 
 
 def _engine_to_keep(engine: Engine) -> str | None:
-    """Name the engine where the rows and the kernel alone do not lead to it again."""
-    return "exact" if isinstance(engine, DeviceExact) else "grid" if isinstance(engine, Grid) else None
+    """Name the engine where the rows and the kernel alone may not lead to it again: memory had its part in it."""
+    return "exact" if isinstance(engine, Exact | DeviceExact) else "grid" if isinstance(engine, Grid) else None
 
 
 def load(path: str | Path) -> Any:
@@ -211,7 +212,7 @@ def _rebuilt(document: dict[str, Any], arrays: dict[str, Array]) -> GPRegressor:
     model.distilled_from_ = None if source is None else str(source)
     model.kernel_ = _kernel(document["kernel"], matrix.shape[1])
     given = isinstance(expression_or_learner(model.kernel), Expression) or document.get("engine") == "grid"
-    by_itself = document.get("engine") == "exact"  # it was exact on a GPU, which may not be here
+    by_itself = document.get("engine") == "exact"  # also on a GPU, which may not be here
     structure = model.kernel_ if given else None
     model.inference_ = choose(len(target), Exact()) if by_itself else chosen_engine(model, structure)
     model.candidates_ = candidates_from_plain(document.get("candidates", []), matrix.shape[1])
@@ -224,6 +225,8 @@ def _rebuilt(document: dict[str, Any], arrays: dict[str, Array]) -> GPRegressor:
         model._source, model.inference_ = Forgotten(int(document["stream"]["count"])), streamed_choice(model)
         posteriors = posteriors_of(document["stream"], arrays, kernels, model._scaled_data())
     elif document.get("moved") is True:
+        if not isinstance(model.inference_.engine, VFE):  # there was less memory where it was learned
+            model.inference_ = Choice(VFE(), "sparse variational inference, as where the model was learned")
         posteriors = moved_posteriors(arrays, kernels, model._scaled_data())
     tails = float(document.get("tails_beyond", 0.0))
     if not 0.0 <= tails < 0.5:

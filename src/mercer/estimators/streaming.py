@@ -15,10 +15,10 @@ import numpy as np
 
 from mercer.errors import DataWarning, InputError
 from mercer.estimators import inputs
-from mercer.estimators.learning import learn_where_it_fits
+from mercer.estimators.learning import chosen_engine, known_structure, learn_where_it_fits
 from mercer.estimators.scanning import BLOCK, KEPT, Scan, scanned
 from mercer.estimators.sources import ScaledSource, Stream, stream_of
-from mercer.inference.choose import Choice, asked_engine, choose
+from mercer.inference.choose import Choice, asked_engine
 from mercer.inference.vfe import VFE
 from mercer.kernels.units import Units
 
@@ -47,7 +47,7 @@ def fit_stream(model: GPRegressor, X: Any, y: Any, progress: Any) -> GPRegressor
     model._units, model._level = _scaling(scan)
     if scan.count <= KEPT:
         model._source = None
-        model.inference_ = choose(scan.count, asked_engine(model.inference), device=model.device)
+        model.inference_ = chosen_engine(model, known_structure(model, names, columns))
     else:
         model._source = ScaledSource(stream, model._units, model._level, scan.count)
         model.inference_ = Choice(engine, _reason(engine, scan.count))

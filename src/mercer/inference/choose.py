@@ -67,19 +67,29 @@ def choose(
         if found is not None:
             return found
     if inference is None and rows > exact_rows and device == "cpu":
-        engine = VFE()
-        return Choice(
-            engine,
-            f"sparse variational inference with {engine.inducing} inducing points: exact inference would take "
-            f"{_size(8 * rows * rows)} for a matrix of all pairs of {rows:,} rows, and long",
-        )
+        return _sparse(rows, "and long")
     if isinstance(inference, VFE) and rows <= inference.inducing:
         return Choice(
             Exact(), f"exact inference: {rows:,} rows are no more than {inference.inducing:,} inducing points"
         )
     if inference is not None and not isinstance(inference, Exact):
         return Choice(inference, f"{inference!r}, as asked for")
-    return _exact(rows, memory)
+    try:
+        return _exact(rows, memory)
+    except TooLargeError:
+        if inference is not None:
+            raise
+        return _sparse(rows, "more than once, and so much memory is not free")
+
+
+def _sparse(rows: int, why: str) -> Choice:
+    """Choose sparse inference, as exact inference would take a matrix."""
+    engine = VFE()
+    return Choice(
+        engine,
+        f"sparse variational inference with {engine.inducing} inducing points: exact inference would take "
+        f"{_size(8 * rows * rows)} for a matrix of all pairs of {rows:,} rows, {why}",
+    )
 
 
 def _on_device(rows: int, inference: Engine | None, device: str, exact_rows: int) -> Choice | None:
