@@ -313,3 +313,17 @@ def test_ctrl_c_in_a_search_by_intervals_keeps_the_best(patched: None, monkeypat
     assert model.stopped_ == "request"
     assert np.isfinite(model.log_evidence_)
     assert any(c.status == "not finished" for c in model.candidates_)
+
+
+def test_ctrl_c_while_intervals_are_narrowed_loses_nothing(patched: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(large, "closest", interrupted)
+    search = mercer.GrammarSearch(bases=("SE", "LIN"), max_depth=0, restarts=1)
+    model = mercer.GPRegressor(search, inference=mercer.VFE(inducing=40), random_state=0).fit(*rows(130))
+    assert model.stopped_ == "request"
+    best = winner(model)
+    assert best.interval is not None
+    assert best.interval.lower - 1e-6 <= exact_log_evidence(model, best) <= best.interval.upper + 1e-6
+    assert np.isfinite(best.interval.upper)

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -110,6 +111,8 @@ def test_a_candidate_of_a_crowd_begins_at_its_parents_optimum_only():
     grown = advance(task, None, data, Exact(), 2, 2, False)
     both = advance(task, None, data, Exact(), 2, 99, False)
     assert [run.afresh for run in grown.runs] == [False, False]
+    eager = replace(task, options=FitOptions(restarts=8, draws=4))
+    assert len(advance(eager, None, data, Exact(), 2, 2, False).runs) == 2  # however many were asked for
     assert sorted(run.afresh for run in both.runs) == [False, False, True, True]
 
 

@@ -284,8 +284,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         """Return between what the exact log evidence of the fitted kernel lies: twice the same with exact inference.
 
         With sparse inference `log_evidence_` is a lower bound; where the interval is wide, more inducing points than
-        the engine's make it narrower, as far as seconds go. The upper end takes some products with the matrix of all
-        pairs of rows (in blocks); beyond 30,000 rows none, and it may be loose.
+        the engine's make it narrower, as far as a minute or so goes. The upper end takes some products with the matrix
+        of all pairs of rows (in blocks); beyond 30,000 rows none, and it may be loose.
         """
         from mercer.estimators.bounding import interval_of
 

@@ -47,7 +47,7 @@ STEPS = 20
 ENOUGH = 1e-3  # of log evidence: what the quadratic term may miss before the iteration stops
 PAIRS_ROWS = 30_000  # with more rows a product with the matrix of all pairs takes too long: do without
 NARROW = 1.0  # of log evidence: an interval that is narrower says as much as a number
-FINEST = 2e11  # multiplications in a pass over the rows, where there are only a few: some seconds
+FINEST = 2e11  # multiplications in a pass over the rows, where there are only a few: half a minute
 PRODUCT_NUMBERS = 1_000_000  # numbers in one block of rows of K: what a cache holds
 
 Map = Callable[[Array], Array]
@@ -93,7 +93,7 @@ def interval(
 def closest(
     program: Program, values: Array, noise: float, data: Data, held: FixedVFE, engine: VFE
 ) -> tuple[Interval, int]:
-    """Return as narrow an interval as some seconds allow, and by how many inducing points.
+    """Return as narrow an interval as a minute or so allows, and by how many inducing points.
 
     Those that an engine holds are few enough for hundreds of passes over the rows. Here there are a few: twice as many
     points each time, until the interval is narrow or a pass takes too long.

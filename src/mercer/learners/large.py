@@ -7,6 +7,7 @@ and predictions that know every row, takes a few dozen evaluations of the large 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from mercer.evaluate.program import compile_program
 from mercer.fitting.joint import optimise_jointly
 from mercer.fitting.optimise import Fit, FitOptions, concluded, optimise, prepare, with_settled_noise
-from mercer.inference.bounds import Interval, closest
+from mercer.inference.bounds import Interval, closest, interval
 from mercer.inference.contract import Data, Engine
 from mercer.inference.exact import Exact
 from mercer.inference.lattice import MOST_MISSING, Lattice, find_lattice
@@ -195,11 +196,11 @@ def learned_from_all(learned: Learned, data: Data, engine: Engine, options: FitO
         learned.weights.tails,
     )
     members = tuple(fits[i] for i in kept)
+    interrupted = any(fit.status == "interrupted" for fit in members)
     if isinstance(engine, VFE) and by_intervals:
         renewed = {id(learned.members[i]): fits[i] for i in kept}
-        candidates = tuple(
-            _narrowed(c, renewed[id(c.fit)], data, engine) if id(c.fit) in renewed else c for c in learned.candidates
-        )
+        candidates, patient = _all_narrowed(learned.candidates, renewed, data, engine)
+        interrupted = interrupted or not patient
     else:
         candidates = tuple(_renewed(c, learned.members[kept[0]], members[0]) for c in learned.candidates)
     return replace(
@@ -209,31 +210,53 @@ def learned_from_all(learned: Learned, data: Data, engine: Engine, options: FitO
         members=members,
         weights=weights,
         notes=(*learned.notes, _note(learned, data, by_intervals, kept[0] != 0)),
-        stopped="request" if any(fit.status == "interrupted" for fit in members) else learned.stopped,
+        stopped="request" if interrupted else learned.stopped,
         rows=None if by_intervals else min(SAMPLE, data.count),
     )
 
 
-def _narrowed(candidate: Candidate, fit: Fit, data: Data, engine: VFE) -> Candidate:
+def _all_narrowed(
+    candidates: Sequence[Candidate], renewed: dict[int, Fit], data: Data, engine: VFE
+) -> tuple[tuple[Candidate, ...], bool]:
+    """Return the rows, those of kernels that were fitted to all rows renewed; Ctrl-C ends the wait for close intervals.
+
+    Also return whether there was time. `renewed` goes by the identity of a candidate's fit.
+    """
+    rows, patient = [], True
+    for candidate in candidates:
+        row, fit = candidate, renewed.get(id(candidate.fit))
+        if fit is not None:
+            try:
+                row = _narrowed(candidate, fit, data, engine, patient)
+            except KeyboardInterrupt:
+                patient = False
+                row = _narrowed(candidate, fit, data, engine, patient)
+        rows.append(row)
+    return tuple(rows), patient
+
+
+def _narrowed(candidate: Candidate, fit: Fit, data: Data, engine: VFE, patient: bool = True) -> Candidate:
     """Return the row of a kernel with its values for all rows, and its interval as close as it can be had."""
-    found, points = _closely(fit, data, engine)
+    found, points = _closely(fit, data, engine, patient)
     now = replace(candidate, expression=fit.expression, status=fit.status, message=fit.message, interval=found)
     now = replace(now, score=candidate.score_at(found.lower), log_evidence=found.lower, inducing=points)
     verdict = now.verdict  # of values that it no longer has: it stands where it is true of these too
     return now if verdict is None or now.scores[0] >= verdict.bar else replace(now, verdict=None)
 
 
-def evidence_interval(fit: Fit, data: Data, engine: VFE) -> Interval:
-    """Return between what the exact log evidence lies; what the fit reached is a lower bound too."""
-    return _closely(fit, data, engine)[0]
+def _closely(fit: Fit, data: Data, engine: VFE, patient: bool = True) -> tuple[Interval, int]:
+    """Return between what the exact log evidence lies, and by how many inducing points; what the fit reached counts.
 
-
-def _closely(fit: Fit, data: Data, engine: VFE) -> tuple[Interval, int]:
-    """Return the interval, and by how many inducing points."""
+    Without patience by one pass over the rows.
+    """
     program = compile_program(fit.expression)
     held = (fit.held or engine).holding(program, fit.values, data)
     assert isinstance(held, FixedVFE)
-    found, points = closest(program, fit.values, fit.noise, data, held, engine)
+    if patient:
+        found, points = closest(program, fit.values, fit.noise, data, held, engine)
+    else:
+        found = interval(program, fit.values, fit.noise, data, held.Z, None, sweep=held.sweep)
+        points = len(held.Z)
     return Interval(max(found.lower, fit.log_evidence), max(found.upper, fit.log_evidence)), points
 
 

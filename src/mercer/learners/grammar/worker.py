@@ -139,7 +139,7 @@ def _points(problem: Problem, task: Task, by: Descent, most: int) -> tuple[list[
     half = replace(task.options, restarts=max(1, task.options.restarts // 2))
     points, screened = starting_points(problem, half, task.noise, by.screen, neutral=not task.replaced)
     if most <= half.restarts:
-        return points, [], screened
+        return points[:most], [], screened
     layout, data = problem.objective.layout, problem.objective.data
     afresh = replace(problem, starts=Starts(structure(task.expression), layout, data, task.own_peaks))
     others = replace(task.options, restarts=task.options.restarts - half.restarts)
