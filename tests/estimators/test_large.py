@@ -66,6 +66,13 @@ def test_more_inducing_points_than_rows_is_exact() -> None:
     assert "60 rows are no more than 500" in model.inference_.reason
 
 
+def test_a_network_gets_more_inducing_points_where_rows_are_not_too_many() -> None:
+    assert choose_module.choose(4000).engine == mercer.VFE(inducing=500)
+    assert choose_module.choose(4000, learner_rows=2000).engine == mercer.VFE(inducing=1000)
+    assert choose_module.choose(40_000, learner_rows=2000).engine == mercer.VFE(inducing=500)
+    assert choose_module.choose(4000, mercer.VFE(inducing=50), learner_rows=2000).engine == mercer.VFE(inducing=50)
+
+
 def test_a_search_on_many_rows_tells_its_story(small_sample: None) -> None:
     X, y = rows(400)
     search = mercer.GrammarSearch(bases=["SE", "LIN"], max_depth=1)

@@ -275,4 +275,4 @@ def test_few_rows_of_a_stream_choose_as_a_table_does(tmp_path: Path, monkeypatch
     in_parts.fit(mercer.ParquetRows(written(frame, tmp_path / "few.parquet"), target="y"))
     whole = mercer.GPRegressor(network, random_state=0).fit(frame[["a", "b"]], frame["y"])
     assert in_parts.inference_ == whole.inference_
-    assert in_parts.inference_.engine == VFE()
+    assert isinstance(in_parts.inference_.engine, VFE)

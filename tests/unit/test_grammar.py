@@ -105,6 +105,23 @@ def test_of_a_crowd_on_many_rows_only_some_go_on():
     assert all(lap.at_most is None for lap in laps(False, 200, 1000, MANY + 1) + laps(True, 200, 50, MANY + 1))
 
 
+def test_in_a_crowd_on_many_rows_a_deeper_kernel_must_be_better_than_by_chance(monkeypatch):
+    monkeypatch.setattr(search_module, "is_large_crowd", lambda candidates, rows: candidates > 8)
+    asked = []
+    add = search_module.Search._add
+
+    def noted(self, child, task, state, depth, *rest):
+        asked.append((depth, self.improvement))
+        return add(self, child, task, state, depth, *rest)
+
+    monkeypatch.setattr(search_module.Search, "_add", noted)
+    learned(season(), max_depth=1, bases=("SE", "PER", "LIN"))
+    counts = [sum(depth == d for depth, _ in asked) for d in (0, 1)]
+    assert counts[0] <= 8 < counts[1]
+    assert {needed for depth, needed in asked if depth == 0} == {search_module.IMPROVEMENT}
+    assert {needed for depth, needed in asked if depth == 1} == {2.0 * math.log(counts[1])}
+
+
 def test_a_candidate_of_a_crowd_begins_at_its_parents_optimum_only():
     data, child = season(), bind(parse("SE(0, variance=1, lengthscale=0.5) + PER(0)"), 1)
     task = Task(child, "key", 0.1, False, {}, {}, FitOptions(restarts=4, draws=4))

@@ -24,6 +24,7 @@ ALWAYS_THERE = 10_000_000  # bytes
 LONGEST_AXIS = 2000  # of a grid: its eigenvectors take seconds
 SURFACE_ROWS = 6000  # on a grid with a change surface: an evaluation, by iteration, takes a second or so
 EXACT_ROWS = 3000  # an evaluation takes under a second up to here on two cores, and grows with the cube
+MORE_POINTS, MODERATE = 1000, 20_000  # inducing points for a learner of one large kernel, up to so many rows
 # On a GPU one matrix and strips of it; up to so many rows an evaluation takes seconds on a large one.
 MATRICES_ON_DEVICE = 1.3
 EXACT_ROWS_ON_DEVICE = 50_000
@@ -59,7 +60,8 @@ def choose(
     """Return the engine that the user insists on, or the one for so many rows.
 
     Exact inference up to `EXACT_ROWS` rows, on a GPU as many as fit there; above, sparse variational inference.
-    `learner_rows`: what a learner can be trained on exactly, where that is less.
+    `learner_rows`: what a learner can be trained on exactly, where that is less. Such a learner ends with one kernel or
+    a few, of many parameters, where a search compares hundreds: it can afford more inducing points, and needs them.
     """
     exact_rows = EXACT_ROWS if learner_rows is None else min(EXACT_ROWS, learner_rows)
     if device != "cpu":
@@ -67,7 +69,8 @@ def choose(
         if found is not None:
             return found
     if inference is None and rows > exact_rows and device == "cpu":
-        return _sparse(rows, "and long")
+        engine = VFE() if learner_rows is None or rows > MODERATE else VFE(inducing=MORE_POINTS)
+        return _sparse(engine, rows, "and long")
     if isinstance(inference, VFE) and rows <= inference.inducing:
         return Choice(
             Exact(), f"exact inference: {rows:,} rows are no more than {inference.inducing:,} inducing points"
@@ -79,12 +82,11 @@ def choose(
     except TooLargeError:
         if inference is not None:
             raise
-        return _sparse(rows, "more than once, and so much memory is not free")
+        return _sparse(VFE(), rows, "more than once, and so much memory is not free")
 
 
-def _sparse(rows: int, why: str) -> Choice:
+def _sparse(engine: VFE, rows: int, why: str) -> Choice:
     """Choose sparse inference, as exact inference would take a matrix."""
-    engine = VFE()
     return Choice(
         engine,
         f"sparse variational inference with {engine.inducing} inducing points: exact inference would take "

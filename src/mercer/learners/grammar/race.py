@@ -31,6 +31,11 @@ class Lap:
     at_most: int | None = None  # of those within the margin so many of the best
 
 
+def is_large_crowd(candidates: int, rows: int) -> bool:
+    """Tell whether there are hundreds of candidates on many rows, as several columns make them."""
+    return candidates > CROWD and rows > MANY
+
+
 def laps(race: bool, max_iterations: int, candidates: int, rows: int, finish: int = 3) -> tuple[Lap, ...]:
     """Return the laps of a race, of which `finish` at least reach the end; without racing everybody does.
 
@@ -49,7 +54,7 @@ def laps(race: bool, max_iterations: int, candidates: int, rows: int, finish: in
         Lap(48 if many else 61, 2, 12.0, 2 * finish),
         Lap(max_iterations, 1, 4.0, finish),
     )
-    if crowd and many:
+    if is_large_crowd(candidates, rows):
         course = tuple(replace(lap, at_most=most) for lap, most in zip(course, PLACES, strict=True))
     return course if race else tuple(replace(lap, margin=EVERYBODY, at_most=None) for lap in course)
 

@@ -39,7 +39,7 @@ from mercer.learners.grammar.bounded import (
 from mercer.learners.grammar.journal import Journal
 from mercer.learners.grammar.operators import Child, base_kernels, children
 from mercer.learners.grammar.plan import Plan
-from mercer.learners.grammar.race import SAMPLE, laps, runners, sample, to_the_end
+from mercer.learners.grammar.race import SAMPLE, is_large_crowd, laps, runners, sample, to_the_end
 from mercer.learners.grammar.scores import held_out_score, score_of
 from mercer.learners.grammar.worker import State, Task, advance, seed_for
 from mercer.learners.parallel import in_parallel
@@ -79,6 +79,7 @@ class Search:
     numbers: dict[Expression, int] = field(default_factory=dict)  # of the candidates, by canonical structure
     samples: dict[int, Data] = field(default_factory=dict)  # of the rows, by size
     best: int | None = None
+    improvement: float = IMPROVEMENT  # that the depth at hand asks for
     notes: list[str] = field(default_factory=list)
     stopped: Stopped = ""
     started: float = field(default_factory=time.perf_counter)
@@ -175,6 +176,9 @@ class Search:
         """
         peaks = {parent: self._unexplained(parent) for parent in dict.fromkeys(parent for _, parent in new)}
         tasks = [self._task(child, parent, peaks[parent]) for child, parent in new]
+        # of a crowd of K the best is ahead by chance: the largest of K gains that mean nothing grows as 2 log K
+        crowd = is_large_crowd(len(new), self.data.count)
+        self.improvement = 2.0 * math.log(len(new)) if crowd else IMPROVEMENT
         few = depth == 0 and len(new) <= BASES
         if self.whole is not None:
             self._contest(self.whole, depth, stage, new, tasks, self.plan.race and not few)
@@ -360,7 +364,9 @@ class Search:
         )  # fmt: skip
         number = self._row(child.key, found)
         leader = self.candidates[self.best] if self.best is not None else None
-        needed = IMPROVEMENT if leader is not None and leader.depth < depth and leader.parameters < parameters else 0.0
+        needed = (
+            self.improvement if leader is not None and leader.depth < depth and leader.parameters < parameters else 0.0
+        )
         if fit is not None and (leader is None or score < leader.score - needed / self.share):
             self.best = number
         return number
