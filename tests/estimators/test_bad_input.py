@@ -84,7 +84,10 @@ def test_too_many_rows_say_how_much_memory(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(choosing, "ALWAYS_THERE", 0)
     X, y = series(60)
     with pytest.raises(mercer.TooLargeError, match=r"60 rows.*72 kB.*10 kB.*22 rows"):
-        model().fit(X, y)
+        model(inference=mercer.Exact()).fit(X, y)
+    sparse = model().fit(X, y)
+    assert isinstance(sparse.inference_.engine, mercer.VFE)
+    assert "so much memory is not free" in sparse.inference_.reason
 
 
 # ------------------------------------------------------------------------------------------------ what a column holds
