@@ -296,7 +296,7 @@ def nkn(arguments: argparse.Namespace) -> dict[str, Any]:
     points, kernel_, splits = (getattr(arguments, name, None) for name in ("inducing", "kernel", "splits"))
     kernel_, splits = kernel_ or "nkn", (splits or "1,2,3").split(",")
     engine = "auto" if points is None else mercer.VFE(inducing=points)
-    tables = [name for name in (arguments.only or "").split(",") if name in PAPER_RMSE] or list(PAPER_RMSE)
+    tables = [name for name in arguments.only.split(",") if name in PAPER_RMSE] or list(PAPER_RMSE)
     found = []
     for name in tables:
         rows = pd.read_csv(folder / f"{name}.csv")
@@ -338,7 +338,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="cpu", help="for nkn; cuda is always on cuda")
     parser.add_argument("--cpu-time", action="store_true", help="million, peers: of the processor")
     parser.add_argument("--small", action="store_true", help="for cuda: to see that it runs, on --device")
-    parser.add_argument("--only", default="kin8nm,naval,power_plant", help="tables (for nkn)")
+    parser.add_argument("--only", default="", help="tables, for nkn of kin8nm, naval and power_plant; all")
     parser.add_argument("--splits", default="1,2,3", help="of each table (for nkn)")
     parser.add_argument("--kernel", default="nkn", help="another one to compare with (for nkn)")
     parser.add_argument(

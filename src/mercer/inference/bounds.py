@@ -46,7 +46,7 @@ from mercer.linalg.factor import Failure, factorise
 STEPS = 20
 ENOUGH = 1e-3  # of log evidence: what the quadratic term may miss before the iteration stops
 PAIRS_ROWS = 30_000  # with more rows a product with the matrix of all pairs takes too long: do without
-NARROW = 1.0  # of log evidence: an interval that is narrower says as much as a number
+NARROW = 1.0  # of log evidence: an interval that is narrower needs no more points
 FINEST = 5e10  # multiplications in a pass over the rows, where there are only a few: a second or so
 PRODUCT_NUMBERS = 1_000_000  # numbers in one block of rows of K: what a cache holds
 

@@ -24,7 +24,8 @@ ALWAYS_THERE = 10_000_000  # bytes
 LONGEST_AXIS = 2000  # of a grid: its eigenvectors take seconds
 SURFACE_ROWS = 6000  # on a grid with a change surface: an evaluation, by iteration, takes a second or so
 EXACT_ROWS = 3000  # an evaluation takes under a second up to here on two cores, and grows with the cube
-MORE_POINTS, MODERATE = 1000, 20_000  # inducing points for a learner of one large kernel, up to so many rows
+MODERATE = 20_000  # rows up to which more can be done for a single kernel
+MORE_POINTS = 1000  # inducing points there for a learner of one large kernel
 # On a GPU one matrix and strips of it; up to so many rows an evaluation takes seconds on a large one.
 MATRICES_ON_DEVICE = 1.3
 EXACT_ROWS_ON_DEVICE = 50_000

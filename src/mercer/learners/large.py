@@ -17,6 +17,7 @@ from mercer.evaluate.program import compile_program
 from mercer.fitting.joint import optimise_jointly
 from mercer.fitting.optimise import Fit, FitOptions, concluded, optimise, prepare, with_settled_noise
 from mercer.inference.bounds import Interval, closest, interval
+from mercer.inference.choose import MODERATE
 from mercer.inference.contract import Data, Engine
 from mercer.inference.exact import Exact
 from mercer.inference.lattice import MOST_MISSING, Lattice, find_lattice
@@ -27,7 +28,6 @@ SAMPLE = 800  # rows to learn from
 BLOCK_CELLS = 16  # of a block of neighbours in it
 ROUNDS = 3  # of fitting to all rows, what the engine holds (inducing points, random draws) chosen anew for each
 ITERATIONS = 25  # of each round; up to MODERATE rows twice as many, as each costs little there
-MODERATE = 20_000
 NEARER, NEARER_ITERATIONS = 2500, 100  # rows and iterations before those on all rows, where inference is exact
 MARGIN = 20.0  # by how much a kernel may be behind the best in BIC after its first round
 ENOUGH = 1e-4  # of the log evidence: a round that gains less is the last
