@@ -61,6 +61,13 @@ def test_canonical_form_and_components_keep_the_gram_matrix(kernel: Expression, 
     assert canonical(canonical(kernel)) == canonical(kernel)
 
 
+def test_terms_that_a_scale_puts_in_another_order_are_sorted_again() -> None:
+    """2.04 is written before 3.84, and 10.03 before 2.04."""
+    regime = parse("LIN(0, variance=3.84375) + LIN(0, variance=0.78125)")
+    kernel = CP(C(variance=0.25), regime, on=0, location=0.5, width=0.25) * C(variance=2.609375)
+    assert canonical(canonical(kernel)) == canonical(kernel)
+
+
 @pytest.mark.parametrize("text", ["CP(SE, PER)", "SE * CP(SE, LIN) + SE", "CW(CP(SE, C), PER * SE)"])
 def test_the_canonical_form_has_no_parameters_that_the_kernel_has_not(text: str) -> None:
     """Taken apart, a change surface would have its location twice."""

@@ -150,14 +150,18 @@ def _expanded(expression: Expression) -> list[Term]:
     if isinstance(expression, Base | Network | Functional):
         return [(expression,)]
     if isinstance(expression, Blend):
-        inside = expression.with_children([canonical(part) for part in expression.children])
-        assert isinstance(inside, Blend)
-        return [(inside,)]
+        return [(_canonical_parts(expression),)]
     parts = [_expanded(child) for child in expression.children]
     if isinstance(expression, Sum):
         return [term for part in parts for term in part]
     assert isinstance(expression, Product)
     return [tuple(leaf for term in choice for leaf in term) for choice in cartesian(*parts)]
+
+
+def _canonical_parts(blend: Blend) -> Blend:
+    inside = blend.with_children([canonical(part) for part in blend.children])
+    assert isinstance(inside, Blend)
+    return inside
 
 
 def _order(term: Term) -> tuple[str, str]:
@@ -166,7 +170,7 @@ def _order(term: Term) -> tuple[str, str]:
 
 def _simplified(term: Term) -> Term:
     """Absorb constants, merge SE factors, let white noise swallow, sort, and put the whole variance on the first."""
-    wholes = sorted((part for part in term if not isinstance(part, Base)), key=lambda each: _order((each,)))
+    wholes = _in_order([part for part in term if not isinstance(part, Base)])
     bases = tuple(part for part in term if isinstance(part, Base))
     if wholes:
         return _with_wholes(wholes, bases)
@@ -178,6 +182,10 @@ def _simplified(term: Term) -> Term:
     return (_with_variance(factors[0], variance), *(_with_variance(leaf, rest) for leaf in factors[1:]))
 
 
+def _in_order(wholes: list[Whole]) -> list[Whole]:
+    return sorted(wholes, key=lambda each: _order((each,)))
+
+
 def _with_wholes(wholes: list[Whole], bases: tuple[Base, ...]) -> Term:
     """The first of them carries the scale of a product: base kernels beside it have variance one."""
     others = [leaf for leaf in _simplified(bases) if isinstance(leaf, Base)] if bases else []
@@ -187,7 +195,9 @@ def _with_wholes(wholes: list[Whole], bases: tuple[Base, ...]) -> Term:
     if scale.values is not None:
         carrier = multiplied(wholes[0], scale.values[0])
         assert isinstance(carrier, Whole)
-        wholes = [carrier, *wholes[1:]]
+        if isinstance(carrier, Blend):  # terms that differ only in their numbers may change places
+            carrier = _canonical_parts(carrier)
+        wholes = _in_order([carrier, *wholes[1:]])
         others = [_with_variance(leaf, Parameter("variance", (1.0,), scale.fixed)) for leaf in others]
     return (*wholes, *(leaf for leaf in others if leaf.symbol != "C"))
 
