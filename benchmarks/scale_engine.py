@@ -4,6 +4,7 @@
     python -m benchmarks.scale_engine --part peers            # against GPyTorch's SGPR, same run
     python -m benchmarks.scale_engine --part cuda             # on a machine with an NVIDIA GPU
     python -m benchmarks.scale_engine --part nkn --data FOLDER [--device cuda]
+    python -m benchmarks.scale_engine --part choice           # inducing points against random features
 
 Results are printed, and kept in benchmarks/results/scale-engine-PART.json with the machine they were measured on.
 """
@@ -24,6 +25,7 @@ import numpy as np
 from scipy.linalg import blas
 
 from benchmarks.machine import describe, lines
+from benchmarks.scale_choice import choice
 from mercer.evaluate.program import compile_program
 from mercer.inference.contract import Data
 from mercer.inference.vfe import FixedVFE
@@ -328,7 +330,7 @@ def nkn(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 PARTS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
-    "million": million, "peers": peers, "cuda": cuda, "nkn": nkn,
+    "million": million, "peers": peers, "cuda": cuda, "nkn": nkn, "choice": choice,
 }  # fmt: skip
 
 

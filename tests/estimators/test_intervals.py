@@ -208,6 +208,30 @@ def test_steps_on_some_rows_give_an_interval_on_all(fit: bool, monkeypatch: pyte
     assert (reached.fit is not None) == fit
 
 
+@pytest.mark.parametrize("lengthscale", [30.0, 0.7])
+def test_a_child_is_also_judged_with_what_its_parent_learned_from_all_rows(lengthscale: float) -> None:
+    X, y = rows(300)
+    data = Data((X - X.mean(0)) / X.std(0), (y - y.mean()) / y.std(), True)
+    child = mercer.kernels.bind(mercer.parse("SE(0, variance=1, lengthscale=0.5) + LIN(1)"), 2)
+    task = bounded.Task(child, "it", 0.05, False, {}, {}, FitOptions(seed=0))
+    few = layout(child).to_free(np.array([1.0, lengthscale, 0.05, 0.0, 1.0]))  # what a sample is to have suggested
+    run = bounded.Run(np.append(few, math.log(0.05)), 0.0, "", True, 0, 100)
+    effort, whole = bounded.Effort(0.5, (), 0), bounded.Whole(data, mercer.VFE(inducing=100))
+    before = bounded.judged(task, bounded.State((run,), 0, 0.0), whole, effort)
+    after = bounded.as_inherited(task, before, whole, effort)
+    assert before.interval is not None
+    assert after.interval is not None
+    if lengthscale == 0.7:  # better than what the parent has, and so it stays
+        assert after.interval == before.interval
+        return
+    assert after.interval.lower > before.interval.upper
+    values = layout(child).from_free(after.runs[0].point[:-1], values_of(child))
+    assert values == pytest.approx([1.0, 0.5, 0.05, 0.0, 1.0])
+    assert after.runs[1] is before.runs[0]
+    exact = Exact().evidence(compile_program(child), values, 0.05, data, gradient=False).value
+    assert after.interval.lower - 1e-6 <= exact <= after.interval.upper + 1e-6
+
+
 def test_no_interval_is_narrowed_that_could_not_leave_a_kernel_behind() -> None:
     data, task, reached = looked_at(bounded.Effort(0.5, (), None))
 

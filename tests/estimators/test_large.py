@@ -10,6 +10,7 @@ import pytest
 
 import mercer
 from mercer.errors import InputError
+from mercer.evaluate.program import compile_program
 from mercer.fitting.optimise import Fit, FitOptions, fit
 from mercer.inference import choose as choose_module
 from mercer.inference.contract import Data
@@ -17,6 +18,8 @@ from mercer.inference.exact import Exact
 from mercer.inference.vfe import VFE
 from mercer.kernels import bind, parse
 from mercer.kernels.algebra import structure
+from mercer.kernels.parameters import values_of
+from mercer.kernels.units import to_scaled_units
 from mercer.learners import large
 from mercer.learners.contract import Learned, Weights
 
@@ -52,7 +55,7 @@ def test_many_rows_choose_the_sparse_engine_and_few_the_exact_one(
 ) -> None:
     monkeypatch.setattr(choose_module, "EXACT_ROWS", 300)
     many = mercer.GPRegressor("SE(0) + LIN(1)", random_state=0).fit(*rows(301))
-    assert many.inference_.engine == mercer.VFE()
+    assert many.inference_.engine == mercer.VFE(predicting=2000)
     assert "301 rows" in many.inference_.reason
     assert mercer.GPRegressor("LIN").fit(*rows(300)).inference_.engine == mercer.Exact()
     insisted = mercer.GPRegressor("LIN", inference=mercer.Exact()).fit(*rows(301))
@@ -67,8 +70,9 @@ def test_more_inducing_points_than_rows_is_exact() -> None:
 
 
 def test_a_network_gets_more_inducing_points_where_rows_are_not_too_many() -> None:
-    assert choose_module.choose(4000).engine == mercer.VFE(inducing=500)
-    assert choose_module.choose(4000, learner_rows=2000).engine == mercer.VFE(inducing=1000)
+    assert choose_module.choose(4000).engine == mercer.VFE(inducing=500, predicting=2000)
+    assert choose_module.choose(4000, learner_rows=2000).engine == mercer.VFE(inducing=1000, predicting=2000)
+    assert "1000 inducing points (2,000 for predictions)" in choose_module.choose(4000, learner_rows=2000).reason
     assert choose_module.choose(40_000, learner_rows=2000).engine == mercer.VFE(inducing=500)
     assert choose_module.choose(4000, mercer.VFE(inducing=50), learner_rows=2000).engine == mercer.VFE(inducing=50)
 
@@ -92,7 +96,31 @@ def test_a_network_on_many_rows(small_sample: None) -> None:
     assert np.sqrt(np.mean((model.predict(X) - y) ** 2)) < 0.2
 
 
-@pytest.mark.parametrize("engine", ["auto", mercer.Exact(), mercer.VFE(inducing=40), mercer.RandomFeatures(count=100)])
+def test_more_points_for_predictions_bring_them_nearer_to_exact_ones(small_sample: None, tmp_path) -> None:
+    X, y = rows(300)
+    y = y + np.sin(8 * X[:, 0])  # too much for a few points
+    models = [mercer.GPRegressor("SE(0, lengthscale=fixed(0.3)) + LIN(1)", inference=mercer.VFE(12, predicting=more),
+                                 random_state=0).fit(X, y) for more in (None, 100)]  # fmt: skip
+    few, many = models
+    assert many.kernel_ == few.kernel_
+    assert many.noise_ == few.noise_
+    assert many.log_evidence_ > few.log_evidence_ + 10
+    kernel, data = to_scaled_units(many.kernel_, many._units), many._scaled_data()
+    program, noise = compile_program(kernel), many.noise_ / many._units.y_scale**2
+    exact = Exact().posterior(program, values_of(kernel), noise, data).predict(data.X).mean
+    missed = [np.abs(m._mixture.members[0].posterior.predict(data.X).mean - exact).max() for m in models]
+    assert missed[1] < 0.2 * missed[0]
+    many.save(tmp_path / "model.mercer")
+    again = mercer.load(tmp_path / "model.mercer")
+    assert again.inference == mercer.VFE(inducing=12, predicting=100)
+    np.testing.assert_allclose(again.predict(X[:20]), many.predict(X[:20]), rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "engine",
+    ["auto", mercer.Exact(), mercer.VFE(inducing=40), mercer.VFE(inducing=40, joint=False, predicting=80),
+     mercer.RandomFeatures(count=100)],
+)  # fmt: skip
 def test_a_saved_model_predicts_the_same(engine: object, small_sample: None, tmp_path) -> None:
     X, y = rows(200)
     model = mercer.GPRegressor("SE(0) + LIN(1)", inference=engine, random_state=0).fit(X, y)

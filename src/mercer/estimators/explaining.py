@@ -91,8 +91,9 @@ def _provenance(model: GPRegressor) -> Provenance:
     given = isinstance(learner, Expression)
     settings = {} if isinstance(learner, Expression) else learner.describe()
     beyond = tuple(member.beyond for member in mixture.members)
+    bound = model.inference_.engine.name == "vfe"
     return Provenance(
-        scores=Scores(model.log_evidence_, model.bic_, model.loo_, model.n_parameters_),
+        scores=Scores(model.log_evidence_, model.bic_, model.loo_, model.n_parameters_, bound),
         status=model.status_,
         message=model.message_,
         jitter=model.jitter_,

@@ -79,9 +79,9 @@ def posteriors_of(
 
 
 def points_moved(model: GPRegressor) -> bool:
-    """Tell whether the inducing points were fitted, so that they cannot be chosen again."""
+    """Tell whether the inducing points are not those that the engine chooses: they were fitted, or there are more."""
     engine = model.inference_.engine
-    return isinstance(engine, VFE) and engine.joint
+    return isinstance(engine, VFE) and (engine.joint or engine.predicting is not None)
 
 
 def points_to_plain(model: GPRegressor) -> dict[str, Array]:

@@ -151,12 +151,16 @@ class Averaging:
 
 @dataclass(frozen=True)
 class Scores:
-    """How good the fit is: log evidence and leave-one-out for the target in its own units, BIC smaller is better."""
+    """How good the fit is: log evidence and leave-one-out for the target in its own units, BIC smaller is better.
+
+    `bound`: the log evidence is what a sparse engine is certain of; the exact one may be larger, and the BIC smaller.
+    """
 
     log_evidence: float
     bic: float
     leave_one_out: float
     parameters: int
+    bound: bool = False
 
 
 @dataclass(frozen=True)
@@ -267,7 +271,12 @@ class Explanation:
         told += [
             ("structure", self.expression),
             ("kernel", remarks.kernel_phrase(self.kernel)),
-            ("scores", remarks.scores_phrase(scores.log_evidence, scores.bic, scores.leave_one_out, scores.parameters)),
+            (
+                "scores",
+                remarks.scores_phrase(
+                    scores.log_evidence, scores.bic, scores.leave_one_out, scores.parameters, scores.bound
+                ),
+            ),
             ("fit", f"{self.outcome.found_by} {self.outcome.sentence}"),
         ]
         return told + [("note", note) for note in self.notes]

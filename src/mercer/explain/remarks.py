@@ -312,10 +312,14 @@ def kernel_phrase(kernel: str) -> str:
     return textwrap.shorten(kernel, LONGEST_KERNEL, placeholder=" ... (cut here; --json shows all of it)")
 
 
-def scores_phrase(log_evidence: float, bic: float, leave_one_out: float, parameters: int) -> str:
-    """List the scores."""
+def scores_phrase(log_evidence: float, bic: float, leave_one_out: float, parameters: int, bound: bool) -> str:
+    """List the scores; those of a sparse engine are bounds."""
     shown = [f"{score:.2f}" if math.isfinite(score) else "unknown" for score in (log_evidence, bic, leave_one_out)]
-    return f"log evidence {shown[0]}, BIC {shown[1]} ({counted(parameters, 'parameter')}), leave-one-out {shown[2]}"
+    least, most = ("at least ", "at most ") if bound else ("", "")
+    return (
+        f"log evidence {least}{shown[0]}, BIC {most}{shown[1]} ({counted(parameters, 'parameter')}), "
+        f"leave-one-out {shown[2]}"
+    )
 
 
 def status_sentence(status: str, message: str, kernel: Expression, names: Sequence[str]) -> str:

@@ -70,6 +70,10 @@ class Starts:
                 values[slot.where] = 3.0 * span if slot.spec.unit == "length" else 5.0
         return self._compensated(values)
 
+    def inherited(self, values: Array) -> Array:
+        """Return the given values, of these those of the parts that had none."""
+        return self._compensated(np.where(np.isnan(self.known), values, self.known))
+
     def _draw(self, rng: np.random.Generator | None, compensate: bool = True, turn: int = 0) -> Array:
         values = self.known.copy()
         terms = max(1, sum(isinstance(leaf, Base) for leaf in self.leaves))

@@ -26,6 +26,7 @@ SURFACE_ROWS = 6000  # on a grid with a change surface: an evaluation, by iterat
 EXACT_ROWS = 3000  # an evaluation takes under a second up to here on two cores, and grows with the cube
 MODERATE = 20_000  # rows up to which more can be done for a single kernel
 MORE_POINTS = 1000  # inducing points there for a learner of one large kernel
+PREDICTING = 2000  # inducing points there for the final posterior: it is worked out once
 # On a GPU one matrix and strips of it; up to so many rows an evaluation takes seconds on a large one.
 MATRICES_ON_DEVICE = 1.3
 EXACT_ROWS_ON_DEVICE = 50_000
@@ -70,8 +71,7 @@ def choose(
         if found is not None:
             return found
     if inference is None and rows > exact_rows and device == "cpu":
-        engine = VFE() if learner_rows is None or rows > MODERATE else VFE(inducing=MORE_POINTS)
-        return _sparse(engine, rows, "and long")
+        return _sparse(_sparse_engine(rows, learner_rows is not None), rows, "and long")
     if isinstance(inference, VFE) and rows <= inference.inducing:
         return Choice(
             Exact(), f"exact inference: {rows:,} rows are no more than {inference.inducing:,} inducing points"
@@ -86,11 +86,19 @@ def choose(
         return _sparse(VFE(), rows, "more than once, and so much memory is not free")
 
 
+def _sparse_engine(rows: int, one_kernel: bool) -> VFE:
+    """Return how many points: up to a moderate number of rows more of them, for one kernel and for predictions."""
+    if rows > MODERATE:
+        return VFE()
+    return VFE(inducing=MORE_POINTS if one_kernel else VFE.inducing, predicting=PREDICTING)
+
+
 def _sparse(engine: VFE, rows: int, why: str) -> Choice:
     """Choose sparse inference, as exact inference would take a matrix."""
+    more = "" if engine.predicting is None else f" ({engine.predicting:,} for predictions)"
     return Choice(
         engine,
-        f"sparse variational inference with {engine.inducing} inducing points: exact inference would take "
+        f"sparse variational inference with {engine.inducing} inducing points{more}: exact inference would take "
         f"{_size(8 * rows * rows)} for a matrix of all pairs of {rows:,} rows, {why}",
     )
 
@@ -170,7 +178,8 @@ def asked_engine(inference: Any) -> Engine | None:
 def engine_to_plain(inference: Any) -> Any:
     """Return what an estimator's `inference` says as JSON data."""
     if isinstance(inference, VFE):
-        return {"engine": "vfe", "inducing": inference.inducing, "joint": inference.joint}
+        more = {} if inference.predicting is None else {"predicting": inference.predicting}
+        return {"engine": "vfe", "inducing": inference.inducing, "joint": inference.joint, **more}
     if isinstance(inference, RandomFeatures):
         return {"engine": "features", "count": inference.count, "seed": inference.seed}
     if isinstance(inference, Grid):
@@ -187,7 +196,8 @@ def engine_from_plain(data: Any) -> str | Engine:
         if data["engine"] == "grid":
             types = {"tolerance": float, "log_determinant": str, "seed": int, "exact_work": float, "most_steps": int}
             return Grid(**{name: kind(data[name]) for name, kind in types.items() if name in data})
-        return VFE(inducing=int(data["inducing"]), joint=data.get("joint", True) is True)
+        more = int(data["predicting"]) if "predicting" in data else None
+        return VFE(inducing=int(data["inducing"]), joint=data.get("joint", True) is True, predicting=more)
     return Exact() if data == "exact" else "auto"
 
 

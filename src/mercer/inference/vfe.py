@@ -65,22 +65,28 @@ class VFE:
     Fits go through `holding(...)`, since points that are chosen anew by the values leave no gradient. With `joint` the
     points so chosen then move with the parameters, by the gradient of the bound; without, they stay while parameters
     move, and are chosen again where that ends. The sums over rows can be dealt to joblib's workers (`n_jobs`).
+    `predicting`: so many points, more than those of the fit, for the final posterior, which is worked out once.
     """
 
     inducing: int = 500
     n_jobs: int | None = field(default=None, repr=False)
     device: str = field(default="cpu", repr=False)
     joint: bool = field(default=True, repr=False)
+    predicting: int | None = field(default=None, repr=False)
 
     name = "vfe"
 
     def __post_init__(self) -> None:
-        if isinstance(self.inducing, bool) or not isinstance(self.inducing, Integral) or self.inducing < 1:
-            raise InputError(f"inducing is a number of points, at least 1, not {self.inducing!r}")
+        for name, least in (("inducing", 1), ("predicting", self.inducing)):
+            count = getattr(self, name)
+            if count is None and name == "predicting":
+                continue
+            if isinstance(count, bool) or not isinstance(count, Integral) or count < least:
+                raise InputError(f"{name} is a number of points, at least {least}, not {count!r}")
+            object.__setattr__(self, name, int(count))  # files and reasons tell it: no integer of NumPy
         jobs = self.n_jobs
         if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, Integral) or jobs == 0):
             raise InputError(f"n_jobs must be None or 1 (one at a time), more, or -1 (all cores), not {jobs!r}")
-        object.__setattr__(self, "inducing", int(self.inducing))  # files and reasons tell it: no integer of NumPy
 
     def holding(self, program: Program, values: Array, data: Data) -> FixedVFE:
         """Return the engine with the points that suit these values."""

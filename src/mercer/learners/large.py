@@ -19,16 +19,18 @@ from mercer.fitting.optimise import Fit, FitOptions, concluded, optimise, prepar
 from mercer.inference.bounds import Interval, closest, interval
 from mercer.inference.choose import MODERATE
 from mercer.inference.contract import Data, Engine
+from mercer.inference.device_exact import DeviceExact
 from mercer.inference.exact import Exact
 from mercer.inference.lattice import MOST_MISSING, Lattice, find_lattice
 from mercer.inference.vfe import VFE, FixedVFE
+from mercer.kernels.network import has_network
 from mercer.learners.contract import ByIntervals, Candidate, Learned, Learner, Report, Weights, Whole
 
 SAMPLE = 800  # rows to learn from
 BLOCK_CELLS = 16  # of a block of neighbours in it
 ROUNDS = 3  # of fitting to all rows, what the engine holds (inducing points, random draws) chosen anew for each
 ITERATIONS = 25  # of each round; up to MODERATE rows twice as many, as each costs little there
-NEARER, NEARER_ITERATIONS = 2500, 100  # rows and iterations before those on all rows, where inference is exact
+NEARER, NEARER_ITERATIONS = 2500, 100  # rows and iterations before those on all rows: exact inference, networks
 MARGIN = 20.0  # by how much a kernel may be behind the best in BIC after its first round
 ENOUGH = 1e-4  # of the log evidence: a round that gains less is the last
 INTERVALS = 100_000  # rows up to which every kernel of a search gets an interval on all of them
@@ -104,17 +106,28 @@ def fitted_to_all(
 
 
 def _begun(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> Fit:
-    """Take the first round. Exact inference costs as the cube of the rows: there it is on some of them."""
-    if not _is_exact(engine):
-        return _round(fit, data, engine, options)
-    some = _first_rows(data, engine)
+    """Take the first round. Exact inference costs as the cube of the rows: there it is on some of them.
+
+    Inducing points hold a network, with its many parameters, near what it was like when they were chosen: before it
+    gets any it comes nearer to its end on some of the rows, exactly.
+    """
+    if _is_exact(engine):
+        return _nearer(fit, data, engine, options)
+    if isinstance(engine, VFE) and has_network(fit.expression) and data.source is None and data.count > 2 * NEARER:
+        found = _nearer(fit, data, Exact() if engine.device == "cpu" else DeviceExact(engine.device), options)
+        fit = fit if found.status == "failed" else found
+    return _round(fit, data, engine, options)
+
+
+def _nearer(fit: Fit, data: Data, exact: Engine, options: FitOptions) -> Fit:
+    some = _first_rows(data, exact)
     if some < data.count:
         data = data.take(np.sort(np.random.default_rng(options.seed).choice(data.count, some, replace=False)))
-    return _continued(fit, data, engine, options, NEARER_ITERATIONS)
+    return _continued(fit, data, exact, options, NEARER_ITERATIONS)
 
 
 def _first_rows(data: Data, engine: Engine) -> int:
-    """Return how many rows the first round is on."""
+    """Return how many rows the score after the first round is of."""
     return NEARER if _is_exact(engine) and data.count > 2 * NEARER else data.count
 
 
@@ -161,7 +174,11 @@ def _continued(fit: Fit, data: Data, engine: Engine, options: FitOptions, iterat
 
 def _scored(fit: Fit, data: Data, engine: Engine) -> Fit:
     """Return the fit with the scores of the engine that will predict: what it holds is chosen by it, not by a round."""
-    program, engine = compile_program(fit.expression), fit.held or engine
+    program = compile_program(fit.expression)
+    if isinstance(engine, VFE) and engine.predicting is not None and data.source is None:
+        more = replace(engine, inducing=engine.predicting, joint=False)
+        fit = replace(fit, held=more.holding(program, fit.values, data))
+    engine = fit.held or engine
     evidence = engine.evidence(program, fit.values, fit.noise, data, gradient=False)
     if evidence.failure is not None:
         return replace(fit, status="failed", message=evidence.failure)

@@ -8,8 +8,10 @@ verdict says behind whom, and what the bar was.
 How many inducing points a candidate gets depends on its values: as many as its lower bound needs to lose little, at
 most those of the engine. With too few of them the bound would prefer other values, and judge the kernel by those. First
 looks are cheap: a few steps on some of the rows, from what fewer of them suggested; whatever rows the values come from,
-the interval at these values is that of all rows. Those that remain are fitted to all rows, the most certain first,
-which raises the bar for the others; fitted candidates that overlap the bar then get more points.
+the interval at these values is that of all rows. Nobody is left behind by values that fewer rows suggested alone: where
+these are behind, the old parts are judged as the parent has them, from all rows (what repeats in many rows may not show
+in a few). Those that remain are fitted to all rows, the most certain first, which raises the bar for the others; fitted
+candidates that overlap the bar then get more points.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from mercer.linalg.threads import one_thread
 LITTLE, LESS = 0.5, 0.1  # what the lower bound may lose in steps, in log evidence: at first, where intervals overlap
 ROUND = 8  # candidates that are fitted to all rows before the bar is looked at again
 ROUNDS = 3
+PLACES = 75  # candidates that are looked at more closely before that
 STARTS = 2  # of a candidate that begin a fit to all rows; the better one goes on after the first leg
 FINALISTS = 4  # whose intervals are made narrower, where they overlap
 LOOSE = 0.03  # of the margin of a look: what a bound may lose then
@@ -124,16 +127,41 @@ def judged(task: Task, state: State, whole: Whole, effort: Effort) -> State:
         problem = prepare(task.expression, whole.data, whole.engine, task.options, task.peaks)
         points = [np.clip(run.point, problem.bounds[:, 0], problem.bounds[:, 1]) for run in state.runs]
         run = _moved(problem, points[: STARTS if effort.fit else 1], whole, effort)
-        values, noise = problem.objective.split(run.point)
-        looked_at = CANDIDATES if effort.fit else LOOKED_AT
-        engine = holding(problem.objective.program, values, noise, whole, CERTAIN, effort.most, looked_at)
-        found = interval(
-            problem.objective.program, values, noise, whole.data, engine.Z, effort.products, CLOSE, engine.sweep
-        )
+        found, engine = _at(problem, run, whole, effort)
         best = replace(run, value=-found.lower, rows=whole.data.count)
         fit = _fit(problem, engine, best, state.screened) if effort.fit else None
     seconds, waiting = state.seconds + time.perf_counter() - started, () if effort.fit else state.runs[1:]
     return State((best, *waiting), state.screened, seconds, fit, found, len(engine.Z))
+
+
+def as_inherited(task: Task, state: State, whole: Whole, effort: Effort) -> State:
+    """Judge a candidate with the values of its parent, from all rows, and those of its new part.
+
+    Where it could win by these they come first; what fewer rows suggested stays as another start.
+    """
+    started = time.perf_counter()
+    assert task.noise is not None
+    assert state.interval is not None
+    with one_thread():
+        problem = prepare(task.expression, whole.data, whole.engine, task.options, task.peaks)
+        values = problem.starts.inherited(problem.objective.split(state.runs[0].point)[0])
+        point = np.append(problem.objective.layout.to_free(values), math.log(task.noise))
+        run = replace(state.runs[0], point=np.clip(point, problem.bounds[:, 0], problem.bounds[:, 1]))
+        found, engine = _at(problem, run, whole, effort)
+    seconds = state.seconds + time.perf_counter() - started
+    if not found.upper > state.interval.upper:
+        return replace(state, seconds=seconds)
+    best = replace(run, value=-found.lower)
+    return State((best, *state.runs), state.screened, seconds, None, found, len(engine.Z))
+
+
+def _at(problem: Problem, run: Run, whole: Whole, effort: Effort) -> tuple[Interval, FixedVFE]:
+    """Return between what the log evidence lies where a run stands, on all rows, and the points that told."""
+    program, (values, noise) = problem.objective.program, problem.objective.split(run.point)
+    looked_at = CANDIDATES if effort.fit else LOOKED_AT
+    engine = holding(program, values, noise, whole, CERTAIN, effort.most, looked_at)
+    found = interval(program, values, noise, whole.data, engine.Z, effort.products, CLOSE, engine.sweep)
+    return found, engine
 
 
 def _moved(problem: Problem, points: Sequence[Array], whole: Whole, effort: Effort) -> Run:
@@ -216,12 +244,15 @@ class Contest:
         for legs, share, least in LOOKS if self.race else ():
             margin = max(least, share * rows)
             loss = max(LITTLE, LOOSE * margin)
-            self._look(self._waiting(), Effort(loss, legs, None, most=ENOUGH), margin)
+            closer = Effort(loss, (), None if many else 0, most=ENOUGH)
+            self._judge(self._waiting(), Effort(loss, legs, None, most=ENOUGH), judged)
             if not many:
-                unclear = [i for i in self._waiting() if self._could_be_separated(i, margin)]
-                self._look(unclear, Effort(loss, (), 0, most=ENOUGH), margin)
+                self._judge([i for i in self._waiting() if self._could_be_separated(i, margin)], closer, judged)
+            self._judge([i for i in self._separated(margin) if self.tasks[i].noise is not None], closer, as_inherited)
+            self._rule(margin)
+            self._set_aside(self._by_certainty()[PLACES:])
         for _ in range(1 if many else ROUNDS):
-            chosen = sorted(self._waiting(), key=lambda i: (self.ends(i).worst, i))[: ROUND if self.race else None]
+            chosen = self._by_certainty()[: ROUND if self.race else None]
             if chosen:
                 self._look(chosen, Effort(LITTLE, FIT, None if many else 1, fit=True), MARGIN)
         self._rule(0.0)
@@ -260,22 +291,33 @@ class Contest:
         for i, reached in self.go(self.laps - 1, work, function):
             self.states[i] = reached
 
+    def _judge(self, numbers: Sequence[int], effort: Effort, how: Callable[..., State]) -> None:
+        self._lap({i: (self.tasks[i], self.states[i], self.whole, effort) for i in numbers}, how)
+
     def _look(self, numbers: Sequence[int], effort: Effort, margin: float = 0.0) -> None:
         """Judge candidates, then leave behind those that cannot be better than the bar."""
-        self._lap({i: (self.tasks[i], self.states[i], self.whole, effort) for i in numbers}, judged)
+        self._judge(numbers, effort, judged)
         self._rule(margin)
 
-    def _rule(self, margin: float) -> None:
-        """Leave those behind whose best end is behind the bar; those that only took a few steps by a margin."""
+    def _separated(self, margin: float) -> list[int]:
+        """Return whose best end is behind the bar; of those that only took a few steps, by a margin."""
         bar, by = self.bar()
-        for i, state in enumerate(self.states):
-            allowed = margin if state is not None and state.fit is None else 0.0
-            if self.race and i != by and i not in self.rulings and not self.ends(i).overlaps(bar + allowed):
-                self.rulings[i] = Ruling("separated", by, bar)
+        allowed = [margin if state is not None and state.fit is None else 0.0 for state in self.states]
+        running = [i for i in range(len(self.tasks)) if self.race and i != by and i not in self.rulings]
+        return [i for i in running if not self.ends(i).overlaps(bar + allowed[i])]
+
+    def _rule(self, margin: float) -> None:
+        """Leave behind who cannot be better than the bar."""
+        bar, by = self.bar()
+        self.rulings.update({i: Ruling("separated", by, bar) for i in self._separated(margin)})
 
     def _waiting(self) -> list[int]:
         """Return who is still in and was not fitted to all rows."""
         return [i for i, s in enumerate(self.states) if i not in self.rulings and s is not None and s.fit is None]
+
+    def _by_certainty(self) -> list[int]:
+        """Return who waits, first who is certain of most."""
+        return sorted(self._waiting(), key=lambda i: (self.ends(i).worst, i))
 
     def _fitted(self) -> list[int]:
         fits = {i: s.fit for i, s in enumerate(self.states) if i not in self.rulings and s is not None}
