@@ -71,8 +71,9 @@ def test_more_inducing_points_than_rows_is_exact() -> None:
 
 def test_a_network_gets_more_inducing_points_where_rows_are_not_too_many() -> None:
     assert choose_module.choose(4000).engine == mercer.VFE(inducing=500, predicting=2000)
-    assert choose_module.choose(4000, learner_rows=2000).engine == mercer.VFE(inducing=1000, predicting=2000)
-    assert "1000 inducing points (2,000 for predictions)" in choose_module.choose(4000, learner_rows=2000).reason
+    many = choose_module.choose(4000, learner_rows=2000)
+    assert many.engine == mercer.VFE(inducing=2000, joint=False, predicting=4000)
+    assert "2000 inducing points (4,000 for predictions)" in many.reason
     assert choose_module.choose(40_000, learner_rows=2000).engine == mercer.VFE(inducing=500)
     assert choose_module.choose(4000, mercer.VFE(inducing=50), learner_rows=2000).engine == mercer.VFE(inducing=50)
 

@@ -25,8 +25,7 @@ LONGEST_AXIS = 2000  # of a grid: its eigenvectors take seconds
 SURFACE_ROWS = 6000  # on a grid with a change surface: an evaluation, by iteration, takes a second or so
 EXACT_ROWS = 3000  # an evaluation takes under a second up to here on two cores, and grows with the cube
 MODERATE = 20_000  # rows up to which more can be done for a single kernel
-MORE_POINTS = 1000  # inducing points there for a learner of one large kernel
-PREDICTING = 2000  # inducing points there for the final posterior: it is worked out once
+MORE_POINTS = 2000  # inducing points there for a learner of one large kernel, and for the final posterior of others
 # On a GPU one matrix and strips of it; up to so many rows an evaluation takes seconds on a large one.
 MATRICES_ON_DEVICE = 1.3
 EXACT_ROWS_ON_DEVICE = 50_000
@@ -90,7 +89,9 @@ def _sparse_engine(rows: int, one_kernel: bool) -> VFE:
     """Return how many points: up to a moderate number of rows more of them, for one kernel and for predictions."""
     if rows > MODERATE:
         return VFE()
-    return VFE(inducing=MORE_POINTS if one_kernel else VFE.inducing, predicting=PREDICTING)
+    if one_kernel:  # few steps with many points where they are: moving them would take as long again
+        return VFE(inducing=MORE_POINTS, joint=False, predicting=2 * MORE_POINTS)
+    return VFE(predicting=MORE_POINTS)
 
 
 def _sparse(engine: VFE, rows: int, why: str) -> Choice:

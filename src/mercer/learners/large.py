@@ -92,7 +92,7 @@ def fitted_to_all(
             found = _begun(fit, data, engine, options)
             now[i] = fit if found.status == "failed" else found
         # evidence grows with the rows: on some of them a parameter has its share of the price only
-        price = math.log(data.count) * _first_rows(data, engine) / data.count
+        price = math.log(data.count) * max(_first_rows(fit, data, engine) for fit in fits.values()) / data.count
         scores = {i: -2.0 * fit.log_evidence + fit.parameters * price for i, fit in now.items() if fit is not fits[i]}
         leaders = [i for i in scores if scores[i] <= min(scores.values()) + MARGIN]
         going = list(dict.fromkeys([*going[:1], *leaders])) if settled else leaders or going[:1]
@@ -106,36 +106,40 @@ def fitted_to_all(
 
 
 def _begun(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> Fit:
-    """Take the first round. Exact inference costs as the cube of the rows: there it is on some of them.
-
-    Inducing points hold a network, with its many parameters, near what it was like when they were chosen: before it
-    gets any it comes nearer to its end on some of the rows, exactly.
-    """
-    if _is_exact(engine):
-        return _nearer(fit, data, engine, options)
-    if isinstance(engine, VFE) and has_network(fit.expression) and data.source is None and data.count > 2 * NEARER:
-        found = _nearer(fit, data, Exact() if engine.device == "cpu" else DeviceExact(engine.device), options)
-        fit = fit if found.status == "failed" else found
-    return _round(fit, data, engine, options)
-
-
-def _nearer(fit: Fit, data: Data, exact: Engine, options: FitOptions) -> Fit:
-    some = _first_rows(data, exact)
+    """Take the first round, on some of the rows where those come first."""
+    if not _some_first(fit, data, engine):
+        return _round(fit, data, engine, options, ITERATIONS * (2 if data.count <= MODERATE else 1))
+    some = _first_rows(fit, data, engine)
+    if isinstance(engine, VFE):
+        engine = Exact() if engine.device == "cpu" else DeviceExact(engine.device)
     if some < data.count:
         data = data.take(np.sort(np.random.default_rng(options.seed).choice(data.count, some, replace=False)))
-    return _continued(fit, data, exact, options, NEARER_ITERATIONS)
+    return _continued(fit, data, engine, options, NEARER_ITERATIONS)
 
 
-def _first_rows(data: Data, engine: Engine) -> int:
-    """Return how many rows the score after the first round is of."""
-    return NEARER if _is_exact(engine) and data.count > 2 * NEARER else data.count
+def _some_first(fit: Fit, data: Data, engine: Engine) -> bool:
+    """Tell whether the first round is exact, on some of the rows.
+
+    Exact inference costs as the cube of the rows. And inducing points hold a network, with its many parameters, near
+    what it was like when they were chosen: it gets them near its end.
+    """
+    if isinstance(engine, VFE):
+        return has_network(fit.expression) and data.source is None and data.count > NEARER
+    return _is_exact(engine)
+
+
+def _first_rows(fit: Fit, data: Data, engine: Engine) -> int:
+    """Return how many rows the first round is on; up to twice as many as those of it are few for exact inference."""
+    few = NEARER if isinstance(engine, VFE) else 2 * NEARER
+    return NEARER if _some_first(fit, data, engine) and data.count > few else data.count
 
 
 def _ended(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> Fit:
-    """Take the other rounds; there is one where the engine holds nothing that could be chosen anew."""
-    best = fit
-    for _ in range(1 if _is_exact(engine) else ROUNDS - 1):
-        found = _round(best, data, engine, options)
+    """Take the other rounds; after one on some of the rows there is one more."""
+    best, some_first = fit, _some_first(fit, data, engine)
+    moderate = data.count <= MODERATE and not (some_first and isinstance(engine, VFE))
+    for _ in range(1 if some_first else ROUNDS - 1):
+        found = _round(best, data, engine, options, ITERATIONS * (2 if moderate else 1))
         if found.status == "failed":
             break
         gain, best = found.log_evidence - best.log_evidence, found
@@ -148,9 +152,9 @@ def _is_exact(engine: Engine) -> bool:
     return engine.name == "exact"
 
 
-def _round(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> Fit:
+def _round(fit: Fit, data: Data, engine: Engine, options: FitOptions, iterations: int) -> Fit:
     held = fit.held or engine.holding(compile_program(fit.expression), fit.values, data)
-    return _continued(fit, data, held, options, ITERATIONS * (2 if data.count <= MODERATE else 1))
+    return _continued(fit, data, held, options, iterations)
 
 
 def _continued(fit: Fit, data: Data, engine: Engine, options: FitOptions, iterations: int) -> Fit:
@@ -194,7 +198,8 @@ def learned_from_all(learned: Learned, data: Data, engine: Engine, options: FitO
     by_intervals = isinstance(engine, VFE) and any(c.interval is not None for c in learned.candidates)
     order = np.argsort([-w for w in learned.weights.within], kind="stable")
     worth = [int(i) for i in order if i != 0 and not (by_intervals and learned.weights.within[i] < WORTH)]
-    chosen = [0, *worth][:MEMBERS]
+    alone = isinstance(engine, VFE) and has_network(learned.fit.expression)  # each takes minutes
+    chosen = [0, *worth][: 1 if alone else MEMBERS]
     fits = fitted_to_all({i: learned.members[i] for i in chosen}, data, engine, options, learned.settled)
     kept = [i for i in fits if fits[i].status != "failed"] or [next(iter(fits))]
     rows = math.log(data.count)
