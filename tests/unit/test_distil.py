@@ -7,12 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import mercer
 from mercer.errors import InputError, KernelError
 from mercer.estimators import GPRegressor
 from mercer.evaluate.fused import gram
 from mercer.evaluate.program import compile_program
+from mercer.inference.vfe import VFE
 from mercer.kernels import CP, LIN, NKN, PER, RQ, SE
 from mercer.kernels.algebra import canonical_structure, components, structure
 from mercer.kernels.blend import blends_in
@@ -168,6 +170,15 @@ def test_interrupted_before_the_first(model: GPRegressor, monkeypatch: pytest.Mo
 def test_fixed_noise_stays() -> None:
     fitted = GPRegressor(hand_set(), noise=0.01, restarts=1, max_iterations=10).fit(X, drawn(TRUTH))
     assert fitted.distil(time_budget=1e-9).noise_ == pytest.approx(0.01)
+
+
+def test_scores_of_an_engine_that_is_not_exact() -> None:
+    fitted = GPRegressor(hand_set(), inference=VFE(30), restarts=1, max_iterations=10).fit(X, drawn(TRUTH))
+    short = fitted.distil(time_budget=1e-9)
+    mean, std = short.leave_one_out()
+    expected = norm.logpdf(drawn(TRUTH), mean, std).sum()
+    assert short.loo_ == pytest.approx(expected, rel=1e-6)
+    assert "inf" not in short.notes_[0]
 
 
 # ---------------------------------------------------------------------------------------------------- what cannot be

@@ -17,6 +17,7 @@ from mercer.fitting.adam import adam
 from mercer.inference.contract import Data, Evidence
 from mercer.inference.exact import Exact
 from mercer.kernels import SE, Network, bind, layout, structure
+from mercer.learners.neural import average as average_module
 from mercer.learners.neural import training as training_module
 from mercer.learners.neural.neural_kernel_network import NeuralKernelNetwork
 from mercer.learners.neural.starts import first_point
@@ -340,7 +341,43 @@ def test_ctrl_c_before_anything_is_finished(monkeypatch):
         learned(season(20))
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_ctrl_c_while_the_networks_are_weighed_keeps_the_best(monkeypatch, jobs):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr(average_module, "in_parallel", interrupted)
+    found = learned(season(30), jobs=jobs, max_iterations=10)
+    assert found.stopped == "request"
+    assert len(found.members) == len(found.weights.within) == 1
+    assert found.members[0] is found.fit
+    assert any("weighing of the networks was stopped on request" in note for note in found.notes)
+
+
 # ---------------------------------------------------------------------------------------------------- the estimator
+
+
+@pytest.mark.parametrize("optimiser", ["lbfgs", "adam"])
+def test_a_noise_that_is_known_stays(optimiser):
+    data, rate = season(50), 0.05
+    learner = NeuralKernelNetwork(
+        **(SMALL | {"restarts": 2, "max_iterations": 45, "optimiser": optimiser, "learning_rate": rate})
+    )
+    model = mercer.GPRegressor(kernel=learner, noise=0.4, random_state=0).fit(data.X, 3.0 * data.y)
+    assert_allclose(model.noise_, 0.4)
+    assert_allclose([member.noise for member in model._mixture.members], 0.4 / np.var(3.0 * data.y))
+    fitted = mercer.GPRegressor(kernel=learner, random_state=0).fit(data.X, 3.0 * data.y)
+    assert fitted.n_parameters_ == model.n_parameters_ + 1
+    assert abs(fitted.noise_ - 0.4) > 0.05
+    assert_allclose(model.distil(time_budget=1e-9).noise_, 0.4)
+
+
+@pytest.mark.parametrize("kernel", ["search", "surface"])
+def test_learners_that_fit_the_noise_say_so(kernel):
+    data = season(20)
+    with pytest.raises(InputError, match="fits the noise and cannot keep a known one: leave noise=None"):
+        mercer.GPRegressor(kernel=kernel, noise=0.4).fit(data.X, data.y)
 
 
 def test_a_trained_network_is_saved_with_its_settings_and_read_back(tmp_path: Path):

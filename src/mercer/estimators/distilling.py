@@ -48,6 +48,8 @@ def distilled(model: GPRegressor, time_budget: float | None, progress: Any) -> G
         if hasattr(model, name):
             setattr(new, name, getattr(model, name))
     new._keep(learned)
+    if not math.isfinite(new.loo_):  # engines that are not exact do not work it out with every fit
+        new.loo_ = new._mixture.members[0].posterior.left_out_score() - _log_scale(new)
     new.kernel = structure(new.kernel_).text()  # fitting the new model to other data fits this structure
     new.distilled_from_ = listed([network_phrase(network) for network in networks_in(model.kernel_)])
     new.fit_seconds_ = seconds
@@ -60,10 +62,14 @@ def _scores(model: GPRegressor) -> tuple[float, float, int]:
     return model.log_evidence_, model.loo_, model.n_parameters_
 
 
+def _log_scale(model: GPRegressor) -> float:
+    """By how much log densities of all rows are larger in scaled units."""
+    return len(model._train[1]) * math.log(model._units.y_scale)
+
+
 def _fit_of(model: GPRegressor) -> Fit:
     """Return the model's kernel as it was fitted, in scaled units."""
-    first = model._mixture.members[0]
-    shift = len(model._train[1]) * math.log(model._units.y_scale)
+    first, shift = model._mixture.members[0], _log_scale(model)
     return Fit(
         expression=first.kernel,
         noise=first.noise,

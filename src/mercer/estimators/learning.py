@@ -21,7 +21,7 @@ from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind
 from mercer.kernels.units import Units, to_scaled_units
-from mercer.learners.contract import Foreseeing, Limited, checked_jobs, learned_alone
+from mercer.learners.contract import Foreseeing, KeepsNoise, Learner, Limited, checked_jobs, learned_alone
 from mercer.learners.large import learned_by, learned_from_all, sampled
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ def _learn(model: GPRegressor, names: list[str], columns: list[int], progress: A
         bound = to_scaled_units(bind(kernel, data.X.shape[1], names, default=columns), model._units)
         learned = learned_alone(_fitted(bound, rows, options, progress, device))
     else:
+        kernel = _with_known_noise(kernel, options)
         learned = learned_by(kernel, data, rows, large, columns, options.seed, model.n_jobs, progress, device)
     model._keep(learned if large is None else learned_from_all(learned, data, large, options))
     model.distilled_from_ = None
@@ -101,6 +102,18 @@ def _options(model: GPRegressor) -> FitOptions:
         n_jobs=checked_jobs(model.n_jobs),
         seed=seed,
     )
+
+
+def _with_known_noise(learner: Learner, options: FitOptions) -> Learner:
+    """Return the learner with the noise that the user knows; one that can only fit it says so."""
+    if options.noise is None:
+        return learner
+    if not isinstance(learner, KeepsNoise):
+        raise InputError(
+            f"{type(learner).__name__} fits the noise and cannot keep a known one: leave noise=None. Kernels that are "
+            "given and networks keep it: learn the structure first, then give it as `kernel` together with `noise`"
+        )
+    return learner.at_noise(options.noise)
 
 
 def _fitted(expression: Expression, data: Data, options: FitOptions, progress: Any, device: str) -> Fit:

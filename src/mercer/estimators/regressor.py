@@ -55,7 +55,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         act on it, those without on all columns, one lengthscale each. Values given are where the fit begins;
         `fixed(...)` ones stay.
     noise : float or None
-        A known noise variance of y, or None to fit it.
+        A known noise variance of y, for kernels that are given and networks, or None to fit it.
     restarts : int
         How many starting points are optimised (chosen among twelve times as many draws).
     priors : None or "weak"

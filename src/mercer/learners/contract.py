@@ -180,6 +180,14 @@ class Limited(Protocol):
 
 
 @runtime_checkable
+class KeepsNoise(Protocol):
+    """A learner that can keep the noise where the user knows it."""
+
+    def at_noise(self, noise: float) -> Learner:
+        """Return the learner with a known noise variance, in scaled units."""
+
+
+@runtime_checkable
 class Foreseeing(Protocol):
     """A learner that may know beforehand which kernel it will fit."""
 

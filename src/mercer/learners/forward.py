@@ -88,15 +88,20 @@ def stretches(column: Array, origins: int = ORIGINS, horizon: float = HORIZON) -
     return parts
 
 
-def forecast(fit: Fit, data: Data, engine: Engine, column: int, priors: bool = False) -> Forecasts:
-    """Refit at every origin, with weak priors if told so, and predict the stretch that follows."""
+def forecast(
+    fit: Fit, data: Data, engine: Engine, column: int, priors: bool = False, known_noise: bool = False
+) -> Forecasts:
+    """Refit at every origin, with weak priors if told so, and predict the stretch that follows.
+
+    known_noise : the noise of the fit was given, and stays.
+    """
     errors, variances, beyond, wild = [], [], [], False
     with one_thread():
         for before, after in stretches(data.X[:, column]):
             past, rows = data.take(before), data.X[after]
             ordered = rows[np.argsort(rows[:, column], kind="stable")]
             between = (ordered[1:] + ordered[:-1]) / 2.0
-            mean, variance = _predicted(fit, past, engine, np.vstack([rows, between]), priors)
+            mean, variance = _predicted(fit, past, engine, np.vstack([rows, between]), priors, known_noise)
             count = len(rows)
             errors.append(data.y[after] - mean[:count])
             variances.append(variance[:count])
@@ -109,9 +114,9 @@ def forecast(fit: Fit, data: Data, engine: Engine, column: int, priors: bool = F
     return Forecasts(np.concatenate(errors), np.concatenate(variances), np.concatenate(beyond), wild)
 
 
-def _predicted(fit: Fit, past: Data, engine: Engine, X: Array, priors: bool) -> tuple[Array, Array]:
+def _predicted(fit: Fit, past: Data, engine: Engine, X: Array, priors: bool, known_noise: bool) -> tuple[Array, Array]:
     """Mean and variance (with noise) of a finalist refitted on the past."""
-    problem, run = resumed(fit, past, engine, REFIT_ITERATIONS, priors)
+    problem, run = resumed(fit, past, engine, REFIT_ITERATIONS, priors, known_noise)
     values, noise = problem.objective.split(run.point)
     posterior = engine.posterior(compile_program(fit.expression), values, noise, past)
     prediction = posterior.predict(X)

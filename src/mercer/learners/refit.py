@@ -11,10 +11,15 @@ from mercer.inference.contract import Data, Engine
 from mercer.linalg.threads import one_thread
 
 
-def resumed(fit: Fit, data: Data, engine: Engine, iterations: int, priors: bool = False) -> tuple[Problem, Run]:
+def resumed(
+    fit: Fit, data: Data, engine: Engine, iterations: int, priors: bool = False, known_noise: bool = False
+) -> tuple[Problem, Run]:
     """Return the problem of fitting the kernel to the rows, and where the optimiser came from the old optimum."""
-    problem = prepare(fit.expression, data, engine, FitOptions(priors=priors))
-    point = np.append(problem.objective.layout.to_free(fit.values), math.log(fit.noise))
+    options = FitOptions(priors=priors, noise=fit.noise if known_noise else None)
+    problem = prepare(fit.expression, data, engine, options)
+    point = problem.objective.layout.to_free(fit.values)
+    if not known_noise:
+        point = np.append(point, math.log(fit.noise))
     return problem, optimise(problem, np.clip(point, problem.bounds[:, 0], problem.bounds[:, 1]), iterations)
 
 

@@ -35,7 +35,12 @@ def _weighted(training: Training, ranked: list[Fit]) -> tuple[list[Fit], Weights
     """
     jobs = 1 if training.stopped else training.plan.n_jobs  # Ctrl-C ends the workers of a terminal as well
     rest = (training.data, training.engine)
-    found = dict(in_parallel(left_out, {i: (fit, *rest) for i, fit in enumerate(ranked)}, jobs))
+    try:
+        found = dict(in_parallel(left_out, {i: (fit, *rest) for i, fit in enumerate(ranked)}, jobs))
+    except KeyboardInterrupt:
+        training.stopped = "request"
+        training.notes.append("the weighing of the networks was stopped on request, so the best predicts alone")
+        return ranked, alone()
     kept = [i for i in range(len(ranked)) if found[i] is not None]
     if len(kept) < 2 or kept[0] != 0:
         return ranked, alone()
@@ -47,7 +52,8 @@ def _weighted(training: Training, ranked: list[Fit]) -> tuple[list[Fit], Weights
         return fits, Weights(within, within, as_they_are)
     column = training.columns[0]
     try:
-        work = {i: (fit, *rest, column, training.plan.priors) for i, fit in enumerate(fits)}
+        plan = training.plan
+        work = {i: (fit, *rest, column, plan.priors, plan.noise is not None) for i, fit in enumerate(fits)}
         told = dict(in_parallel(forecast, work, jobs))
     except KeyboardInterrupt:
         training.stopped = "request"

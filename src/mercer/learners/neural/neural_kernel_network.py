@@ -13,7 +13,7 @@ from mercer.kernels.expression import Base, Expression, Sum
 from mercer.kernels.layers import Multiply
 from mercer.kernels.network import PAPER_LAYERS, Network, network, regression_network, time_series_network
 from mercer.kernels.parameters import bind
-from mercer.learners.contract import Learned, Report, checked_jobs
+from mercer.learners.contract import Learned, Learner, Report, checked_jobs
 from mercer.learners.neural.average import conclude
 from mercer.learners.neural.training import Plan, Training
 
@@ -74,6 +74,10 @@ class NeuralKernelNetwork:
         """How many rows it can be trained on."""
         return MOST_ROWS
 
+    def at_noise(self, noise: float) -> Learner:
+        """Return a learner that keeps the noise at a known variance."""
+        return AtNoise(self, noise)
+
     def learn(
         self,
         data: Data,
@@ -83,15 +87,16 @@ class NeuralKernelNetwork:
         jobs: int | None,
         report: Report | None,
         device: str = "cpu",
+        noise: float | None = None,
     ) -> Learned:
-        """Train on scaled data."""
+        """Train on scaled data; `noise` is a known variance, None fits it."""
         if data.count > MOST_ROWS:
             raise TooLargeError(
                 f"{data.count:,} rows are too many to train a neural kernel network on, which is done exactly, on at "
                 f"most {MOST_ROWS:,} rows. In GPRegressor leave inference='auto': it trains on a sample and then fits "
                 f"to all rows. Or give a random subset of the rows, such as table.sample({MOST_ROWS})."
             )
-        plan = self._plan(seed, self.n_jobs if self.n_jobs is not None else jobs, device)
+        plan = replace(self._plan(seed, self.n_jobs if self.n_jobs is not None else jobs, device), noise=noise)
         training = Training(plan, self.network(columns, data.X.shape[1]), data, engine, columns, report)
         training.run()
         return conclude(training, self.average)
@@ -165,6 +170,31 @@ class NeuralKernelNetwork:
             seed=seed,
             device=device,
         )
+
+
+@dataclass(frozen=True)
+class AtNoise:
+    """A network that is trained with a known noise variance, in scaled units."""
+
+    network: NeuralKernelNetwork
+    noise: float
+
+    def learn(
+        self,
+        data: Data,
+        engine: Engine,
+        columns: list[int],
+        seed: int,
+        jobs: int | None,
+        report: Report | None,
+        device: str = "cpu",
+    ) -> Learned:
+        """Train on scaled data."""
+        return self.network.learn(data, engine, columns, seed, jobs, report, device, self.noise)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the settings of the network, to which the noise does not belong."""
+        return self.network.describe()
 
 
 def _paper_primitives(columns: Sequence[int]) -> tuple[Expression, ...]:

@@ -52,7 +52,9 @@ def _point(problem: Problem, values: Array, noise: float) -> Array:
     size = _variance(problem, values)
     if math.isfinite(size) and size > 0:
         values = values_of(network.scaled(1.0 / size))
-    free = np.append(problem.objective.layout.to_free(values), math.log(noise))
+    free = problem.objective.layout.to_free(values)
+    if problem.objective.fixed_noise is None:
+        free = np.append(free, math.log(noise))
     return np.clip(free, problem.bounds[:, 0], problem.bounds[:, 1])
 
 

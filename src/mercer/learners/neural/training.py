@@ -46,6 +46,7 @@ class Plan:
     n_jobs: int
     seed: int
     device: str = "cpu"
+    noise: float | None = None  # a known variance (scaled); None: it is fitted
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +60,7 @@ class Task:
 
     def problem(self, data: Data) -> Problem:
         """Set up the fit to some rows."""
-        options = FitOptions(priors=self.plan.priors, tolerance=1e-9)
+        options = FitOptions(priors=self.plan.priors, noise=self.plan.noise, tolerance=1e-9)
         return prepare(self.network, data, self.engine, options, self.peaks)
 
 
