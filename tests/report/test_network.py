@@ -15,6 +15,7 @@ from mercer.evaluate.patterns import unit_patterns
 from mercer.evaluate.program import compile_program
 from mercer.explain import networks
 from mercer.explain.networks import explain_networks, networks_of, unit_curves
+from mercer.kernels.blend import has_blend, under, within
 from mercer.kernels.parameters import values_of
 from mercer.report.diagnostics import search_figure
 from mercer.report.networks import network_figure, units_figure
@@ -32,14 +33,24 @@ def beside() -> GPRegressor:
     return GPRegressor(kernel, restarts=1, max_iterations=30, random_state=0).fit(X, y)
 
 
+@pytest.fixture(scope="module")
+def changing() -> GPRegressor:
+    """A network that holds up to a change only, and a factor that holds everywhere."""
+    x = np.linspace(0, 10, 60)
+    y = np.where(x < 6, np.sin(2 * x), 0.3 * x) * (1 + x) + 0.1 * np.random.default_rng(0).normal(size=60)
+    kernel = "CP(NKN(SE + LIN, Linear2-Product1-Linear1), SE)*LIN"
+    return GPRegressor(kernel, restarts=1, max_iterations=30, random_state=0).fit(x[:, None], y)
+
+
 # -------------------------------------------------------------------------------------------------------- the numbers
 
 
-def test_shares_of_all_terms_add_up_to_one(trained: GPRegressor, beside: GPRegressor) -> None:
-    for model in (trained, beside):
+def test_shares_of_all_terms_add_up_to_one(trained: GPRegressor, beside: GPRegressor, changing: GPRegressor) -> None:
+    for model, constants in ((trained, 0), (beside, 1), (changing, 1)):  # a constant times a curve is part of it
         (told,) = model.explain().networks
         assert told.count == {4: 15, 2: 6}[len(told.primitives)]
-        assert len(told.terms) == told.count - 1  # all but the constant
+        assert len(told.terms) == told.count - 1 + constants
+        assert [term.words for term in told.terms if term.name == "1"] == ["a constant"] * constants
         assert sum(term.share for term in told.terms) == pytest.approx(1.0, abs=1e-3)
         assert told.rest == pytest.approx(0.0, abs=1e-3)
         assert sum(kind.share for kind in told.kinds) == pytest.approx(1.0, abs=0.05)
@@ -61,6 +72,24 @@ def test_share_of_a_term_is_that_of_its_posterior(beside: GPRegressor) -> None:
     expected = np.cov(own, whole)[0, 1] / np.var(whole, ddof=1)
     shown = next(t for t in told.terms if t.name == "SE of column 0 · LIN of column 1")
     assert shown.share == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_network_under_a_change_is_told(changing: GPRegressor, tmp_path: Path) -> None:
+    subject = subject_of(changing)
+    (found,) = networks_of(subject)
+    (told,) = explain_networks(subject)
+    assert found.beside is not None
+    assert has_blend(found.beside)
+    se, lin = found.scaled.primitives
+    (term,) = [t for t in found.scaled.polynomial(None) if t.powers == (1, 1)]
+    kernel = under(found.beside, se * lin * within(found.beside))
+    X = subject.data.X
+    own = term.coefficient * subject.posterior.predict_part(compile_program(kernel), values_of(kernel), X).mean
+    whole = subject.posterior.predict_part(found.part.program, found.part.values, X).mean
+    shown = next(t for t in told.terms if t.name == "SE · LIN")
+    assert shown.share == pytest.approx(np.cov(own, whole)[0, 1] / np.var(whole, ddof=1), rel=1e-6)
+    changing.report(tmp_path / "report.html")
+    assert "The network Linear2-Product1-Linear1" in (tmp_path / "report.html").read_text()
 
 
 def test_coefficients_are_those_of_the_polynomial(trained: GPRegressor) -> None:

@@ -88,7 +88,9 @@ def _raised(power: int) -> str:
 def term_words(network: Network, powers: Sequence[int], columns: Sequence[Column]) -> str:
     """Say what a term is, as a noun phrase; nothing where no words are known."""
     factors = [p for p, power in zip(network.primitives, powers, strict=True) for _ in range(power)]
-    if not factors or not all(_can_be_told(factor) for factor in factors):
+    if not factors:
+        return "a constant"
+    if not all(_can_be_told(factor) for factor in factors):
         return ""
     summands = components(product_of(factors))
     if len(summands) > TOLD:

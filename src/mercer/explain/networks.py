@@ -18,8 +18,9 @@ from mercer.evaluate.program import compile_program
 from mercer.explain import network_words as words
 from mercer.explain.subject import Part, Subject
 from mercer.kernels.algebra import told_components
+from mercer.kernels.blend import Blend, under, within
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Expression, Product, product_of
+from mercer.kernels.expression import Expression, Product, build_base, product_of
 from mercer.kernels.layers import Layer, Linear, Multiply
 from mercer.kernels.network import Network
 from mercer.kernels.parameters import values_of
@@ -90,7 +91,10 @@ class NetworkExplanation:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """A network of a component, in scaled units and in the user's, with what it is multiplied by (scaled)."""
+    """A network of a component, in scaled units and in the user's, with what it is multiplied by (scaled).
+
+    `beside` has the other factors and the change surfaces that the network stands under; None: neither.
+    """
 
     part: Part
     position: int
@@ -100,17 +104,26 @@ class Found:
 
 
 def networks_of(subject: Subject) -> list[Found]:
-    """Return the networks that are components or factors of one; those inside a network belong to it."""
+    """Return the networks that are components or factors of one, also under a change surface.
+
+    Those inside a network belong to it.
+    """
     found = []
     terms = told_components(subject.kernel)
     for position, (part, term) in enumerate(zip(subject.parts, terms, strict=True)):
-        scaled, shown = _factors(term), _factors(part.kernel)
+        scaled, shown = _factors(within(term)), _factors(within(part.kernel))
         for place, factor in enumerate(scaled):
             twin = shown[place]  # units change no order
             if isinstance(factor, Network) and isinstance(twin, Network):
                 others = [each for each in scaled if each is not factor]
-                found.append(Found(part, position, factor, twin, product_of(others) if others else None))
+                found.append(Found(part, position, factor, twin, _beside(term, others)))
     return found
+
+
+def _beside(term: Expression, others: list[Expression]) -> Expression | None:
+    if not others and not isinstance(term, Blend):
+        return None
+    return under(term, product_of(others) if others else build_base("C", variance=1.0))
 
 
 def _factors(term: Expression) -> tuple[Expression, ...]:
@@ -178,18 +191,20 @@ def _terms(
             float(shares[i]),
         )
         for i in order
-        if any(chosen[i].powers)  # a constant is no part of a curve
+        if any(chosen[i].powers) or found.beside is not None  # a constant alone is no part of a curve
     )
     names_of_kinds = words.kind_names(found.shown, subject.columns)
-    return told, _kinds(names_of_kinds, [term.powers for term in chosen], shares), len(shown), ""
+    kinds = _kinds(names_of_kinds, [term.powers for term in chosen], shares, constant=found.beside is not None)
+    return told, kinds, len(shown), ""
 
 
-def _kinds(names: tuple[str, ...], terms: list[tuple[int, ...]], shares: Array) -> tuple[TermKind, ...]:
+def _kinds(names: tuple[str, ...], terms: list[tuple[int, ...]], shares: Array, constant: bool) -> tuple[TermKind, ...]:
+    """Return the largest kinds of terms, the constant among them or not."""
     kinds = list(dict.fromkeys(names))
     found: dict[tuple[int, ...], tuple[int, float]] = {}
     for powers, share in zip(terms, shares, strict=True):
         key = tuple(sum(p for p, n in zip(powers, names, strict=True) if n == kind) for kind in kinds)
-        if any(key):
+        if any(key) or constant:
             count, total = found.get(key, (0, 0.0))
             found[key] = (count + 1, total + float(share))
     largest = sorted(found.items(), key=lambda item: -item[1][1])[:KINDS]

@@ -249,3 +249,13 @@ def blends_in(expression: Expression) -> Iterator[Blend]:
 def has_blend(expression: Expression) -> bool:
     """Tell whether there is a change surface anywhere in a kernel."""
     return next(blends_in(expression), None) is not None
+
+
+def within(part: Expression) -> Expression:
+    """Return what stands under the change surfaces of a component, which has one regime of each."""
+    return within(part.children[0]) if isinstance(part, Blend) else part
+
+
+def under(part: Expression, inside: Expression) -> Expression:
+    """Return another kernel under the change surfaces of a component."""
+    return part.with_children([under(part.children[0], inside)]) if isinstance(part, Blend) else inside

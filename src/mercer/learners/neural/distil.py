@@ -25,13 +25,14 @@ import numpy as np
 from mercer.errors import NumericalError
 from mercer.fitting.optimise import Fit, FitOptions, Problem, concluded, optimise, prepare, starting_points
 from mercer.inference.contract import Data, Engine
+from mercer.kernels.blend import within
 from mercer.kernels.expression import Expression, Owner, Parameter
 from mercer.kernels.layers import Linear
 from mercer.kernels.network import Network, has_network
 from mercer.kernels.parameters import layout, values_of
 from mercer.kernels.units import multiplied
 from mercer.learners.contract import Candidate, Learned, Report, SearchProgress, Stopped, alone
-from mercer.learners.neural.expanding import Summand, check_networks, expanded, joined, merged_summands, within
+from mercer.learners.neural.expanding import Summand, check_networks, expanded, joined, merged_summands
 from mercer.learners.parallel import in_parallel
 from mercer.learners.simplifying import simplifications
 from mercer.linalg.threads import one_thread

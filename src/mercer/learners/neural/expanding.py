@@ -17,7 +17,7 @@ from mercer.errors import KernelError
 from mercer.evaluate.fused import cross
 from mercer.evaluate.program import compile_program
 from mercer.kernels.algebra import components, structure
-from mercer.kernels.blend import Blend, Surface
+from mercer.kernels.blend import Blend, Surface, under, within
 from mercer.kernels.domains import Array, Positive
 from mercer.kernels.expression import Base, Expression, Parameter, Product, build_base, product_of, sum_of
 from mercer.kernels.layers import Exponential
@@ -83,16 +83,6 @@ def expanded(expression: Expression, X: Array) -> list[Summand]:
     return [summand for summand in found if summand.spread > NOTHING * total][:KEPT]
 
 
-def within(part: Expression) -> Expression:
-    """Return what stands under the change surfaces of a component, which has one regime of each."""
-    return within(part.children[0]) if isinstance(part, Blend) else part
-
-
-def _under(part: Expression, inside: Expression) -> Expression:
-    """Return another kernel under the same change surfaces."""
-    return part.with_children([_under(part.children[0], inside)]) if isinstance(part, Blend) else inside
-
-
 def joined(kernels: Sequence[Expression]) -> Expression:
     """Return the sum, with what stands under the same change surface under a single one."""
     changing: dict[Surface, list[Blend]] = {}
@@ -125,7 +115,7 @@ def _gram(kernel: Expression, rows: Array) -> Array:
 def _terms(network: Network, others: Sequence[Expression], part: Expression, rows: Array) -> list[Expression]:
     """Return the largest terms of a network's polynomial, times the other factors of its part, in canonical form."""
     grams = [_gram(fill_held(primitive), rows) for primitive in network.primitives]
-    beside = _gram(_under(part, product_of(others) if others else build_base("C", variance=1.0)), rows)
+    beside = _gram(under(part, product_of(others) if others else build_base("C", variance=1.0)), rows)
     ranked = []
     for term in network.polynomial(None):
         gram = beside
@@ -140,7 +130,7 @@ def _terms(network: Network, others: Sequence[Expression], part: Expression, row
             chosen = [fill_held(network.primitives[i]) for i, power in enumerate(term.powers) for _ in range(power)]
             factors = [*chosen, *others] or [build_base("C", variance=1.0)]
             result += components(multiplied(product_of(factors), term.coefficient))
-    return [each for kernel in result for each in components(_under(part, merged_factors(kernel)))]
+    return [each for kernel in result for each in components(under(part, merged_factors(kernel)))]
 
 
 # ------------------------------------------------------------------------------------------------------ merging copies
