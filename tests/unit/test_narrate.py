@@ -313,8 +313,8 @@ def test_numbers(value: float, text: str) -> None:
 
 
 def test_percentages() -> None:
-    assert [percent(share) for share in (0.0, 1e-6, 0.004, 0.0996, 0.84, 1.0)] == [
-        "0.0 %", "< 0.1 %", "0.4 %", "10 %", "84 %", "100 %",
+    assert [percent(share) for share in (-1e-9, 0.0, 1e-6, 0.004, 0.0996, 0.84, 1.0)] == [
+        "0.0 %", "0.0 %", "< 0.1 %", "0.4 %", "10 %", "84 %", "100 %",
     ]  # fmt: skip
 
 
@@ -334,5 +334,8 @@ def test_status_names_parameters_by_kernel_and_column() -> None:
     message = "the optimum lies at a bound: 1:SE.lengthscale[1] at its upper bound, noise at its lower bound"
     words = status_sentence("at a bound", message, kernel, ["month", "heat"])
     assert "the lengthscale of SE(month, heat) for heat at its upper bound and noise at its lower bound" in words
+    message = "at a bound: 0:PER.period at its lower bound, 1:PER.period at its lower bound"
+    copies = status_sentence("at a bound", message, parse("PER(0) * PER(0)"), ["month"])
+    assert copies.count("the period of PER(month) at its lower bound") == 1
     assert status_sentence("converged", "converged", kernel, ["month", "heat"]) == "The fit converged."
     assert "stopped on request" in status_sentence("interrupted", "stopped on request", kernel, ["month", "heat"])

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
@@ -371,6 +373,32 @@ def test_a_noise_that_is_known_stays(optimiser):
     assert fitted.n_parameters_ == model.n_parameters_ + 1
     assert abs(fitted.noise_ - 0.4) > 0.05
     assert_allclose(model.distil(time_budget=1e-9).noise_, 0.4)
+
+
+def test_values_of_primitives_are_in_the_units_of_the_data():
+    months = np.arange(48.0)
+    y = 500.0 + 40.0 * np.sin(2 * math.pi * months / 12.0)
+    primitives = [mercer.kernels.PER(0, period=mercer.kernels.fixed(12.0)), "SE(0, lengthscale=fixed(30))"]
+    learner = NeuralKernelNetwork(**(SMALL | {"primitives": primitives, "max_iterations": 20}))
+    model = mercer.GPRegressor(kernel=learner, random_state=0).fit(months[:, None], y)
+    wave, smooth = model.kernel_.leaves()
+    assert_allclose(wave.parameter("period").values, 12.0)
+    assert_allclose(smooth.parameter("lengthscale").values, 30.0)
+    assert model.kernel is learner
+    two = NeuralKernelNetwork(**(SMALL | {"primitives": "SE(0, lengthscale=fixed(7))", "layers": "Linear1"}))
+    classes = mercer.KernelSVC(kernel=two, random_state=0).fit(months[:, None], np.where(y > 500.0, "high", "low"))
+    (leaf,) = classes.kernel_.leaves()
+    assert_allclose(leaf.parameter("lengthscale").values, 7.0)
+
+
+def test_primitives_may_name_columns():
+    data = surface(30)
+    table = pd.DataFrame({"heat": 20.0 + 5.0 * data.X[:, 0], "load": data.X[:, 1]})
+    learner = NeuralKernelNetwork(**(SMALL | {"primitives": "SE(load) + LIN(heat)", "max_iterations": 10}))
+    model = mercer.GPRegressor(kernel=learner, random_state=0).fit(table, data.y)
+    assert [leaf.dims for leaf in model.kernel_.leaves()] == [(1,), (0,)]
+    with pytest.raises(KernelError, match="cold"):
+        mercer.GPRegressor(kernel=replace(learner, primitives="SE(cold)")).fit(table, data.y)
 
 
 @pytest.mark.parametrize("kernel", ["search", "surface"])

@@ -21,7 +21,15 @@ from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind
 from mercer.kernels.units import Units, to_scaled_units
-from mercer.learners.contract import Foreseeing, KeepsNoise, Learner, Limited, checked_jobs, learned_alone
+from mercer.learners.contract import (
+    Foreseeing,
+    HoldsKernels,
+    KeepsNoise,
+    Learner,
+    Limited,
+    checked_jobs,
+    learned_alone,
+)
 from mercer.learners.large import learned_by, learned_from_all, sampled
 
 if TYPE_CHECKING:
@@ -75,6 +83,8 @@ def _learn(model: GPRegressor, names: list[str], columns: list[int], progress: A
         bound = to_scaled_units(bind(kernel, data.X.shape[1], names, default=columns), model._units)
         learned = learned_alone(_fitted(bound, rows, options, progress, device))
     else:
+        if isinstance(kernel, HoldsKernels):
+            kernel = kernel.in_scaled_units(columns, names, model._units)
         kernel = _with_known_noise(kernel, options)
         learned = learned_by(kernel, data, rows, large, columns, options.seed, model.n_jobs, progress, device)
     model._keep(learned if large is None else learned_from_all(learned, data, large, options))

@@ -328,7 +328,8 @@ def status_sentence(status: str, message: str, kernel: Expression, names: Sequen
         return "The fit converged."
     if status == "at a bound":
         bounds = (message.partition(": ")[2] or message).split(", ")
-        told = first_few([_with_parameter_names(bound, kernel, names) for bound in bounds])
+        named = dict.fromkeys(_with_parameter_names(bound, kernel, names) for bound in bounds)  # copies read alike
+        told = first_few(list(named))
         return f"The fit converged at the edge of the search, with {told}: a simpler kernel may say as much."
     if status == "interrupted":
         return f"The fit was interrupted: {message}."

@@ -92,6 +92,8 @@ def percent(share: float) -> str:
         return "an unknown share"
     if 0 < share < 0.0005:
         return "< 0.1 %"
+    if -0.0005 < share <= 0:  # not "-0.0 %"
+        return "0.0 %"
     return f"{100 * share:.1f} %" if share < 0.0995 else f"{100 * share:.0f} %"
 
 

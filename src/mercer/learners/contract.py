@@ -16,6 +16,7 @@ from mercer.inference.contract import Data, Engine
 from mercer.inference.vfe import VFE
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
+from mercer.kernels.units import Units
 
 FADE = 1.0 / 27.0  # of the range of the data: a third of the stretch that a rolling origin forecasts
 Stopped = Literal["", "request", "time"]  # it came to its end; Ctrl-C; the time budget
@@ -177,6 +178,14 @@ class Limited(Protocol):
     @property
     def most_rows(self) -> int:
         """How many; of more it is given a sample, and what it found is fitted to all of them."""
+
+
+@runtime_checkable
+class HoldsKernels(Protocol):
+    """A learner whose settings have kernels of the user's, with columns by name and values in the units of the data."""
+
+    def in_scaled_units(self, columns: list[int], names: list[str], units: Units) -> Learner:
+        """Return the learner with its kernels on column numbers, in scaled units."""
 
 
 @runtime_checkable

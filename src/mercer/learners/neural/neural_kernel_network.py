@@ -13,6 +13,7 @@ from mercer.kernels.expression import Base, Expression, Sum
 from mercer.kernels.layers import Multiply
 from mercer.kernels.network import PAPER_LAYERS, Network, network, regression_network, time_series_network
 from mercer.kernels.parameters import bind
+from mercer.kernels.units import Units, to_scaled_units
 from mercer.learners.contract import Learned, Learner, Report, checked_jobs
 from mercer.learners.neural.average import conclude
 from mercer.learners.neural.training import Plan, Training
@@ -31,8 +32,8 @@ class NeuralKernelNetwork:
     Parameters
     ----------
     primitives : kernels to build from, as a text ("2*SE + LIN(0)", where 2* means two copies) or a list of kernels or
-        texts. None: two SE,
-        PER, LIN and RQ each for one column; for several, two RQ, SE and LIN each, with one lengthscale for each column.
+        texts. Columns by number or name, values in the units of the data. None: two SE, PER, LIN and RQ each for one
+        column; for several, two RQ, SE and LIN each, with one lengthscale for each column.
     layers : as in the paper, "Linear8-Product4-Linear4-Product2-Linear1".
     activation : "Exp" or "Poly(c0, c1, ...)", put after every Product layer; None: none.
     complex : carry real and imaginary parts (always so where a primitive is EXPI).
@@ -74,6 +75,14 @@ class NeuralKernelNetwork:
         """How many rows it can be trained on."""
         return MOST_ROWS
 
+    def in_scaled_units(self, columns: list[int], names: list[str], units: Units) -> Learner:
+        """Return the settings with primitives on column numbers and their values in scaled units."""
+        if self.primitives is None:
+            return self
+        scaled = to_scaled_units(self.network(columns, len(units.scale), names), units)
+        assert isinstance(scaled, Network)
+        return replace(self, primitives=scaled.primitives)
+
     def at_noise(self, noise: float) -> Learner:
         """Return a learner that keeps the noise at a known variance."""
         return AtNoise(self, noise)
@@ -101,8 +110,10 @@ class NeuralKernelNetwork:
         training.run()
         return conclude(training, self.average)
 
-    def network(self, columns: Sequence[int], dimensions: int | None = None) -> Network:
-        """Return the untrained network for these columns of a table with so many."""
+    def network(
+        self, columns: Sequence[int], dimensions: int | None = None, names: Sequence[str] | None = None
+    ) -> Network:
+        """Return the untrained network for these columns of a table with so many, which may have names."""
         dimensions = 1 + max(columns) if dimensions is None else dimensions
         primitives = self.primitives
         if primitives is None and self.variances:
@@ -118,7 +129,7 @@ class NeuralKernelNetwork:
                 for layer in built.layers
             ]
             built = network(built.primitives, "-".join(names), complex=built.complex, variances=self.variances)
-        bound = bind(built, dimensions, default=columns)
+        bound = bind(built, dimensions, names, default=columns)
         assert isinstance(bound, Network)
         return bound
 
