@@ -345,3 +345,13 @@ def test_slice_draws_follow_the_posterior() -> None:
     spread = np.sqrt(weights @ (grid - mean) ** 2)
     assert abs(drawn.mean() - mean) < spread
     assert 0.4 < drawn.std() / spread < 2.0
+
+
+def test_values_of_kernels_are_in_the_units_of_the_data() -> None:
+    x = np.arange(60.0)
+    y = 5.0 * np.sin(2 * np.pi * x / 12) + np.where(x < 30, 0.0, 40.0) + np.random.default_rng(0).normal(size=60)
+    learner = ChangeSurface(kernel="C", shared="PER(month, period=fixed(12))", max_iterations=20, **QUICK)
+    model = GPRegressor(learner, random_state=0).fit(pd.DataFrame({"month": x}), y)
+    (wave,) = [leaf for leaf in model.kernel_.leaves() if leaf.symbol == "PER"]
+    assert wave.parameter("period").values == pytest.approx((12.0,))
+    assert model.kernel is learner

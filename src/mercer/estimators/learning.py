@@ -41,6 +41,7 @@ def known_structure(model: GPRegressor, names: list[str], columns: list[int]) ->
     kernel, dimensions = expression_or_learner(model.kernel), model._train[0].shape[1]
     if isinstance(kernel, Expression):
         return bind(kernel, dimensions, names, default=columns)
+    kernel = _in_scaled_units(kernel, model, names, columns)
     return kernel.foreseen(columns, dimensions) if isinstance(kernel, Foreseeing) else None
 
 
@@ -83,9 +84,7 @@ def _learn(model: GPRegressor, names: list[str], columns: list[int], progress: A
         bound = to_scaled_units(bind(kernel, data.X.shape[1], names, default=columns), model._units)
         learned = learned_alone(_fitted(bound, rows, options, progress, device))
     else:
-        if isinstance(kernel, HoldsKernels):
-            kernel = kernel.in_scaled_units(columns, names, model._units)
-        kernel = _with_known_noise(kernel, options)
+        kernel = _with_known_noise(_in_scaled_units(kernel, model, names, columns), options)
         learned = learned_by(kernel, data, rows, large, columns, options.seed, model.n_jobs, progress, device)
     model._keep(learned if large is None else learned_from_all(learned, data, large, options))
     model.distilled_from_ = None
@@ -112,6 +111,11 @@ def _options(model: GPRegressor) -> FitOptions:
         n_jobs=checked_jobs(model.n_jobs),
         seed=seed,
     )
+
+
+def _in_scaled_units(learner: Learner, model: GPRegressor, names: list[str], columns: list[int]) -> Learner:
+    """Return the learner with kernels of the user's in its settings as the scaled data need them."""
+    return learner.in_scaled_units(columns, names, model._units) if isinstance(learner, HoldsKernels) else learner
 
 
 def _with_known_noise(learner: Learner, options: FitOptions) -> Learner:

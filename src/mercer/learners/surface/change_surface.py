@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Literal
 
@@ -11,8 +11,10 @@ from mercer.errors import InputError
 from mercer.inference.contract import Data, Engine
 from mercer.kernels.blend import MOST_REGIMES
 from mercer.kernels.expression import Expression
+from mercer.kernels.parameters import bind
 from mercer.kernels.text import parse
-from mercer.learners.contract import Learned, Learner, Report
+from mercer.kernels.units import Units, to_scaled_units
+from mercer.learners.contract import HoldsKernels, Learned, Learner, Report
 from mercer.learners.surface.forms import Form
 from mercer.learners.surface.regimes import Plan, Regimes
 
@@ -79,6 +81,20 @@ class ChangeSurface:
             seed=seed,
         )
         return Regimes(plan, data, engine, columns, report, jobs, device).learned()
+
+    def in_scaled_units(self, columns: list[int], names: list[str], units: Units) -> Learner:
+        """Return the settings with kernels on column numbers and their values in scaled units."""
+        self._check()
+
+        def scaled(kernel: Any) -> Any:
+            if isinstance(kernel, HoldsKernels):
+                return kernel.in_scaled_units(columns, names, units)
+            given = parse(kernel) if isinstance(kernel, str) and kernel != AUTO else kernel
+            if not isinstance(given, Expression):
+                return given
+            return to_scaled_units(bind(given, len(units.scale), names, default=columns), units)
+
+        return replace(self, kernel=tuple(map(scaled, self._kernels())), shared=scaled(self.shared))
 
     def foreseen(self, columns: list[int], dimensions: int) -> Expression | None:
         """Return the change surface that will be fitted; None where kernels of regimes are to be found."""
