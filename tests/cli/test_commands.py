@@ -16,6 +16,7 @@ import pytest
 from rich.console import Console
 
 import mercer as library
+from mercer.cli.learn import Request, kernel_or_search
 from mercer.cli.terminal import Terminal, core_is_compiled
 from mercer.learners.contract import SearchProgress
 from tests.cli.conftest import Mercer, table, wave_text
@@ -370,3 +371,8 @@ def test_a_table_that_does_not_fit_into_memory_is_read_in_parts(
     answers = mercer("predict", "mercer-out/model.mercer", "big.parquet", "--out", "p.csv")
     assert answers.code == 0, answers.err
     assert mercer("discover", "big.parquet", "--target", "z").code == 2
+
+
+@pytest.mark.parametrize(("given", "seconds"), [(None, 600.0), (5.0, 5.0), (float("inf"), None)])
+def test_a_search_from_the_command_line_has_an_end(given: float | None, seconds: float | None, tmp_path: Path) -> None:
+    assert kernel_or_search(Request("discover", "y", tmp_path, time_budget=given)).time_budget == seconds

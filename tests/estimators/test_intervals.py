@@ -244,6 +244,33 @@ def test_no_interval_is_narrowed_that_could_not_leave_a_kernel_behind() -> None:
     assert [three._could_be_separated(i, 40.0) for i in range(4)] == [False, False, True, False]
 
 
+@pytest.mark.parametrize("overlapping", [0, 1])
+def test_where_all_would_be_left_behind_their_parents_values_judge(
+    overlapping: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, task, reached = looked_at(bounded.Effort(0.5, (), None))
+    again: list[bounded.State] = []
+
+    def judged(task, state, whole, effort):
+        close = overlapping and task.key == "0"
+        return replace(reached, interval=Interval(-90.0, 0.0) if close else Interval(-2000.0, -1990.0))
+
+    def as_inherited(task, state, whole, effort):
+        again.append(state)
+        return state
+
+    def go(lap, work, function):
+        return ((i, function(*arguments)) for i, arguments in work.items())
+
+    monkeypatch.setattr(bounded, "judged", judged)
+    monkeypatch.setattr(bounded, "as_inherited", as_inherited)
+    whole, child = bounded.Whole(data, mercer.VFE(inducing=60)), replace(task, noise=0.1)
+    contest = bounded.Contest([replace(child, key=str(i)) for i in range(4)], whole, 0.0, 100.0, True, go)
+    contest.run(lambda *_: reached, (data, Exact(), 1, 1))
+    assert len(again) == (0 if overlapping else 4)
+    assert {i for i, ruling in contest.rulings.items() if ruling.kind == "separated"} >= {1, 2, 3}
+
+
 def row_of(reached: bounded.State, expression: Any, verdict: Verdict | None = None) -> Candidate:
     assert reached.interval is not None
     lower, found = reached.interval.lower, reached.interval

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ SEARCH = "search"
 NETWORK = "nkn"
 SURFACE = "surface"
 FUNCTIONAL = "kfo"
+MOST_SECONDS = 600.0  # of a search, where the user does not say: a person waits for it
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ def kernel_or_search(request: Request) -> Any:
             return KernelFunctional(time_budget=_seconds(request.time_budget))
         parse(request.kernel)
         return request.kernel
-    _seconds(request.time_budget)
+    budget = MOST_SECONDS if request.time_budget is None else _seconds(request.time_budget)
     bases = [name.upper() for name in request.bases] if request.bases is not None else None
     unknown = [name for name in bases or () if name not in REGISTRY]
     if unknown or bases == []:
@@ -137,9 +139,7 @@ def kernel_or_search(request: Request) -> Any:
         raise InputError(f"--score: there is no score {request.score!r}. There are {', '.join(SCORES)}.")
     if request.finalists not in (None, "score", "forward"):
         raise InputError(f"--finalists is score or forward, not {request.finalists!r}.")
-    search = GrammarSearch(
-        score=score, max_depth=request.depth, time_budget=request.time_budget, checkpoint=request.checkpoint
-    )
+    search = GrammarSearch(score=score, max_depth=request.depth, time_budget=budget, checkpoint=request.checkpoint)
     if request.operators is not None:
         search = replace(search, operators=checked_operators(request.operators))
     chosen: dict[str, Any] = {"finalists": request.finalists, "bases": tuple(bases) if bases is not None else None}
@@ -149,7 +149,7 @@ def kernel_or_search(request: Request) -> Any:
 def _seconds(budget: float | None) -> float | None:
     if budget is not None and not budget > 0:
         raise InputError(f"--time-budget is a number of seconds greater than zero, not {budget:g}.")
-    return budget
+    return None if budget == math.inf else budget
 
 
 def prepared_task(request: Request, table: pd.DataFrame | ParquetRows, kernel: Any, terminal: Terminal) -> Task:

@@ -28,7 +28,10 @@ app = typer.Typer(
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 OutFolder = Annotated[Path, typer.Option("--out", help="Folder for the report, the model and the other results.")]
 TimeBudget = Annotated[
-    float | None, typer.Option("--time-budget", help="Seconds after which the best kernel so far is taken.")
+    float | None,
+    typer.Option(
+        "--time-budget", help="Seconds after which a search takes the best kernel so far: 600 by default; inf: no end."
+    ),
 ]
 Depth = Annotated[int | None, typer.Option("--depth", min=0, help="Most steps from a single base kernel.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Kernels fitted at a time; all cores by default.")]

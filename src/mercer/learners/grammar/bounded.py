@@ -8,10 +8,10 @@ verdict says behind whom, and what the bar was.
 How many inducing points a candidate gets depends on its values: as many as its lower bound needs to lose little, at
 most those of the engine. With too few of them the bound would prefer other values, and judge the kernel by those. First
 looks are cheap: a few steps on some of the rows, from what fewer of them suggested; whatever rows the values come from,
-the interval at these values is that of all rows. Nobody is left behind by values that fewer rows suggested alone: where
-these are behind, the old parts are judged as the parent has them, from all rows (what repeats in many rows may not show
-in a few). Those that remain are fitted to all rows, the most certain first, which raises the bar for the others; fitted
-candidates that overlap the bar then get more points.
+the interval at these values is that of all rows. What repeats in many rows may not show in a few: where values that
+fewer rows suggested would leave all candidates behind, they are judged with their old parts as the parent has them,
+from all rows. Those that remain are fitted to all rows, the most certain first, which raises the bar for the others;
+fitted candidates that overlap the bar then get more points.
 """
 
 from __future__ import annotations
@@ -246,9 +246,13 @@ class Contest:
             loss = max(LITTLE, LOOSE * margin)
             closer = Effort(loss, (), None if many else 0, most=ENOUGH)
             self._judge(self._waiting(), Effort(loss, legs, None, most=ENOUGH), judged)
+            behind = self._separated(margin)
             if not many:
-                self._judge([i for i in self._waiting() if self._could_be_separated(i, margin)], closer, judged)
-            self._judge([i for i in self._separated(margin) if self.tasks[i].noise is not None], closer, as_inherited)
+                unclear = [i for i in self._waiting() if i not in behind and self._could_be_separated(i, margin)]
+                self._judge(unclear, closer, judged)
+                behind = self._separated(margin)
+            if len(behind) == len(self._waiting()):  # rather the values are to blame than all of the kernels
+                self._judge([i for i in behind if self.tasks[i].noise is not None], closer, as_inherited)
             self._rule(margin)
             self._set_aside(self._by_certainty()[PLACES:])
         for _ in range(1 if many else ROUNDS):
