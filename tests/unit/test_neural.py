@@ -221,6 +221,16 @@ def test_adam_in_one_batch(monkeypatch):
     assert_allclose(together.fit.log_evidence, alone.fit.log_evidence, rtol=1e-6)
 
 
+def test_a_known_noise_stays_in_one_batch(monkeypatch):
+    pytest.importorskip("botorch")
+    monkeypatch.setattr(
+        training_module.Training, "_advanced", lambda self, *lap: self._in_one_batch(*lap)
+    )  # fmt: skip
+    learner = NeuralKernelNetwork(**(SMALL | {"restarts": 2, "max_iterations": 10})).at_noise(0.3)
+    found = learner.learn(season(30), Exact(), [0], 0, None, None)
+    assert [fit.noise for fit in found.members] == [0.3] * len(found.members)
+
+
 # ------------------------------------------------------------------------------------------------------------- Adam
 
 
