@@ -55,7 +55,7 @@ def report(results: Results, reference: Results) -> list[str]:
     table = [f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *rows)]
     text = (
         "RMSE where rows that tie at the borders of the split are dealt at random (ten draws). The stored split keeps "
-        "no row of energy's highest shape with a glazing area below .4 for training, and 44 of the 52 rows of that shape "
-        "that are tested on have less; how the authors' ties fell is not known."
+        "no row of energy's highest shape with a glazing area below .4 for training, and 44 of the 52 rows of that "
+        "shape that are tested on have less; how the authors' ties fell is not known."
     )
     return ["### Ties at the borders of the PCA splits", "", text, "", *table, ""]
