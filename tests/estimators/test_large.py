@@ -55,7 +55,7 @@ def test_many_rows_choose_the_sparse_engine_and_few_the_exact_one(
 ) -> None:
     monkeypatch.setattr(choose_module, "EXACT_ROWS", 300)
     many = mercer.GPRegressor("SE(0) + LIN(1)", random_state=0).fit(*rows(301))
-    assert many.inference_.engine == mercer.VFE(predicting=2000)
+    assert many.inference_.engine == mercer.VFE(predicting=500)
     assert "301 rows" in many.inference_.reason
     assert mercer.GPRegressor("LIN").fit(*rows(300)).inference_.engine == mercer.Exact()
     insisted = mercer.GPRegressor("LIN", inference=mercer.Exact()).fit(*rows(301))
@@ -70,8 +70,9 @@ def test_more_inducing_points_than_rows_is_exact() -> None:
 
 
 def test_a_network_gets_more_inducing_points_where_rows_are_not_too_many() -> None:
-    assert choose_module.choose(4000).engine == mercer.VFE(inducing=500, predicting=2000)
-    many = choose_module.choose(4000, learner_rows=2000)
+    assert choose_module.choose(9000).engine == mercer.VFE(inducing=500, predicting=2000)
+    assert choose_module.choose(2400, learner_rows=2000).engine == mercer.VFE(800, joint=False, predicting=1600)
+    many = choose_module.choose(9000, learner_rows=2000)
     assert many.engine == mercer.VFE(inducing=2000, joint=False, predicting=4000)
     assert "2000 inducing points (4,000 for predictions)" in many.reason
     assert choose_module.choose(40_000, learner_rows=2000).engine == mercer.VFE(inducing=500)

@@ -89,9 +89,10 @@ def _sparse_engine(rows: int, one_kernel: bool) -> VFE:
     """Return how many points: up to a moderate number of rows more of them, for one kernel and for predictions."""
     if rows > MODERATE:
         return VFE()
+    points = min(MORE_POINTS, rows // 3)  # of fewer rows fewer are enough
     if one_kernel:  # few steps with many points where they are: moving them would take as long again
-        return VFE(inducing=MORE_POINTS, joint=False, predicting=2 * MORE_POINTS)
-    return VFE(predicting=MORE_POINTS)
+        return VFE(inducing=points, joint=False, predicting=2 * points)
+    return VFE(predicting=max(VFE.inducing, points))
 
 
 def _sparse(engine: VFE, rows: int, why: str) -> Choice:
