@@ -411,6 +411,14 @@ def test_primitives_may_name_columns():
         mercer.GPRegressor(kernel=replace(learner, primitives="SE(cold)")).fit(table, data.y)
 
 
+@pytest.mark.parametrize("activation", [None, "Exp"])
+def test_primitives_name_columns(activation):
+    learner = NeuralKernelNetwork(
+        primitives="SE(month) + LIN", layers="Linear2-Product2-Linear1", activation=activation
+    )
+    assert [p.columns for p in learner.network([0, 1], 2, ["day", "month"]).primitives] == [(1,), (0, 1)]
+
+
 @pytest.mark.parametrize("kernel", ["search", "surface"])
 def test_learners_that_fit_the_noise_say_so(kernel):
     data = season(20)

@@ -124,11 +124,11 @@ class NeuralKernelNetwork:
         built = network(primitives, self.layers, complex=self.complex or None, variances=self.variances)
         if self.activation is not None:
             self._check_activation(built)
-            names = [
+            layers = [
                 f"{layer.symbol}-{self.activation}" if isinstance(layer, Multiply) else layer.symbol
                 for layer in built.layers
             ]
-            built = network(built.primitives, "-".join(names), complex=built.complex, variances=self.variances)
+            built = network(built.primitives, "-".join(layers), complex=built.complex, variances=self.variances)
         bound = bind(built, dimensions, names, default=columns)
         assert isinstance(bound, Network)
         return bound
