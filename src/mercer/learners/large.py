@@ -29,7 +29,7 @@ from mercer.learners.contract import ByIntervals, Candidate, Learned, Learner, R
 SAMPLE = 800  # rows to learn from
 BLOCK_CELLS = 16  # of a block of neighbours in it
 ROUNDS = 3  # of fitting to all rows, what the engine holds (inducing points, random draws) chosen anew for each
-ITERATIONS = 25  # of each round; up to MODERATE rows twice as many, as each costs little there
+ITERATIONS = 25  # of each round; twice as many where each costs little: up to MODERATE rows, but for networks
 NEARER, NEARER_ITERATIONS = 2500, 100  # rows and iterations before those on all rows: exact inference, networks
 MARGIN = 20.0  # by how much a kernel may be behind the best in BIC after its first round
 ENOUGH = 1e-4  # of the log evidence: a round that gains less is the last
@@ -108,7 +108,7 @@ def fitted_to_all(
 def _begun(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> Fit:
     """Take the first round, on some of the rows where those come first."""
     if not _some_first(fit, data, engine):
-        return _round(fit, data, engine, options, ITERATIONS * (2 if data.count <= MODERATE else 1))
+        return _round(fit, data, engine, options)
     some = _first_rows(fit, data, engine)
     if isinstance(engine, VFE):
         engine = Exact() if engine.device == "cpu" else DeviceExact(engine.device)
@@ -136,10 +136,9 @@ def _first_rows(fit: Fit, data: Data, engine: Engine) -> int:
 
 def _ended(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> Fit:
     """Take the other rounds; after one on some of the rows there is one more."""
-    best, some_first = fit, _some_first(fit, data, engine)
-    moderate = data.count <= MODERATE and not (some_first and isinstance(engine, VFE))
-    for _ in range(1 if some_first else ROUNDS - 1):
-        found = _round(best, data, engine, options, ITERATIONS * (2 if moderate else 1))
+    best = fit
+    for _ in range(1 if _some_first(fit, data, engine) else ROUNDS - 1):
+        found = _round(best, data, engine, options)
         if found.status == "failed":
             break
         gain, best = found.log_evidence - best.log_evidence, found
@@ -152,9 +151,10 @@ def _is_exact(engine: Engine) -> bool:
     return engine.name == "exact"
 
 
-def _round(fit: Fit, data: Data, engine: Engine, options: FitOptions, iterations: int) -> Fit:
+def _round(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> Fit:
     held = fit.held or engine.holding(compile_program(fit.expression), fit.values, data)
-    return _continued(fit, data, held, options, iterations)
+    dear = data.count > MODERATE or (isinstance(engine, VFE) and _some_first(fit, data, engine))
+    return _continued(fit, data, held, options, ITERATIONS * (1 if dear else 2))
 
 
 def _continued(fit: Fit, data: Data, engine: Engine, options: FitOptions, iterations: int) -> Fit:

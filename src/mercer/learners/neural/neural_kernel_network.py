@@ -85,7 +85,7 @@ class NeuralKernelNetwork:
 
     def at_noise(self, noise: float) -> Learner:
         """Return a learner that keeps the noise at a known variance."""
-        return AtNoise(self, noise)
+        return AtNoise(**vars(self), noise=noise)
 
     def learn(
         self,
@@ -96,16 +96,15 @@ class NeuralKernelNetwork:
         jobs: int | None,
         report: Report | None,
         device: str = "cpu",
-        noise: float | None = None,
     ) -> Learned:
-        """Train on scaled data; `noise` is a known variance, None fits it."""
+        """Train on scaled data."""
         if data.count > MOST_ROWS:
             raise TooLargeError(
                 f"{data.count:,} rows are too many to train a neural kernel network on, which is done exactly, on at "
                 f"most {MOST_ROWS:,} rows. In GPRegressor leave inference='auto': it trains on a sample and then fits "
                 f"to all rows. Or give a random subset of the rows, such as table.sample({MOST_ROWS})."
             )
-        plan = replace(self._plan(seed, self.n_jobs if self.n_jobs is not None else jobs, device), noise=noise)
+        plan = self._plan(seed, self.n_jobs if self.n_jobs is not None else jobs, device)
         training = Training(plan, self.network(columns, data.X.shape[1]), data, engine, columns, report)
         training.run()
         return conclude(training, self.average)
@@ -184,28 +183,13 @@ class NeuralKernelNetwork:
 
 
 @dataclass(frozen=True)
-class AtNoise:
+class AtNoise(NeuralKernelNetwork):
     """A network that is trained with a known noise variance, in scaled units."""
 
-    network: NeuralKernelNetwork
-    noise: float
+    noise: float | None = None
 
-    def learn(
-        self,
-        data: Data,
-        engine: Engine,
-        columns: list[int],
-        seed: int,
-        jobs: int | None,
-        report: Report | None,
-        device: str = "cpu",
-    ) -> Learned:
-        """Train on scaled data."""
-        return self.network.learn(data, engine, columns, seed, jobs, report, device, self.noise)
-
-    def describe(self) -> dict[str, Any]:
-        """Return the settings of the network, to which the noise does not belong."""
-        return self.network.describe()
+    def _plan(self, seed: int, jobs: int | None, device: str) -> Plan:
+        return replace(super()._plan(seed, jobs, device), noise=self.noise)
 
 
 def _paper_primitives(columns: Sequence[int]) -> tuple[Expression, ...]:
