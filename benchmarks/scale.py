@@ -77,7 +77,7 @@ def gap_of(model: mercer.GPRegressor) -> float | None:
     if not isinstance(member.posterior, VFEPosterior):
         return None
     held = member.posterior.solution.model.Z
-    found = interval(compile_program(member.kernel), values_of(member.kernel), member.noise, data, held)
+    found = interval(compile_program(member.kernel), values_of(member.kernel), member.noise, data, held, traces=True)
     shift = data.count * math.log(model._units.y_scale)
     return found.width / min(abs(found.lower - shift), abs(found.upper - shift))
 

@@ -19,6 +19,7 @@ from mercer.inference.contract import Data
 from mercer.inference.device_exact import DeviceExact
 from mercer.inference.exact import Exact
 from mercer.inference.exact_device import Where, evidence_on, posterior_on
+from mercer.inference.rows import Sweep
 from mercer.inference.sparse import model_of
 from mercer.inference.vfe import VFE, FixedVFE
 from mercer.kernels import bind, parse
@@ -165,6 +166,9 @@ def test_both_bounds_are_those_of_the_cpu(kernel: str) -> None:
     there = interval(*ready(kernel), 0.1, data, Z, 5, sweep=FixedVFE(Z, device="cpu:0").sweep)
     assert here.width > 1  # so few points that products with all pairs are needed
     assert (there.lower, there.upper) == pytest.approx((here.lower, here.upper), rel=1e-9)
+    close = [interval(*ready(kernel), 0.1, data, Z, 5, sweep=Sweep(device=d), traces=True) for d in ("cpu", "cpu:0")]
+    assert close[0].width < here.width
+    assert (close[1].lower, close[1].upper) == pytest.approx((close[0].lower, close[0].upper), rel=1e-9)
 
 
 def test_a_product_that_does_not_fit_is_cut_in_two(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,12 +184,11 @@ def test_a_product_that_does_not_fit_is_cut_in_two(monkeypatch: pytest.MonkeyPat
 @pytest.fixture
 def card(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine whose "cuda" is the CPU, with 10 GB of memory."""
-    for module in (device_module, exact_device, device_blocks):
-        monkeypatch.setattr(module, "available_device", lambda device: torch.device("cpu"))
-    import mercer.fitting.batched as batched
+    import mercer.fitting.batched as batched  # before anything is replaced: it would keep what it finds
     import mercer.learners.large as large
 
-    monkeypatch.setattr(batched, "available_device", lambda device: torch.device("cpu"))
+    for module in (device_module, exact_device, device_blocks, batched):
+        monkeypatch.setattr(module, "available_device", lambda device: torch.device("cpu"))
     monkeypatch.setattr(device_module, "free_memory", lambda device: 10**10)
     monkeypatch.setattr(choose_module, "EXACT_ROWS", 200)
     monkeypatch.setattr(large, "SAMPLE", 100)

@@ -12,17 +12,21 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mercer.evaluate.program import compile_program
-from mercer.inference import bounds
-from mercer.inference.bounds import Interval, closest, interval, upper_bound
+from mercer.inference import bounds, determinant
+from mercer.inference.bounds import Interval, closest, interval
 from mercer.inference.contract import Data
+from mercer.inference.determinant import Spectrum, spectrum
 from mercer.inference.exact import Exact
 from mercer.inference.inducing import greedy
+from mercer.inference.sparse import model_of, solve
 from mercer.inference.vfe import VFE, FixedVFE
 from mercer.kernels import LIN, PER, SE, WN, Expression, bind
 from mercer.kernels.parameters import values_of
+from mercer.linalg.factor import Failure
 from tests.strategies import deep_kernels, inputs, networks
 
 Array = NDArray[np.float64]
+LIN_VARIANCE = 0.4
 LEVELS = pytest.mark.parametrize("free_level", [False, True])
 TREND = bind(
     SE(0, variance=1, lengthscale=0.5) + LIN(0, variance=0.3, offset=1) * PER(0, variance=1, period=2, lengthscale=1), 1
@@ -34,11 +38,14 @@ def check(expression: Expression, noise: float, data: Data, Z: Array, steps: int
     exact = Exact().evidence(program, values, noise, data, gradient=False)
     assert exact.jitter == 0
     lower = FixedVFE(Z).evidence(program, values, noise, data, gradient=False).value
-    upper = upper_bound(program, values, noise, data, Z, steps)
     slack = 1e-7 * (1 + abs(exact.value))
-    assert lower <= exact.value + slack
-    assert exact.value <= upper + slack
-    assert interval(program, values, noise, data, Z, steps) == Interval(lower, max(lower, upper))
+    wide = interval(program, values, noise, data, Z, steps)
+    close = interval(program, values, noise, data, Z, steps, traces=True)
+    for found in (wide, close):
+        assert lower <= found.lower <= exact.value + slack
+        assert exact.value <= found.upper + slack
+    assert close.lower >= wide.lower - slack
+    assert close.upper <= wide.upper + slack
 
 
 @settings(max_examples=60, deadline=None)
@@ -91,7 +98,7 @@ def test_the_interval_closes_as_points_are_added(free_level: bool) -> None:
 def test_steps_only_help(free_level: bool) -> None:
     data, program, values = trend(120, free_level), compile_program(TREND), values_of(TREND)
     Z = data.X[:6]
-    uppers = [upper_bound(program, values, 0.1, data, Z, steps, enough=0.0) for steps in range(12)]
+    uppers = [interval(program, values, 0.1, data, Z, steps, enough=0.0).upper for steps in range(12)]
     assert all(later <= earlier + 1e-8 for earlier, later in pairwise(uppers))
     assert uppers[-1] < uppers[0] - 1
 
@@ -101,7 +108,7 @@ def test_the_bound_without_products_is_tight_where_the_points_are_enough(free_le
     data, program, values = trend(120, free_level), compile_program(TREND), values_of(TREND)
     order = greedy(program, values, data.X, 120)
     exact = Exact().evidence(program, values, 0.1, data, gradient=False).value
-    loose, tight = (upper_bound(program, values, 0.1, data, data.X[order[:m]], None) for m in (5, len(order)))
+    loose, tight = (interval(program, values, 0.1, data, data.X[order[:m]], None).upper for m in (5, len(order)))
     assert exact - 1e-6 <= tight <= exact + 1e-3
     assert loose > exact + 1
 
@@ -126,7 +133,7 @@ def test_many_steps_reach_the_exact_quadratic_term(free_level: bool) -> None:
     A, smaller = K + 0.1 * np.eye(60), Kfu @ np.linalg.solve(Kuu, Kfu.T) + 0.1 * np.eye(60)
     exact = Exact().evidence(program, values, 0.1, data, gradient=False).value
     expected = exact + 0.5 * (np.linalg.slogdet(A)[1] - np.linalg.slogdet(smaller)[1])
-    assert upper_bound(program, values, 0.1, data, Z, 200, enough=1e-10) == pytest.approx(expected, abs=1e-6)
+    assert interval(program, values, 0.1, data, Z, 200, enough=1e-10).upper == pytest.approx(expected, abs=1e-6)
 
 
 def _cross(X: Array, Z: Array) -> tuple[Array, Array]:
@@ -144,7 +151,7 @@ def test_the_bounds_hold_with_noise_of_single_rows(free_level: bool) -> None:
 def test_enough_is_kept() -> None:
     data, program, values = trend(120, False), compile_program(TREND), values_of(TREND)
     Z = data.X[:20]
-    rough, fine = (upper_bound(program, values, 0.1, data, Z, 500, enough) for enough in (0.5, 1e-10))
+    rough, fine = (interval(program, values, 0.1, data, Z, 500, enough).upper for enough in (0.5, 1e-10))
     assert fine <= rough <= fine + 0.5
 
 
@@ -152,7 +159,6 @@ def test_no_number_is_an_infinite_interval() -> None:
     data, program = trend(20, False), compile_program(TREND)
     found = interval(program, values_of(TREND), 0.0, data, data.X[:5])
     assert found == Interval(-math.inf, math.inf)
-    assert upper_bound(program, values_of(TREND), 0.0, data, data.X[:5]) == math.inf
 
 
 @pytest.mark.parametrize("numbers", [1, 200, 1500])
@@ -173,7 +179,7 @@ def test_a_wide_interval_is_narrowed_by_more_points_than_the_engine_has(monkeypa
     program, values = compile_program(expression), values_of(expression)
     engine = VFE(inducing=10)
     held = engine.holding(program, values, data)
-    wide = interval(program, values, 0.1, data, held.Z)
+    wide = interval(program, values, 0.1, data, held.Z, traces=True)
     narrow, points = closest(program, values, 0.1, data, held, engine)
     exact = Exact().evidence(program, values, 0.1, data, gradient=False).value
     assert wide.width > 100
@@ -182,3 +188,52 @@ def test_a_wide_interval_is_narrowed_by_more_points_than_the_engine_has(monkeypa
     assert narrow.lower - 1e-6 <= exact <= narrow.upper + 1e-6
     monkeypatch.setattr(bounds, "FINEST", 1.0)  # where a pass takes long, the engine's points have to do
     assert closest(program, values, 0.1, data, held, engine) == (wide, 10)
+
+
+@given(
+    eigenvalues=st.lists(st.floats(0, 1) | st.floats(0, 1e4) | st.just(0.0), min_size=1, max_size=30),
+    rounding=st.sampled_from([0.0, 1e-9]),
+)
+def test_two_traces_bound_a_determinant(eigenvalues: list[float], rounding: float) -> None:
+    e = np.array(eigenvalues)
+    found = Spectrum(len(e), float(e.sum()), float((e**2).sum()), rounding, rounding)
+    exact = float(np.log1p(e).sum())
+    slack = 1e-9 * (1 + exact) + len(e) * rounding
+    assert found.least() <= exact + slack
+    assert exact <= found.most() + slack
+    assert found.most() <= float(e.sum()) + slack  # no worse than the trace alone
+
+
+@pytest.mark.parametrize("equal", [0.0, 1e-3, 7.0])
+def test_of_equal_eigenvalues_two_traces_tell_all(equal: float) -> None:
+    found = Spectrum(12, 12 * equal, 12 * equal**2, 0.0, 0.0)
+    assert found.least() == pytest.approx(12 * math.log1p(equal))
+    assert found.most() == pytest.approx(12 * math.log1p(equal))
+
+
+@pytest.mark.parametrize("numbers", [1, 999, 10**6])
+@pytest.mark.parametrize("white", [False, True])
+def test_the_traces_are_those_of_the_matrix(numbers: int, white: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(determinant, "STRIP_NUMBERS", numbers)
+    data = trend(60, True)
+    Z = data.X[:6]
+    K, (Kfu, Kuu) = _gram(TREND, data.X), _cross(data.X, Z)
+    D = 0.1 * np.eye(60) + (np.diag(LIN_VARIANCE * (data.X[:, 0] - 1) ** 2) if white else 0.0)
+    smaller = Kfu @ np.linalg.solve(Kuu, Kfu.T)
+    E = np.linalg.solve(smaller + D, K - smaller)
+    expression = bind(TREND + LIN(0, variance=LIN_VARIANCE, offset=1) * WN(0, variance=1), 1) if white else TREND
+    model = model_of(compile_program(expression), values_of(expression), 0.1, data, Z)
+    solution = solve(model, data)
+    assert not isinstance(solution, Failure)
+    found = spectrum(solution, data)
+    assert found.total == pytest.approx(np.trace(E), rel=1e-7)
+    assert found.squares == pytest.approx(np.trace(E @ E), rel=1e-7)
+    assert found.least() < np.linalg.slogdet(np.eye(60) + E)[1] < found.most()
+
+
+@LEVELS
+def test_traces_and_steps_close_most_of_the_gap(free_level: bool) -> None:
+    data, program, values = trend(200, free_level), compile_program(TREND), values_of(TREND)
+    Z = data.X[greedy(program, values, data.X, 12)]
+    wide, close = (interval(program, values, 0.1, data, Z, traces=traces) for traces in (False, True))
+    assert close.width < 0.4 * wide.width

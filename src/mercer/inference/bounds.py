@@ -1,11 +1,8 @@
 """Both ends of the exact log evidence at given values, for data too large for it (Kim & Teh 2018; METHODS 4).
 
-Lower end: the variational bound of vfe.py. Upper end, with A = K0 + D (the exact covariance) and Q <= K0:
-
-    log p(y) <= -N log(2 pi) / 2 - log |Q + D| / 2 + u' A u / 2 - u' y      for every vector u
-
-as log |A| >= log |Q + D| and -y'A^-1 y / 2 = min_u (u'A u / 2 - u'y). With a free level the exact value is the largest
-over c of log N(y | c, A), so the bound must hold for every c at once:
+With A = K0 + D (the exact covariance) and Q <= K0 the determinant and the quadratic term are bounded one by one.
+Upper end of the latter: -y'A^-1 y / 2 = min_u (u'A u / 2 - u'y), so any u gives one. With a free level the exact value
+is the largest over c of log N(y | c, A), so the bound must hold for every c at once:
 
     -(y - c 1)'A^-1 (y - c 1) / 2 <= u'A u / 2 - u'(y - c 1) = u'A u / 2 - u'y      for every u with u'1 = 0
 
@@ -15,14 +12,18 @@ u'1 = 0.
 u comes from conjugate gradients on A u = y preconditioned by Q + D (Woodbury), started at (Q + D)^-1 (y - c). With a
 free level every preconditioned residual z is projected, z - s (1'z) / (1's) with s = (Q + D)^-1 1, which keeps u'1 = 0
 (Gould, Hribar & Nocedal 2001). As A^-1 <= (Q + D)^-1, what u still misses is at most r'(Q + D)^-1 r / 2 (r'z / 2 where
-z is projected): the iteration stops when that is small.
+z is projected): the iteration stops when that is small, and less that it is a lower end (Artemev, Burt & van der Wilk
+2021). Without any u that is the one of vfe.py, -(y - c)'(Q + D)^-1 (y - c) / 2.
 
 Every product A u visits all pairs of rows. A bound without one (Titsias 2014): with t = tr(D^-1/2 (K0 - Q) D^-1/2),
 
     K0 - Q <= t D,  so  A <= Q + (1 + t) D  and  -(y - c)'A^-1 (y - c) / 2 <= -(y - c)'(Q + (1 + t) D)^-1 (y - c) / 2
 
-which needs only the sums over rows that the lower bound has already, scaled. It is good where t is small. The exact
-quadratic term lies between that and -(y - c)'(Q + D)^-1 (y - c) / 2, so where both agree no product is worth its time.
+which needs only the sums over rows that the lower bound has already, scaled. It is good where t is small. Where it
+agrees with the lower end no product is worth its time.
+
+Determinant: log |Q + D| <= log |A| <= log |Q + D| + N log(1 + t / N), as the mean of logarithms is at most the
+logarithm of the mean; closer by two traces (determinant.py), which a pass over all pairs of rows gives.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ import numpy as np
 from mercer.evaluate import fused
 from mercer.evaluate.program import Program
 from mercer.inference.contract import LOG_2_PI, Data
+from mercer.inference.determinant import spectrum
 from mercer.inference.rows import Sweep
 from mercer.inference.sparse import Solution, blocks, model_of, solve
 from mercer.inference.vfe import VFE, FixedVFE
@@ -75,19 +77,24 @@ def interval(
     steps: int | None = STEPS,
     enough: float = ENOUGH,
     sweep: Sweep | None = None,
+    traces: bool = False,
 ) -> Interval:
     """Return both bounds on the exact log evidence; infinite where no number can be had.
 
-    `steps` None: the upper one without any product with the matrix of all pairs of rows. `sweep`: how and where to go
-    over the rows.
+    `steps`: of conjugate gradients at most, each with one product K v; None: without any such product. `sweep`: how and
+    where to go over the rows. `traces`: bound the determinant by two traces.
     """
     sweep = sweep or Sweep()
     solution = solve(model_of(program, values, noise, data, Z), data, sweep)
-    if isinstance(solution, Failure):
+    if isinstance(solution, Failure) or not math.isfinite(solution.bound):
         return Interval(-math.inf, math.inf)
-    lower, upper = solution.bound, _upper(solution, data, steps, enough, sweep)
-    lower = lower if math.isfinite(lower) else -math.inf
-    return Interval(lower, max(lower, upper))  # where both meet, rounding may have put them past each other
+    if solution.inner.jitter > 0.0:  # the determinant is then too large to bound from below
+        return Interval(solution.bound, math.inf)
+    quadratic = _quadratic(solution, data, steps, enough, sweep)
+    excess = _excess(solution, data, sweep.device if traces and solution.trace > 2.0 * enough else None)
+    known = -0.5 * (data.count * LOG_2_PI + solution.log_determinant)
+    lower = max(solution.bound, known + quadratic.lower - 0.5 * excess.upper)
+    return Interval(lower, max(lower, known + quadratic.upper - 0.5 * excess.lower))  # rounding, where both meet
 
 
 def closest(
@@ -101,7 +108,7 @@ def closest(
     steps = None if data.count > PAIRS_ROWS or data.source is not None else STEPS
     found = Interval(-math.inf, math.inf)
     while True:
-        closer = interval(program, values, noise, data, held.Z, steps, sweep=held.sweep)
+        closer = interval(program, values, noise, data, held.Z, steps, sweep=held.sweep, traces=steps is not None)
         lower = max(found.lower, closer.lower)
         found = Interval(lower, max(lower, min(found.upper, closer.upper)))
         wanted = 2 * len(held.Z)
@@ -114,33 +121,25 @@ def closest(
         held = finer
 
 
-def upper_bound(
-    program: Program,
-    values: Array,
-    noise: float,
-    data: Data,
-    Z: Array,
-    steps: int | None = STEPS,
-    enough: float = ENOUGH,
-) -> float:
-    """Return an upper bound on the exact log evidence by at most `steps` steps, each with one product K v.
-
-    `steps` None: without any such product.
-    """
-    solution = solve(model_of(program, values, noise, data, Z), data, None)
-    return math.inf if isinstance(solution, Failure) else _upper(solution, data, steps, enough, Sweep())
+def _quadratic(solution: Solution, data: Data, steps: int | None, enough: float, sweep: Sweep) -> Interval:
+    """Return between what -(y - c)'A^-1 (y - c) / 2 lies."""
+    found = Interval(-0.5 * solution.fit, _without_products(solution, data))
+    if steps is None or not found.width > enough:
+        return found
+    system = _System(solution, data, sweep.device)
+    target = data.y - solution.level if data.free_level else data.y  # any constant may be taken out
+    upper, missed = _least(system.times, system.precondition, target, steps, enough)
+    if not (math.isfinite(upper) and missed >= 0.0):
+        return found
+    return Interval(max(found.lower, upper - missed), min(found.upper, upper))
 
 
-def _upper(solution: Solution, data: Data, steps: int | None, enough: float, sweep: Sweep) -> float:
-    if solution.inner.jitter > 0.0:  # the determinant is then too large to bound from below
-        return math.inf
-    quadratic = _without_products(solution, data)
-    if steps is not None and quadratic + 0.5 * solution.fit > enough:
-        system = _System(solution, data, sweep.device)
-        target = data.y - solution.level if data.free_level else data.y  # any constant may be taken out
-        quadratic = min(quadratic, _least(system.times, system.precondition, target, steps, enough))
-    upper = quadratic - 0.5 * (data.count * LOG_2_PI + solution.log_determinant)
-    return upper if math.isfinite(upper) else math.inf
+def _excess(solution: Solution, data: Data, device: str | None) -> Interval:
+    """Return between what log |A| - log |Q + D| lies; with a device, by a pass over all pairs of rows there."""
+    if device is not None:
+        found = spectrum(solution, data, device)
+        return Interval(found.least(), found.most())
+    return Interval(0.0, data.count * math.log1p(max(0.0, solution.trace) / data.count))
 
 
 def _without_products(solution: Solution, data: Data) -> float:
@@ -158,8 +157,11 @@ def _without_products(solution: Solution, data: Data) -> float:
     return -0.5 * float(yy - y1 * y1 / ones if data.free_level else yy)
 
 
-def _least(times: Map, precondition: Map, target: Array, steps: int, enough: float) -> float:
-    """Return a small value of u'A u / 2 - u'y by conjugate gradients; whatever they do, it is one of its values."""
+def _least(times: Map, precondition: Map, target: Array, steps: int, enough: float) -> tuple[float, float]:
+    """Return a small value of u'A u / 2 - u'y by conjugate gradients, and how much smaller another can be at most.
+
+    Whatever they do, it is one of its values.
+    """
     guess = precondition(target)
     product = times(guess)
     residual = target - product
@@ -174,7 +176,7 @@ def _least(times: Map, precondition: Map, target: Array, steps: int, enough: flo
         better = precondition(residual)
         left, before = float(residual @ better), left
         direction = better + (left / before) * direction
-    return float(0.5 * (guess @ product) - guess @ target)
+    return float(0.5 * (guess @ product) - guess @ target), 0.5 * left
 
 
 @dataclass(frozen=True, eq=False)

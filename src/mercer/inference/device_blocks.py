@@ -5,7 +5,7 @@ A block goes to the device, its sums (m x m numbers) come back. A block that doe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic
@@ -65,7 +65,7 @@ class _Block:
 
 
 def _block(device: str, model: Model, X: Array) -> _Block:
-    rows, Z, values = (_sent(device, array) for array in (X, model.Z, model.values))
+    rows, Z, values = (sent(device, array) for array in (X, model.Z, model.values))
     prior = diagonal(model.smooth, values, rows)
     noise = torch.full_like(prior, model.noise)
     if model.has_white:
@@ -77,25 +77,25 @@ def _block(device: str, model: Model, X: Array) -> _Block:
 def _statistics(device: str, model: Model, inverse_root: Array, shift: float, X: Array, y: Array) -> Statistics:
     block = _block(device, model, X)
     root = block.noise.rsqrt()
-    half = block.cross.mul_(root[:, None]) @ _sent(device, np.tril(inverse_root)).mT  # V'
-    target = (_sent(device, y) - shift) * root
+    half = block.cross.mul_(root[:, None]) @ sent(device, np.tril(inverse_root)).mT  # V'
+    target = (sent(device, y) - shift) * root
     return Statistics(
         count=len(y),
         log_noise=float(block.noise.log().sum()),
         prior=float((block.prior / block.noise).sum()),
-        moments=_fetched(torch.stack([target @ target, target @ root, root @ root])),
-        gram=_fetched(half.mT @ half),
-        by_target=_fetched(half.mT @ target),
-        by_one=_fetched(half.mT @ root),
+        moments=fetched(torch.stack([target @ target, target @ root, root @ root])),
+        gram=fetched(half.mT @ half),
+        by_target=fetched(half.mT @ target),
+        by_one=fetched(half.mT @ root),
     )
 
 
 @torch.no_grad()
 def _sensitivity(device: str, model: Model, adjoint: Adjoint, X: Array, y: Array) -> Sensitivity:
     block = _block(device, model, X)
-    weights = _sent(device, adjoint.weights)
-    residual = (_sent(device, y) - adjoint.level - block.cross @ weights) / block.noise  # a
-    spread = block.cross @ _sent(device, adjoint.spread)  # Kfu M
+    weights = sent(device, adjoint.weights)
+    residual = (sent(device, y) - adjoint.level - block.cross @ weights) / block.noise  # a
+    spread = block.cross @ sent(device, adjoint.spread)  # Kfu M
     by_values, by_noise = torch.zeros_like(block.values), 0.0
     if model.has_white:
         known = (spread * block.cross).sum(1)
@@ -107,7 +107,7 @@ def _sensitivity(device: str, model: Model, adjoint: Adjoint, X: Array, y: Array
     by_values += contract_cross(model.smooth, block.values, block.X, block.Z, spread)
     by_values -= contract_diagonal(model.smooth, block.values, block.X, 0.5 / block.noise)
     by_points = _by_points(model, block, spread) if adjoint.moving else np.zeros((0, 0))
-    return Sensitivity(_fetched(by_values), float(residual @ residual), by_noise, by_points)
+    return Sensitivity(fetched(by_values), float(residual @ residual), by_noise, by_points)
 
 
 def _by_points(model: Model, block: _Block, adjoint: Tensor) -> Array:
@@ -121,30 +121,39 @@ def _by_points(model: Model, block: _Block, adjoint: Tensor) -> Array:
             told = (cross(model.smooth, block.values, block.X[rows], Z) * adjoint[rows]).sum()
         if told.requires_grad:  # white noise is the same everywhere
             total += torch.autograd.grad(told, Z)[0]
-    return _fetched(total)
+    return fetched(total)
 
 
 @torch.no_grad()
 def device_product(device: str, model: Model, X: Array, vector: Array) -> Array:
-    """Return K0 v on the device, some rows of K0 at a time; of a strip that does not fit, one half after the other."""
-    points, values, right = (_sent(device, array) for array in (X, model.values, vector))
-    out, first, size = torch.empty_like(right), 0, max(1, PRODUCT_NUMBERS // len(X))
+    """Return K0 v on the device, some rows of K0 at a time."""
+    right = sent(device, vector)
+    return fetched(torch.cat([strip @ right for _, strip in device_strips(device, model, X)]))
+
+
+@torch.no_grad()
+def device_strips(device: str, model: Model, X: Array) -> Iterator[tuple[int, Tensor]]:
+    """Go over K0 on the device, some rows at a time; of a strip that does not fit, one half after the other."""
+    points, values = sent(device, X), sent(device, model.values)
+    first, size = 0, max(1, PRODUCT_NUMBERS // len(X))
     while first < len(X):
         try:
-            out[first : first + size] = cross(model.smooth, values, points[first : first + size], points) @ right
+            strip = cross(model.smooth, values, points[first : first + size], points)
         except RuntimeError as error:
             if not is_out_of_memory(error) or size == 1:
                 raise
             give_memory_back()
             size = (size + 1) // 2
         else:
-            first += size
-    return _fetched(out)
+            yield first, strip
+            first += len(strip)
 
 
-def _sent(device: str, array: Array) -> Tensor:
+def sent(device: str, array: Array) -> Tensor:
+    """Return an array as a tensor on the device."""
     return torch.as_tensor(np.ascontiguousarray(array), dtype=torch.float64, device=available_device(device))
 
 
-def _fetched(tensor: Tensor) -> Array:
+def fetched(tensor: Tensor) -> Array:
+    """Return a tensor as an array."""
     return np.asarray(tensor.cpu().numpy())

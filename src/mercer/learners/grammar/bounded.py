@@ -91,6 +91,7 @@ class Effort(NamedTuple):
     products: int | None  # None: an upper bound without any product with the matrix of all pairs
     fit: bool = False  # conclude it as a fit
     most: int | None = None  # inducing points, where not all that the engine may have
+    traces: bool = False  # bound the determinant closely too
 
 
 class Ends(NamedTuple):
@@ -160,7 +161,7 @@ def _at(problem: Problem, run: Run, whole: Whole, effort: Effort) -> tuple[Inter
     program, (values, noise) = problem.objective.program, problem.objective.split(run.point)
     looked_at = CANDIDATES if effort.fit else LOOKED_AT
     engine = holding(program, values, noise, whole, CERTAIN, effort.most, looked_at)
-    found = interval(program, values, noise, whole.data, engine.Z, effort.products, CLOSE, engine.sweep)
+    found = interval(program, values, noise, whole.data, engine.Z, effort.products, CLOSE, engine.sweep, effort.traces)
     return found, engine
 
 
@@ -261,7 +262,7 @@ class Contest:
                 self._look(chosen, Effort(LITTLE, FIT, None if many else 1, fit=True), MARGIN)
         self._rule(0.0)
         self._set_aside(self._waiting())
-        self._narrow(None if many else 10)
+        self._narrow()
 
     def settle(self, advance: Callable[..., State], beginning: tuple[Data, Engine, int, int]) -> None:
         """Where time ended before any fit to all rows: conclude the best of those that have begun, on its sample."""
@@ -332,14 +333,14 @@ class Contest:
         for i in numbers:
             self.rulings[i] = Ruling("places", by, bar)
 
-    def _narrow(self, products: int | None) -> None:
+    def _narrow(self) -> None:
         """Carry on fitted candidates that overlap the bar, with more inducing points, and whoever holds it."""
         bar, holder = self.bar()
         close = [i for i in self._fitted() if i != holder and self.ends(i).overlaps(bar)]
         rivals = sorted(close, key=lambda i: (self.ends(i).best, i))[:FINALISTS]
         if rivals:
             both = rivals if holder is None else [holder, *rivals]
-            self._look(both, Effort(LESS, CLOSER, products, fit=True))
+            self._look(both, closely(self.whole))
 
 
 # ---------------------------------------------------------------------------------------------- rows of the table
@@ -364,7 +365,8 @@ def loose(candidate: Candidate, whole: Whole) -> bool:
 
 def closely(whole: Whole) -> Effort:
     """Return the most that is worth doing for one candidate."""
-    return Effort(LESS, CLOSER, None if whole.data.count > PAIRS_ROWS else 10, fit=True)
+    few = whole.data.count <= PAIRS_ROWS
+    return Effort(LESS, CLOSER, 10 if few else None, fit=True, traces=few)
 
 
 def again(fit: Fit, seed: int) -> tuple[Task, State]:
