@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 from pathlib import Path
@@ -293,6 +294,14 @@ def test_effects_and_interactions(table: mercer.GPRegressor) -> None:
     text = " ".join(str(explanation).split())
     assert "The input wind hardly matters." in text
     assert "it is lowest for" in text
+
+
+def test_an_input_that_a_search_had_no_time_for(table: mercer.GPRegressor) -> None:
+    early = copy.copy(table)
+    early.stopped_ = "time"
+    told = {effect.column: effect.sentence for effect in early.explain().effects}
+    assert told["wind"] == "The input wind hardly matters in this kernel. The search for it was cut short."
+    assert told["shop"] == {effect.column: effect.sentence for effect in table.explain().effects}["shop"]
 
 
 def test_effects_that_add_up() -> None:

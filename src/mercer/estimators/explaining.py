@@ -107,4 +107,5 @@ def _provenance(model: GPRegressor) -> Provenance:
         weights=tuple(member.within for member in mixture.members),
         weights_beyond=None if mixture.column is None else beyond,
         notes=tuple(getattr(model, "notes_", ())),
+        cut_short=model.stopped_ != "",
     )

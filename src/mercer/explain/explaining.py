@@ -70,6 +70,7 @@ class Provenance:
     weights: tuple[float, ...] = (1.0,)
     weights_beyond: tuple[float, ...] | None = None
     notes: tuple[str, ...] = ()
+    cut_short: bool = False  # the fit or the search, by its time budget or by Ctrl-C
 
 
 def explain(subject: Subject, origin: Provenance, change: Change | None = None) -> Explanation:
@@ -104,7 +105,7 @@ def explain(subject: Subject, origin: Provenance, change: Change | None = None) 
         noise_share=noise_variance / variance,
         held_out=_held_out(ranking),
         effects=tuple(
-            InputEffect(**asdict(effect), sentence=remarks.effect_sentence(effect, subject.target))
+            InputEffect(**asdict(effect), sentence=remarks.effect_sentence(effect, subject.target, origin.cut_short))
             for effect in effects(subject)
         ),
         interactions=tuple(remarks.interaction_sentences(interactions(subject, joints), inputs)),

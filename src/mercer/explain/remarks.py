@@ -108,11 +108,12 @@ def averaging_sentence(kernels: int, weight: float, beyond: float | None) -> str
 # ------------------------------------------------------------------------------------------------------- several inputs
 
 
-def effect_sentence(effect: Effect, target: str) -> str:
-    """Say what one input does, the others held."""
+def effect_sentence(effect: Effect, target: str, cut_short: bool = False) -> str:
+    """Say what one input does, the others held; of an input that does nothing, whether there was time to find out."""
     size = number(effect.size)
     if effect.direction == "hardly matters":
-        return f"The input {effect.column} hardly matters."
+        told = f"The input {effect.column} hardly matters"
+        return f"{told} in this kernel. The search for it was cut short." if cut_short else f"{told}."
     if effect.direction == "differs":
         return (
             f"Between the values of {effect.column}, {target} differs by up to {size}: it is lowest for "
