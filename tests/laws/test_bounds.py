@@ -237,3 +237,40 @@ def test_traces_and_steps_close_most_of_the_gap(free_level: bool) -> None:
     Z = data.X[greedy(program, values, data.X, 12)]
     wide, close = (interval(program, values, 0.1, data, Z, traces=traces) for traces in (False, True))
     assert close.width < 0.4 * wide.width
+
+
+def _precisely(lengthscale: float, variance: float, noise: float, x: Array, seed: int) -> tuple[Array, float]:
+    """Return a draw from a process with a squared exponential kernel, and its log evidence, in long double."""
+    one = np.longdouble(1)
+    gap = (x[:, None] - x) / (one * lengthscale)
+    lower = variance * np.exp(-gap * gap / 2) + noise * one * np.eye(len(x))
+    for j in range(len(x)):  # no library factorises long doubles
+        lower[j:, j] /= np.sqrt(lower[j, j])
+        lower[j + 1 :, j + 1 :] -= np.outer(lower[j + 1 :, j], lower[j + 1 :, j])
+    lower = np.tril(lower)
+    y = (lower @ np.random.default_rng(seed).normal(size=len(x))).astype(np.float64)
+    left = y * one
+    for j in range(len(x)):
+        left[j] /= lower[j, j]
+        left[j + 1 :] -= lower[j + 1 :, j] * left[j]
+    value = -0.5 * (left @ left + len(x) * np.log(2 * one * np.pi)) - np.log(np.diagonal(lower)).sum()
+    return y, float(value)
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="long doubles are no longer than doubles here")
+@pytest.mark.parametrize("steps", [1, 5, 60])
+@pytest.mark.parametrize("noise", [1e-9, 1e-8, 1e-6, 1e-2])
+@pytest.mark.parametrize("variance", [1.0, 1e4])
+def test_the_bounds_hold_where_rounding_is_all_that_is_left(variance: float, noise: float, steps: int) -> None:
+    """With tiny noise the steps of conjugate gradients are huge and cancel, and what they miss is badly known."""
+    x = np.sort(np.random.default_rng(5).uniform(0, 6, 120))
+    for lengthscale in (0.3, 1.0, 10.0):
+        y, exact = _precisely(lengthscale, variance, noise, x, 5)
+        expression = bind(SE(0, variance=variance, lengthscale=lengthscale), 1)
+        program, values = compile_program(expression), values_of(expression)
+        for points in (5, 120):
+            Z = x[greedy(program, values, x[:, None], points)][:, None]
+            found = interval(program, values, noise, Data(x[:, None], y), Z, steps, traces=True)
+            slack = 1e-7 * (1.0 + abs(exact))
+            assert found.lower <= exact + slack
+            assert exact <= found.upper + slack

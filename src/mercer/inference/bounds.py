@@ -29,7 +29,6 @@ logarithm of the mean; closer by two traces (determinant.py), which a pass over 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -38,9 +37,9 @@ import numpy as np
 from mercer.evaluate import fused
 from mercer.evaluate.program import Program
 from mercer.inference.contract import LOG_2_PI, Data
-from mercer.inference.determinant import spectrum
+from mercer.inference.determinant import EPSILON, spectrum
 from mercer.inference.rows import Sweep
-from mercer.inference.sparse import Solution, blocks, model_of, solve
+from mercer.inference.sparse import Solution, back_solve, blocks, model_of, solve
 from mercer.inference.vfe import VFE, FixedVFE
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Failure, factorise
@@ -51,8 +50,6 @@ PAIRS_ROWS = 30_000  # with more rows a product with the matrix of all pairs tak
 NARROW = 1.0  # of log evidence: an interval that is narrower needs no more points
 FINEST = 5e10  # multiplications in a pass over the rows, where there are only a few: a second or so
 PRODUCT_NUMBERS = 1_000_000  # numbers in one block of rows of K: what a cache holds
-
-Map = Callable[[Array], Array]
 
 
 @dataclass(frozen=True)
@@ -128,10 +125,10 @@ def _quadratic(solution: Solution, data: Data, steps: int | None, enough: float,
         return found
     system = _System(solution, data, sweep.device)
     target = data.y - solution.level if data.free_level else data.y  # any constant may be taken out
-    upper, missed = _least(system.times, system.precondition, target, steps, enough)
-    if not (math.isfinite(upper) and missed >= 0.0):
+    closer = _least(system, target, steps, enough)
+    if not (math.isfinite(closer.lower) and math.isfinite(closer.upper)):
         return found
-    return Interval(max(found.lower, upper - missed), min(found.upper, upper))
+    return Interval(max(found.lower, closer.lower), min(found.upper, closer.upper))
 
 
 def _excess(solution: Solution, data: Data, device: str | None) -> Interval:
@@ -145,7 +142,7 @@ def _excess(solution: Solution, data: Data, device: str | None) -> Interval:
 def _without_products(solution: Solution, data: Data) -> float:
     """Return -(y - c)'(Q + (1 + t) D)^-1 (y - c) / 2 with the best c, from the sums for Q + D divided by 1 + t."""
     sums = solution.sums
-    rounding = len(sums.gram) * np.finfo(float).eps * sums.prior  # the trace is a difference of two large numbers
+    rounding = len(sums.gram) * EPSILON * sums.prior  # the trace is a difference of two large numbers
     scale = 1.0 + max(0.0, solution.trace) + rounding
     inner = factorise(lambda: sums.gram / scale, 1.0)
     if isinstance(inner, Failure) or inner.jitter > 0.0:
@@ -157,26 +154,33 @@ def _without_products(solution: Solution, data: Data) -> float:
     return -0.5 * float(yy - y1 * y1 / ones if data.free_level else yy)
 
 
-def _least(times: Map, precondition: Map, target: Array, steps: int, enough: float) -> tuple[float, float]:
-    """Return a small value of u'A u / 2 - u'y by conjugate gradients, and how much smaller another can be at most.
+def _least(system: _System, target: Array, steps: int, enough: float) -> Interval:
+    """Return between what the least value of u'A u / 2 - u'y lies, by conjugate gradients.
 
-    Whatever they do, it is one of its values.
+    Whatever they do, they reach one of its values, but for rounding: |k_ij| <= s_i s_j with s the root of A's diagonal,
+    so what a step p adds to A u is wrong by no more than about eps s (s'|p|). Where the noise is tiny steps can be huge
+    and cancel: `reach` is the sum of all s'|p|.
     """
-    guess = precondition(target)
-    product = times(guess)
-    residual = target - product
-    direction = better = precondition(residual)
-    left = float(residual @ better)
-    for _ in range(steps):
-        if not left > 2.0 * enough:
-            break
-        moved = times(direction)
-        step = left / float(direction @ moved)
-        guess, product, residual = guess + step * direction, product + step * moved, residual - step * moved
-        better = precondition(residual)
-        left, before = float(residual @ better), left
-        direction = better + (left / before) * direction
-    return float(0.5 * (guess @ product) - guess @ target), 0.5 * left
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is not used
+        guess = system.precondition(target)
+        product = system.times(guess)
+        residual, reach = target - product, float(system.spread @ abs(guess))
+        direction = better = system.precondition(residual)
+        left = float(residual @ better)
+        for _ in range(steps):
+            if not left > 2.0 * enough:
+                break
+            moved = system.times(direction)
+            step = left / float(direction @ moved)
+            guess, product, residual = guess + step * direction, product + step * moved, residual - step * moved
+            reach += abs(step) * float(system.spread @ abs(direction))
+            better = system.precondition(residual)
+            left, before = float(residual @ better), left
+            direction = better + (left / before) * direction
+        value = float(0.5 * (guess @ product) - guess @ target)
+        rounding = EPSILON * float(system.spread @ abs(guess)) * reach
+        missed = system.norm(residual, better) + EPSILON * reach * system.stretch
+    return Interval(value - rounding - 0.5 * missed**2, value + rounding)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,6 +190,21 @@ class _System:
     solution: Solution
     data: Data
     device: str
+
+    @cached_property
+    def noises(self) -> Array:
+        """The diagonal of D."""
+        return self.solution.model.noises(self.data.X)
+
+    @cached_property
+    def spread(self) -> Array:
+        """The root of the diagonal of A."""
+        return np.sqrt(self.solution.model.prior(self.data.X) + self.noises)
+
+    @cached_property
+    def stretch(self) -> float:
+        """The norm of `spread` in units of D^1/2."""
+        return math.sqrt(float((self.spread**2 / self.noises).sum()))
 
     @cached_property
     def pull(self) -> Array:
@@ -198,8 +217,8 @@ class _System:
         if self.device != "cpu":
             from mercer.inference.device_blocks import device_product  # brings PyTorch with it
 
-            return device_product(self.device, model, X, vector) + model.noises(X) * vector
-        out, first = model.noises(X) * vector, 0
+            return device_product(self.device, model, X, vector) + self.noises * vector
+        out, first = self.noises * vector, 0
         while first < len(X):  # K0 is symmetric: what lies right of the diagonal also stands below it
             last = min(len(X), first + max(1, PRODUCT_NUMBERS // (len(X) - first)))
             strip = fused.cross(model.smooth, model.values, X[first:last], X[first:])
@@ -216,18 +235,33 @@ class _System:
             solved -= solved.mean()  # rounding
         return solved
 
+    def norm(self, vector: Array, solved: Array) -> float:
+        """Return what the root of v'(Q + D)^-1 v is at most, where z = `precondition(v)` may be wrong by rounding.
+
+        With e = v - (Q + D) z it is h with h^2 = v'z + v'(Q + D)^-1 e <= v'z + h |D^-1/2 e|. With a free level the same
+        holds for v less any constant, as 1'z = 0.
+        """
+        model, X = self.solution.model, self.data.X
+        right = np.zeros(len(model.Z))
+        for rows in blocks(self.data.count, len(model.Z), None):
+            right += solved[rows] @ model.cross(X[rows])
+        factor = self.solution.factor
+        wrong = self._less(back_solve(factor, factor.half_solve(right)), vector) - solved  # D^-1 e
+        if self.data.free_level:
+            wrong -= (wrong.sum() / (1.0 / self.noises).sum()) / self.noises
+        length = math.sqrt(float(wrong @ (wrong * self.noises)))
+        return 0.5 * (length + math.sqrt(max(0.0, length**2 + 4.0 * float(vector @ solved))))
+
     def _woodbury(self, vector: Array) -> Array:
         model, X = self.solution.model, self.data.X
         right = np.zeros(len(model.Z))
         for rows in blocks(self.data.count, len(model.Z), None):
-            noise = model.noises(X[rows])
-            right += (vector[rows] / noise) @ model.cross(X[rows])
+            right += (vector[rows] / self.noises[rows]) @ model.cross(X[rows])
         return self._less(self.solution.inner_solve(right), vector)
 
     def _less(self, weights: Array, vector: Array) -> Array:
         """Return D^-1 (v - Kfu w)."""
         model, X, out = self.solution.model, self.data.X, np.empty(self.data.count)
         for rows in blocks(self.data.count, len(model.Z), None):
-            noise = model.noises(X[rows])
-            out[rows] = (vector[rows] - model.cross(X[rows]) @ weights) / noise
+            out[rows] = (vector[rows] - model.cross(X[rows]) @ weights) / self.noises[rows]
         return out
