@@ -118,6 +118,18 @@ def test_more_points_for_predictions_bring_them_nearer_to_exact_ones(small_sampl
     np.testing.assert_allclose(again.predict(X[:20]), many.predict(X[:20]), rtol=1e-7)
 
 
+def test_points_that_moved_stay_where_more_of_the_rows_are_worth_less(small_sample: None) -> None:
+    draw = np.random.default_rng(0)
+    X = draw.uniform(0, 6, (600, 3))
+    y = np.sin(3 * X[:, 0]) + np.sin(X.sum(axis=1)) + 0.05 * draw.normal(size=600)
+    few, more = (
+        mercer.GPRegressor("SE(0, 1, 2)", inference=mercer.VFE(20, predicting=count), random_state=0).fit(X, y)
+        for count in (None, 22)
+    )
+    assert more.log_evidence_ >= few.log_evidence_
+    assert np.std(more.predict(X) - y) < 1.05 * np.std(few.predict(X) - y)
+
+
 @pytest.mark.parametrize(
     "engine",
     ["auto", mercer.Exact(), mercer.VFE(inducing=40), mercer.VFE(inducing=40, joint=False, predicting=80),
@@ -289,3 +301,13 @@ def test_where_memory_was_short_a_file_says_so_and_where_it_is_nothing_changes(
     again = mercer.load(tmp_path / "sparse.mercer")
     assert isinstance(again.inference_.engine, VFE)
     np.testing.assert_allclose(again.predict(X[:9]), sparse.predict(X[:9]), rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [({"inducing": 0}, "at least 1, not 0"), ({"inducing": 20, "predicting": 10}, "at least 20, not 10"),
+     ({"joint": "no"}, "joint is True .* or False, not 'no'"), ({"n_jobs": 0}, "n_jobs must be")],
+)  # fmt: skip
+def test_settings_of_sparse_inference_that_mean_nothing(settings: dict[str, Any], told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        mercer.VFE(**settings)

@@ -65,7 +65,8 @@ class VFE:
     Fits go through `holding(...)`, since points that are chosen anew by the values leave no gradient. With `joint` the
     points so chosen then move with the parameters, by the gradient of the bound; without, they stay while parameters
     move, and are chosen again where that ends. The sums over rows can be dealt to joblib's workers (`n_jobs`).
-    `predicting`: so many points, more than those of the fit, for the final posterior, which is worked out once.
+    `predicting`: so many points, more than those of the fit, for the final posterior, which is worked out once; where
+    those that moved give the higher bound, they stay.
     """
 
     inducing: int = 500
@@ -84,6 +85,8 @@ class VFE:
             if isinstance(count, bool) or not isinstance(count, Integral) or count < least:
                 raise InputError(f"{name} is a number of points, at least {least}, not {count!r}")
             object.__setattr__(self, name, int(count))  # files and reasons tell it: no integer of NumPy
+        if not isinstance(self.joint, bool | np.bool_):
+            raise InputError(f"joint is True (the points move with the parameters) or False, not {self.joint!r}")
         jobs = self.n_jobs
         if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, Integral) or jobs == 0):
             raise InputError(f"n_jobs must be None or 1 (one at a time), more, or -1 (all cores), not {jobs!r}")

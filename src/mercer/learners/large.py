@@ -179,11 +179,15 @@ def _continued(fit: Fit, data: Data, engine: Engine, options: FitOptions, iterat
 def _scored(fit: Fit, data: Data, engine: Engine) -> Fit:
     """Return the fit with the scores of the engine that will predict: what it holds is chosen by it, not by a round."""
     program = compile_program(fit.expression)
+    engines = [fit.held or engine]
     if isinstance(engine, VFE) and engine.predicting is not None and data.source is None:
-        more = replace(engine, inducing=engine.predicting, joint=False)
-        fit = replace(fit, held=more.holding(program, fit.values, data))
-    engine = fit.held or engine
-    evidence = engine.evidence(program, fit.values, fit.noise, data, gradient=False)
+        more = replace(engine, inducing=engine.predicting, joint=False).holding(program, fit.values, data)
+        # points that moved to where they are needed can be worth more than many more among the rows
+        engines = [more] if fit.held is None else [more, fit.held]
+    found = [(one, one.evidence(program, fit.values, fit.noise, data, gradient=False)) for one in engines]
+    engine, evidence = max(found, key=lambda pair: pair[1].value)
+    if isinstance(engine, FixedVFE):
+        fit = replace(fit, held=engine)
     if evidence.failure is not None:
         return replace(fit, status="failed", message=evidence.failure)
     score = engine.posterior(program, fit.values, fit.noise, data).left_out_score()
