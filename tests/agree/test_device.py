@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -20,7 +22,7 @@ from mercer.inference.device_exact import DeviceExact
 from mercer.inference.exact import Exact
 from mercer.inference.exact_device import Where, evidence_on, posterior_on
 from mercer.inference.rows import Sweep
-from mercer.inference.sparse import model_of
+from mercer.inference.sparse import block_statistics, model_of
 from mercer.inference.vfe import VFE, FixedVFE
 from mercer.kernels import bind, parse
 from mercer.kernels.parameters import values_of
@@ -181,6 +183,23 @@ def test_a_product_that_does_not_fit_is_cut_in_two(monkeypatch: pytest.MonkeyPat
     assert min(sizes) < 200 < max(sizes)
 
 
+def test_traces_that_do_not_fit_on_a_device_are_worked_out_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, Z = rows(300), rows().X[:6]
+    here = interval(*ready(KERNELS[0]), 0.1, data, Z, None, traces=True)
+
+    def short(device: str, array: np.ndarray) -> torch.Tensor:
+        if array.ndim == 2 and len(array) == len(Z):  # V and W
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        return torch.as_tensor(np.ascontiguousarray(array))
+
+    found = interval(*ready(KERNELS[0]), 0.1, data, Z, None, sweep=Sweep(device="cpu:0"))
+    assert found.width > here.width
+    monkeypatch.setattr(device_blocks, "device_statistics", lambda device, *given: partial(block_statistics, *given))
+    monkeypatch.setattr(device_blocks, "sent", short)
+    there = interval(*ready(KERNELS[0]), 0.1, data, Z, None, sweep=Sweep(device="cpu:0"), traces=True)
+    assert (there.lower, there.upper) == pytest.approx((here.lower, here.upper), rel=1e-9)
+
+
 @pytest.fixture
 def card(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine whose "cuda" is the CPU, with 10 GB of memory."""
@@ -194,6 +213,21 @@ def card(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large, "SAMPLE", 100)
     monkeypatch.setattr(large, "ROUNDS", 1)
     monkeypatch.setattr(large, "ITERATIONS", 4)
+
+
+def test_an_interval_that_does_not_fit_on_a_card_is_worked_out_here(
+    card: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = rows(250)
+    model = mercer.GPRegressor("SE + LIN(1)", inference=mercer.VFE(inducing=20), device="cuda", random_state=0)
+    model.fit(data.X, data.y)
+    expected = model.evidence_interval()
+
+    def short(*given: object) -> None:
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 TiB")
+
+    monkeypatch.setattr(device_blocks, "_statistics", short)
+    assert model.evidence_interval() == pytest.approx(expected, rel=1e-9)
 
 
 def fitted(**settings: object) -> mercer.GPRegressor:

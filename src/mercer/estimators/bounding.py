@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mercer.errors import InputError
 from mercer.evaluate.program import compile_program
-from mercer.inference.bounds import closest
+from mercer.inference.bounds import Interval, closest
+from mercer.inference.contract import Data
 from mercer.inference.features import RandomFeatures
 from mercer.inference.vfe import VFE
+from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import values_of
 
 if TYPE_CHECKING:
@@ -26,7 +29,22 @@ def interval_of(model: GPRegressor) -> tuple[float, float]:
         )
     if not isinstance(engine, VFE):
         return model.log_evidence_, model.log_evidence_
-    program, values = compile_program(member.kernel), values_of(member.kernel)
-    found, _ = closest(program, values, member.noise, data, engine.holding(program, values, data), engine)
+    found = _found(engine, member.kernel, member.noise, data)
     shift = data.count * math.log(model._units.y_scale)
     return max(found.lower - shift, model.log_evidence_), max(found.upper - shift, model.log_evidence_)
+
+
+def _found(engine: VFE, kernel: Expression, noise: float, data: Data) -> Interval:
+    """Return the interval; on the CPU where a GPU has too little memory for it."""
+    program, values = compile_program(kernel), values_of(kernel)
+    try:
+        return closest(program, values, noise, data, engine.holding(program, values, data), engine)[0]
+    except RuntimeError as error:
+        if engine.device == "cpu":
+            raise
+        from mercer.linalg.device import give_memory_back, is_out_of_memory  # loads PyTorch
+
+        if not is_out_of_memory(error):
+            raise
+    give_memory_back()
+    return _found(replace(engine, device="cpu"), kernel, noise, data)

@@ -29,6 +29,7 @@ from mercer.evaluate import fused
 from mercer.inference.contract import Data
 from mercer.inference.rows import slices
 from mercer.inference.sparse import Solution
+from mercer.kernels.domains import Array
 
 STRIP_NUMBERS = 4_000_000  # of G at a time: 32 MB
 EPSILON = float(np.finfo(float).eps)
@@ -69,17 +70,32 @@ def spectrum(solution: Solution, data: Data, device: str = "cpu") -> Spectrum:
         blas.dtrmm(1.0, solution.inverse_root.T, model.cross(X).T * root, lower=0, trans_a=1)
     )  # V
     inner = solution.inner.half_solve(half)  # W
-    if device == "cpu":
+    found = None if device == "cpu" else _on_device(device, solution, X, half, inner, root)
+    if found is None:
         size = max(1, STRIP_NUMBERS // len(X))
         strips = ((rows.start, fused.cross(model.smooth, model.values, X[rows], X)) for rows in slices(len(X), size))
         found = _traces(strips, half, inner, root)
-    else:
-        from mercer.inference.device_blocks import device_strips, sent  # brings PyTorch with it
-
-        found = _traces(device_strips(device, model, X), *(sent(device, array) for array in (half, inner, root)))
     total, squares, whole = found
     rounding = len(half) * EPSILON * solution.sums.prior  # G is a difference of two large numbers
     return Spectrum(len(X), total, squares, rounding, len(X) * EPSILON * whole + 2.0 * rounding * abs(total))
+
+
+def _on_device(
+    device: str, solution: Solution, X: Array, half: Array, inner: Array, root: Array
+) -> tuple[float, float, float] | None:
+    """Return what `_traces` finds, worked out there; None where the device has too little memory."""
+    from mercer.inference.device_blocks import device_strips, sent  # brings PyTorch with it
+    from mercer.linalg.device import give_memory_back, is_out_of_memory
+
+    try:
+        return _traces(
+            device_strips(device, solution.model, X), *(sent(device, array) for array in (half, inner, root))
+        )
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+    give_memory_back()
+    return None
 
 
 def _traces(strips: Iterable[tuple[int, Any]], half: Any, inner: Any, root: Any) -> tuple[float, float, float]:
