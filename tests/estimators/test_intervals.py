@@ -271,6 +271,19 @@ def test_where_all_would_be_left_behind_their_parents_values_judge(
     assert {i for i, ruling in contest.rulings.items() if ruling.kind == "separated"} >= {1, 2, 3}
 
 
+def test_whoever_has_no_place_and_is_behind_the_bar_is_not_said_to_be_perhaps_better() -> None:
+    data, task, reached = looked_at(bounded.Effort(0.5, (), None))
+    ends = [(-10.0, -9.0), (-30.0, -5.0), (-30.0, -20.0)]
+    states = [replace(reached, interval=Interval(*both)) for both in ends]
+    whole = bounded.Whole(data, mercer.VFE(inducing=60))
+    contest = bounded.Contest([task] * 3, whole, 0.0, math.inf, True, lambda *_: iter(()), [*states])
+    contest._set_aside([1, 2])
+    assert {i: (ruling.kind, ruling.by) for i, ruling in contest.rulings.items()} == {
+        1: ("places", 0),
+        2: ("separated", 0),
+    }
+
+
 def row_of(reached: bounded.State, expression: Any, verdict: Verdict | None = None) -> Candidate:
     assert reached.interval is not None
     lower, found = reached.interval.lower, reached.interval

@@ -329,9 +329,10 @@ class Contest:
         return [i for i, fit in fits.items() if fit is not None and fit.status != "failed"]
 
     def _set_aside(self, numbers: Sequence[int]) -> None:
+        """Give up who has no place: whoever is behind the bar, by less than a margin, is so for that reason."""
         bar, by = self.bar()
         for i in numbers:
-            self.rulings[i] = Ruling("places", by, bar)
+            self.rulings[i] = Ruling("places" if self.ends(i).overlaps(bar) else "separated", by, bar)
 
     def _narrow(self) -> None:
         """Carry on fitted candidates that overlap the bar, with more inducing points, and whoever holds it."""
