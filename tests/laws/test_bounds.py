@@ -161,6 +161,16 @@ def test_no_number_is_an_infinite_interval() -> None:
     assert found == Interval(-math.inf, math.inf)
 
 
+@pytest.mark.filterwarnings("error")
+def test_traces_too_large_to_be_squared_are_done_without() -> None:
+    data = trend(30, True)
+    expression = bind(SE(0, variance=1e200, lengthscale=0.1), 1)
+    given = compile_program(expression), values_of(expression), 0.1, data, data.X[:3]
+    wide, close = (interval(*given, steps=None, traces=traces) for traces in (False, True))
+    assert wide.upper > wide.lower + 100
+    assert close == wide
+
+
 @pytest.mark.parametrize("numbers", [1, 200, 1500])
 def test_strips_of_the_matrix_of_all_pairs_add_up(numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)

@@ -91,7 +91,10 @@ def interval(
     excess = _excess(solution, data, sweep.device if traces and solution.trace > 2.0 * enough else None)
     known = -0.5 * (data.count * LOG_2_PI + solution.log_determinant)
     lower = max(solution.bound, known + quadratic.lower - 0.5 * excess.upper)
-    return Interval(lower, max(lower, known + quadratic.upper - 0.5 * excess.lower))  # rounding, where both meet
+    upper = known + quadratic.upper - 0.5 * excess.lower
+    if not math.isfinite(upper):  # numbers too large to be squared
+        return Interval(lower, math.inf)
+    return Interval(lower, max(lower, upper))  # rounding, where both meet
 
 
 def closest(
@@ -135,7 +138,8 @@ def _excess(solution: Solution, data: Data, device: str | None) -> Interval:
     """Return between what log |A| - log |Q + D| lies; with a device, by a pass over all pairs of rows there."""
     if device is not None:
         found = spectrum(solution, data, device)
-        return Interval(found.least(), found.most())
+        if math.isfinite(found.squares):
+            return Interval(found.least(), found.most())
     return Interval(0.0, data.count * math.log1p(max(0.0, solution.trace) / data.count))
 
 

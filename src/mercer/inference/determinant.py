@@ -74,7 +74,8 @@ def spectrum(solution: Solution, data: Data, device: str = "cpu") -> Spectrum:
     if found is None:
         size = max(1, STRIP_NUMBERS // len(X))
         strips = ((rows.start, fused.cross(model.smooth, model.values, X[rows], X)) for rows in slices(len(X), size))
-        found = _traces(strips, half, inner, root)
+        with np.errstate(over="ignore", invalid="ignore"):  # squares that are too large are seen to be infinite
+            found = _traces(strips, half, inner, root)
     total, squares, whole = found
     rounding = len(half) * EPSILON * solution.sums.prior  # G is a difference of two large numbers
     return Spectrum(len(X), total, squares, rounding, len(X) * EPSILON * whole + 2.0 * rounding * abs(total))
