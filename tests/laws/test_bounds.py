@@ -284,3 +284,24 @@ def test_the_bounds_hold_where_rounding_is_all_that_is_left(variance: float, noi
             slack = 1e-7 * (1.0 + abs(exact))
             assert found.lower <= exact + slack
             assert exact <= found.upper + slack
+
+
+def test_points_in_clusters_do_not_make_the_lower_bound_larger_than_what_it_bounds() -> None:
+    """With little noise tr(D^-1 (K0 - Q)) is a difference of numbers so large that a wrong Q shows.
+
+    Points that move went there for its sake.
+    """
+    x = np.linspace(-1.73, 1.73, 400)
+    expression = bind(SE(0, variance=88.4, lengthscale=0.674), 1)
+    program, values = compile_program(expression), values_of(expression)
+    data = Data(x[:, None], 1.4 * np.sin(5.2 * x) + 1e-4 * np.random.default_rng(0).normal(size=400))
+    Z = np.array([
+        -1.32042572, 2.13581587, 0.79460516, -0.66994806, 2.93797539, -1.74388815, -0.6638908, 0.79728168, -0.74240427,
+        -1.38421174, 0.77770132, -0.69659286, -1.09488006, 1.98690259, 2.11696883, -2.71154615, -0.33305872,
+    ])  # fmt: skip
+    exact = Exact().evidence(program, values, 1e-8, data, gradient=False)
+    assert exact.jitter == 0
+    found = FixedVFE(Z[:, None]).evidence(program, values, 1e-8, data)
+    assert found.value <= exact.value + 1.0
+    assert math.isfinite(found.value)
+    assert found.jitter > 0.0

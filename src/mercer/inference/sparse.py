@@ -12,7 +12,7 @@ Kuf Kfu first would square the condition of Kuu. What follows from the sums is s
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial, reduce
 from operator import add
 
@@ -25,8 +25,10 @@ from mercer.evaluate.white import Columns, untied, white_columns, without_white
 from mercer.inference.contract import LOG_2_PI, Data
 from mercer.inference.rows import Sweep, blocks, slices, summed
 from mercer.kernels.domains import Array
-from mercer.linalg.factor import Factor, Failure, factorise
+from mercer.linalg.factor import LADDER, Factor, Failure, factorise
 from mercer.linalg.threads import SMALL, one_thread
+
+ROUNDING = 10.0  # times m eps: what a trace may be wrong by, as a share of tr(D^-1 K0)
 
 __all__ = ["Model", "Solution", "Statistics", "blocks", "model_of", "solve"]
 
@@ -227,19 +229,48 @@ def solve(
         return Failure("sparse inference needs noise above zero")
     if not len(model.Z):
         return Failure("sparse inference needs at least one inducing point")
-    factor = factorise(lambda: _inducing_gram(model))
-    if isinstance(factor, Failure):
-        return factor
     shift = float(data.y.mean()) if data.free_level else 0.0
-    inverse_root = inverse_of_root(factor)
-    if sums is None:
-        sums = _sums(model, inverse_root, shift, data, sweep, kept)
-    if not (np.isfinite(sums.moments).all() and np.isfinite(np.diagonal(sums.gram)).all()):
-        return Failure("the kernel gave infinite or undefined values, or the target overflowed")
+    for rung in LADDER if sums is None and data.source is None else LADDER[:1]:
+        factor = _inducing_factor(model, rung)
+        if isinstance(factor, Failure):
+            return factor
+        inverse_root = inverse_of_root(factor)
+        found = _sums(model, inverse_root, shift, data, sweep, kept) if sums is None else sums
+        if not (np.isfinite(found.moments).all() and np.isfinite(np.diagonal(found.gram)).all()):
+            return Failure("the kernel gave infinite or undefined values, or the target overflowed")
+        if sums is not None or not _is_too_large(found):
+            sums = found
+            break
+    else:
+        return Failure("inducing points are too close together for this kernel and so little noise")
     inner = factorise(sums.gram.copy, 1.0)
     if isinstance(inner, Failure):
         return inner
     return _solution(model, factor, inverse_root, inner, sums, shift, data.free_level)
+
+
+def _inducing_factor(model: Model, rung: float) -> Factor | Failure:
+    """Factorise Kuu with so much of its diagonal added, or more where that is not enough."""
+    added = 0.0
+
+    def gram() -> Array:
+        nonlocal added
+        matrix = _inducing_gram(model)
+        added = rung * abs(float(np.diagonal(matrix).mean()))
+        np.einsum("ii->i", matrix)[:] += added
+        return matrix
+
+    factor = factorise(gram)
+    return factor if isinstance(factor, Failure) else replace(factor, jitter=factor.jitter + added)
+
+
+def _is_too_large(sums: Statistics) -> bool:
+    """Tell whether Q is larger than K0, by more than rounding: Kuu is too nearly singular, and the bound is none.
+
+    Points that move with the parameters would go where that makes the bound largest.
+    """
+    rounding = ROUNDING * len(sums.gram) * float(np.finfo(float).eps) * sums.prior
+    return sums.prior - float(np.trace(sums.gram)) < -rounding
 
 
 def _sums(model: Model, inverse_root: Array, shift: float, data: Data, sweep: Sweep, kept: Array | None) -> Statistics:
