@@ -14,6 +14,7 @@ from mercer.errors import InputError, ModelFileError
 from mercer.estimators import learning, scanning, streaming
 from mercer.inference.vfe import VFE
 from mercer.learners import large
+from mercer.tables.reading import read_table
 
 ENGINE = VFE(inducing=25)
 KERNEL = "SE(a) + LIN(b)"
@@ -204,6 +205,19 @@ def test_a_file_that_is_damaged_inside(tmp_path: Path) -> None:
     broken[middle : middle + 4000] = bytes(4000)
     file.write_bytes(bytes(broken))
     refused(mercer.ParquetRows(file, target="y"), "cannot be read from row|holds|infinite")
+
+
+def test_a_checksum_that_is_wrong(tmp_path: Path) -> None:
+    """Zeros inside a page of numbers are numbers too; only a checksum tells."""
+    path = tmp_path / "zeros.parquet"
+    settings = {"write_page_checksum": True, "compression": None, "use_dictionary": False}
+    pd.DataFrame(np.random.default_rng(0).normal(size=(5000, 3)), columns=["a", "b", "y"]).to_parquet(path, **settings)
+    whole = bytearray(path.read_bytes())
+    whole[20_000:20_800] = bytes(800)
+    path.write_bytes(whole)
+    refused(mercer.ParquetRows(path, target="y"), "damaged")
+    with pytest.raises(InputError, match="damaged"):
+        read_table(path)
 
 
 def test_numbers_that_are_none(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ STEPS = 20
 ENOUGH = 1e-3  # of log evidence: what the quadratic term may miss before the iteration stops
 PAIRS_ROWS = 30_000  # with more rows a product with the matrix of all pairs takes too long: do without
 NARROW = 1.0  # of log evidence: an interval that is narrower needs no more points
+PAIRS_WORK = 5e11  # pairs of rows times inducing points: half a minute or so, once
 FINEST = 5e10  # multiplications in a pass over the rows, where there are only a few: a second or so
 PRODUCT_NUMBERS = 1_000_000  # numbers in one block of rows of K: what a cache holds
 
@@ -79,7 +80,7 @@ def interval(
     """Return both bounds on the exact log evidence; infinite where no number can be had.
 
     `steps`: of conjugate gradients at most, each with one product K v; None: without any such product. `sweep`: how and
-    where to go over the rows. `traces`: bound the determinant by two traces.
+    where to go over the rows. `traces`: bound the determinant by two traces, where the interval is wide without.
     """
     sweep = sweep or Sweep()
     solution = solve(model_of(program, values, noise, data, Z), data, sweep)
@@ -88,7 +89,9 @@ def interval(
     if solution.inner.jitter > 0.0:  # the determinant is then too large to bound from below
         return Interval(solution.bound, math.inf)
     quadratic = _quadratic(solution, data, steps, enough, sweep)
-    excess = _excess(solution, data, sweep.device if traces and solution.trace > 2.0 * enough else None)
+    excess = _excess(solution, data)
+    if traces and quadratic.width + 0.5 * excess.width > NARROW and data.count**2 * len(Z) <= PAIRS_WORK:
+        excess = _closer_excess(excess, solution, data, sweep.device)
     known = -0.5 * (data.count * LOG_2_PI + solution.log_determinant)
     lower = max(solution.bound, known + quadratic.lower - 0.5 * excess.upper)
     upper = known + quadratic.upper - 0.5 * excess.lower
@@ -134,13 +137,17 @@ def _quadratic(solution: Solution, data: Data, steps: int | None, enough: float,
     return Interval(max(found.lower, closer.lower), min(found.upper, closer.upper))
 
 
-def _excess(solution: Solution, data: Data, device: str | None) -> Interval:
-    """Return between what log |A| - log |Q + D| lies; with a device, by a pass over all pairs of rows there."""
-    if device is not None:
-        found = spectrum(solution, data, device)
-        if math.isfinite(found.squares):
-            return Interval(found.least(), found.most())
+def _excess(solution: Solution, data: Data) -> Interval:
+    """Return between what log |A| - log |Q + D| lies."""
     return Interval(0.0, data.count * math.log1p(max(0.0, solution.trace) / data.count))
+
+
+def _closer_excess(excess: Interval, solution: Solution, data: Data, device: str) -> Interval:
+    """Return the same, by a pass over all pairs of rows."""
+    found = spectrum(solution, data, device)
+    if not math.isfinite(found.squares):
+        return excess
+    return Interval(max(excess.lower, found.least()), min(excess.upper, found.most()))
 
 
 def _without_products(solution: Solution, data: Data) -> float:

@@ -141,7 +141,7 @@ def _opened(file: Path) -> Any:
     import pyarrow.parquet
 
     try:
-        return pyarrow.parquet.ParquetFile(file)
+        return pyarrow.parquet.ParquetFile(file, page_checksum_verification=True)  # where the file has checksums
     except (pyarrow.ArrowException, OSError) as problem:
         raise InputError(
             f"'{file.name}' cannot be read as a Parquet file ({_first_line(problem)}). It is damaged, cut off or of "

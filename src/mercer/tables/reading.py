@@ -78,7 +78,7 @@ def _read_parquet(location: Path) -> pd.DataFrame:
     try:
         # pandas answers a repeated name with an obscure error of its own, so the names are looked at first.
         clean_names(pyarrow.parquet.read_schema(location).names, f"'{location.name}'")
-        frame = pd.read_parquet(location, engine="pyarrow")
+        frame = pd.read_parquet(location, engine="pyarrow", page_checksum_verification=True)
     except InputError:
         raise
     except MemoryError:
