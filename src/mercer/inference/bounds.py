@@ -48,7 +48,7 @@ STEPS = 20
 ENOUGH = 1e-3  # of log evidence: what the quadratic term may miss before the iteration stops
 PAIRS_ROWS = 30_000  # with more rows a product with the matrix of all pairs takes too long: do without
 NARROW = 1.0  # of log evidence: an interval that is narrower needs no more points
-PAIRS_WORK = 5e11  # pairs of rows times inducing points: half a minute or so, once
+PAIRS_WORK = 1e11  # pairs of rows times inducing points: some seconds
 FINEST = 5e10  # multiplications in a pass over the rows, where there are only a few: a second or so
 PRODUCT_NUMBERS = 1_000_000  # numbers in one block of rows of K: what a cache holds
 

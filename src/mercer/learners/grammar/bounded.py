@@ -9,9 +9,9 @@ How many inducing points a candidate gets depends on its values: as many as its 
 most those of the engine. With too few of them the bound would prefer other values, and judge the kernel by those. First
 looks are cheap: a few steps on some of the rows, from what fewer of them suggested; whatever rows the values come from,
 the interval at these values is that of all rows. What repeats in many rows may not show in a few: where values that
-fewer rows suggested would leave all candidates behind, they are judged with their old parts as the parent has them,
-from all rows. Those that remain are fitted to all rows, the most certain first, which raises the bar for the others;
-fitted candidates that overlap the bar then get more points.
+fewer rows suggested would leave nearly all candidates behind, they are judged with their old parts as the parent has
+them, from all rows. Those that remain are fitted to all rows, the most certain first, which raises the bar for the
+others; fitted candidates that overlap the bar then get more points.
 """
 
 from __future__ import annotations
@@ -129,6 +129,11 @@ def judged(task: Task, state: State, whole: Whole, effort: Effort) -> State:
         points = [np.clip(run.point, problem.bounds[:, 0], problem.bounds[:, 1]) for run in state.runs]
         run = _moved(problem, points[: STARTS if effort.fit else 1], whole, effort)
         found, engine = _at(problem, run, whole, effort)
+        if effort.fit:  # with too few inducing points for a rough kernel steps lead to a smoother one, which is worse
+            unmoved = replace(run, point=points[0])
+            before, others = _at(problem, unmoved, whole, effort)
+            if before.lower > found.lower:
+                run, found, engine = unmoved, before, others
         best = replace(run, value=-found.lower, rows=whole.data.count)
         fit = _fit(problem, engine, best, state.screened) if effort.fit else None
     seconds, waiting = state.seconds + time.perf_counter() - started, () if effort.fit else state.runs[1:]
@@ -252,7 +257,7 @@ class Contest:
                 unclear = [i for i in self._waiting() if i not in behind and self._could_be_separated(i, margin)]
                 self._judge(unclear, closer, judged)
                 behind = self._separated(margin)
-            if len(behind) == len(self._waiting()):  # rather the values are to blame than all of the kernels
+            if len(self._waiting()) - len(behind) < ROUND:  # rather the values are to blame than nearly all kernels
                 self._judge([i for i in behind if self.tasks[i].noise is not None], closer, as_inherited)
             self._rule(margin)
             self._set_aside(self._by_certainty()[PLACES:])
