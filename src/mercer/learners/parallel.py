@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,7 +21,15 @@ def in_parallel(function: Callable[..., Any], work: dict[int, tuple[Any, ...]], 
 
     backend, _ = get_active_backend()
     pool = Parallel(n_jobs=jobs, return_as="generator_unordered" if backend.supports_return_generator else "list")
-    yield from pool(delayed(_numbered)(function, number, arguments) for number, arguments in work.items())
+    results = pool(delayed(_numbered)(function, number, arguments) for number, arguments in work.items())
+    try:
+        for result in results:  # noqa: UP028 (yield from would close it outside of what follows)
+            yield result
+    finally:
+        if not isinstance(results, list):
+            with warnings.catch_warnings():  # who stops early, for lack of time, knows that work is left undone
+                warnings.filterwarnings("ignore", message=".* still being processed by the workers")
+                results.close()
 
 
 def _numbered(function: Callable[..., Any], number: int, arguments: tuple[Any, ...]) -> tuple[int, Any]:
