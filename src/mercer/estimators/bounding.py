@@ -37,14 +37,12 @@ def interval_of(model: GPRegressor) -> tuple[float, float]:
 def _found(engine: VFE, kernel: Expression, noise: float, data: Data) -> Interval:
     """Return the interval; on the CPU where a GPU has too little memory for it."""
     program, values = compile_program(kernel), values_of(kernel)
-    try:
-        return closest(program, values, noise, data, engine.holding(program, values, data), engine)[0]
-    except RuntimeError as error:
-        if engine.device == "cpu":
-            raise
-        from mercer.linalg.device import give_memory_back, is_out_of_memory  # loads PyTorch
 
-        if not is_out_of_memory(error):
-            raise
-    give_memory_back()
-    return _found(replace(engine, device="cpu"), kernel, noise, data)
+    def here() -> Interval:
+        return closest(program, values, noise, data, engine.holding(program, values, data), engine)[0]
+
+    if engine.device == "cpu":
+        return here()
+    from mercer.linalg.device import unless_short  # loads PyTorch
+
+    return unless_short(here) or _found(replace(engine, device="cpu"), kernel, noise, data)

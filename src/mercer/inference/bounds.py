@@ -37,9 +37,9 @@ import numpy as np
 from mercer.evaluate import fused
 from mercer.evaluate.program import Program
 from mercer.inference.contract import LOG_2_PI, Data
-from mercer.inference.determinant import EPSILON, spectrum
+from mercer.inference.determinant import spectrum
 from mercer.inference.rows import Sweep
-from mercer.inference.sparse import Solution, back_solve, blocks, model_of, solve
+from mercer.inference.sparse import EPSILON, Solution, back_solve, blocks, model_of, solve
 from mercer.inference.vfe import VFE, FixedVFE
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Failure, factorise
@@ -153,8 +153,7 @@ def _closer_excess(excess: Interval, solution: Solution, data: Data, device: str
 def _without_products(solution: Solution, data: Data) -> float:
     """Return -(y - c)'(Q + (1 + t) D)^-1 (y - c) / 2 with the best c, from the sums for Q + D divided by 1 + t."""
     sums = solution.sums
-    rounding = len(sums.gram) * EPSILON * sums.prior  # the trace is a difference of two large numbers
-    scale = 1.0 + max(0.0, solution.trace) + rounding
+    scale = 1.0 + max(0.0, sums.trace) + sums.rounding
     inner = factorise(lambda: sums.gram / scale, 1.0)
     if isinstance(inner, Failure) or inner.jitter > 0.0:
         return 0.0  # the largest that the term can be

@@ -28,11 +28,10 @@ from scipy.linalg import blas
 from mercer.evaluate import fused
 from mercer.inference.contract import Data
 from mercer.inference.rows import slices
-from mercer.inference.sparse import Solution
+from mercer.inference.sparse import EPSILON, Solution
 from mercer.kernels.domains import Array
 
 STRIP_NUMBERS = 4_000_000  # of G at a time: 32 MB
-EPSILON = float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ def spectrum(solution: Solution, data: Data, device: str = "cpu") -> Spectrum:
         with np.errstate(over="ignore", invalid="ignore"):  # squares that are too large are seen to be infinite
             found = _traces(strips, half, inner, root)
     total, squares, whole = found
-    rounding = len(half) * EPSILON * solution.sums.prior  # G is a difference of two large numbers
+    rounding = solution.sums.rounding
     return Spectrum(len(X), total, squares, rounding, len(X) * EPSILON * whole + 2.0 * rounding * abs(total))
 
 
@@ -86,17 +85,13 @@ def _on_device(
 ) -> tuple[float, float, float] | None:
     """Return what `_traces` finds, worked out there; None where the device has too little memory."""
     from mercer.inference.device_blocks import device_strips, sent  # brings PyTorch with it
-    from mercer.linalg.device import give_memory_back, is_out_of_memory
+    from mercer.linalg.device import unless_short
 
-    try:
-        return _traces(
+    return unless_short(
+        lambda: _traces(
             device_strips(device, solution.model, X), *(sent(device, array) for array in (half, inner, root))
         )
-    except RuntimeError as error:
-        if not is_out_of_memory(error):
-            raise
-    give_memory_back()
-    return None
+    )
 
 
 def _traces(strips: Iterable[tuple[int, Any]], half: Any, inner: Any, root: Any) -> tuple[float, float, float]:

@@ -12,7 +12,7 @@ Kuf Kfu first would square the condition of Kuu. What follows from the sums is s
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import partial, reduce
 from operator import add
 
@@ -28,7 +28,8 @@ from mercer.kernels.domains import Array
 from mercer.linalg.factor import LADDER, Factor, Failure, factorise
 from mercer.linalg.threads import SMALL, one_thread
 
-ROUNDING = 10.0  # times m eps: what a trace may be wrong by, as a share of tr(D^-1 K0)
+EPSILON = float(np.finfo(float).eps)
+ROUNDING = 10.0  # times what a trace may be wrong by: Q is too large, for certain
 
 __all__ = ["Model", "Solution", "Statistics", "blocks", "model_of", "solve"]
 
@@ -83,6 +84,24 @@ class Statistics:
     gram: Array  # V V'
     by_target: Array  # V D^-1/2 y
     by_one: Array  # V D^-1/2 1
+
+    @property
+    def trace(self) -> float:
+        """tr(D^-1 (K0 - Q))."""
+        return self.prior - float(np.trace(self.gram))
+
+    @property
+    def rounding(self) -> float:
+        """What the trace may be wrong by: it is a difference of two large numbers."""
+        return len(self.gram) * EPSILON * self.prior
+
+    @property
+    def is_possible(self) -> bool:
+        """Tell whether Q is no larger than K0, but for rounding; else Kuu is nearly singular, and the bound is none.
+
+        Points that move with the parameters would go where that makes the bound largest.
+        """
+        return self.trace >= -ROUNDING * self.rounding
 
     def __add__(self, other: Statistics) -> Statistics:
         return Statistics(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
@@ -201,7 +220,7 @@ class Solution:
     @property
     def trace(self) -> float:
         """tr(D^-1 (K0 - Q))."""
-        return self.sums.prior - float(np.trace(self.sums.gram))
+        return self.sums.trace
 
     @property
     def bound(self) -> float:
@@ -231,14 +250,14 @@ def solve(
         return Failure("sparse inference needs at least one inducing point")
     shift = float(data.y.mean()) if data.free_level else 0.0
     for rung in LADDER if sums is None and data.source is None else LADDER[:1]:
-        factor = _inducing_factor(model, rung)
+        factor = factorise(lambda: _inducing_gram(model), least=rung)
         if isinstance(factor, Failure):
             return factor
         inverse_root = inverse_of_root(factor)
         found = _sums(model, inverse_root, shift, data, sweep, kept) if sums is None else sums
         if not (np.isfinite(found.moments).all() and np.isfinite(np.diagonal(found.gram)).all()):
             return Failure("the kernel gave infinite or undefined values, or the target overflowed")
-        if sums is not None or not _is_too_large(found):
+        if sums is not None or found.is_possible:
             sums = found
             break
     else:
@@ -247,30 +266,6 @@ def solve(
     if isinstance(inner, Failure):
         return inner
     return _solution(model, factor, inverse_root, inner, sums, shift, data.free_level)
-
-
-def _inducing_factor(model: Model, rung: float) -> Factor | Failure:
-    """Factorise Kuu with so much of its diagonal added, or more where that is not enough."""
-    added = 0.0
-
-    def gram() -> Array:
-        nonlocal added
-        matrix = _inducing_gram(model)
-        added = rung * abs(float(np.diagonal(matrix).mean()))
-        np.einsum("ii->i", matrix)[:] += added
-        return matrix
-
-    factor = factorise(gram)
-    return factor if isinstance(factor, Failure) else replace(factor, jitter=factor.jitter + added)
-
-
-def _is_too_large(sums: Statistics) -> bool:
-    """Tell whether Q is larger than K0, by more than rounding: Kuu is too nearly singular, and the bound is none.
-
-    Points that move with the parameters would go where that makes the bound largest.
-    """
-    rounding = ROUNDING * len(sums.gram) * float(np.finfo(float).eps) * sums.prior
-    return sums.prior - float(np.trace(sums.gram)) < -rounding
 
 
 def _sums(model: Model, inverse_root: Array, shift: float, data: Data, sweep: Sweep, kept: Array | None) -> Statistics:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -22,6 +23,8 @@ from mercer.linalg.factor import LADDER, Failure
 STRIP = 2048
 # What the libraries under PyTorch say where memory is short, in errors of no type of their own.
 SHORT = ("out of memory", "ALLOC_FAILED", "alloc failed")
+
+Result = TypeVar("Result")
 
 
 def available_device(device: str | torch.device) -> torch.device:
@@ -57,6 +60,17 @@ def give_memory_back() -> None:
     """Return to the device what PyTorch keeps for later."""
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+
+
+def unless_short(work: Callable[[], Result]) -> Result | None:
+    """Return what the work gives; None where a device has too little memory for it."""
+    try:
+        return work()
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+    give_memory_back()
+    return None
 
 
 @dataclass(frozen=True, eq=False)

@@ -72,9 +72,12 @@ def _trustworthy(diagonal: Array) -> bool:
     return bool(np.isfinite(largest) and smallest**2 > len(diagonal) * np.finfo(float).eps * largest**2)
 
 
-def factorise(build: Callable[[], Array], diagonal: float | Array = 0.0) -> Factor | Failure:
-    """Factorise build() + diagonal * I. `build` is called again for each rung: the factor overwrites the matrix."""
-    for rung in LADDER:
+def factorise(build: Callable[[], Array], diagonal: float | Array = 0.0, least: float = 0.0) -> Factor | Failure:
+    """Factorise build() + diagonal * I. `build` is called again for each rung: the factor overwrites the matrix.
+
+    `least`: the rung to begin with, where fewer are known not to be enough.
+    """
+    for rung in (rung for rung in LADDER if rung >= least):
         matrix = build()
         places = np.einsum("ii->i", matrix)
         with np.errstate(over="ignore", invalid="ignore"):  # a failure is returned instead
