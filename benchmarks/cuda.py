@@ -29,7 +29,7 @@ except ImportError:
     sys.modules["mercer"] = ModuleType("mercer")
     sys.modules["mercer"].__path__ = [str(Path(__file__).resolve().parents[1] / "src" / "mercer")]
 
-from mercer.evaluate.program import compile_program
+from mercer.compute.program import compile_program
 from mercer.inference.batched import batched_log_evidence
 from mercer.kernels import LIN, PER, RQ, SE, Expression, bind, layout
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from mercer.evaluate.fused import gram
-from mercer.evaluate.program import compile_program
+from mercer.compute.fused import gram
+from mercer.compute.program import compile_program
 from mercer.kernels import Expression, bind, parse
 from mercer.kernels.algebra import canonical_structure
 from mercer.kernels.parameters import layout, values_of

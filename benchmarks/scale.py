@@ -27,7 +27,7 @@ import mercer
 from benchmarks import scale_engine
 from benchmarks.machine import describe, lines
 from benchmarks.scale_report import write_report
-from mercer.evaluate.program import compile_program
+from mercer.compute.program import compile_program
 from mercer.inference.bounds import interval
 from mercer.inference.vfe_posterior import VFEPosterior
 from mercer.kernels.parameters import values_of

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import mercer
-from mercer.evaluate.program import compile_program
+from mercer.compute.program import compile_program
 from mercer.inference.contract import Data
 from mercer.kernels import SE, bind
 from mercer.kernels.parameters import values_of

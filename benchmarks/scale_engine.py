@@ -26,7 +26,7 @@ from scipy.linalg import blas
 
 from benchmarks.machine import describe, lines
 from benchmarks.scale_choice import choice
-from mercer.evaluate.program import compile_program
+from mercer.compute.program import compile_program
 from mercer.inference.contract import Data
 from mercer.inference.vfe import FixedVFE
 from mercer.kernels import SE, bind

@@ -280,8 +280,8 @@ def _steady_draw(kernel: mercer.Expression, seed: int) -> dict[str, Any]:
 
 
 def draw_from(kernel: mercer.Expression, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    from mercer.evaluate.fused import gram
-    from mercer.evaluate.program import compile_program
+    from mercer.compute.fused import gram
+    from mercer.compute.program import compile_program
     from mercer.kernels.parameters import bind, values_of
 
     bound = bind(kernel, 1)

@@ -115,7 +115,7 @@ def _save_picture(values: np.ndarray, file: Path) -> None:
 
 def one_evaluation(size: int, kernel: str, device: str) -> dict[str, Any]:
     """Evaluate evidence and gradient once on size x size cells; the first, small one loads libraries."""
-    from mercer.evaluate.program import compile_program
+    from mercer.compute.program import compile_program
     from mercer.inference.contract import Data
     from mercer.inference.grid import Grid, GridEvidence
     from mercer.kernels import bind, parse

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 
+from mercer.compute.program import compile_program
 from mercer.errors import InputError
-from mercer.evaluate.program import compile_program
 from mercer.fitting.batched import fit_batch
 from mercer.inference.batched import BatchedEvidence, batched_log_evidence
 from mercer.kernels import LIN, PER, RQ, SE, Expression, bind, fixed, layout

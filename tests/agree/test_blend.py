@@ -8,9 +8,9 @@ import torch
 from hypothesis import given, settings
 from numpy.typing import NDArray
 
-from mercer.evaluate import fused, fused_cross, surfaces, torch_backend
-from mercer.evaluate.program import compile_program
-from mercer.evaluate.spectral import draw_features
+from mercer.compute import fused, fused_cross, surfaces, torch_backend
+from mercer.compute.program import compile_program
+from mercer.compute.spectral import draw_features
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.inference.vfe import VFE

@@ -10,9 +10,9 @@ import torch
 from numpy.testing import assert_allclose
 
 import mercer
+from mercer.compute import fused
+from mercer.compute.program import compile_program
 from mercer.errors import InputError
-from mercer.evaluate import fused
-from mercer.evaluate.program import compile_program
 from mercer.inference import choose as choose_module
 from mercer.inference import device_blocks, exact_device
 from mercer.inference.bounds import interval

@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 
+from mercer.compute.program import Program, compile_program
 from mercer.errors import NumericalError
-from mercer.evaluate.program import Program, compile_program
 from mercer.inference.contract import Data, Evidence
 from mercer.inference.exact import Exact, ExactPosterior
 from mercer.kernels import LIN, PER, RQ, SE, WN, C, Expression, bind, components

@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 
+from mercer.compute.program import compile_program
 from mercer.errors import InputError, NumericalError
-from mercer.evaluate.program import compile_program
 from mercer.inference.contract import Data, Evidence
 from mercer.inference.exact import Exact
 from mercer.inference.features import FeaturesPosterior, RandomFeatures

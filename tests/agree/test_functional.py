@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import mercer
+from mercer.compute import fused, torch_backend
+from mercer.compute.program import Leaf, compile_program
 from mercer.errors import KernelError
-from mercer.evaluate import fused, torch_backend
-from mercer.evaluate.program import Leaf, compile_program
 from mercer.kernels import KF, LIN, M32, PER, SE, Functional, bind, canonical, from_json, parse, to_json
 from mercer.kernels.parameters import values_of
 from mercer.kernels.units import Units, to_data_units, to_scaled_units

@@ -15,9 +15,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from mercer.evaluate import compiling, fused, torch_backend
-from mercer.evaluate import fused_sweep as sweep
-from mercer.evaluate.program import Affine, Leaf, LeafKind, Program, Term, compile_program
+from mercer.compute import compiling, fused, torch_backend
+from mercer.compute import fused_sweep as sweep
+from mercer.compute.program import Affine, Leaf, LeafKind, Program, Term, compile_program
 from mercer.kernels import COS, CPER, LIN, M12, M52, PER, REGISTRY, RQ, SE, SM, WN, C, Expression, bind
 from mercer.kernels.parameters import values_of
 from mercer.linalg.threads import blas_threads

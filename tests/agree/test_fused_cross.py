@@ -12,9 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from mercer.evaluate import fused
-from mercer.evaluate.fused_cross import contract_cross, contract_diagonal
-from mercer.evaluate.program import Program, compile_program
+from mercer.compute import fused
+from mercer.compute.fused_cross import contract_cross, contract_diagonal
+from mercer.compute.program import Program, compile_program
 from mercer.kernels import LIN, PER, REGISTRY, RQ, SE, C, Expression, bind
 from mercer.kernels.parameters import values_of
 from tests.agree.slow_reference import slow_gram

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from mercer.evaluate import fused
-from mercer.evaluate.fused_points import contract_points
-from mercer.evaluate.program import Program, compile_program
+from mercer.compute import fused
+from mercer.compute.fused_points import contract_points
+from mercer.compute.program import Program, compile_program
 from mercer.inference.contract import Data
 from mercer.inference.vfe import VFE
 from mercer.kernels import REGISTRY, Expression, bind, parse

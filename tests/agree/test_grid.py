@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
+from mercer.compute import fused
+from mercer.compute.program import Program, compile_program
+from mercer.compute.separate import separated
 from mercer.errors import InputError, KernelError
-from mercer.evaluate import fused
-from mercer.evaluate.program import Program, compile_program
-from mercer.evaluate.separate import separated
 from mercer.inference import grid_problem
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact

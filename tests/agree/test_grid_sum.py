@@ -7,9 +7,9 @@ import pytest
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
-from mercer.evaluate import fused
-from mercer.evaluate.program import compile_program
-from mercer.evaluate.separate import separated, summands
+from mercer.compute import fused
+from mercer.compute.program import compile_program
+from mercer.compute.separate import separated, summands
 from mercer.inference import grid_sum
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact

@@ -13,9 +13,9 @@ import torch
 from numpy.testing import assert_allclose
 
 import mercer
+from mercer.compute.forest import can_merge
+from mercer.compute.program import Affine, Leaf, LeafKind, Program, Term, compile_program
 from mercer.errors import InputError
-from mercer.evaluate.forest import can_merge
-from mercer.evaluate.program import Affine, Leaf, LeafKind, Program, Term, compile_program
 from mercer.fitting.optimise import FitOptions, prepare
 from mercer.fitting.rendezvous import together
 from mercer.inference import level

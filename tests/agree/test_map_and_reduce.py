@@ -14,10 +14,10 @@ import pandas as pd
 import pytest
 
 import mercer
+from mercer.compute.program import compile_program
 from mercer.errors import InputError
 from mercer.estimators import streaming
 from mercer.estimators.sources import stream_of
-from mercer.evaluate.program import compile_program
 from mercer.inference.contract import Data
 from mercer.inference.vfe import VFE, FixedVFE
 from mercer.kernels import bind, parse

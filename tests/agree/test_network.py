@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import mercer
-from mercer.evaluate import fused, torch_backend
-from mercer.evaluate.program import compile_program
+from mercer.compute import fused, torch_backend
+from mercer.compute.program import compile_program
 from mercer.kernels import NKN, Expression, bind, layout, parse
 from mercer.kernels.domains import Simplex
 from mercer.kernels.network import Network

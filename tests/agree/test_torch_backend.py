@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
-from mercer.evaluate import torch_backend
-from mercer.evaluate.program import Affine, Leaf, LeafKind, Program, Term, compile_program
+from mercer.compute import torch_backend
+from mercer.compute.program import Affine, Leaf, LeafKind, Program, Term, compile_program
 from mercer.kernels import CPER, M12, M32, M52, REGISTRY, SE, WN, Expression, bind
 from mercer.kernels.parameters import values_of
 from tests.agree.slow_reference import slow_gram

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 from threadpoolctl import threadpool_limits
 
+from mercer.compute.program import Program, compile_program
 from mercer.errors import NumericalError
-from mercer.evaluate.program import Program, compile_program
 from mercer.inference.contract import Data, Evidence
 from mercer.inference.exact import Exact
 from mercer.inference.vfe import FixedVFE

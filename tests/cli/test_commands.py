@@ -290,8 +290,8 @@ def test_the_first_compilation_is_announced_beside_the_result(
 
 
 def test_a_cold_cache_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mercer.evaluate import fused_sweep
-    from mercer.evaluate.compiling import SOURCES
+    from mercer.compute import fused_sweep
+    from mercer.compute.compiling import SOURCES
 
     monkeypatch.setattr(fused_sweep, "gram_rows", SimpleNamespace(stats=SimpleNamespace(cache_path=str(tmp_path))))
     assert not core_is_compiled()

@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose
 
 import mercer
 from mercer import GPRegressor
+from mercer.compute.program import compile_program
 from mercer.estimators.learning import chosen_engine
-from mercer.evaluate.program import compile_program
 from mercer.inference import choose, grid
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact

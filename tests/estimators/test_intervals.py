@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import mercer
+from mercer.compute import fused
+from mercer.compute.program import compile_program
 from mercer.estimators.kernels import candidates_from_plain, candidates_to_plain
-from mercer.evaluate import fused
-from mercer.evaluate.program import compile_program
 from mercer.explain.story import winner_of
 from mercer.fitting.optimise import FitOptions, prepare
 from mercer.inference.bounds import Interval

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import mercer
+from mercer.compute.program import compile_program
 from mercer.errors import InputError
-from mercer.evaluate.program import compile_program
 from mercer.fitting.optimise import Fit, FitOptions, fit
 from mercer.inference import choose as choose_module
 from mercer.inference.contract import Data

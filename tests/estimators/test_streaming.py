@@ -82,7 +82,7 @@ def test_a_stream_gives_the_evidence_and_posterior_of_the_table(tmp_path: Path, 
     member = streamed._mixture.members[0]
     data = streamed._scaled_data()
     assert data.count == 900
-    from mercer.evaluate.program import compile_program
+    from mercer.compute.program import compile_program
     from mercer.inference.contract import Data
     from mercer.inference.vfe import FixedVFE
     from mercer.kernels.parameters import values_of

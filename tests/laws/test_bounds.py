@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mercer.evaluate.program import compile_program
+from mercer.compute.program import compile_program
 from mercer.inference import bounds, determinant
 from mercer.inference.bounds import Interval, closest, interval
 from mercer.inference.contract import Data
@@ -67,7 +67,7 @@ def test_the_exact_evidence_lies_between(
 
 
 def _gram(expression: Expression, X: Array) -> Array:
-    from mercer.evaluate import fused
+    from mercer.compute import fused
 
     return fused.gram(compile_program(expression), values_of(expression), X)
 

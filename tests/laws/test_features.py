@@ -7,9 +7,9 @@ import pytest
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
-from mercer.evaluate import fused
-from mercer.evaluate.program import compile_program
-from mercer.evaluate.spectral import Features, draw_features
+from mercer.compute import fused
+from mercer.compute.program import compile_program
+from mercer.compute.spectral import Features, draw_features
 from mercer.kernels import LIN, M12, M52, PER, RQ, SE, C, bind
 from mercer.kernels.base import REGISTRY, SPECS, ParameterSpec
 from mercer.kernels.domains import Positive, Simplex

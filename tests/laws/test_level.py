@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mercer.evaluate.program import compile_program
+from mercer.compute.program import compile_program
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.kernels import bind, parse

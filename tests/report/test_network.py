@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mercer.compute.fused import gram
+from mercer.compute.patterns import unit_patterns
+from mercer.compute.program import compile_program
 from mercer.estimators import GPRegressor
 from mercer.estimators.explaining import subject_of
-from mercer.evaluate.fused import gram
-from mercer.evaluate.patterns import unit_patterns
-from mercer.evaluate.program import compile_program
 from mercer.explain import networks
 from mercer.explain.networks import explain_networks, networks_of, unit_curves
 from mercer.kernels.blend import has_blend, under, within

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mercer.compute.fused import gram
+from mercer.compute.program import compile_program
 from mercer.errors import KernelError
-from mercer.evaluate.fused import gram
-from mercer.evaluate.program import compile_program
 from mercer.kernels import (
     COS,
     LIN,

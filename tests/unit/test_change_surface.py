@@ -8,9 +8,9 @@ import pytest
 
 import mercer
 from mercer import ChangeSurface, GPRegressor
+from mercer.compute.program import compile_program
 from mercer.datasets import nile
 from mercer.errors import InputError
-from mercer.evaluate.program import compile_program
 from mercer.fitting.surfaces import change_places, spread_rows
 from mercer.fitting.uncertainty import profile, slice_draws
 from mercer.inference.contract import Data

@@ -10,10 +10,10 @@ import pytest
 from scipy.stats import norm
 
 import mercer
+from mercer.compute.fused import gram
+from mercer.compute.program import compile_program
 from mercer.errors import InputError, KernelError
 from mercer.estimators import GPRegressor
-from mercer.evaluate.fused import gram
-from mercer.evaluate.program import compile_program
 from mercer.inference.vfe import VFE
 from mercer.kernels import CP, LIN, NKN, PER, RQ, SE
 from mercer.kernels.algebra import canonical_structure, components, structure

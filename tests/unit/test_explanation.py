@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 import mercer
+from mercer.compute import fused
+from mercer.compute.program import compile_program
 from mercer.estimators.explaining import subject_of
-from mercer.evaluate import fused
-from mercer.evaluate.program import compile_program
 from mercer.explain import Explanation
 from mercer.explain.beyond import outlooks, part_horizon, whole_horizon
 from mercer.explain.contributions import contributions, held_out_parts

@@ -268,7 +268,7 @@ def test_averaged_predictions_are_those_of_the_mixture():
 
 
 def _program(text: str):
-    from mercer.evaluate.program import compile_program
+    from mercer.compute.program import compile_program
     from mercer.kernels.parameters import values_of
 
     kernel = bind(parse(text), 1)

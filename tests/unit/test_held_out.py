@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import mercer
+from mercer.compute import fused
+from mercer.compute.program import compile_program
 from mercer.errors import InputError
-from mercer.evaluate import fused
-from mercer.evaluate.program import compile_program
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.kernels.algebra import structure

@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 
-from mercer.evaluate import fused
-from mercer.evaluate.program import Program, compile_program
+from mercer.compute import fused
+from mercer.compute.program import Program, compile_program
 from mercer.inference.inducing import greedy
 from mercer.kernels import LIN, PER, SE, WN, Expression, bind
 from mercer.kernels.parameters import values_of

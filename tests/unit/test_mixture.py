@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import norm, t
 
 import mercer
+from mercer.compute.program import compile_program
 from mercer.errors import InputError
 from mercer.estimators.mixture import Member, Mixture
-from mercer.evaluate.program import compile_program
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.kernels import parse

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import mercer
+from mercer.compute import fused
+from mercer.compute.patterns import unit_patterns
+from mercer.compute.program import Leaf, compile_program
 from mercer.errors import KernelError, KernelSyntaxError
-from mercer.evaluate import fused
-from mercer.evaluate.patterns import unit_patterns
-from mercer.evaluate.program import Leaf, compile_program
 from mercer.explain.narrate import continuation, phrase, title
 from mercer.explain.wording import Column
 from mercer.fitting.ranges import Frame, free_bounds

@@ -75,7 +75,7 @@ def test_two_columns_of_which_each_does_its_own():
 
 
 def _fitted(fit):
-    from mercer.evaluate.program import compile_program
+    from mercer.compute.program import compile_program
 
     return compile_program(fit.expression), fit.values, fit.noise
 
@@ -146,7 +146,7 @@ def test_a_start_is_as_large_as_the_target_and_starts_differ():
     points = [first_point(problem, i, np.random.default_rng([0, i])) for i in range(4)]
     for point in points:
         values, noise = problem.objective.split(point)
-        from mercer.evaluate.fused import gram
+        from mercer.compute.fused import gram
 
         K = gram(problem.objective.program, values, data.X)
         assert 0.3 < np.mean(np.diagonal(K)) - np.mean(K) < 3.0

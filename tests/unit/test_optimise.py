@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
-from mercer.evaluate.program import Program, compile_program
+from mercer.compute.program import Program, compile_program
 from mercer.fitting.optimise import DRAWS_PER_START, Fit, FitOptions, fit, prepare, starting_points
 from mercer.inference.contract import Data, Evidence
 from mercer.inference.exact import Exact

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.evaluate.program import LOG_KINDS, Affine, Leaf, LeafKind, Program, Term, compile_program
-from mercer.evaluate.tape import AFFINE, CODE, EXP, PRODUCT, build_tape
+from mercer.compute.program import LOG_KINDS, Affine, Leaf, LeafKind, Program, Term, compile_program
+from mercer.compute.tape import AFFINE, CODE, EXP, PRODUCT, build_tape
 from mercer.kernels import CPER, LIN, PER, REGISTRY, RQ, SE, SM, WN, C, bind, parse
 from mercer.kernels.parameters import layout, values_of
 

@@ -7,12 +7,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import ive
 
+from mercer.compute import fused
+from mercer.compute.program import compile_program
+from mercer.compute.spectral import draw_features
+from mercer.compute.spectral_parts import columns_of_part
+from mercer.compute.spectral_waves import _log_bessel, _log_bessel_slope
 from mercer.errors import InputError, KernelError
-from mercer.evaluate import fused
-from mercer.evaluate.program import compile_program
-from mercer.evaluate.spectral import draw_features
-from mercer.evaluate.spectral_parts import columns_of_part
-from mercer.evaluate.spectral_waves import _log_bessel, _log_bessel_slope
 from mercer.kernels import CPER, LIN, M32, PER, RQ, SE, WN, C, bind, components
 from mercer.kernels.expression import Expression, build_base
 from mercer.kernels.network import network

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mercer.evaluate import vector_math as vm
+from mercer.compute import vector_math as vm
 
 Array = NDArray[np.float64]
 SMALLEST, LARGEST = float(np.finfo(float).tiny), float(np.finfo(float).max)

@@ -103,8 +103,8 @@ def core_is_compiled() -> bool:
     """Tell whether Numba's cache on disk holds the core as it is now. Cheap, and True where it cannot tell."""
     from pathlib import Path
 
-    from mercer.evaluate import fused_sweep
-    from mercer.evaluate.compiling import SOURCES
+    from mercer.compute import fused_sweep
+    from mercer.compute.compiling import SOURCES
 
     try:
         folder = Path(fused_sweep.gram_rows.stats.cache_path)
@@ -120,7 +120,7 @@ def compile_core() -> None:
     """Run everything that Numba compiles once: evidence, gradient, prediction."""
     import numpy as np
 
-    from mercer.evaluate.program import compile_program
+    from mercer.compute.program import compile_program
     from mercer.inference.contract import Data
     from mercer.inference.exact import Exact
     from mercer.kernels.parameters import bind, values_of

@@ -6,8 +6,8 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from mercer.compute.program import compile_program
 from mercer.errors import InputError
-from mercer.evaluate.program import compile_program
 from mercer.inference.bounds import Interval, closest
 from mercer.inference.contract import Data
 from mercer.inference.features import RandomFeatures

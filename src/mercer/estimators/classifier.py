@@ -13,12 +13,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
+from mercer.compute import fused
+from mercer.compute.program import compile_program
 from mercer.errors import DataWarning, InputError
 from mercer.estimators import inputs
 from mercer.estimators.class_kernels import best_nu, checked_cost, checked_kernel, highest_nu, learned_kernel
 from mercer.estimators.kernels import in_data_units
-from mercer.evaluate import fused
-from mercer.evaluate.program import compile_program
 from mercer.explain.classes import ClassExplanation
 from mercer.inference.choose import fits_in_memory
 from mercer.kernels.domains import Array

@@ -15,10 +15,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.compute.program import compile_program
+from mercer.compute.separate import separated
 from mercer.errors import DataWarning, FitWarning, InputError, KernelError, NumericalError
 from mercer.estimators.grid_inputs import GridInput, as_data, checked_coordinates, checked_grid, scaled, units_of
-from mercer.evaluate.program import compile_program
-from mercer.evaluate.separate import separated
 from mercer.fitting.grid_fit import fit_grid
 from mercer.fitting.optimise import Fit, FitOptions
 from mercer.inference.choose import Choice

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from mercer.compute.program import compile_program
 from mercer.errors import FitWarning, InputError, NumericalError
 from mercer.estimators.kernels import expression_or_learner
-from mercer.evaluate.program import compile_program
 from mercer.fitting.optimise import Fit, FitOptions, fit
 from mercer.inference.choose import Choice, asked_engine, choose, choose_grid, fallen_back
 from mercer.inference.contract import Data

@@ -15,12 +15,12 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.compute.program import compile_program
 from mercer.errors import InputError
 from mercer.estimators import inputs
 from mercer.estimators.kernels import in_data_units
 from mercer.estimators.learning import chosen_engine, known_structure, learn_where_it_fits, scaling
 from mercer.estimators.mixture import Member, Mixture
-from mercer.evaluate.program import compile_program
 from mercer.explain import Explanation
 from mercer.explain.changes import Change
 from mercer.inference.choose import Choice, fits_in_memory

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer.compute.program import compile_program
 from mercer.errors import InputError
-from mercer.evaluate.program import compile_program
 from mercer.inference.choose import Choice, asked_engine
 from mercer.inference.contract import Data, Posterior, Sum
 from mercer.inference.sparse import Statistics, model_of, solve

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.evaluate.surfaces import shares, values_in
+from mercer.compute.surfaces import shares, values_in
 from mercer.explain.change_words import change_sentences, regime_phrase, where_phrase
 from mercer.explain.subject import Subject
 from mercer.fitting.surfaces import WEIGHT

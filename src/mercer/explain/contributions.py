@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mercer.compute.program import compile_program
 from mercer.errors import NumericalError
-from mercer.evaluate.program import compile_program
 from mercer.explain.subject import Subject
 from mercer.kernels.domains import Array
 from mercer.kernels.parameters import values_of

@@ -10,8 +10,8 @@ from itertools import islice
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from mercer.evaluate import fused
-from mercer.evaluate.program import compile_program
+from mercer.compute import fused
+from mercer.compute.program import compile_program
 from mercer.explain.wording import Column, number
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression, Parameter

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from mercer.compute.fused import cross
+from mercer.compute.patterns import unit_patterns
+from mercer.compute.program import compile_program
 from mercer.errors import KernelError
-from mercer.evaluate.fused import cross
-from mercer.evaluate.patterns import unit_patterns
-from mercer.evaluate.program import compile_program
 from mercer.explain import network_words as words
 from mercer.explain.subject import Part, Subject
 from mercer.kernels.algebra import told_components

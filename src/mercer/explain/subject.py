@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.evaluate import fused
-from mercer.evaluate.program import Program, compile_program
+from mercer.compute import fused
+from mercer.compute.program import Program, compile_program
 from mercer.explain.wording import Column
 from mercer.inference.contract import Data, Engine, Posterior, Prediction
 from mercer.kernels.algebra import structure, told_components

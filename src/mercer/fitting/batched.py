@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from mercer.compute.program import Program, compile_program
 from mercer.errors import InputError
-from mercer.evaluate.program import Program, compile_program
 from mercer.fitting.optimise import Fit, FitOptions, Run, concluded, prepare, starting_points
 from mercer.inference.batched import batched_log_evidence
 from mercer.inference.contract import Data, Engine

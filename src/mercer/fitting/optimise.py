@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from mercer.evaluate.program import Program, compile_program
+from mercer.compute.program import Program, compile_program
 from mercer.fitting.priors import GaussianPrior, weak_prior
 from mercer.fitting.ranges import NOISE, free_bounds, may_vanish
 from mercer.fitting.starts import Starts, noise_start

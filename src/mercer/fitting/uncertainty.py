@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mercer.evaluate.program import compile_program
+from mercer.compute.program import compile_program
 from mercer.fitting.optimise import FAILED_VALUE, FitOptions, Problem, optimise, prepare
 from mercer.inference.contract import Data, Engine, Evidence
 from mercer.kernels.domains import Array

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mercer.evaluate.program import Program
-from mercer.evaluate.torch_backend import contract, gram
+from mercer.compute.program import Program
+from mercer.compute.torch_backend import contract, gram
 from mercer.linalg.batched import factorise_batch, inverse_of
 
 # N x N matrices alive at a time for each candidate: A, its factor, its inverse, and the workspace of the solver.

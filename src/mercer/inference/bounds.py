@@ -34,8 +34,8 @@ from functools import cached_property
 
 import numpy as np
 
-from mercer.evaluate import fused
-from mercer.evaluate.program import Program
+from mercer.compute import fused
+from mercer.compute.program import Program
 from mercer.inference.contract import LOG_2_PI, Data
 from mercer.inference.determinant import spectrum
 from mercer.inference.rows import Sweep

@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mercer.compute.program import Program
+from mercer.compute.separate import separated, summands
 from mercer.errors import InputError, TooLargeError
-from mercer.evaluate.program import Program
-from mercer.evaluate.separate import separated, summands
 from mercer.inference.contract import Data, Engine
 from mercer.inference.device_exact import DeviceExact
 from mercer.inference.exact import Exact

@@ -15,8 +15,8 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.evaluate.fused import Points, points
-from mercer.evaluate.program import Program
+from mercer.compute.fused import Points, points
+from mercer.compute.program import Program
 from mercer.inference.lattice import Lattice, find_lattice
 from mercer.kernels.domains import Array
 

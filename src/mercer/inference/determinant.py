@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import blas
 
-from mercer.evaluate import fused
+from mercer.compute import fused
 from mercer.inference.contract import Data
 from mercer.inference.rows import slices
 from mercer.inference.sparse import EPSILON, Solution

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mercer.evaluate.torch_backend import PAIRS, contract_cross, contract_diagonal, cross, diagonal
+from mercer.compute.torch_backend import PAIRS, contract_cross, contract_diagonal, cross, diagonal
 from mercer.inference.contract import Sum
 from mercer.inference.sparse import Adjoint, Model, Sensitivity, Statistics
 from mercer.kernels.domains import Array

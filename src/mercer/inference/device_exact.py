@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mercer.evaluate.program import Program
+from mercer.compute.program import Program
 from mercer.inference.contract import Data, Evidence
 from mercer.inference.exact import ExactPosterior
 from mercer.kernels.domains import Array

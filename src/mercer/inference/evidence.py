@@ -9,8 +9,8 @@ from typing import Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mercer.compute.program import compile_program
 from mercer.errors import InputError, KernelError, NumericalError, NumericalWarning
-from mercer.evaluate.program import compile_program
 from mercer.inference.choose import choose
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact

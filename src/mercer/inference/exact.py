@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mercer.compute import fused
+from mercer.compute.program import Program
 from mercer.errors import NumericalError
-from mercer.evaluate import fused
-from mercer.evaluate.program import Program
 from mercer.inference.contract import LOG_2_PI, Data, Evidence, Prediction, left_out_score, log_density
 from mercer.kernels.domains import Array
 from mercer.linalg import scratch

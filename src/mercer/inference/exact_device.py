@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mercer.compute.program import Program
+from mercer.compute.torch_backend import PAIRS, contract_cross, cross
 from mercer.errors import NumericalError
-from mercer.evaluate.program import Program
-from mercer.evaluate.torch_backend import PAIRS, contract_cross, cross
 from mercer.inference.contract import LOG_2_PI, Data, Evidence, log_density
 from mercer.inference.exact import ExactPosterior, solved
 from mercer.kernels.domains import Array

@@ -24,13 +24,13 @@ from numbers import Integral
 
 import numpy as np
 
+from mercer.compute import fused
+from mercer.compute.program import Program
+from mercer.compute.spectral import Features, draw_program_features
+from mercer.compute.spectral_parts import columns_of_part
+from mercer.compute.spectral_waves import Indices
+from mercer.compute.white import without_white
 from mercer.errors import InputError, NumericalError
-from mercer.evaluate import fused
-from mercer.evaluate.program import Program
-from mercer.evaluate.spectral import Features, draw_program_features
-from mercer.evaluate.spectral_parts import columns_of_part
-from mercer.evaluate.spectral_waves import Indices
-from mercer.evaluate.white import without_white
 from mercer.inference.contract import LOG_2_PI, Data, Evidence, Prediction, left_out_score, log_density
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Factor, Failure, factorise

@@ -20,9 +20,9 @@ from typing import Literal, get_args
 
 import torch
 
+from mercer.compute.program import Program
+from mercer.compute.separate import separated, summands
 from mercer.errors import InputError, NumericalError
-from mercer.evaluate.program import Program
-from mercer.evaluate.separate import separated, summands
 from mercer.inference.contract import LOG_2_PI, Data, Evidence
 from mercer.inference.exact import Exact, ExactPosterior
 from mercer.inference.grid_posterior import GridPosterior

@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mercer.compute import fused
+from mercer.compute.program import Program
+from mercer.compute.separate import separated
 from mercer.errors import KernelError, NumericalError, TooLargeError
-from mercer.evaluate import fused
-from mercer.evaluate.program import Program
-from mercer.evaluate.separate import separated
 from mercer.inference.contract import Prediction, left_out_score
 from mercer.inference.grid_problem import Problem, Solved
 from mercer.inference.grid_solver import BLOCK, Whole, sent

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mercer.compute import fused, torch_backend
+from mercer.compute.program import Program
+from mercer.compute.separate import separated
 from mercer.errors import InputError, KernelError
-from mercer.evaluate import fused, torch_backend
-from mercer.evaluate.program import Program
-from mercer.evaluate.separate import separated
 from mercer.inference.contract import Data
 from mercer.inference.grid_solver import Completed, Whole, cells_of, sent
 from mercer.inference.lattice import Lattice

@@ -21,9 +21,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mercer.evaluate.nodes import Leaf
-from mercer.evaluate.separate import Summand
-from mercer.evaluate.surfaces import pull_back, shares, sizes
+from mercer.compute.nodes import Leaf
+from mercer.compute.separate import Summand
+from mercer.compute.surfaces import pull_back, shares, sizes
 from mercer.inference.contract import Data
 from mercer.inference.grid_problem import Problem, is_toeplitz
 from mercer.inference.grid_solver import Cells, cells_of, sent

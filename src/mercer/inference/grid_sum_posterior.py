@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mercer.compute import fused
+from mercer.compute.program import Program
+from mercer.compute.separate import Summand, summands
 from mercer.errors import KernelError, NumericalError
-from mercer.evaluate import fused
-from mercer.evaluate.program import Program
-from mercer.evaluate.separate import Summand, summands
 from mercer.inference.contract import Prediction, left_out_score
 from mercer.inference.grid_solver import BLOCK, sent
 from mercer.inference.grid_sum import SumOperator, SumProblem, gate_at

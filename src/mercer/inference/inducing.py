@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.evaluate import fused
-from mercer.evaluate.program import Program
-from mercer.evaluate.white import without_white
+from mercer.compute import fused
+from mercer.compute.program import Program
+from mercer.compute.white import without_white
 from mercer.kernels.domains import Array
 
 CANDIDATES = 20_000  # above this many rows a random subset of them is looked at

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mercer.evaluate.forest import Forest, can_merge, forward, plant, reverse
-from mercer.evaluate.program import Program
-from mercer.evaluate.torch_leaves import Pairs
+from mercer.compute.forest import Forest, can_merge, forward, plant, reverse
+from mercer.compute.program import Program
+from mercer.compute.torch_leaves import Pairs
 from mercer.inference.batched import MATRICES, BatchedEvidence, batched_log_evidence, default_memory, solved
 from mercer.inference.contract import Data, Evidence
 from mercer.kernels.domains import Array

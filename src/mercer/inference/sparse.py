@@ -19,9 +19,9 @@ from operator import add
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from mercer.evaluate import fused
-from mercer.evaluate.program import Program
-from mercer.evaluate.white import Columns, untied, white_columns, without_white
+from mercer.compute import fused
+from mercer.compute.program import Program
+from mercer.compute.white import Columns, untied, white_columns, without_white
 from mercer.inference.contract import LOG_2_PI, Data
 from mercer.inference.rows import Sweep, blocks, slices, summed
 from mercer.kernels.domains import Array

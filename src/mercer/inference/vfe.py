@@ -31,11 +31,11 @@ from operator import add
 import numpy as np
 from scipy.linalg import blas
 
+from mercer.compute import fused
+from mercer.compute.fused_cross import contract_cross, contract_diagonal
+from mercer.compute.fused_points import can_move, contract_points
+from mercer.compute.program import Program
 from mercer.errors import InputError, NumericalError
-from mercer.evaluate import fused
-from mercer.evaluate.fused_cross import contract_cross, contract_diagonal
-from mercer.evaluate.fused_points import can_move, contract_points
-from mercer.evaluate.program import Program
 from mercer.inference.contract import Data, Evidence
 from mercer.inference.inducing import CANDIDATES, greedy
 from mercer.inference.rows import Sweep, slices, summed

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from mercer.compute import fused
+from mercer.compute.program import Program
+from mercer.compute.white import without_white
 from mercer.errors import NumericalError
-from mercer.evaluate import fused
-from mercer.evaluate.program import Program
-from mercer.evaluate.white import without_white
 from mercer.inference.contract import Data, Prediction, left_out_score
 from mercer.inference.rows import Sweep, slices, summed
 from mercer.inference.sparse import Solution

@@ -1,6 +1,6 @@
 """The registry of base kernels: what each one is called, which parameters it has, and what it says.
 
-The formulas themselves are evaluated in `mercer.evaluate`. Every base kernel is variance times a unit function; with
+The formulas themselves are evaluated in `mercer.compute`. Every base kernel is variance times a unit function; with
 d = x - x' on one dimension and sums over the chosen dimensions where there are several (METHODS: one lengthscale each):
 
     SE    exp(-d^2 / 2 l^2)                                    M12  exp(-r), r^2 = sum d^2 / l^2

@@ -12,8 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
-from mercer.evaluate import fused
-from mercer.evaluate.program import compile_program
+from mercer.compute import fused
+from mercer.compute.program import compile_program
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, build_base
 from mercer.kernels.functional import is_definite

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
-from mercer.evaluate.program import compile_program
+from mercer.compute.program import compile_program
 from mercer.fitting.optimise import Fit
 from mercer.inference.contract import Data, Engine, log_density
 from mercer.inference.tails import inverse_freedom, student_log_density

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.evaluate.program import compile_program
+from mercer.compute.program import compile_program
 from mercer.fitting.joint import optimise_jointly
 from mercer.fitting.optimise import Fit, FitOptions, concluded, optimise, prepare, with_settled_noise
 from mercer.inference.bounds import Interval, closest, interval

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mercer.evaluate import fused
-from mercer.evaluate.program import compile_program
+from mercer.compute import fused
+from mercer.compute.program import compile_program
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, sum_of
 from mercer.kernels.parameters import values_of

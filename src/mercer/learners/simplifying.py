@@ -13,8 +13,8 @@ from itertools import combinations
 
 import numpy as np
 
-from mercer.evaluate.fused import diagonal
-from mercer.evaluate.program import compile_program
+from mercer.compute.fused import diagonal
+from mercer.compute.program import compile_program
 from mercer.kernels.algebra import canonical, size, structure, subexpressions, substitute
 from mercer.kernels.blend import Blend
 from mercer.kernels.domains import Array

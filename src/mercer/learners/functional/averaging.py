@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import logsumexp
 
-from mercer.evaluate.program import compile_program
+from mercer.compute.program import compile_program
 from mercer.fitting.optimise import Fit
 from mercer.inference.contract import Data, Engine, log_density
 from mercer.kernels.domains import Array

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mercer.compute import fused
+from mercer.compute.program import compile_program
 from mercer.errors import InputError
-from mercer.evaluate import fused
-from mercer.evaluate.program import compile_program
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, build_base, product_of
 from mercer.kernels.functional import Functional

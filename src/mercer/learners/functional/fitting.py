@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import minimize
 
-from mercer.evaluate import fused
-from mercer.evaluate.program import compile_program
+from mercer.compute import fused
+from mercer.compute.program import compile_program
 from mercer.fitting.optimise import (
     CORRECTIONS,
     FLAT,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mercer.compute import fused
+from mercer.compute.program import compile_program
 from mercer.errors import NumericalError
-from mercer.evaluate import fused
-from mercer.evaluate.program import compile_program
 from mercer.fitting.optimise import Fit, FitOptions, fit
 from mercer.fitting.ranges import may_repeat
 from mercer.inference.contract import Data, Engine

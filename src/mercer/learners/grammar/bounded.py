@@ -24,7 +24,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from mercer.evaluate.program import Program
+from mercer.compute.program import Program
 from mercer.fitting.optimise import Fit, FitOptions, Problem, Run, concluded, optimise, prepare
 from mercer.inference.bounds import PAIRS_ROWS, Interval, interval
 from mercer.inference.contract import Data, Engine

@@ -7,8 +7,8 @@ from typing import Literal
 
 import numpy as np
 
+from mercer.compute.program import compile_program
 from mercer.errors import InputError, NumericalError
-from mercer.evaluate.program import compile_program
 from mercer.fitting.optimise import Fit
 from mercer.inference.contract import Data, Engine
 from mercer.linalg.threads import one_thread

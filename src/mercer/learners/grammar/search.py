@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.evaluate.program import compile_program
+from mercer.compute.program import compile_program
 from mercer.fitting.optimise import FAILED_VALUE, Fit, FitOptions
 from mercer.fitting.periodogram import in_turn, periods
 from mercer.fitting.ranges import may_repeat

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from mercer.compute.program import compile_program
 from mercer.errors import NumericalError
-from mercer.evaluate.program import compile_program
 from mercer.fitting.optimise import Fit
 from mercer.inference.contract import Data, Engine
 from mercer.learners.contract import Learned, Weights, alone

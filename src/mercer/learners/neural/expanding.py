@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mercer.compute.fused import cross
+from mercer.compute.program import compile_program
 from mercer.errors import KernelError
-from mercer.evaluate.fused import cross
-from mercer.evaluate.program import compile_program
 from mercer.kernels.algebra import components, structure
 from mercer.kernels.blend import Blend, Surface, under, within
 from mercer.kernels.domains import Array, Positive

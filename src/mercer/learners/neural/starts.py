@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from mercer.evaluate import fused
-from mercer.evaluate.patterns import unit_patterns
+from mercer.compute import fused
+from mercer.compute.patterns import unit_patterns
 from mercer.fitting.optimise import Problem
 from mercer.fitting.starts import noise_start
 from mercer.kernels.domains import Array

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mercer.compute.surfaces import nearest_weights
 from mercer.errors import NumericalError
-from mercer.evaluate.surfaces import nearest_weights
 from mercer.fitting.optimise import Fit, FitOptions, Problem, Run, concluded, fit, optimise, prepare
 from mercer.inference.contract import Data, Engine
 from mercer.kernels.algebra import structure

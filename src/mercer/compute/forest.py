@@ -22,8 +22,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mercer.evaluate.program import Leaf, LeafKind, Program, Term
-from mercer.evaluate.torch_leaves import LEAVES, Pairs
+from mercer.compute.program import Leaf, LeafKind, Program, Term
+from mercer.compute.torch_leaves import LEAVES, Pairs
 
 Indices = NDArray[np.int64]
 Key = tuple[Any, ...]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mercer.evaluate.nodes import Affine, Leaf, Node, Term
+from mercer.compute.nodes import Affine, Leaf, Node, Term
 from mercer.kernels.layers import Exponential, Layer, Linear, Multiply, Polynomial
 
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from mercer.compute.network_program import NetworkCompiler, Unit, pruned
+from mercer.compute.nodes import LOG_KINDS, STATIONARY, Affine, Leaf, LeafKind, Node, Term
+from mercer.compute.surfaces import sizes
 from mercer.errors import KernelError
-from mercer.evaluate.network_program import NetworkCompiler, Unit, pruned
-from mercer.evaluate.nodes import LOG_KINDS, STATIONARY, Affine, Leaf, LeafKind, Node, Term
-from mercer.evaluate.surfaces import sizes
 from mercer.kernels.base import NETWORK_ONLY
 from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.expression import Base, Expression, Product, Sum

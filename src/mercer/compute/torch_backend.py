@@ -23,10 +23,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mercer.evaluate.program import LOG_KINDS, Affine, Leaf, LeafKind, Program, Term
-from mercer.evaluate.surfaces import sizes
-from mercer.evaluate.torch_leaves import LEAVES, Pairs
-from mercer.evaluate.torch_surfaces import gate, gate_reverse
+from mercer.compute.program import LOG_KINDS, Affine, Leaf, LeafKind, Program, Term
+from mercer.compute.surfaces import sizes
+from mercer.compute.torch_leaves import LEAVES, Pairs
+from mercer.compute.torch_surfaces import gate, gate_reverse
 
 # How many numbers a node holds at a time: few enough for the cache of a CPU, or enough to keep a GPU busy for longer
 # than the launches take.

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from mercer.evaluate import fused
-from mercer.evaluate import fused_sweep as sweep
-from mercer.evaluate.compiling import compiled
-from mercer.evaluate.fused_leaves import as_columns
-from mercer.evaluate.program import Program
+from mercer.compute import fused
+from mercer.compute import fused_sweep as sweep
+from mercer.compute.compiling import compiled
+from mercer.compute.fused_leaves import as_columns
+from mercer.compute.program import Program
 from mercer.kernels.domains import Array
 from mercer.linalg.threads import SMALL
 

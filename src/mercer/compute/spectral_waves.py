@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincinv, gammaln, ive, ndtri, stdtrit
 
-from mercer.evaluate import surfaces
-from mercer.evaluate.fused_leaves import centred_constants
-from mercer.evaluate.nodes import Leaf, LeafKind
+from mercer.compute import surfaces
+from mercer.compute.fused_leaves import centred_constants
+from mercer.compute.nodes import Leaf, LeafKind
 from mercer.kernels.blend import Surface
 from mercer.kernels.domains import Array
 

@@ -13,8 +13,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.evaluate.fused_leaves import CPER, leaf_size, table_rows
-from mercer.evaluate.program import Affine, Leaf, LeafKind, Program, Term
+from mercer.compute.fused_leaves import CPER, leaf_size, table_rows
+from mercer.compute.program import Affine, Leaf, LeafKind, Program, Term
 from mercer.kernels.blend import Surface
 
 EXP, PRODUCT, AFFINE = 20, 21, 22

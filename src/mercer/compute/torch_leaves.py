@@ -15,7 +15,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from mercer.evaluate.nodes import LeafKind
+from mercer.compute.nodes import LeafKind
 
 # The least square that a root is taken of: the slope of sqrt stays finite there, and is multiplied by d^2 = 0.
 SMALLEST_SQUARE = 1e-200

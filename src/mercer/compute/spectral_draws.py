@@ -23,10 +23,10 @@ from itertools import product as cartesian
 
 import numpy as np
 
+from mercer.compute.nodes import LOG_KINDS, Affine, Leaf, LeafKind, Node, Term
+from mercer.compute.program import Program
+from mercer.compute.spectral_waves import Factor, Indices, Share, Slope, Source, Standing, Wave, draw_wave
 from mercer.errors import InputError, KernelError
-from mercer.evaluate.nodes import LOG_KINDS, Affine, Leaf, LeafKind, Node, Term
-from mercer.evaluate.program import Program
-from mercer.evaluate.spectral_waves import Factor, Indices, Share, Slope, Source, Standing, Wave, draw_wave
 from mercer.kernels.domains import Array
 
 MOST_SUMMANDS = 64

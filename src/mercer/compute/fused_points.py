@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from mercer.evaluate import fused
-from mercer.evaluate import fused_leaves as leaf
-from mercer.evaluate import fused_sweep as sweep
-from mercer.evaluate import fused_waves as wave
-from mercer.evaluate.compiling import compiled
-from mercer.evaluate.fused_leaves import (
+from mercer.compute import fused
+from mercer.compute import fused_leaves as leaf
+from mercer.compute import fused_sweep as sweep
+from mercer.compute import fused_waves as wave
+from mercer.compute.compiling import compiled
+from mercer.compute.fused_leaves import (
     COS,
     CPER,
     ENVELOPE,
@@ -29,9 +29,9 @@ from mercer.evaluate.fused_leaves import (
     WN,
     as_columns,
 )  # fmt: skip
-from mercer.evaluate.nodes import STATIONARY
-from mercer.evaluate.program import Leaf, LeafKind, Program
-from mercer.evaluate.tape import AFFINE, CODE, END, EXP, FIRST, PLACE, PRODUCT, START, WAVE
+from mercer.compute.nodes import STATIONARY
+from mercer.compute.program import Leaf, LeafKind, Program
+from mercer.compute.tape import AFFINE, CODE, END, EXP, FIRST, PLACE, PRODUCT, START, WAVE
 from mercer.kernels.domains import Array
 from mercer.linalg.threads import SMALL
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from mercer.evaluate.nodes import Leaf
-from mercer.evaluate.torch_leaves import Pairs
+from mercer.compute.nodes import Leaf
+from mercer.compute.torch_leaves import Pairs
 from mercer.kernels.blend import Surface
 
 

@@ -20,12 +20,12 @@ from functools import cached_property
 
 import numpy as np
 
+from mercer.compute import fused
+from mercer.compute.program import Program, compile_program
+from mercer.compute.spectral_draws import Atoms, draw_atoms
+from mercer.compute.spectral_waves import Indices, Source
+from mercer.compute.white import white_columns, without_white
 from mercer.errors import KernelError
-from mercer.evaluate import fused
-from mercer.evaluate.program import Program, compile_program
-from mercer.evaluate.spectral_draws import Atoms, draw_atoms
-from mercer.evaluate.spectral_waves import Indices, Source
-from mercer.evaluate.white import white_columns, without_white
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind, values_of

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mercer.evaluate.nodes import Affine, Leaf, LeafKind, Term
-from mercer.evaluate.program import Program
-from mercer.evaluate.spectral import Features
-from mercer.evaluate.spectral_draws import Summand, multiplied_out
-from mercer.evaluate.spectral_waves import Indices
+from mercer.compute.nodes import Affine, Leaf, LeafKind, Term
+from mercer.compute.program import Program
+from mercer.compute.spectral import Features
+from mercer.compute.spectral_draws import Summand, multiplied_out
+from mercer.compute.spectral_waves import Indices
 from mercer.kernels.domains import Array
 
 CLOSE = 1e-9  # relative difference of numbers that have been multiplied in another order

@@ -13,11 +13,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from mercer.evaluate import fused_sweep as sweep
-from mercer.evaluate import surfaces
-from mercer.evaluate.fused_leaves import as_columns, centred_constants
-from mercer.evaluate.program import Leaf, Program
-from mercer.evaluate.tape import Integers, Tape, build_tape
+from mercer.compute import fused_sweep as sweep
+from mercer.compute import surfaces
+from mercer.compute.fused_leaves import as_columns, centred_constants
+from mercer.compute.program import Leaf, Program
+from mercer.compute.tape import Integers, Tape, build_tape
 from mercer.kernels.domains import Array
 from mercer.linalg.threads import SMALL, blas_threads
 

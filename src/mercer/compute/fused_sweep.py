@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from mercer.evaluate import fused_leaves as leaf
-from mercer.evaluate import fused_waves as wave
-from mercer.evaluate import vector_math as vm
-from mercer.evaluate.compiling import compiled
-from mercer.evaluate.fused_leaves import COS, CPER, GATE, LIN, PER, SIN, SUMI, WN
-from mercer.evaluate.tape import AFFINE, CODE, END, EXP, FIRST, PLACE, PRODUCT, SECOND, START, WAVE
+from mercer.compute import fused_leaves as leaf
+from mercer.compute import fused_waves as wave
+from mercer.compute import vector_math as vm
+from mercer.compute.compiling import compiled
+from mercer.compute.fused_leaves import COS, CPER, GATE, LIN, PER, SIN, SUMI, WN
+from mercer.compute.tape import AFFINE, CODE, END, EXP, FIRST, PLACE, PRODUCT, SECOND, START, WAVE
 
 BLOCK = 256
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.compute.fused import cross
+from mercer.compute.program import compile_program
 from mercer.errors import KernelError
-from mercer.evaluate.fused import cross
-from mercer.evaluate.program import compile_program
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression
 from mercer.kernels.layers import Exponential, Layer, Linear, Multiply

@@ -6,8 +6,8 @@ trigonometric function.
 
 from __future__ import annotations
 
-from mercer.evaluate import vector_math as vm
-from mercer.evaluate.compiling import compiled
+from mercer.compute import vector_math as vm
+from mercer.compute.compiling import compiled
 
 SMALL_Q = 0.05  # below it exp(q (cos t - 1)) is close to one, and what it lacks of one is computed for itself
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from mercer.evaluate.program import Affine, Leaf, LeafKind, Node, Program, Term
+from mercer.compute.program import Affine, Leaf, LeafKind, Node, Program, Term
 
 SEPARABLE = frozenset({LeafKind.SE, LeafKind.PER, LeafKind.WN, LeafKind.ENVELOPE})
 

@@ -12,10 +12,10 @@ import math
 
 import numpy as np
 
-from mercer.evaluate import vector_math as vm
-from mercer.evaluate.compiling import compiled
-from mercer.evaluate.fused_waves import SMALL_Q
-from mercer.evaluate.nodes import LeafKind
+from mercer.compute import vector_math as vm
+from mercer.compute.compiling import compiled
+from mercer.compute.fused_waves import SMALL_Q
+from mercer.compute.nodes import LeafKind
 from mercer.kernels.domains import Array
 
 SE, RQ, M12, M32, M52, ENVELOPE = (

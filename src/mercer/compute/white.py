@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from mercer.evaluate.program import Affine, Leaf, LeafKind, Node, Program, Term
+from mercer.compute.program import Affine, Leaf, LeafKind, Node, Program, Term
 from mercer.kernels.domains import Array
 
 Columns = frozenset[tuple[int, ...]]
