@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo test lint types contract chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-cuda bench-scale clean
+.PHONY: demo test lint types contract chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-cuda bench-scale bench-shape clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/mercer demo --out mercer-demo
@@ -67,6 +67,10 @@ bench-surfaces: $(VENV)/.bench
 
 bench-cuda: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.cuda
+
+# Size, how far a call travels, and habits that the design rules out.
+bench-shape: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.shape --types
 
 clean:
 	rm -rf $(VENV) build dist mercer-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
