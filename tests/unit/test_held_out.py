@@ -18,9 +18,9 @@ from mercer.inference.exact import Exact
 from mercer.kernels.algebra import structure
 from mercer.kernels.parameters import values_of
 from mercer.learners.contract import Learned
+from mercer.learners.criteria import HELD_OUT
 from mercer.learners.grammar import finalists as finalists_module
 from mercer.learners.grammar import search as search_module
-from mercer.learners.grammar.scores import held_out_score, parted
 from tests.unit.test_grammar import count_fits, learned, season
 
 
@@ -31,16 +31,16 @@ def found() -> Learned:
 
 def test_a_fifth_is_held_out_the_same_for_every_candidate_and_seed():
     data = season(60)
-    kept, out = parted(data, 3)
+    kept, out = HELD_OUT.divide(data, 3)
     assert (kept.count, out.count) == (48, 12)
     assert np.all(np.diff(kept.X[:, 0]) > 0)
     np.testing.assert_array_equal(np.sort(np.concatenate([kept.X, out.X])[:, 0]), data.X[:, 0])
-    np.testing.assert_array_equal(parted(data, 3)[1].X, out.X)
-    assert not np.array_equal(parted(data, 4)[1].X, out.X)
+    np.testing.assert_array_equal(HELD_OUT.divide(data, 3)[1].X, out.X)
+    assert not np.array_equal(HELD_OUT.divide(data, 4)[1].X, out.X)
 
 
 def test_the_score_is_the_held_out_density_scaled_up_to_all_rows(found: Learned):
-    kept, out = parted(season(100), 0)
+    kept, out = HELD_OUT.divide(season(100), 0)
     fit = found.fit
     program, X = compile_program(fit.expression), np.vstack([kept.X, out.X])
     joint = fused.gram(program, fit.values, X) + fit.noise * np.eye(100)
@@ -49,13 +49,15 @@ def test_the_score_is_the_held_out_density_scaled_up_to_all_rows(found: Learned)
     mean = weights.T @ kept.y
     variance = np.diag(joint)[80:] - np.einsum("ij,ij->j", weights, joint[:80, 80:])
     density = -0.5 * (np.log(2 * math.pi * variance) + (out.y - mean) ** 2 / variance)
-    assert held_out_score(fit, kept, out, Exact()) == pytest.approx(-2 * 100 / 20 * density.sum(), rel=1e-6)
+    assert HELD_OUT.score_held_out(fit, kept, out, Exact()) == pytest.approx(-2 * 100 / 20 * density.sum(), rel=1e-6)
 
 
 def test_a_worse_kernel_has_a_larger_score(found: Learned):
-    kept, out = parted(season(100), 0)
+    kept, out = HELD_OUT.divide(season(100), 0)
     loud = replace(found.fit, noise=25.0 * found.fit.noise)
-    assert held_out_score(loud, kept, out, Exact()) > held_out_score(found.fit, kept, out, Exact()) + 2.0
+    assert (
+        HELD_OUT.score_held_out(loud, kept, out, Exact()) > HELD_OUT.score_held_out(found.fit, kept, out, Exact()) + 2.0
+    )
 
 
 def test_it_finds_the_period(found: Learned):
@@ -121,7 +123,7 @@ def test_a_level_that_only_held_out_rows_have_is_no_trouble():
     X = np.column_stack([np.arange(40.0), np.zeros(40)])
     y = np.sin(X[:, 0] / 3) + 0.1 * rng.standard_normal(40)
     seed = int(np.random.RandomState(0).randint(2**31 - 1))
-    _, out = parted(Data(X, y), seed)
+    _, out = HELD_OUT.divide(Data(X, y), seed)
     X[int(out.X[0, 0]), 1] = 1.0
     search = mercer.GrammarSearch(score="heldout", bases=("SE", "LIN"), max_depth=1)
     model = mercer.GPRegressor(search, random_state=0).fit(X, y)

@@ -100,10 +100,10 @@ def carry_out(steps: Steps, request: Request, read: Callable[[], Any], terminal:
 def kernel_or_search(request: Request) -> Any:
     """Return the structure that the user gave, or the learner with the user's settings, checked."""
     from mercer.kernels import REGISTRY, parse
+    from mercer.learners.criteria import CRITERIA
     from mercer.learners.functional.kernel_functional import KernelFunctional
     from mercer.learners.grammar.grammar_search import GrammarSearch
     from mercer.learners.grammar.operators import checked_operators
-    from mercer.learners.grammar.scores import SCORES
     from mercer.learners.neural.neural_kernel_network import NeuralKernelNetwork
 
     settings: dict[str, Any] = {
@@ -135,8 +135,8 @@ def kernel_or_search(request: Request) -> Any:
         wrong = f"there is no base kernel {', '.join(map(repr, unknown))}" if unknown else "the list is empty"
         raise InputError(f"--bases: {wrong}. There are {', '.join(REGISTRY)}.")
     score = "bic" if request.score is None else request.score.lower()
-    if score not in SCORES:
-        raise InputError(f"--score: there is no score {request.score!r}. There are {', '.join(SCORES)}.")
+    if score not in CRITERIA:
+        raise InputError(f"--score: there is no score {request.score!r}. There are {', '.join(CRITERIA)}.")
     if request.finalists not in (None, "score", "forward"):
         raise InputError(f"--finalists is score or forward, not {request.finalists!r}.")
     search = GrammarSearch(score=score, max_depth=request.depth, time_budget=budget, checkpoint=request.checkpoint)

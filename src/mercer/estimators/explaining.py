@@ -13,19 +13,14 @@ from mercer.estimators.kernels import expression_or_learner
 from mercer.explain import Column, Explanation, Provenance, Scores, Subject, explain
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
+from mercer.learners.criteria import CRITERIA
 
 if TYPE_CHECKING:
     from mercer.estimators.regressor import GPRegressor
     from mercer.tables import Encoding
 
 
-SCORE_NAMES = {
-    "bic": "BIC",
-    "aic": "AIC",
-    "loo": "leave-one-out score",
-    "heldout": "held-out score",
-    "evidence": "-2 log evidence",
-}
+SCORE_NAMES = {**{name: criterion.label for name, criterion in CRITERIA.items()}, "evidence": "-2 log evidence"}
 
 
 def explanation_of(model: GPRegressor) -> Explanation:

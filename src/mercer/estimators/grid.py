@@ -32,6 +32,7 @@ from mercer.kernels.network import time_series_network
 from mercer.kernels.parameters import bind, values_of
 from mercer.kernels.text import parse
 from mercer.kernels.units import Units, to_data_units, to_scaled_units
+from mercer.learners.criteria import bic
 
 EVIDENCE_TOLERANCE = 1e-3
 
@@ -158,7 +159,7 @@ class GridRegressor(BaseEstimator):
         self.noise_ = result.noise * scale**2
         self.log_evidence_ = result.log_evidence - rows * math.log(scale)
         self.n_parameters_ = result.parameters
-        self.bic_ = -2.0 * self.log_evidence_ + result.parameters * math.log(rows)
+        self.bic_ = bic(self.log_evidence_, result.parameters, rows)
         self.status_: str = result.status
         self.message_ = result.message
         self._prepare(result.expression, result.noise, data)

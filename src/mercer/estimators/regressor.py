@@ -31,6 +31,7 @@ from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import values_of
 from mercer.kernels.units import to_data_units
 from mercer.learners.contract import Learned, Learner, Stopped, Weights
+from mercer.learners.criteria import bic
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +172,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         self.noise_ = result.noise * scale**2
         self.log_evidence_ = result.log_evidence - rows * math.log(scale)
         self.loo_ = result.leave_one_out - rows * math.log(scale)
-        self.bic_ = -2.0 * self.log_evidence_ + result.parameters * math.log(rows)
+        self.bic_ = bic(self.log_evidence_, result.parameters, rows)
         self.n_parameters_ = result.parameters
         self.jitter_ = result.jitter * scale**2
         self.status_: str = result.status

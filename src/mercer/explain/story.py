@@ -19,6 +19,7 @@ from mercer.kernels.functional import functionals_in, has_functional
 from mercer.kernels.network import Network, has_network, networks_in
 from mercer.kernels.parameters import layout
 from mercer.learners.contract import Candidate
+from mercer.learners.criteria import bic, penalty
 
 CLEAR = 6.0  # a difference in BIC that speaks clearly (Kass and Raftery 1995)
 UNFINISHED = ("raced out", "not finished")
@@ -172,12 +173,12 @@ def _inside(kernel: Expression) -> Expression:
     return next(functionals_in(kernel)).inside
 
 
-def gain_over_noise(subject: Subject, bic: float, noise_is_fitted: bool) -> float:
-    """Return by how much the BIC is better than that of noise alone, N(level, s2 I) (positive: structure pays)."""
+def gain_over_noise(subject: Subject, own: float, noise_is_fitted: bool) -> float:
+    """Return by how much the `own` BIC beats that of noise alone, N(level, s2 I) (positive: structure pays)."""
     n = subject.data.count
     variance = float(subject.observed.var())
-    alone = n * (math.log(2 * math.pi * variance) + 1.0) + (math.log(n) if noise_is_fitted else 0.0)
-    return alone - bic
+    alone = -0.5 * n * (math.log(2 * math.pi * variance) + 1.0)
+    return bic(alone, 1 if noise_is_fitted else 0, n) - own
 
 
 def left_out_gain_over_noise(subject: Subject, leave_one_out: float) -> float:
@@ -194,8 +195,8 @@ def left_out_gain_over_noise(subject: Subject, leave_one_out: float) -> float:
     spread = (float((y**2).sum()) - y**2) / (n - 1) - others**2
     spread = np.maximum(spread, 1e-12 * float(y.var())) * n / (n - 1)  # the mean is not known exactly either
     alone = -0.5 * float(np.sum(np.log(2 * math.pi * spread) + (y - others) ** 2 / spread))
-    price = sum(_own_parameters(network) for network in networks_in(subject.kernel)) * math.log(n)
-    return 2.0 * (leave_one_out - alone) - price
+    own = sum(_own_parameters(network) for network in networks_in(subject.kernel))
+    return 2.0 * (leave_one_out - alone) - penalty(own, n)
 
 
 def _own_parameters(network: Network) -> int:
@@ -250,14 +251,14 @@ def _missing_features(
 
 
 def _bic(candidate: Candidate, rows: int) -> float:
-    return -2.0 * candidate.log_evidence + candidate.parameters * math.log(rows)
+    return bic(candidate.log_evidence, candidate.parameters, rows)
 
 
 def _best_bic(candidate: Candidate, rows: int) -> float:
     """Return the better end of the BIC, where it has an interval: what a kernel is denied must be certain."""
     if candidate.interval is None:
         return _bic(candidate, rows)
-    return -2.0 * candidate.interval.upper + candidate.parameters * math.log(rows)
+    return bic(candidate.interval.upper, candidate.parameters, rows)
 
 
 def _looks_at(kernel: Expression, places: Sequence[int]) -> bool:

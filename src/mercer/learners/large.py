@@ -25,6 +25,7 @@ from mercer.inference.lattice import MOST_MISSING, Lattice, find_lattice
 from mercer.inference.vfe import VFE, FixedVFE
 from mercer.kernels.network import has_network
 from mercer.learners.contract import ByIntervals, Candidate, Learned, Learner, Report, Weights, Whole
+from mercer.learners.criteria import bic
 
 SAMPLE = 800  # rows to learn from
 BLOCK_CELLS = 16  # of a block of neighbours in it
@@ -92,8 +93,9 @@ def fitted_to_all(
             found = _begun(fit, data, engine, options)
             now[i] = fit if found.status == "failed" else found
         # evidence grows with the rows: on some of them a parameter has its share of the price only
-        price = math.log(data.count) * max(_first_rows(fit, data, engine) for fit in fits.values()) / data.count
-        scores = {i: -2.0 * fit.log_evidence + fit.parameters * price for i, fit in now.items() if fit is not fits[i]}
+        share = max(_first_rows(fit, data, engine) for fit in fits.values()) / data.count
+        begun = {i: fit for i, fit in now.items() if fit is not fits[i]}
+        scores = {i: bic(fit.log_evidence, share * fit.parameters, data.count) for i, fit in begun.items()}
         leaders = [i for i in scores if scores[i] <= min(scores.values()) + MARGIN]
         going = list(dict.fromkeys([*going[:1], *leaders])) if settled else leaders or going[:1]
         for i in going:
@@ -206,8 +208,7 @@ def learned_from_all(learned: Learned, data: Data, engine: Engine, options: FitO
     chosen = [0, *worth][: 1 if alone else MEMBERS]
     fits = fitted_to_all({i: learned.members[i] for i in chosen}, data, engine, options, learned.settled)
     kept = [i for i in fits if fits[i].status != "failed"] or [next(iter(fits))]
-    rows = math.log(data.count)
-    score = {i: -2.0 * fits[i].log_evidence + fits[i].parameters * rows for i in kept}
+    score = {i: bic(fits[i].log_evidence, fits[i].parameters, data.count) for i in kept}
     kept.sort(key=lambda i: (learned.settled and i != 0, score[i]))
     scores = np.array([score[i] for i in kept])
     within = np.exp(-0.5 * (scores - scores.min()))

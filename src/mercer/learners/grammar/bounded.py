@@ -34,6 +34,7 @@ from mercer.kernels.algebra import structure
 from mercer.kernels.domains import Array
 from mercer.kernels.parameters import Layout, layout
 from mercer.learners.contract import Candidate, Verdict, Whole
+from mercer.learners.criteria import Criterion
 from mercer.learners.grammar.race import SAMPLE, Lap
 from mercer.learners.grammar.worker import State, Task
 from mercer.linalg.threads import one_thread
@@ -113,9 +114,9 @@ class Ruling(NamedTuple):
     bar: float
 
 
-def ends_of(found: Interval, parameters: int, price: float) -> Ends:
-    """Return between what the score lies, given what a parameter costs."""
-    return Ends(-2.0 * found.upper + parameters * price, -2.0 * found.lower + parameters * price)
+def ends_of(found: Interval, parameters: int, criterion: Criterion, rows: int) -> Ends:
+    """Return between what the score lies."""
+    return Ends(*(criterion.score(end, parameters, rows) for end in (found.upper, found.lower)))
 
 
 def judged(task: Task, state: State, whole: Whole, effort: Effort) -> State:
@@ -233,7 +234,7 @@ class Contest:
 
     tasks: Sequence[Task]
     whole: Whole
-    price: float
+    criterion: Criterion
     before: float
     race: bool
     go: Runner
@@ -288,7 +289,9 @@ class Contest:
         state = self.states[number]
         if state is None or state.interval is None:
             return Ends(-math.inf, math.inf)
-        return ends_of(state.interval, layout(self.tasks[number].expression).n_free + 1, self.price)
+        return ends_of(
+            state.interval, layout(self.tasks[number].expression).n_free + 1, self.criterion, self.whole.data.count
+        )
 
     def bar(self) -> tuple[float, int | None]:
         """Return the least worst end, and whose it is."""

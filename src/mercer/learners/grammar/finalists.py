@@ -13,6 +13,7 @@ from mercer.errors import InputError, NumericalError
 from mercer.inference.contract import Data
 from mercer.kernels.domains import Array
 from mercer.learners.contract import Candidate, Learned, Weights, alone
+from mercer.learners.criteria import BIC
 from mercer.learners.forward import Forecasts, forecast, forecast_tails, stacked_weights
 from mercer.learners.grammar.search import Search
 from mercer.learners.parallel import in_parallel
@@ -46,7 +47,7 @@ def conclude(search: Search, data: Data, average: bool, choice: str) -> Learned:
     else:
         weights = _weights(ranked, search.share, forecasts, column)
     fits = tuple(c.fit for c in ranked if c.fit is not None)
-    settled = choice == "forward" or search.plan.score != "bic"
+    settled = choice == "forward" or search.plan.criterion is not BIC
     notes = tuple(search.notes)
     return Learned(fits[0], tuple(search.candidates), fits, weights, notes, search.stopped, settled=settled)
 

@@ -12,11 +12,11 @@ from mercer.errors import InputError, NumericalError
 from mercer.inference.contract import Data, Engine
 from mercer.inference.exact import Exact
 from mercer.learners.contract import Learned, Report, Whole, checked_jobs
+from mercer.learners.criteria import criterion
 from mercer.learners.grammar.finalists import conclude
 from mercer.learners.grammar.journal import Journal, fingerprint
 from mercer.learners.grammar.operators import Grammar, checked_operators
 from mercer.learners.grammar.plan import Plan
-from mercer.learners.grammar.scores import SCORES, Score, parted
 from mercer.learners.grammar.search import Search
 
 ANY_TIME = ("n_jobs", "time_budget", "device")  # may change when a search goes on from its checkpoint
@@ -51,7 +51,7 @@ class GrammarSearch:
     bases: Sequence[str] = ("SE", "PER", "LIN", "RQ", "M12")
     operators: str = "+*r"
     grammar: Grammar = "full"
-    score: Score = "bic"
+    score: str = "bic"
     max_depth: int | None = None
     time_budget: float | None = None
     restarts: int = 4
@@ -87,7 +87,7 @@ class GrammarSearch:
         device: str = "cpu",
     ) -> Learned | None:
         """Search with intervals on all rows in place of scores; None where the score has no bounds."""
-        if self.score not in ("bic", "aic"):
+        if not criterion(self.score).by_evidence:
             return None
         return self._learn(sample, Exact(), columns, seed, jobs, report, device, whole)
 
@@ -97,10 +97,11 @@ class GrammarSearch:
     ) -> Learned:  # fmt: skip
         plan = self._plan(seed, self.n_jobs if self.n_jobs is not None else jobs, device)
         settings = {name: value for name, value in vars(plan).items() if name not in ANY_TIME}
+        settings["criterion"] = self.score
         if whole is not None:
             settings["inducing"] = whole.engine.inducing
         journal = Journal(self.checkpoint, fingerprint(data if whole is None else whole.data, settings, seed))
-        learned_from, held_out = parted(data, seed) if self.score == "heldout" else (data, None)
+        learned_from, held_out = plan.criterion.divide(data, seed)
         search = Search(plan, learned_from, engine, columns, journal, report, held_out, whole)
         search.run()
         if search.best is None:
@@ -141,8 +142,7 @@ class GrammarSearch:
             raise InputError(f"checkpoint must be the path of a folder, not {self.checkpoint!r}")
 
     def _plan(self, seed: int, jobs: int | None, device: str) -> Plan:
-        if self.score not in SCORES:
-            raise InputError(f"score must be one of {', '.join(SCORES)}, not {self.score!r}")
+        chosen = criterion(self.score)
         if self.grammar not in ("full", "cks"):
             raise InputError(f"grammar must be 'full' or 'cks', not {self.grammar!r}")
         if self.finalists not in ("score", "forward"):
@@ -156,7 +156,7 @@ class GrammarSearch:
             bases=tuple(self.bases),
             operators=checked_operators(self.operators),
             grammar=self.grammar,
-            score=self.score,
+            criterion=chosen,
             max_depth=self.max_depth,
             time_budget=self.time_budget,
             restarts=self.restarts,

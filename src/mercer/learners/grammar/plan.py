@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mercer.learners.criteria import Criterion
 from mercer.learners.grammar.operators import Grammar
-from mercer.learners.grammar.scores import Score
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Plan:
     bases: Sequence[str]
     operators: str
     grammar: Grammar
-    score: Score
+    criterion: Criterion
     max_depth: int | None
     time_budget: float | None
     restarts: int

@@ -40,7 +40,6 @@ from mercer.learners.grammar.journal import Journal
 from mercer.learners.grammar.operators import Child, base_kernels, children
 from mercer.learners.grammar.plan import Plan
 from mercer.learners.grammar.race import SAMPLE, is_large_crowd, laps, runners, sample, to_the_end
-from mercer.learners.grammar.scores import held_out_score, score_of
 from mercer.learners.grammar.worker import State, Task, advance, seed_for
 from mercer.learners.parallel import in_parallel
 from mercer.learners.simplifying import simplifications
@@ -208,7 +207,7 @@ class Search:
         self._sharpen(whole, go)
         before = self.best
         bar = math.inf if before is None else self.candidates[before].score
-        contest = Contest(tasks, whole, self._price, bar, race, go)
+        contest = Contest(tasks, whole, self.plan.criterion, bar, race, go)
         lap = laps(True, self.plan.max_iterations, len(new), self.data.count)[0] if race else BEGINNING
         beginning = (self._sampled(lap.sample or SAMPLE), self.engine, lap.iterations, lap.starts)
         try:
@@ -304,12 +303,7 @@ class Search:
         if state is None:
             return 0.0
         count = layout(task.expression).n_free + 1
-        return -2.0 * self._expected(state) + count * self._price
-
-    @property
-    def _price(self) -> float:
-        """What a parameter costs in the score."""
-        return math.log(self.rows) if self.plan.score == "bic" else 2.0
+        return self.plan.criterion.while_racing.score(self._expected(state), count, self.rows)
 
     def _expected(self, state: State) -> float:
         """The log evidence so far; of a sample of the rows, what it would come to for all of them."""
@@ -347,7 +341,7 @@ class Search:
         fit = state.fit
         if fit is None:
             # what it raced by is no score where the score is another one
-            score = self._provisional(task, state) if self.plan.score in ("bic", "aic") else math.inf
+            score = self._provisional(task, state) if self.plan.criterion.by_evidence else math.inf
             parameters = layout(task.expression).n_free + 1
             status, message = "raced out", "left behind in the race: it could not have won"
             if still_running:
@@ -384,11 +378,9 @@ class Search:
         return number
 
     def _score(self, fit: Fit) -> float:
-        if fit.status == "failed":
-            return math.inf
         if self.held_out is not None:
-            return held_out_score(fit, self.data, self.held_out, self.engine)
-        return score_of(self.plan.score, fit, self.rows)
+            return self.plan.criterion.score_held_out(fit, self.data, self.held_out, self.engine)
+        return self.plan.criterion.score_fit(fit, self.rows)
 
     def _tell(self, depth: int, lap: int, done: int, total: int) -> None:
         if self.report is None:

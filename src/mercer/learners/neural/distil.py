@@ -32,6 +32,7 @@ from mercer.kernels.network import Network, has_network
 from mercer.kernels.parameters import layout, values_of
 from mercer.kernels.units import multiplied
 from mercer.learners.contract import Candidate, Learned, Report, SearchProgress, Stopped, alone
+from mercer.learners.criteria import bic, penalty
 from mercer.learners.neural.expanding import Summand, check_networks, expanded, joined, merged_summands
 from mercer.learners.parallel import in_parallel
 from mercer.learners.simplifying import simplifications
@@ -172,7 +173,7 @@ class Distillation:
             for place, summand in enumerate(kept):
                 without = values.copy()
                 without[place - 1 - len(kept)] = 0.0
-                price = 0.5 * math.log(rows) * layout(within(summand.kernel)).n_free
+                price = 0.5 * penalty(layout(within(summand.kernel)).n_free, rows)
                 costs.append(scale * (whole - self._evidence(problem, without)) - price)
             least = int(np.argmin(costs))
             if costs[least] >= 0 and len(kept) <= MOST_SUMMANDS:
@@ -251,7 +252,7 @@ class Distillation:
     # ------------------------------------------------------------------------------------------------------ bookkeeping
 
     def _score(self, log_evidence: float, parameters: int) -> float:
-        return -2.0 * log_evidence + parameters * math.log(self.data.count)
+        return bic(log_evidence, parameters, self.data.count)
 
     def _expected_score(self, fit: Fit) -> float:
         """The BIC on all rows that one on the sample lets expect."""

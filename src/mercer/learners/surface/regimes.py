@@ -28,6 +28,7 @@ from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import values_of, with_values
 from mercer.learners.contract import Candidate, Learned, Learner, Report, SearchProgress, Stopped, alone
+from mercer.learners.criteria import bic
 from mercer.learners.surface.forms import (
     Form,
     blend_of,
@@ -385,7 +386,7 @@ def _bic(found: Fit, rows: int) -> float:
     """
     own = blend_of(found.expression)
     places = own.surface.components if own is not None and own.surface.kind == "CP" else 0
-    return -2.0 * found.log_evidence + (found.parameters + places) * math.log(rows)
+    return bic(found.log_evidence, found.parameters + places, rows)
 
 
 def _in_order(found: Fit, X: Array) -> Fit:
