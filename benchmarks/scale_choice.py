@@ -17,6 +17,7 @@ import numpy as np
 import mercer
 from mercer.compute.program import compile_program
 from mercer.inference.contract import Data
+from mercer.inference.likelihood import Gaussian
 from mercer.kernels import SE, bind
 from mercer.kernels.parameters import values_of
 
@@ -53,9 +54,9 @@ def choice(arguments: argparse.Namespace) -> dict[str, Any]:
         for engine in ENGINES:
             held = engine.holding(program, values, data)
             started = time.process_time()
-            held.evidence(program, values, NOISE, data)
+            held.evidence(program, values, Gaussian(NOISE), data)
             seconds = time.process_time() - started
-            mean = held.posterior(program, values, NOISE, data).predict(X[ROWS:]).mean
+            mean = held.posterior(program, values, Gaussian(NOISE), data).predict(X[ROWS:]).mean
             error = float(np.sqrt(np.mean((mean - function[ROWS:]) ** 2)))
             found.append({"columns": columns, "lengthscale": lengthscale, "engine": repr(engine), "rmse": error,
                           "cpu_seconds": seconds})  # fmt: skip

@@ -28,6 +28,7 @@ from benchmarks.machine import describe, lines
 from benchmarks.scale_choice import choice
 from mercer.compute.program import compile_program
 from mercer.inference.contract import Data
+from mercer.inference.likelihood import Gaussian
 from mercer.inference.vfe import FixedVFE
 from mercer.kernels import SE, bind
 from mercer.kernels.expression import Expression
@@ -176,7 +177,7 @@ def peers(arguments: argparse.Namespace) -> dict[str, Any]:
     data = made_rows(PEER_ROWS)
     Z = data.X[np.random.default_rng(1).choice(PEER_ROWS, POINTS, replace=False)]
     works: dict[str, Callable[[], float]] = {
-        "mercer": lambda: FixedVFE(Z).evidence(program, values, NOISE, data).value,
+        "mercer": lambda: FixedVFE(Z).evidence(program, values, Gaussian(NOISE), data).value,
         "gpytorch, points fixed": sgpr(data, Z, joint=False),
         "gpytorch, points moved": sgpr(data, Z, joint=True),
     }
@@ -221,7 +222,9 @@ def cuda(arguments: argparse.Namespace) -> dict[str, Any]:
     exact = []
     for rows in sizes:
         data = made_rows(rows)
-        seconds, peak = on_card(lambda d=data: DeviceExact(str(device)).evidence(program, values, NOISE, d), device)
+        seconds, peak = on_card(
+            lambda d=data: DeviceExact(str(device)).evidence(program, values, Gaussian(NOISE), d), device
+        )
         floor, _ = on_card(lambda n=rows: cholesky_and_inverse(n, device), device)
         matrix = 8 * rows * rows
         exact.append(
@@ -236,8 +239,10 @@ def cuda(arguments: argparse.Namespace) -> dict[str, Any]:
         data = made_rows(rows)
         Z = data.X[np.random.default_rng(1).choice(rows, POINTS, replace=False)]
         works = [FixedVFE(Z, device=str(device), moving=moving) for moving in (False, True)] + [FixedVFE(Z)]
-        seconds = [on_card(lambda e=e, d=data: e.evidence(program, values, NOISE, d), device)[0] for e in works]
-        bounds = [engine.evidence(program, values, NOISE, data).value for engine in works]
+        seconds = [
+            on_card(lambda e=e, d=data: e.evidence(program, values, Gaussian(NOISE), d), device)[0] for e in works
+        ]
+        bounds = [engine.evidence(program, values, Gaussian(NOISE), data).value for engine in works]
         names = ("seconds", "seconds_with_points_moving", "cpu_seconds")
         sparse.append({"rows": rows, **dict(zip(names, seconds, strict=True)), "bounds": bounds})
         print(

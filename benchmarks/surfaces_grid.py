@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import machine
+from mercer.inference.likelihood import Gaussian
 
 HOLE = (slice(60, 120), slice(80, 160))
 KERNEL = "SM10"
@@ -130,7 +131,7 @@ def one_evaluation(size: int, kernel: str, device: str) -> dict[str, Any]:
         before, walls, works = _memory(device), [], []
         for _ in range(REPEATS):
             started, working = time.perf_counter(), time.process_time()
-            found = Grid(device=device).evidence(program, values, 0.01, data)
+            found = Grid(device=device).evidence(program, values, Gaussian(0.01), data)
             walls.append(time.perf_counter() - started)
             works.append(time.process_time() - working)
     assert isinstance(found, GridEvidence)

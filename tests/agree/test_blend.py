@@ -13,6 +13,7 @@ from mercer.compute.program import compile_program
 from mercer.compute.spectral import draw_features
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
+from mercer.inference.likelihood import Gaussian
 from mercer.inference.vfe import VFE
 from mercer.kernels import bind, parse
 from mercer.kernels.blend import KINDS, Blend
@@ -138,8 +139,8 @@ def test_exact_and_sparse_inference_agree_with_every_row_an_inducing_point(text:
     kernel = bind(filled(text, 1), 1)
     data = Data(UNEVEN, np.sin(3 * UNEVEN[:, 0]))
     program, values = compile_program(kernel), values_of(kernel)
-    exact = Exact().evidence(program, values, 0.1, data)
-    sparse = VFE(inducing=len(UNEVEN)).evidence(program, values, 0.1, data)
+    exact = Exact().evidence(program, values, Gaussian(0.1), data)
+    sparse = VFE(inducing=len(UNEVEN)).evidence(program, values, Gaussian(0.1), data)
     assert sparse.value == pytest.approx(exact.value, abs=1e-4)
     np.testing.assert_allclose(sparse.gradient, exact.gradient, rtol=1e-2, atol=1e-2)
 

@@ -21,6 +21,7 @@ from mercer.inference.contract import Data
 from mercer.inference.device_exact import DeviceExact
 from mercer.inference.exact import Exact
 from mercer.inference.exact_device import Where, evidence_on, posterior_on
+from mercer.inference.likelihood import Gaussian
 from mercer.inference.rows import Sweep
 from mercer.inference.sparse import block_statistics, model_of
 from mercer.inference.vfe import VFE, FixedVFE
@@ -92,7 +93,7 @@ def test_exact_inference_is_the_same(text: str, strip: int) -> None:
     data, new = rows(), np.random.default_rng(2).uniform(-3, 3, (9, 2))
     program, values = ready(text)
     here, there = (
-        Exact().evidence(program, values, 0.1, data),
+        Exact().evidence(program, values, Gaussian(0.1), data),
         evidence_on(Where("cpu", strip), program, values, 0.1, data, True),
     )
     assert there.value == pytest.approx(here.value, rel=1e-10)
@@ -100,7 +101,7 @@ def test_exact_inference_is_the_same(text: str, strip: int) -> None:
     assert there.noise_gradient == pytest.approx(here.noise_gradient, rel=1e-7)
     assert there.leave_one_out == pytest.approx(here.leave_one_out, rel=1e-8)
     one, other = (
-        Exact().posterior(program, values, 0.1, data),
+        Exact().posterior(program, values, Gaussian(0.1), data),
         posterior_on(Where("cpu", strip), program, values, 0.1, data),
     )
     for a, b in (
@@ -117,8 +118,8 @@ def test_exact_inference_is_the_same(text: str, strip: int) -> None:
 def test_sparse_blocks_are_the_same(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     data, Z = rows(), np.random.default_rng(3).uniform(-2, 2, (6, 2))
     program, values = ready(text)
-    here = FixedVFE(Z, 17, moving=True).evidence(program, values, 0.1, data)
-    there = FixedVFE(Z, 17, device="cpu:0", moving=True).evidence(program, values, 0.1, data)
+    here = FixedVFE(Z, 17, moving=True).evidence(program, values, Gaussian(0.1), data)
+    there = FixedVFE(Z, 17, device="cpu:0", moving=True).evidence(program, values, Gaussian(0.1), data)
     assert there.value == pytest.approx(here.value, rel=1e-10)
     assert_allclose(there.gradient, here.gradient, rtol=1e-6, atol=1e-6)
     assert there.noise_gradient == pytest.approx(here.noise_gradient, rel=1e-6)
@@ -153,9 +154,9 @@ def with_room_for(most: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_a_block_that_does_not_fit_is_cut_in_two(monkeypatch: pytest.MonkeyPatch) -> None:
     data, Z = rows(1200), rows().X[:6]
     program, values = ready(KERNELS[0])
-    whole = FixedVFE(Z).evidence(program, values, 0.1, data)
+    whole = FixedVFE(Z).evidence(program, values, Gaussian(0.1), data)
     sizes = with_room_for(400, monkeypatch)
-    found = FixedVFE(Z, device="cpu:0").evidence(program, values, 0.1, data)
+    found = FixedVFE(Z, device="cpu:0").evidence(program, values, Gaussian(0.1), data)
     assert found.value == pytest.approx(whole.value, rel=1e-9)
     assert_allclose(found.gradient, whole.gradient, rtol=1e-6)
     assert sizes[:3] == [1200, 600, 300]

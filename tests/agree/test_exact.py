@@ -16,6 +16,7 @@ from mercer.compute.program import Program, compile_program
 from mercer.errors import NumericalError
 from mercer.inference.contract import Data, Evidence
 from mercer.inference.exact import Exact, ExactPosterior
+from mercer.inference.likelihood import Gaussian
 from mercer.kernels import LIN, PER, RQ, SE, WN, C, Expression, bind, components
 from mercer.kernels.parameters import values_of
 from tests.agree.slow_reference import slow_gram
@@ -38,11 +39,11 @@ def problem(n: int, even: bool = False, seed: int = 0) -> Data:
 
 
 def evidence_of(expression: Expression, noise: float, data: Data, gradient: bool = True) -> Evidence:
-    return ENGINE.evidence(compile_program(expression), values_of(expression), noise, data, gradient)
+    return ENGINE.evidence(compile_program(expression), values_of(expression), Gaussian(noise), data, gradient)
 
 
 def posterior_of(expression: Expression, noise: float, data: Data) -> ExactPosterior:
-    return ENGINE.posterior(compile_program(expression), values_of(expression), noise, data)
+    return ENGINE.posterior(compile_program(expression), values_of(expression), Gaussian(noise), data)
 
 
 def gradient_of(evidence: Evidence) -> Array:
@@ -88,13 +89,13 @@ def test_gradient_of_deep_kernels_equals_differences(expression: Expression, X: 
     data = Data(X, np.cos(np.arange(len(X))))
     program, values = compile_program(expression), values_of(expression)
     noise = 0.2 * float(np.mean(np.diag(slow_gram(expression, X)))) + 0.05
-    found = gradient_of(ENGINE.evidence(program, values, noise, data))
+    found = gradient_of(ENGINE.evidence(program, values, Gaussian(noise), data))
     point = np.append(values, noise)
 
     def at(i: int, step: float) -> float:
         moved = point.copy()
         moved[i] += step
-        return ENGINE.evidence(program, moved[:-1], moved[-1], data, False).value
+        return ENGINE.evidence(program, moved[:-1], Gaussian(moved[-1]), data, False).value
 
     for i in range(len(point)):
         step = 1e-4 * max(abs(point[i]), 0.05)
@@ -271,7 +272,7 @@ def test_samples_at_repeated_rows_are_possible_without_noise() -> None:
 def test_a_kernel_that_cannot_be_used_is_a_value_not_an_exception(values: list[float], noise: float) -> None:
     program, data = compile_program(bind(SE(0), 1)), problem(20)
     for gradient in (True, False):
-        found = ENGINE.evidence(program, np.array(values), noise, data, gradient)
+        found = ENGINE.evidence(program, np.array(values), Gaussian(noise), data, gradient)
         if found.failure is None:  # whoever has an answer must have a whole one
             assert np.isfinite(found.value)
             assert not gradient or np.isfinite(gradient_of(found)).all()
@@ -283,11 +284,11 @@ def test_a_kernel_that_cannot_be_used_is_a_value_not_an_exception(values: list[f
 
 def test_hopeless_noise_says_why_and_the_posterior_raises() -> None:
     program, data = compile_program(bind(SE(0), 1)), problem(20)
-    found = ENGINE.evidence(program, np.array([1.0, 1.0]), -5.0, data)
+    found = ENGINE.evidence(program, np.array([1.0, 1.0]), Gaussian(-5.0), data)
     assert found.failure is not None
     assert "not positive definite" in found.failure
     with pytest.raises(NumericalError, match="larger noise"):
-        ENGINE.posterior(program, np.array([1.0, 1.0]), -5.0, data)
+        ENGINE.posterior(program, np.array([1.0, 1.0]), Gaussian(-5.0), data)
 
 
 @pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
@@ -316,7 +317,7 @@ def test_evidence_needs_little_more_than_one_matrix(expression: Expression) -> N
     n = 1500
     data = problem(n)
     program, values = compile_program(expression), values_of(expression)
-    ENGINE.evidence(program, values, 0.1, Data(data.X[:50], data.y[:50]))
+    ENGINE.evidence(program, values, Gaussian(0.1), Data(data.X[:50], data.y[:50]))
     assert peak_matrices(program, values, data) < 1.2
 
 
@@ -325,7 +326,7 @@ def peak_matrices(program: Program, values: Array, data: Data) -> float:
     try:
         before, _ = tracemalloc.get_traced_memory()
         tracemalloc.reset_peak()
-        ENGINE.evidence(program, values, 0.1, data)
+        ENGINE.evidence(program, values, Gaussian(0.1), data)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -17,6 +17,7 @@ from mercer.errors import InputError, NumericalError
 from mercer.inference.contract import Data, Evidence
 from mercer.inference.exact import Exact
 from mercer.inference.features import FeaturesPosterior, RandomFeatures
+from mercer.inference.likelihood import Gaussian
 from mercer.kernels import CPER, LIN, M32, PER, RQ, SE, WN, C, Expression, bind, components
 from mercer.kernels.algebra import told_components
 from mercer.kernels.parameters import values_of
@@ -45,11 +46,11 @@ def problem(n: int, free_level: bool = False) -> Data:
 
 
 def evidence_of(engine: RandomFeatures | Exact, kernel: Expression, data: Data, gradient: bool = True) -> Evidence:
-    return engine.evidence(compile_program(kernel), values_of(kernel), NOISE, data, gradient)
+    return engine.evidence(compile_program(kernel), values_of(kernel), Gaussian(NOISE), data, gradient)
 
 
 def posterior_of(engine: RandomFeatures, kernel: Expression, data: Data) -> FeaturesPosterior:
-    return engine.posterior(compile_program(kernel), values_of(kernel), NOISE, data)
+    return engine.posterior(compile_program(kernel), values_of(kernel), Gaussian(NOISE), data)
 
 
 # ----------------------------------------------------------------------- against dense matrices of the features
@@ -93,14 +94,16 @@ def test_the_gradient_of_held_draws_is_that_of_differences(kernel: Expression) -
     data, program = problem(60, free_level=True), compile_program(kernel)
     engine = RandomFeatures(50).holding(program, values_of(kernel), data)
     values = values_of(kernel) * 1.07
-    found = engine.evidence(program, values, NOISE, data)
+    found = engine.evidence(program, values, Gaussian(NOISE), data)
     assert found.gradient is not None
     for place in range(len(values)):
         step = np.zeros(len(values))
         step[place] = 1e-5 * values[place]
-        up, down = (engine.evidence(program, v, NOISE, data, False).value for v in (values + step, values - step))
+        up, down = (
+            engine.evidence(program, v, Gaussian(NOISE), data, False).value for v in (values + step, values - step)
+        )
         assert_allclose(found.gradient[place], (up - down) / (2 * step[place]), rtol=2e-5, atol=1e-5)
-    up, down = (engine.evidence(program, values, NOISE + s, data, False).value for s in (1e-6, -1e-6))
+    up, down = (engine.evidence(program, values, Gaussian(NOISE + s), data, False).value for s in (1e-6, -1e-6))
     assert found.noise_gradient is not None
     assert_allclose(found.noise_gradient, (up - down) / 2e-6, rtol=1e-5)
 
@@ -139,7 +142,7 @@ def test_many_features_come_near_exact_inference(kernel: Expression) -> None:
     """The features are unbiased for K, but log p and the predictions are not linear in it: a bias of 1 / m is left."""
     data = problem(60, free_level=True)
     truth = evidence_of(Exact(), kernel, data, False).value
-    exact = Exact().posterior(compile_program(kernel), values_of(kernel), NOISE, data).predict(NEW)
+    exact = Exact().posterior(compile_program(kernel), values_of(kernel), Gaussian(NOISE), data).predict(NEW)
     few, many = repeated(kernel, 100), repeated(kernel, 1600)
     for place, expected in enumerate((np.array(truth), exact.mean, exact.variance)):
         error = np.sqrt(np.mean((many[place] - expected) ** 2))
@@ -156,7 +159,7 @@ def test_exact_features_give_exact_inference() -> None:
     assert_allclose(found.value, truth.value, rtol=1e-10)
     assert_allclose(found.gradient[truth.gradient != 0], truth.gradient[truth.gradient != 0], rtol=1e-5, atol=1e-6)
     assert_allclose(found.leave_one_out or 0, truth.leave_one_out or 0, rtol=1e-9)
-    exact = Exact().posterior(compile_program(kernel), values_of(kernel), NOISE, data).predict(NEW)
+    exact = Exact().posterior(compile_program(kernel), values_of(kernel), Gaussian(NOISE), data).predict(NEW)
     assert_allclose(posterior_of(RandomFeatures(20), kernel, data).predict(NEW).mean, exact.mean, rtol=1e-9)
     assert_allclose(posterior_of(RandomFeatures(20), kernel, data).predict(NEW).variance, exact.variance, rtol=1e-8)
 
@@ -171,7 +174,7 @@ def test_parts_add_up_and_have_the_posterior_of_their_columns(kernel: Expression
     parts = [posterior.predict_part(compile_program(p), values_of(p), NEW) for p in components(kernel)]
     whole = posterior.predict(NEW)
     assert_allclose(sum(part.mean for part in parts) + posterior.level.mean, whole.mean, rtol=1e-9)
-    exact = Exact().posterior(compile_program(kernel), values_of(kernel), NOISE, data)
+    exact = Exact().posterior(compile_program(kernel), values_of(kernel), Gaussian(NOISE), data)
     for part, found in zip(components(kernel), parts, strict=True):
         near = exact.predict_part(compile_program(part), values_of(part), NEW)
         assert_allclose(found.mean, near.mean, atol=4 * np.sqrt(near.variance).max())
@@ -183,7 +186,7 @@ def test_a_part_that_has_no_columns_is_predicted_from_its_covariances() -> None:
     kernel = bind(LIN(0, variance=0.5, offset=1) * PER(0, variance=1, period=1.5, lengthscale=2.5) + C(0.5), 1)
     data = problem(60, free_level=True)
     posterior = posterior_of(RandomFeatures(3000, block=13), kernel, data)
-    exact = Exact().posterior(compile_program(kernel), values_of(kernel), NOISE, data)
+    exact = Exact().posterior(compile_program(kernel), values_of(kernel), Gaussian(NOISE), data)
     told = told_components(kernel)
     assert len(told) == 3
     for part in told:
@@ -241,11 +244,11 @@ def test_held_draws_serve_their_own_program_only() -> None:
 
 def test_failures_are_values_in_a_search_and_errors_afterwards() -> None:
     data, program, values = problem(20), compile_program(SEASONAL), values_of(SEASONAL)
-    found = RandomFeatures(20).evidence(program, values, 0.0, data)
+    found = RandomFeatures(20).evidence(program, values, Gaussian(0.0), data)
     assert found.value == -np.inf
     assert "noise" in (found.failure or "")
     with pytest.raises(NumericalError, match="no posterior"):
-        RandomFeatures(20).posterior(program, values, 0.0, data)
+        RandomFeatures(20).posterior(program, values, Gaussian(0.0), data)
     with pytest.raises(InputError, match="at least 1"):
         RandomFeatures(0)
 

@@ -18,6 +18,7 @@ from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.inference.grid import Grid, GridEvidence
 from mercer.inference.lattice import find_lattice
+from mercer.inference.likelihood import Gaussian
 from mercer.kernels import Expression, bind, parse
 from mercer.kernels.parameters import values_of
 from tests.strategies import base_kernels
@@ -94,7 +95,7 @@ def test_what_is_no_product_over_columns_is_refused(text: str) -> None:
     program, values = ready(text)
     assert separated(program, 3) is None
     with pytest.raises(KernelError, match=r"product of one kernel for each column"):
-        Grid().evidence(program, values, 0.1, problem("none"))
+        Grid().evidence(program, values, Gaussian(0.1), problem("none"))
 
 
 # ------------------------------------------------------------------------------------------------------------ evidence
@@ -106,7 +107,10 @@ def test_what_is_no_product_over_columns_is_refused(text: str) -> None:
 def test_exact_where_holes_are_few(text: str, holes: str, free_level: bool) -> None:
     program, values = ready(text)
     data = problem(holes, free_level)
-    found, exact = Grid().evidence(program, values, 0.1, data), Exact().evidence(program, values, 0.1, data)
+    found, exact = (
+        Grid().evidence(program, values, Gaussian(0.1), data),
+        Exact().evidence(program, values, Gaussian(0.1), data),
+    )
     assert isinstance(found, GridEvidence)
     assert found.log_determinant == "exact"
     assert exact.gradient is not None
@@ -121,9 +125,11 @@ def test_iterated_evidence_is_near_exact(holes: str) -> None:
     axes = (np.arange(20.0), np.arange(18.0) / 6)
     program, values = ready("SE(0, lengthscale=2) * SE(1, lengthscale=0.5)", 2)
     data = problem(holes, axes=axes)
-    exact = Exact().evidence(program, values, 0.1, data)
-    rough = Grid(exact_work=0, tolerance=1e-8).evidence(program, values, 0.1, data)
-    probed = Grid(exact_work=0, tolerance=1e-8, log_determinant="lanczos").evidence(program, values, 0.1, data)
+    exact = Exact().evidence(program, values, Gaussian(0.1), data)
+    rough = Grid(exact_work=0, tolerance=1e-8).evidence(program, values, Gaussian(0.1), data)
+    probed = Grid(exact_work=0, tolerance=1e-8, log_determinant="lanczos").evidence(
+        program, values, Gaussian(0.1), data
+    )
     assert isinstance(rough, GridEvidence)
     assert rough.log_determinant == "eigenvalues"
     assert 0 < rough.residual <= 1e-8
@@ -139,13 +145,13 @@ def test_iterated_evidence_is_near_exact(holes: str) -> None:
 def test_gradients_are_those_of_the_value(text: str, holes: str) -> None:
     program, values = ready(text)
     data, engine = problem(holes), Grid(exact_work=0, tolerance=1e-11)
-    found = engine.evidence(program, values, 0.1, data)
+    found = engine.evidence(program, values, Gaussian(0.1), data)
     for i in range(len(values)):
         step = np.zeros(len(values))
         step[i] = 1e-5 * values[i]
-        above, below = (engine.evidence(program, values + s * step, 0.1, data, False).value for s in (1, -1))
+        above, below = (engine.evidence(program, values + s * step, Gaussian(0.1), data, False).value for s in (1, -1))
         assert_allclose(found.gradient[i], (above - below) / (2 * step[i]), rtol=1e-5, atol=1e-5)
-    above, below = (engine.evidence(program, values, 0.1 + s * 1e-6, data, False).value for s in (1, -1))
+    above, below = (engine.evidence(program, values, Gaussian(0.1 + s * 1e-6), data, False).value for s in (1, -1))
     assert_allclose(found.noise_gradient, (above - below) / 2e-6, rtol=1e-6)
 
 
@@ -153,7 +159,7 @@ def test_an_early_end_of_conjugate_gradients_bounds_the_evidence() -> None:
     program, values = ready(KERNELS[0])
     data = problem("a block")
     values_found = [
-        Grid(exact_work=0, tolerance=1e-12, most_steps=steps).evidence(program, values, 0.01, data).value
+        Grid(exact_work=0, tolerance=1e-12, most_steps=steps).evidence(program, values, Gaussian(0.01), data).value
         for steps in (1, 3, 10, 100)
     ]
     assert np.all(np.diff(values_found) >= -1e-9)
@@ -163,11 +169,11 @@ def test_the_path_of_other_devices_gives_the_same(monkeypatch: pytest.MonkeyPatc
     """On CUDA the factors are evaluated by PyTorch: run that code here, on CPU tensors."""
     program, values = ready(KERNELS[2])
     data = problem("many")
-    expected = Grid().evidence(program, values, 0.1, data)
-    posterior = Grid().posterior(program, values, 0.1, data)
+    expected = Grid().evidence(program, values, Gaussian(0.1), data)
+    posterior = Grid().posterior(program, values, Gaussian(0.1), data)
     monkeypatch.setattr(grid_problem, "FUSED", ())
-    found = Grid().evidence(program, values, 0.1, data)
-    other = Grid().posterior(program, values, 0.1, data)
+    found = Grid().evidence(program, values, Gaussian(0.1), data)
+    other = Grid().posterior(program, values, Gaussian(0.1), data)
     assert_allclose(other.at_holes().mean, posterior.at_holes().mean, rtol=1e-9)
     assert_allclose(other.variance_on(AXES), posterior.variance_on(AXES), atol=1e-10)
     assert_allclose(found.value, expected.value, rtol=1e-12)
@@ -176,7 +182,7 @@ def test_the_path_of_other_devices_gives_the_same(monkeypatch: pytest.MonkeyPatc
 
 def test_a_kernel_that_overflows_is_a_failure_and_not_an_exception() -> None:
     program, values = ready("SE(0, variance=1e308) * SE(1, variance=1e308)")
-    found = Grid().evidence(program, values, 0.1, problem("none"))
+    found = Grid().evidence(program, values, Gaussian(0.1), problem("none"))
     assert found.failure is not None
     assert found.value == -np.inf
 
@@ -193,7 +199,7 @@ def test_the_posterior_is_that_of_exact_inference(
     monkeypatch.setattr("mercer.inference.grid.POSTERIOR_WORK", exact_work)
     program, values = ready(KERNELS[2])
     data = problem(holes, free_level)
-    found, exact = (e.posterior(program, values, 0.1, data) for e in (Grid(tolerance=1e-9), Exact()))
+    found, exact = (e.posterior(program, values, Gaussian(0.1), data) for e in (Grid(tolerance=1e-9), Exact()))
     X = np.random.default_rng(3).uniform(-1, 4, (7, 3))
     for mine, theirs in ((found.predict(X), exact.predict(X)), (found.level, exact.level)):
         assert_allclose(mine.mean, theirs.mean, atol=1e-6)
@@ -221,7 +227,7 @@ def test_the_posterior_is_that_of_exact_inference(
 def test_variances_by_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     program, values = ready("SE(0, lengthscale=2) * SE(1, lengthscale=1)", 2)
     axes = (np.arange(9.0), np.arange(8.0))
-    posterior = Grid().posterior(program, values, 0.1, problem("many", axes=axes))
+    posterior = Grid().posterior(program, values, Gaussian(0.1), problem("many", axes=axes))
     exact = posterior.variance_on(axes)
     monkeypatch.setattr("mercer.inference.grid_posterior.VARIANCE_WORK", 0.0)
     drawn = posterior.variance_on(axes)
@@ -234,7 +240,7 @@ def test_draws_have_the_moments_of_the_posterior() -> None:
     program, values = ready("SE(0, lengthscale=2) * SE(1, lengthscale=1)", 2)
     axes = (np.arange(6.0), np.arange(5.0))
     data = problem("many", axes=axes)
-    posterior = Grid().posterior(program, values, 0.1, data)
+    posterior = Grid().posterior(program, values, Gaussian(0.1), data)
     new = (np.array([0.0, 2.5, 7.0]), np.array([1.0, 6.0]))
     draws = posterior.draws_on(new, 4000, np.random.default_rng(0))
     mean, covariance = posterior.predict_joint(cells(new))
@@ -267,5 +273,5 @@ def test_two_rows_in_one_cell_are_no_grid() -> None:
     assert find_lattice(X) is None
     program, values = ready("SE(0) * SE(1)", 2)
     with pytest.raises(InputError, match="do not form a grid"):
-        Grid().evidence(program, values, 0.1, Data(X, np.ones(len(X))))
+        Grid().evidence(program, values, Gaussian(0.1), Data(X, np.ones(len(X))))
     assert find_lattice(np.random.default_rng(0).normal(size=(50, 3)), most_cells=1000) is None

@@ -15,6 +15,7 @@ from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.inference.grid import Grid, GridEvidence
 from mercer.inference.grid_sum import gate_at
+from mercer.inference.likelihood import Gaussian
 from mercer.kernels import bind, parse
 from mercer.kernels.parameters import values_of
 
@@ -69,8 +70,8 @@ def test_summands_add_up_to_the_kernel(text: str) -> None:
 def test_lanczos_evidence_is_near_exact(text: str, free_level: bool) -> None:
     program, values = ready(text)
     data = problem(free_level=free_level)
-    exact = Exact().evidence(program, values, 0.1, data)
-    found = lanczos(tolerance=1e-9, most_steps=500).evidence(program, values, 0.1, data)
+    exact = Exact().evidence(program, values, Gaussian(0.1), data)
+    found = lanczos(tolerance=1e-9, most_steps=500).evidence(program, values, Gaussian(0.1), data)
     assert isinstance(found, GridEvidence)
     assert found.log_determinant == "lanczos"
     assert found.residual <= 1e-9
@@ -81,13 +82,13 @@ def test_lanczos_evidence_is_near_exact(text: str, free_level: bool) -> None:
 def test_few_cells_are_left_to_exact_inference(text: str) -> None:
     program, values = ready(text)
     data = problem()
-    exact, found = (e.evidence(program, values, 0.1, data) for e in (Exact(), Grid()))
+    exact, found = (e.evidence(program, values, Gaussian(0.1), data) for e in (Exact(), Grid()))
     assert isinstance(found, GridEvidence)
     assert found.log_determinant == "exact"
     assert found.value == exact.value
     assert_allclose(found.gradient, exact.gradient)
     X = data.X[:3] + 0.1
-    pair = [e.posterior(program, values, 0.1, data).predict(X).variance for e in (Exact(), Grid())]
+    pair = [e.posterior(program, values, Gaussian(0.1), data).predict(X).variance for e in (Exact(), Grid())]
     assert_allclose(*pair)
 
 
@@ -101,11 +102,11 @@ def test_what_is_near_leaves_little_to_the_probes(monkeypatch: pytest.MonkeyPatc
         "CP(SE(0, 1, variance=0.4, lengthscale=[0.3, 0.4]), SE(0, 1, variance=1, lengthscale=[0.1, 0.2]),"
         " on=0, location=0.5, width=0.05)"
     )
-    exact = Exact().evidence(program, values, 0.05, data)
+    exact = Exact().evidence(program, values, Gaussian(0.05), data)
     errors = []
     for rank in (grid_sum.MOST_RANK, 0):
         monkeypatch.setattr(grid_sum, "MOST_RANK", rank)
-        found = [lanczos(seed=seed).evidence(program, values, 0.05, data) for seed in range(4)]
+        found = [lanczos(seed=seed).evidence(program, values, Gaussian(0.05), data) for seed in range(4)]
         assert isinstance(found[0], GridEvidence)
         by_value = max(abs(one.value - exact.value) for one in found)
         errors.append((by_value, max(float(np.abs(one.gradient - exact.gradient).max()) for one in found)))
@@ -146,8 +147,8 @@ def test_everything_but_the_probes_is_exact(text: str, rank: int, monkeypatch: p
     monkeypatch.setattr(grid_sum, "NEAR_STEPS", count)
     monkeypatch.setattr(grid_sum, "MOST_RANK", rank)
     monkeypatch.setattr(grid_sum.np.random, "default_rng", lambda seed: AllOnes())
-    found = lanczos(tolerance=1e-12, most_steps=2000).evidence(program, values, 0.1, data)
-    exact = Exact().evidence(program, values, 0.1, data)
+    found = lanczos(tolerance=1e-12, most_steps=2000).evidence(program, values, Gaussian(0.1), data)
+    exact = Exact().evidence(program, values, Gaussian(0.1), data)
     assert_allclose(found.value, exact.value, rtol=1e-7)
     assert_allclose(found.gradient, exact.gradient, rtol=1e-5, atol=1e-5)
     assert_allclose(found.noise_gradient, exact.noise_gradient, rtol=1e-6)
@@ -158,16 +159,16 @@ def test_weyl_bounds_the_evidence_and_its_gradient_is_its_own(text: str) -> None
     program, values = ready(text)
     data = problem(missing=0)
     engine = Grid(tolerance=1e-11, most_steps=2000, log_determinant="weyl")
-    found = engine.evidence(program, values, 0.1, data)
+    found = engine.evidence(program, values, Gaussian(0.1), data)
     assert isinstance(found, GridEvidence)
     assert found.log_determinant == "weyl"
-    assert found.value <= Exact().evidence(program, values, 0.1, data).value + 1e-6
+    assert found.value <= Exact().evidence(program, values, Gaussian(0.1), data).value + 1e-6
     for i in range(len(values)):
         step = np.zeros(len(values))
         step[i] = 1e-6 * max(1.0, abs(values[i]))
-        above, below = (engine.evidence(program, values + s * step, 0.1, data, False).value for s in (1, -1))
+        above, below = (engine.evidence(program, values + s * step, Gaussian(0.1), data, False).value for s in (1, -1))
         assert_allclose(found.gradient[i], (above - below) / (2 * step[i]), rtol=2e-4, atol=2e-4)
-    above, below = (engine.evidence(program, values, 0.1 + s * 1e-7, data, False).value for s in (1, -1))
+    above, below = (engine.evidence(program, values, Gaussian(0.1 + s * 1e-7), data, False).value for s in (1, -1))
     assert_allclose(found.noise_gradient, (above - below) / 2e-7, rtol=1e-4)
 
 
@@ -175,7 +176,7 @@ def test_weyl_bounds_the_evidence_and_its_gradient_is_its_own(text: str) -> None
 def test_the_posterior_is_that_of_exact_inference(text: str) -> None:
     program, values = ready(text)
     data = problem()
-    found, exact = (e.posterior(program, values, 0.1, data) for e in (lanczos(tolerance=1e-8), Exact()))
+    found, exact = (e.posterior(program, values, Gaussian(0.1), data) for e in (lanczos(tolerance=1e-8), Exact()))
     X = np.random.default_rng(1).uniform(0, 5, (6, 2))
     for mine, theirs in ((found.predict(X), exact.predict(X)), (found.level, exact.level)):
         assert_allclose(mine.mean, theirs.mean, atol=1e-5)
@@ -189,8 +190,8 @@ def test_the_posterior_is_that_of_exact_inference(text: str) -> None:
 def test_even_axes_go_by_fft(monkeypatch: pytest.MonkeyPatch) -> None:
     program, values = ready(KERNELS[0])
     data = problem()
-    expected = lanczos(tolerance=1e-10).evidence(program, values, 0.1, data)
+    expected = lanczos(tolerance=1e-10).evidence(program, values, Gaussian(0.1), data)
     monkeypatch.setattr(grid_sum, "FFT_FROM", 2)
-    found = lanczos(tolerance=1e-10).evidence(program, values, 0.1, data)
+    found = lanczos(tolerance=1e-10).evidence(program, values, Gaussian(0.1), data)
     assert_allclose(found.value, expected.value, rtol=1e-9)
     assert_allclose(found.gradient, expected.gradient, rtol=1e-6, atol=1e-8)

@@ -22,6 +22,7 @@ from mercer.inference import level
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.inference.level import LevelEvidence, Part
+from mercer.inference.likelihood import Gaussian
 from mercer.kernels import bind, parse
 from mercer.kernels.algebra import structure
 from mercer.learners.contract import Learned
@@ -63,7 +64,7 @@ def test_mixed_structures_equal_the_exact_engine(free_level: bool, room: int | N
     parts = mixed_parts(data)
     for part, rows in zip(parts, LevelEvidence(data, CPU, memory)(parts), strict=True):
         for values, noise, found in zip(part.values, part.noise, rows, strict=True):
-            expected = Exact().evidence(part.program, values, float(noise), data)
+            expected = Exact().evidence(part.program, values, Gaussian(float(noise)), data)
             assert found.gradient is not None
             assert expected.gradient is not None
             assert_allclose(found.value, expected.value, rtol=1e-9)

@@ -19,6 +19,7 @@ from mercer.errors import InputError
 from mercer.estimators import streaming
 from mercer.estimators.sources import stream_of
 from mercer.inference.contract import Data
+from mercer.inference.likelihood import Gaussian
 from mercer.inference.vfe import VFE, FixedVFE
 from mercer.kernels import bind, parse
 from mercer.kernels.parameters import values_of
@@ -39,7 +40,7 @@ def data_of(frame: pd.DataFrame) -> Data:
 
 
 def everything(engine: FixedVFE, data: Data) -> np.ndarray:
-    found = engine.evidence(compile_program(EXPRESSION), values_of(EXPRESSION), 0.05, data)
+    found = engine.evidence(compile_program(EXPRESSION), values_of(EXPRESSION), Gaussian(0.05), data)
     assert found.gradient is not None
     return np.concatenate([[found.value, found.noise_gradient], found.gradient])
 

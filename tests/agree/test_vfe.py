@@ -17,6 +17,7 @@ from mercer.compute.program import Program, compile_program
 from mercer.errors import NumericalError
 from mercer.inference.contract import Data, Evidence
 from mercer.inference.exact import Exact
+from mercer.inference.likelihood import Gaussian
 from mercer.inference.vfe import FixedVFE
 from mercer.kernels import LIN, M32, PER, REGISTRY, RQ, SE, WN, C, Expression, bind, components, parse
 from mercer.kernels.parameters import values_of
@@ -73,12 +74,12 @@ def test_the_value_is_the_dense_formula(free_level: bool) -> None:
     data, Z = problem(free_level=free_level), np.linspace(0, 6, 7)[:, None]
     K, Kfu, Kuu = slow_gram(SEASONAL, data.X), slow_gram(SEASONAL, data.X, Z), slow_gram(SEASONAL, Z)
     expected = dense_bound(K, Kfu, Kuu, np.full(30, 0.1), data.y, free_level)
-    found = FixedVFE(Z).evidence(*ready(SEASONAL), 0.1, data)
+    found = FixedVFE(Z).evidence(*ready(SEASONAL), Gaussian(0.1), data)
     assert_allclose(found.value, expected, rtol=1e-9)
-    assert FixedVFE(Z).evidence(*ready(SEASONAL), 0.1, data, gradient=False).value == found.value
+    assert FixedVFE(Z).evidence(*ready(SEASONAL), Gaussian(0.1), data, gradient=False).value == found.value
     assert found.jitter == 0
     assert found.leave_one_out is None
-    assert found.value < Exact().evidence(*ready(SEASONAL), 0.1, data, gradient=False).value
+    assert found.value < Exact().evidence(*ready(SEASONAL), Gaussian(0.1), data, gradient=False).value
 
 
 @LEVELS
@@ -89,17 +90,17 @@ def test_white_noise_is_noise_of_its_row(free_level: bool) -> None:
     smooth = bind(SE(0, variance=1, lengthscale=1), 1)
     K, Kfu, Kuu = slow_gram(smooth, data.X), slow_gram(smooth, data.X, Z), slow_gram(smooth, Z)
     noise = 0.1 + 0.2 * (data.X[:, 0] - 1) ** 2 * 0.3 + 0.2
-    found = FixedVFE(Z).evidence(*ready(NOISY), 0.1, data)
+    found = FixedVFE(Z).evidence(*ready(NOISY), Gaussian(0.1), data)
     assert_allclose(found.value, dense_bound(K, Kfu, Kuu, noise, data.y, free_level), rtol=1e-9)
-    exact = Exact().evidence(*ready(NOISY), 0.1, data)
-    assert_allclose(FixedVFE(data.X).evidence(*ready(NOISY), 0.1, data).value, exact.value, rtol=1e-7)
+    exact = Exact().evidence(*ready(NOISY), Gaussian(0.1), data)
+    assert_allclose(FixedVFE(data.X).evidence(*ready(NOISY), Gaussian(0.1), data).value, exact.value, rtol=1e-7)
 
 
 def test_white_noise_and_noise_are_one_thing() -> None:
     data, Z = problem(), np.linspace(0, 6, 7)[:, None]
     white = bind(SE(0, variance=1, lengthscale=1) + WN(0, variance=0.3), 1)
-    one = FixedVFE(Z).evidence(*ready(bind(SE(0, variance=1, lengthscale=1), 1)), 0.4, data)
-    other = FixedVFE(Z).evidence(*ready(white), 0.1, data)
+    one = FixedVFE(Z).evidence(*ready(bind(SE(0, variance=1, lengthscale=1), 1)), Gaussian(0.4), data)
+    other = FixedVFE(Z).evidence(*ready(white), Gaussian(0.1), data)
     assert_allclose(other.value, one.value, rtol=1e-11)
     assert one.gradient is not None
     assert other.gradient is not None
@@ -112,15 +113,17 @@ def test_white_noise_that_rows_share_stays_in_the_kernel() -> None:
     x = np.repeat(np.arange(8.0), 2)
     data = Data(x[:, None], np.sin(x) + 0.1 * np.arange(16))
     expression = bind(SE(0, variance=1, lengthscale=1) + WN(0, variance=0.5), 1)
-    exact = Exact().evidence(*ready(expression), 0.1, data)
-    assert_allclose(FixedVFE(data.X[::2]).evidence(*ready(expression), 0.1, data).value, exact.value, rtol=1e-8)
-    assert FixedVFE(data.X[:6:2]).evidence(*ready(expression), 0.1, data).value < exact.value
+    exact = Exact().evidence(*ready(expression), Gaussian(0.1), data)
+    assert_allclose(
+        FixedVFE(data.X[::2]).evidence(*ready(expression), Gaussian(0.1), data).value, exact.value, rtol=1e-8
+    )
+    assert FixedVFE(data.X[:6:2]).evidence(*ready(expression), Gaussian(0.1), data).value < exact.value
 
 
 def test_a_kernel_of_nothing_but_white_noise() -> None:
     data = problem()
-    found = FixedVFE(data.X[:3]).evidence(*ready(bind(WN(0, variance=0.5), 1)), 0.2, data)
-    exact = Exact().evidence(*ready(bind(WN(0, variance=0.5), 1)), 0.2, data)
+    found = FixedVFE(data.X[:3]).evidence(*ready(bind(WN(0, variance=0.5), 1)), Gaussian(0.2), data)
+    exact = Exact().evidence(*ready(bind(WN(0, variance=0.5), 1)), Gaussian(0.2), data)
     assert_allclose(found.value, exact.value, rtol=1e-12)
     assert_allclose(found.noise_gradient, exact.noise_gradient, rtol=1e-10)
     assert_allclose(found.gradient, exact.gradient, rtol=1e-10)
@@ -132,7 +135,7 @@ def test_all_rows_as_inducing_points_give_exact_inference(expression: Expression
     X = np.unique(X, axis=0)
     noise = 0.1 * float(np.mean(np.diag(slow_gram(expression, X)))) + 0.01
     data = Data(X, np.cos(np.arange(len(X))), free_level and len(X) > 1)
-    found, exact = (engine.evidence(*ready(expression), noise, data) for engine in (FixedVFE(X), Exact()))
+    found, exact = (engine.evidence(*ready(expression), Gaussian(noise), data) for engine in (FixedVFE(X), Exact()))
     assert found.failure is None
     assert_allclose(found.value, exact.value, rtol=1e-6, atol=1e-6)
     size = 1 + np.abs(exact.gradient).max(initial=0)
@@ -144,11 +147,11 @@ def test_all_rows_as_inducing_points_give_exact_inference(expression: Expression
 
 
 def check_gradient(program: Program, values: Array, noise: float, data: Data, Z: Array) -> None:
-    found = FixedVFE(Z).evidence(program, values, noise, data)
+    found = FixedVFE(Z).evidence(program, values, Gaussian(noise), data)
     assert found.failure is None
 
     def value(point: Array) -> float:
-        return FixedVFE(Z).evidence(program, point[:-1], point[-1], data, False).value
+        return FixedVFE(Z).evidence(program, point[:-1], Gaussian(point[-1]), data, False).value
 
     expected = slopes(value, np.append(values, noise))
     total = np.append(found.gradient, found.noise_gradient)
@@ -210,11 +213,11 @@ def both(found: Evidence) -> Array:
 @pytest.mark.parametrize("expression", [SEASONAL, NOISY])
 def test_the_size_of_blocks_does_not_matter(expression: Expression, free_level: bool) -> None:
     data, Z = problem(100, free_level), np.linspace(0, 6, 9)[:, None]
-    whole = FixedVFE(Z).evidence(*ready(expression), 0.1, data)
+    whole = FixedVFE(Z).evidence(*ready(expression), Gaussian(0.1), data)
     for block in (1, 7, 99, 100):
-        found = FixedVFE(Z, block).evidence(*ready(expression), 0.1, data)
+        found = FixedVFE(Z, block).evidence(*ready(expression), Gaussian(0.1), data)
         assert_allclose(both(found), both(whole), rtol=1e-8, atol=1e-8)
-        one, other = (e.posterior(*ready(expression), 0.1, data) for e in (FixedVFE(Z, block), FixedVFE(Z)))
+        one, other = (e.posterior(*ready(expression), Gaussian(0.1), data) for e in (FixedVFE(Z, block), FixedVFE(Z)))
         assert_allclose(one.predict(data.X).variance, other.predict(data.X).variance, rtol=1e-8)
         assert_allclose(one.leave_one_out().mean, other.leave_one_out().mean, rtol=1e-8)
 
@@ -224,7 +227,7 @@ def test_the_number_of_threads_does_not_matter() -> None:
     found = []
     for threads in (1, 2):
         with threadpool_limits(threads):
-            found.append(both(FixedVFE(Z).evidence(*ready(SEASONAL), 0.1, data)))
+            found.append(both(FixedVFE(Z).evidence(*ready(SEASONAL), Gaussian(0.1), data)))
     assert_allclose(found[1], found[0], rtol=1e-8)
 
 
@@ -235,13 +238,13 @@ def test_memory_stays_far_below_a_matrix_of_all_rows() -> None:
     data, engine = Data(X, X[:, 0]), FixedVFE(X[:points])
     program, values = ready(bind(M32(variance=1, lengthscale=[0.5, 0.5]), 2))
     few = data.take(np.arange(10 * points))
-    engine.evidence(program, values, 0.1, few)  # what is compiled here the first time is not counted
-    engine.posterior(program, values, 0.1, few).predict(X[:10])
+    engine.evidence(program, values, Gaussian(0.1), few)  # what is compiled here the first time is not counted
+    engine.posterior(program, values, Gaussian(0.1), few).predict(X[:10])
     tracemalloc.start()
     try:
-        engine.evidence(program, values, 0.1, data)
+        engine.evidence(program, values, Gaussian(0.1), data)
         _, peak = tracemalloc.get_traced_memory()
-        engine.posterior(program, values, 0.1, data).predict(X)
+        engine.posterior(program, values, Gaussian(0.1), data).predict(X)
         _, later = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -255,8 +258,8 @@ def test_memory_stays_far_below_a_matrix_of_all_rows() -> None:
 @LEVELS
 def test_the_posterior_is_exact_where_all_rows_are_inducing_points(free_level: bool) -> None:
     data, new = problem(30, free_level), np.linspace(-1, 8, 11)[:, None]
-    found = FixedVFE(data.X).posterior(*ready(SEASONAL), 0.1, data)
-    exact = Exact().posterior(*ready(SEASONAL), 0.1, data)
+    found = FixedVFE(data.X).posterior(*ready(SEASONAL), Gaussian(0.1), data)
+    exact = Exact().posterior(*ready(SEASONAL), Gaussian(0.1), data)
     close = {"rtol": 1e-5, "atol": 1e-5}
     for one, other in [
         (found.predict(new), exact.predict(new)),
@@ -283,7 +286,7 @@ def test_the_posterior_is_the_textbooks(free_level: bool) -> None:
     covariance = slow_gram(SEASONAL, new) - Qsf @ np.linalg.solve(A, Qsf.T)
     if free_level:
         covariance += np.outer(1 - Qsf @ pull, 1 - Qsf @ pull) / pull.sum()
-    posterior = FixedVFE(Z).posterior(*ready(SEASONAL), 0.1, data)
+    posterior = FixedVFE(Z).posterior(*ready(SEASONAL), Gaussian(0.1), data)
     found, joint = posterior.predict(new), posterior.predict_joint(new)
     assert_allclose(found.mean, mean, rtol=1e-8)
     assert_allclose(found.variance, np.diag(covariance), rtol=1e-8)
@@ -301,8 +304,8 @@ def test_white_noise_is_in_the_variance_of_f_and_not_in_its_mean() -> None:
     data, Z, new = problem(), np.linspace(0, 6, 9)[:, None], np.linspace(-1, 8, 5)[:, None]
     smooth = bind(SE(0, variance=1, lengthscale=1), 1)
     white = bind(SE(0, variance=1, lengthscale=1) + WN(0, variance=0.3), 1)
-    plain = FixedVFE(Z).posterior(*ready(smooth), 0.4, data)
-    posterior = FixedVFE(Z).posterior(*ready(white), 0.1, data)
+    plain = FixedVFE(Z).posterior(*ready(smooth), Gaussian(0.4), data)
+    posterior = FixedVFE(Z).posterior(*ready(white), Gaussian(0.1), data)
     assert_allclose(posterior.predict(new).mean, plain.predict(new).mean, rtol=1e-9)
     assert_allclose(posterior.predict(new).variance, plain.predict(new).variance + 0.3, rtol=1e-9)
     alone = posterior.predict_part(*ready(bind(WN(0, variance=0.3), 1)), new)
@@ -314,7 +317,7 @@ def test_white_noise_is_in_the_variance_of_f_and_not_in_its_mean() -> None:
 
 def test_samples_have_the_right_mean_and_covariance() -> None:
     data, Z, new = problem(15), np.linspace(0, 6, 7)[:, None], np.array([[0.5], [1.1], [8.0]])
-    posterior = FixedVFE(Z).posterior(*ready(SEASONAL), 0.1, data)
+    posterior = FixedVFE(Z).posterior(*ready(SEASONAL), Gaussian(0.1), data)
     mean, covariance = posterior.predict_joint(new)
     samples = posterior.sample(new, 20_000, np.random.default_rng(0), 0.3)
     deviation = np.sqrt(np.diag(covariance) + 0.3)
@@ -328,11 +331,11 @@ def test_samples_have_the_right_mean_and_covariance() -> None:
 
 def test_repeated_inducing_points_are_mended_and_the_mending_reported() -> None:
     data, Z = problem(), np.linspace(0, 6, 7)[:, None]
-    once, twice = (FixedVFE(z).evidence(*ready(SEASONAL), 0.1, data) for z in (Z, np.vstack([Z, Z])))
+    once, twice = (FixedVFE(z).evidence(*ready(SEASONAL), Gaussian(0.1), data) for z in (Z, np.vstack([Z, Z])))
     assert once.jitter == 0
     assert 0 < twice.jitter < 1e-8
     assert_allclose(twice.value, once.value, rtol=1e-6)
-    assert FixedVFE(np.vstack([Z, Z])).posterior(*ready(SEASONAL), 0.1, data).jitter == twice.jitter
+    assert FixedVFE(np.vstack([Z, Z])).posterior(*ready(SEASONAL), Gaussian(0.1), data).jitter == twice.jitter
 
 
 @pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
@@ -355,7 +358,7 @@ def test_repeated_inducing_points_are_mended_and_the_mending_reported() -> None:
 def test_a_kernel_that_cannot_be_used_is_a_value_not_an_exception(values: list[float], noise: float) -> None:
     program, data = compile_program(bind(SE(0), 1)), problem(20)
     for gradient in (True, False):
-        found = FixedVFE(data.X[:5]).evidence(program, np.array(values), noise, data, gradient)
+        found = FixedVFE(data.X[:5]).evidence(program, np.array(values), Gaussian(noise), data, gradient)
         if found.failure is None:  # whoever has an answer must have a whole one
             assert np.isfinite(found.value)
             assert not gradient or np.isfinite(both(found)).all()
@@ -367,14 +370,14 @@ def test_a_kernel_that_cannot_be_used_is_a_value_not_an_exception(values: list[f
 
 def test_no_noise_says_why_and_the_posterior_raises() -> None:
     data = problem(20)
-    found = FixedVFE(data.X[:5]).evidence(*ready(SEASONAL), 0.0, data)
+    found = FixedVFE(data.X[:5]).evidence(*ready(SEASONAL), Gaussian(0.0), data)
     assert found.failure is not None
     assert "noise above zero" in found.failure
-    nowhere = FixedVFE(data.X[:0]).evidence(*ready(SEASONAL), 0.1, data)
+    nowhere = FixedVFE(data.X[:0]).evidence(*ready(SEASONAL), Gaussian(0.1), data)
     assert nowhere.failure is not None
     assert "inducing point" in nowhere.failure
     with pytest.raises(NumericalError, match="larger noise"):
-        FixedVFE(data.X[:5]).posterior(*ready(SEASONAL), 0.0, data)
+        FixedVFE(data.X[:5]).posterior(*ready(SEASONAL), Gaussian(0.0), data)
 
 
 # ---------------------------------------------------------------------------------------- inducing points that move
@@ -385,14 +388,14 @@ def test_no_noise_says_why_and_the_posterior_raises() -> None:
 def test_the_gradient_by_inducing_points(expression: Expression, block: int | None) -> None:
     data, Z = problem(25, free_level=True), np.array([[0.3], [1.7], [3.1], [4.6], [5.8]])
     program, values = compile_program(expression), network_values(expression)
-    found = FixedVFE(Z, block, moving=True).evidence(program, values, 0.1, data)
+    found = FixedVFE(Z, block, moving=True).evidence(program, values, Gaussian(0.1), data)
     assert found.by_points is not None
 
     def value(moved: Array) -> float:
-        return FixedVFE(moved.reshape(Z.shape)).evidence(program, values, 0.1, data, gradient=False).value
+        return FixedVFE(moved.reshape(Z.shape)).evidence(program, values, Gaussian(0.1), data, gradient=False).value
 
     assert_allclose(found.by_points.ravel(), slopes(value, Z.ravel()), rtol=2e-5, atol=1e-5)
-    still = FixedVFE(Z, block).evidence(program, values, 0.1, data)
+    still = FixedVFE(Z, block).evidence(program, values, Gaussian(0.1), data)
     assert still.by_points is None
     assert_allclose(found.gradient, still.gradient, rtol=1e-9)
 
@@ -410,4 +413,4 @@ def test_points_that_move_make_the_bound_tighter() -> None:
     run, moved = optimise_jointly(task, engine, point, 30)
     assert run.value < still.value - 0.5
     values, noise = task.objective.split(run.point)
-    assert_allclose(moved.evidence(task.objective.program, values, noise, data).value, -run.value, rtol=1e-9)
+    assert_allclose(moved.evidence(task.objective.program, values, Gaussian(noise), data).value, -run.value, rtol=1e-9)

@@ -16,6 +16,7 @@ from mercer.estimators.learning import chosen_engine
 from mercer.inference import choose, grid
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
+from mercer.inference.likelihood import Gaussian
 from mercer.kernels import bind, parse
 from mercer.kernels.parameters import values_of
 from mercer.kernels.units import Units, to_scaled_units
@@ -115,9 +116,14 @@ def test_a_change_surface_is_learned_on_a_grid(tmp_path: Path, monkeypatch: pyte
     assert_allclose(again.predict(X[:20]), model.predict(X[:20]), atol=1e-4)
 
 
-def conditioned(model: GPRegressor) -> tuple[object, np.ndarray, float, object]:
+def conditioned(model: GPRegressor) -> tuple[object, np.ndarray, Gaussian, object]:
     kernel = to_scaled_units(model.kernel_, model._units)
-    return compile_program(kernel), values_of(kernel), model.noise_ / model._units.y_scale**2, model._scaled_data()
+    return (
+        compile_program(kernel),
+        values_of(kernel),
+        Gaussian(model.noise_ / model._units.y_scale**2),
+        model._scaled_data(),
+    )
 
 
 def test_half_of_a_sample_of_a_grid_are_neighbours() -> None:

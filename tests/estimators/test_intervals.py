@@ -19,6 +19,7 @@ from mercer.fitting.optimise import FitOptions, prepare
 from mercer.inference.bounds import Interval
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
+from mercer.inference.likelihood import Gaussian
 from mercer.kernels import Expression
 from mercer.kernels.algebra import structure
 from mercer.kernels.parameters import layout, values_of
@@ -62,7 +63,7 @@ def exact_log_evidence(model: mercer.GPRegressor, candidate: Candidate) -> float
     scaled = model._scaled_data()
     kernel = to_scaled_units(candidate.expression, model._units)
     noise = model.noise_ / model._units.y_scale**2
-    found = Exact().evidence(compile_program(kernel), values_of(kernel), noise, scaled, gradient=False)
+    found = Exact().evidence(compile_program(kernel), values_of(kernel), Gaussian(noise), scaled, gradient=False)
     return found.value - scaled.count * math.log(model._units.y_scale)
 
 
@@ -202,7 +203,7 @@ def test_steps_on_some_rows_give_an_interval_on_all(fit: bool, monkeypatch: pyte
     assert counts == ([120, 120, 300] if fit else [120])  # of two starts one goes on after the first leg
     values = layout(task.expression).from_free(reached.runs[0].point[:-1], values_of(task.expression))
     noise = math.exp(reached.runs[0].point[-1])
-    exact = Exact().evidence(compile_program(task.expression), values, noise, data, gradient=False).value
+    exact = Exact().evidence(compile_program(task.expression), values, Gaussian(noise), data, gradient=False).value
     assert reached.interval is not None
     assert reached.interval.lower - 1e-6 <= exact <= reached.interval.upper + 1e-6
     assert reached.interval.width < 1.0
@@ -236,7 +237,7 @@ def _run(point: np.ndarray) -> bounded.Run:
 
 def _exactly(kernel: Expression, point: np.ndarray, data: Data) -> float:
     values = layout(kernel).from_free(point[:-1], values_of(kernel))
-    return Exact().evidence(compile_program(kernel), values, math.exp(point[-1]), data, gradient=False).value
+    return Exact().evidence(compile_program(kernel), values, Gaussian(math.exp(point[-1])), data, gradient=False).value
 
 
 @pytest.mark.parametrize("lengthscale", [30.0, 0.7])
@@ -259,7 +260,7 @@ def test_a_child_is_also_judged_with_what_its_parent_learned_from_all_rows(lengt
     values = layout(child).from_free(after.runs[0].point[:-1], values_of(child))
     assert values == pytest.approx([1.0, 0.5, 0.05, 0.0, 1.0])
     assert after.runs[1] is before.runs[0]
-    exact = Exact().evidence(compile_program(child), values, 0.05, data, gradient=False).value
+    exact = Exact().evidence(compile_program(child), values, Gaussian(0.05), data, gradient=False).value
     assert after.interval.lower - 1e-6 <= exact <= after.interval.upper + 1e-6
 
 

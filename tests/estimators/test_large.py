@@ -15,6 +15,7 @@ from mercer.fitting.optimise import Fit, FitOptions, fit
 from mercer.inference import choose as choose_module
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
+from mercer.inference.likelihood import Gaussian
 from mercer.inference.vfe import VFE
 from mercer.kernels import bind, parse
 from mercer.kernels.algebra import structure
@@ -109,7 +110,7 @@ def test_more_points_for_predictions_bring_them_nearer_to_exact_ones(small_sampl
     assert many.log_evidence_ > few.log_evidence_ + 10
     kernel, data = to_scaled_units(many.kernel_, many._units), many._scaled_data()
     program, noise = compile_program(kernel), many.noise_ / many._units.y_scale**2
-    exact = Exact().posterior(program, values_of(kernel), noise, data).predict(data.X).mean
+    exact = Exact().posterior(program, values_of(kernel), Gaussian(noise), data).predict(data.X).mean
     missed = [np.abs(m._mixture.members[0].posterior.predict(data.X).mean - exact).max() for m in models]
     assert missed[1] < 0.2 * missed[0]
     many.save(tmp_path / "model.mercer")

@@ -12,6 +12,7 @@ import pytest
 import mercer
 from mercer.errors import InputError, ModelFileError
 from mercer.estimators import learning, scanning, streaming
+from mercer.inference.likelihood import Gaussian
 from mercer.inference.vfe import VFE
 from mercer.learners import large
 from mercer.tables.reading import read_table
@@ -96,12 +97,12 @@ def test_a_stream_gives_the_evidence_and_posterior_of_the_table(tmp_path: Path, 
     program, values = compile_program(member.kernel), values_of(member.kernel)
     engine = FixedVFE(member.posterior.solution.model.Z, block=70)
     for gradient in (False, True):
-        one, other = (engine.evidence(program, values, member.noise, d, gradient) for d in (data, whole))
+        one, other = (engine.evidence(program, values, Gaussian(member.noise), d, gradient) for d in (data, whole))
         assert one.value == pytest.approx(other.value, rel=1e-10)
     np.testing.assert_allclose(one.gradient, other.gradient, rtol=1e-7, atol=1e-6)
     assert one.noise_gradient == pytest.approx(other.noise_gradient, abs=1e-6)
     new = whole.X[:20]
-    exactly = engine.posterior(program, values, member.noise, whole)
+    exactly = engine.posterior(program, values, Gaussian(member.noise), whole)
     np.testing.assert_allclose(member.posterior.predict(new).mean, exactly.predict(new).mean, rtol=1e-8)
     assert streamed.loo_ == pytest.approx(exactly.left_out_score() - 900 * np.log(streamed._units.y_scale), rel=1e-9)
 

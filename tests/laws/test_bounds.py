@@ -18,6 +18,7 @@ from mercer.inference.contract import Data
 from mercer.inference.determinant import Spectrum, spectrum
 from mercer.inference.exact import Exact
 from mercer.inference.inducing import greedy
+from mercer.inference.likelihood import Gaussian
 from mercer.inference.sparse import model_of, solve
 from mercer.inference.vfe import VFE, FixedVFE
 from mercer.kernels import LIN, PER, SE, WN, Expression, bind
@@ -35,9 +36,9 @@ TREND = bind(
 
 def check(expression: Expression, noise: float, data: Data, Z: Array, steps: int | None) -> None:
     program, values = compile_program(expression), values_of(expression)
-    exact = Exact().evidence(program, values, noise, data, gradient=False)
+    exact = Exact().evidence(program, values, Gaussian(noise), data, gradient=False)
     assert exact.jitter == 0
-    lower = FixedVFE(Z).evidence(program, values, noise, data, gradient=False).value
+    lower = FixedVFE(Z).evidence(program, values, Gaussian(noise), data, gradient=False).value
     slack = 1e-7 * (1 + abs(exact.value))
     wide = interval(program, values, noise, data, Z, steps)
     close = interval(program, values, noise, data, Z, steps, traces=True)
@@ -82,7 +83,7 @@ def trend(rows: int, free_level: bool) -> Data:
 def test_the_interval_closes_as_points_are_added(free_level: bool) -> None:
     data, values = trend(120, free_level), values_of(TREND)
     program = compile_program(TREND)
-    exact = Exact().evidence(program, values, 0.1, data, gradient=False).value
+    exact = Exact().evidence(program, values, Gaussian(0.1), data, gradient=False).value
     widths = []
     order = greedy(program, values, data.X, 120)
     for count in (1, 5, 15, 40, len(order)):
@@ -107,7 +108,7 @@ def test_steps_only_help(free_level: bool) -> None:
 def test_the_bound_without_products_is_tight_where_the_points_are_enough(free_level: bool) -> None:
     data, program, values = trend(120, free_level), compile_program(TREND), values_of(TREND)
     order = greedy(program, values, data.X, 120)
-    exact = Exact().evidence(program, values, 0.1, data, gradient=False).value
+    exact = Exact().evidence(program, values, Gaussian(0.1), data, gradient=False).value
     loose, tight = (interval(program, values, 0.1, data, data.X[order[:m]], None).upper for m in (5, len(order)))
     assert exact - 1e-6 <= tight <= exact + 1e-3
     assert loose > exact + 1
@@ -118,7 +119,7 @@ def test_points_that_are_the_same_row_many_times_do_no_harm(free_level: bool) ->
     data, program, values = trend(120, free_level), compile_program(TREND), values_of(TREND)
     once = interval(program, values, 0.1, data, data.X[:20])
     often = interval(program, values, 0.1, data, np.vstack([data.X[:20], data.X[:20], data.X[:1]]))
-    exact = Exact().evidence(program, values, 0.1, data, gradient=False).value
+    exact = Exact().evidence(program, values, Gaussian(0.1), data, gradient=False).value
     assert often.lower <= exact <= often.upper
     assert often.lower == pytest.approx(once.lower, abs=1e-2)
     assert often.upper == pytest.approx(once.upper, abs=1e-2)
@@ -131,7 +132,7 @@ def test_many_steps_reach_the_exact_quadratic_term(free_level: bool) -> None:
     Z = data.X[:6]
     K, Kfu, Kuu = (_gram(TREND, data.X), *_cross(data.X, Z))
     A, smaller = K + 0.1 * np.eye(60), Kfu @ np.linalg.solve(Kuu, Kfu.T) + 0.1 * np.eye(60)
-    exact = Exact().evidence(program, values, 0.1, data, gradient=False).value
+    exact = Exact().evidence(program, values, Gaussian(0.1), data, gradient=False).value
     expected = exact + 0.5 * (np.linalg.slogdet(A)[1] - np.linalg.slogdet(smaller)[1])
     assert interval(program, values, 0.1, data, Z, 200, enough=1e-10).upper == pytest.approx(expected, abs=1e-6)
 
@@ -191,7 +192,7 @@ def test_a_wide_interval_is_narrowed_by_more_points_than_the_engine_has(monkeypa
     held = engine.holding(program, values, data)
     wide = interval(program, values, 0.1, data, held.Z, traces=True)
     narrow, points = closest(program, values, 0.1, data, held, engine)
-    exact = Exact().evidence(program, values, 0.1, data, gradient=False).value
+    exact = Exact().evidence(program, values, Gaussian(0.1), data, gradient=False).value
     assert wide.width > 100
     assert points in (40, 80, 160)
     assert narrow.width < bounds.NARROW
@@ -299,9 +300,9 @@ def test_points_in_clusters_do_not_make_the_lower_bound_larger_than_what_it_boun
         -1.32042572, 2.13581587, 0.79460516, -0.66994806, 2.93797539, -1.74388815, -0.6638908, 0.79728168, -0.74240427,
         -1.38421174, 0.77770132, -0.69659286, -1.09488006, 1.98690259, 2.11696883, -2.71154615, -0.33305872,
     ])  # fmt: skip
-    exact = Exact().evidence(program, values, 1e-8, data, gradient=False)
+    exact = Exact().evidence(program, values, Gaussian(1e-8), data, gradient=False)
     assert exact.jitter == 0
-    found = FixedVFE(Z[:, None]).evidence(program, values, 1e-8, data)
+    found = FixedVFE(Z[:, None]).evidence(program, values, Gaussian(1e-8), data)
     assert found.value <= exact.value + 1.0
     assert math.isfinite(found.value)
     assert found.jitter > 0.0

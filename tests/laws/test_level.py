@@ -6,6 +6,7 @@ import pytest
 from mercer.compute.program import compile_program
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
+from mercer.inference.likelihood import Gaussian
 from mercer.kernels import bind, parse
 from mercer.kernels.parameters import values_of
 
@@ -28,11 +29,11 @@ def problem(text: str, level: float = 5.0, rows: int = 40) -> tuple[object, np.n
 @pytest.mark.parametrize("text", TEXTS)
 def test_the_level_is_the_most_likely_constant(text):
     program, values, data = problem(text)
-    found = Exact().evidence(program, values, NOISE, data)
-    level = float(Exact().posterior(program, values, NOISE, data).level.mean[0])
+    found = Exact().evidence(program, values, Gaussian(NOISE), data)
+    level = float(Exact().posterior(program, values, Gaussian(NOISE), data).level.mean[0])
 
     def at(constant):
-        return Exact().evidence(program, values, NOISE, Data(data.X, data.y - constant)).value
+        return Exact().evidence(program, values, Gaussian(NOISE), Data(data.X, data.y - constant)).value
 
     assert found.value == pytest.approx(at(level), abs=1e-9)
     assert found.value > max(at(level - 0.01), at(level + 0.01))
@@ -41,13 +42,13 @@ def test_the_level_is_the_most_likely_constant(text):
 @pytest.mark.parametrize("text", TEXTS)
 def test_gradients_hold_at_the_level_that_moves_with_them(text):
     program, values, data = problem(text)
-    found, step = Exact().evidence(program, values, NOISE, data), 1e-5
+    found, step = Exact().evidence(program, values, Gaussian(NOISE), data), 1e-5
     for place in range(len(values)):
         change = np.zeros(len(values))
         change[place] = step
-        up, down = (Exact().evidence(program, values + sign * change, NOISE, data).value for sign in (1, -1))
+        up, down = (Exact().evidence(program, values + sign * change, Gaussian(NOISE), data).value for sign in (1, -1))
         assert found.gradient[place] == pytest.approx((up - down) / (2 * step), rel=1e-4, abs=1e-5)
-    up, down = (Exact().evidence(program, values, NOISE + sign * step, data).value for sign in (1, -1))
+    up, down = (Exact().evidence(program, values, Gaussian(NOISE + sign * step), data).value for sign in (1, -1))
     assert found.noise_gradient == pytest.approx((up - down) / (2 * step), rel=1e-4, abs=1e-5)
 
 
@@ -55,8 +56,8 @@ def test_gradients_hold_at_the_level_that_moves_with_them(text):
 def test_predictions_are_those_of_a_very_wide_constant_kernel(text):
     program, values, data = problem(text)
     wide = bind(parse(text + " + C(variance=1e5)"), 1)
-    reference = Exact().posterior(compile_program(wide), values_of(wide), NOISE, Data(data.X, data.y))
-    posterior = Exact().posterior(program, values, NOISE, data)
+    reference = Exact().posterior(compile_program(wide), values_of(wide), Gaussian(NOISE), Data(data.X, data.y))
+    posterior = Exact().posterior(program, values, Gaussian(NOISE), data)
     new = np.linspace(-3, 4, 30)[:, None]
     found, slow = posterior.predict(new), reference.predict(new)
     np.testing.assert_allclose(found.mean, slow.mean, atol=1e-3)
@@ -70,13 +71,13 @@ def test_predictions_are_those_of_a_very_wide_constant_kernel(text):
 
 def test_leaving_one_out_leaves_the_level_to_the_others():
     program, values, data = problem(TEXTS[0], rows=12)
-    left = Exact().posterior(program, values, NOISE, data).leave_one_out()
+    left = Exact().posterior(program, values, Gaussian(NOISE), data).leave_one_out()
     scores = []
     for row in range(data.count):
         others = np.arange(data.count) != row
-        found = Exact().posterior(program, values, NOISE, data.take(others)).predict(data.X[[row]])
+        found = Exact().posterior(program, values, Gaussian(NOISE), data.take(others)).predict(data.X[[row]])
         assert left.mean[row] == pytest.approx(found.mean[0])
         assert left.variance[row] == pytest.approx(found.variance[0] + NOISE)
         error = data.y[row] - found.mean[0]
         scores.append(-0.5 * (np.log(2 * np.pi * left.variance[row]) + error**2 / left.variance[row]))
-    assert Exact().evidence(program, values, NOISE, data).leave_one_out == pytest.approx(sum(scores))
+    assert Exact().evidence(program, values, Gaussian(NOISE), data).leave_one_out == pytest.approx(sum(scores))

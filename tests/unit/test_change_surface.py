@@ -15,6 +15,7 @@ from mercer.fitting.surfaces import change_places, spread_rows
 from mercer.fitting.uncertainty import profile, slice_draws
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
+from mercer.inference.likelihood import Gaussian
 from mercer.kernels import bind, parse
 from mercer.kernels.blend import Blend, has_blend
 from mercer.kernels.parameters import values_of
@@ -338,7 +339,7 @@ def test_slice_draws_follow_the_posterior() -> None:
     drawn = np.array([v[2] for v in slice_draws(kernel, 0.2, data, Exact(), [2], np.array([4.0]))])
     grid = np.linspace(-16, 16, 400)
     tried = [np.array([values[0], values[1], g]) for g in grid]
-    heights = np.array([Exact().evidence(program, v, 0.2, data, False).value for v in tried]) - grid**2 / 32
+    heights = np.array([Exact().evidence(program, v, Gaussian(0.2), data, False).value for v in tried]) - grid**2 / 32
     weights = np.exp(heights - heights.max())
     weights /= weights.sum()
     mean = weights @ grid

@@ -18,6 +18,7 @@ import mercer
 from mercer.errors import InputError
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
+from mercer.inference.likelihood import Gaussian
 from mercer.kernels import SE, bind, parse
 from mercer.kernels.algebra import canonical_structure, structure
 from mercer.learners.forward import Forecasts, stacked_weights, stretches
@@ -129,12 +130,12 @@ def test_a_time_budget_too_short_still_gives_a_base_kernel():
 
 def test_a_candidate_that_fails_is_a_row_with_a_reason():
     class Fragile(Exact):
-        def evidence(self, program, values, noise, data, gradient=True):
+        def evidence(self, program, values, likelihood, data, gradient=True):
             if any(getattr(node, "kind", None) is not None and node.kind.name == "PER" for node in program.nodes):
                 from mercer.inference.contract import Evidence
 
                 return Evidence(-math.inf, failure="broken on purpose")
-            return super().evidence(program, values, noise, data, gradient)
+            return super().evidence(program, values, likelihood, data, gradient)
 
     found = GrammarSearch(max_depth=1).learn(season(40), Fragile(), [0], 0, None, None)
     failed = [c for c in found.candidates if c.status == "failed"]
@@ -249,7 +250,7 @@ def test_averaged_predictions_are_those_of_the_mixture():
         text = str(member.kernel)
         alone = (
             Exact()
-            .posterior(*_program(text), member.noise, model._scaled_data())
+            .posterior(*_program(text), Gaussian(member.noise), model._scaled_data())
             .predict((rows - np.array(model._units.shift)) / np.array(model._units.scale))
         )
         means.append(alone.mean)

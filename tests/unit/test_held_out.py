@@ -15,6 +15,7 @@ from mercer.compute.program import compile_program
 from mercer.errors import InputError
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
+from mercer.inference.likelihood import Gaussian
 from mercer.kernels.algebra import structure
 from mercer.kernels.parameters import values_of
 from mercer.learners.contract import Learned
@@ -72,11 +73,13 @@ def test_the_winner_has_the_best_score_and_is_fitted_to_all_rows(found: Learned)
     assert winner.expression == fit.expression
     level = [c.score for c in found.candidates if c.depth == winner.depth]
     assert winner.score == min(level)
-    evidence = Exact().evidence(compile_program(fit.expression), values_of(fit.expression), fit.noise, data)
+    evidence = Exact().evidence(compile_program(fit.expression), values_of(fit.expression), Gaussian(fit.noise), data)
     assert fit.log_evidence == pytest.approx(evidence.value, abs=1e-6)
     assert abs(evidence.noise_gradient * fit.noise) < 0.05  # an optimum of all rows, not of four fifths
     for member in found.members:
-        again = Exact().evidence(compile_program(member.expression), member.values, member.noise, data, gradient=False)
+        again = Exact().evidence(
+            compile_program(member.expression), member.values, Gaussian(member.noise), data, gradient=False
+        )
         assert member.log_evidence == pytest.approx(again.value, abs=1e-6)
 
 

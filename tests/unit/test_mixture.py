@@ -12,6 +12,7 @@ from mercer.errors import InputError
 from mercer.estimators.mixture import Member, Mixture
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
+from mercer.inference.likelihood import Gaussian
 from mercer.kernels import parse
 from mercer.kernels.parameters import bind, values_of
 from mercer.learners.forward import Forecasts, forecast_tails, stacked_weights
@@ -24,7 +25,7 @@ def mixture(within: tuple[float, ...], beyond: tuple[float, ...], levels: tuple[
     members = []
     for inner, outer, level in zip(within, beyond, levels, strict=True):
         data = Data(X, np.full(12, level), free_level=True)
-        posterior = Exact().posterior(compile_program(kernel), values_of(kernel), 1e-4, data)
+        posterior = Exact().posterior(compile_program(kernel), values_of(kernel), Gaussian(1e-4), data)
         members.append(Member(kernel, 1e-4, inner, outer, 1.0, posterior))
     return Mixture(tuple(members), 0, (0.0, 1.0), tails_beyond=0.25)
 

@@ -18,6 +18,7 @@ from mercer.errors import InputError, KernelError, NumericalError, TooLargeError
 from mercer.fitting.adam import adam
 from mercer.inference.contract import Data, Evidence
 from mercer.inference.exact import Exact
+from mercer.inference.likelihood import Gaussian
 from mercer.kernels import SE, Network, bind, layout, structure
 from mercer.learners.neural import average as average_module
 from mercer.learners.neural import training as training_module
@@ -77,7 +78,7 @@ def test_two_columns_of_which_each_does_its_own():
 def _fitted(fit):
     from mercer.compute.program import compile_program
 
-    return compile_program(fit.expression), fit.values, fit.noise
+    return compile_program(fit.expression), fit.values, Gaussian(fit.noise)
 
 
 def test_the_winner_has_the_best_leave_one_out_score_of_those_at_their_end():
@@ -316,7 +317,7 @@ def test_no_cuda_device_is_said_at_once():
 
 def test_a_start_that_fails_is_a_row_with_a_reason_and_all_failing_is_an_error():
     class Broken(Exact):
-        def evidence(self, program, values, noise, data, gradient=True):
+        def evidence(self, program, values, likelihood, data, gradient=True):
             return Evidence(-math.inf, failure="broken on purpose")
 
     with pytest.raises(NumericalError, match="broken on purpose"):

@@ -14,6 +14,7 @@ from mercer.compute.program import Program, compile_program
 from mercer.fitting.optimise import DRAWS_PER_START, Fit, FitOptions, fit, prepare, starting_points
 from mercer.inference.contract import Data, Evidence
 from mercer.inference.exact import Exact
+from mercer.inference.likelihood import Gaussian
 from mercer.kernels import LIN, PER, RQ, SE, C, Expression, bind, fixed
 from mercer.kernels.parameters import values_of
 
@@ -26,7 +27,9 @@ def drawn_from(expression: Expression, noise: float, n: int, seed: int = 0) -> D
     rng = np.random.default_rng(seed)
     X = np.linspace(-1.7, 1.7, n)[:, None]
     bound = bind(expression, 1)
-    posterior = Exact().posterior(compile_program(bound), values_of(bound), 1.0, Data(X[:1] + 1e6, np.zeros(1)))
+    posterior = Exact().posterior(
+        compile_program(bound), values_of(bound), Gaussian(1.0), Data(X[:1] + 1e6, np.zeros(1))
+    )
     return Data(X, posterior.sample(X, 1, rng, noise)[:, 0])
 
 
@@ -72,13 +75,13 @@ def test_the_fit_is_a_maximum_of_the_evidence() -> None:
     result = fitted(SE(0), data)
     program = compile_program(result.expression)
     assert result.log_evidence == pytest.approx(
-        Exact().evidence(program, values_of(result.expression), result.noise, data).value
+        Exact().evidence(program, values_of(result.expression), Gaussian(result.noise), data).value
     )
     rng = np.random.default_rng(0)
     for _ in range(20):
         values = values_of(result.expression) * np.exp(0.05 * rng.normal(size=2))
         noise = result.noise * math.exp(0.05 * rng.normal())
-        assert Exact().evidence(program, values, noise, data, False).value <= result.log_evidence + 1e-6
+        assert Exact().evidence(program, values, Gaussian(noise), data, False).value <= result.log_evidence + 1e-6
 
 
 def test_more_restarts_are_never_worse() -> None:
@@ -140,14 +143,16 @@ class Recorder:
         self.asked: list[tuple[Array, float]] = []
         self.stop_at, self.fail = stop_at, fail
 
-    def evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool = True) -> Evidence:
-        self.asked.append((values.copy(), noise))
+    def evidence(
+        self, program: Program, values: Array, likelihood: Gaussian, data: Data, gradient: bool = True
+    ) -> Evidence:
+        self.asked.append((values.copy(), likelihood.noise))
         if self.stop_at is not None and len(self.asked) >= self.stop_at:
             self.stop_at = None
             raise KeyboardInterrupt
         if self.fail is not None:
             return Evidence(-math.inf, failure=self.fail)
-        return Exact().evidence(program, values, noise, data, gradient)
+        return Exact().evidence(program, values, likelihood, data, gradient)
 
     def posterior(self, *arguments: Any) -> Any:
         return Exact().posterior(*arguments)
@@ -223,11 +228,11 @@ def test_a_failure_carries_its_reason() -> None:
 def test_starts_that_fail_do_not_spoil_the_others() -> None:
     class Partly(Recorder):
         def evidence(
-            self, program: Program, values: Array, noise: float, data: Data, gradient: bool = True
+            self, program: Program, values: Array, likelihood: Gaussian, data: Data, gradient: bool = True
         ) -> Evidence:
             if values[1] > 0.3:
                 return Evidence(-math.inf, failure="too long")
-            return super().evidence(program, values, noise, data, gradient)
+            return super().evidence(program, values, likelihood, data, gradient)
 
     result = fitted(SE(0), season(), FitOptions(restarts=4), Partly())
     assert result.status != "failed"
@@ -290,6 +295,8 @@ def test_weak_priors_pull_only_what_the_data_do_not_determine() -> None:
 def test_the_log_evidence_of_a_fit_with_priors_leaves_the_prior_out() -> None:
     data = season()
     result = fitted(SE(0), data, FitOptions(restarts=1, priors=True))
-    found = Exact().evidence(compile_program(result.expression), values_of(result.expression), result.noise, data)
+    found = Exact().evidence(
+        compile_program(result.expression), values_of(result.expression), Gaussian(result.noise), data
+    )
     assert result.log_evidence == pytest.approx(found.value)
     assert result.leave_one_out == found.leave_one_out

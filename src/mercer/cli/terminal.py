@@ -15,6 +15,7 @@ from rich.console import Console
 from mercer.cli.interruption import held_back
 from mercer.cli.progress import FitDisplay, spinner
 from mercer.errors import FitWarning, MercerWarning
+from mercer.inference.likelihood import Gaussian
 
 WIDEST = 100
 COMPILING = "compiling the numerical core for this machine, once (about half a minute)"
@@ -128,5 +129,5 @@ def compile_core() -> None:
 
     kernel = bind(parse("SE(0, variance=1, lengthscale=1)"), 1)
     program, values, data = compile_program(kernel), values_of(kernel), Data(np.arange(3.0)[:, None], np.zeros(3))
-    Exact().evidence(program, values, 0.1, data)
-    Exact().posterior(program, values, 0.1, data).predict(data.X)
+    Exact().evidence(program, values, Gaussian(0.1), data)
+    Exact().posterior(program, values, Gaussian(0.1), data).predict(data.X)

@@ -25,6 +25,7 @@ from mercer.inference.choose import Choice
 from mercer.inference.contract import Data
 from mercer.inference.grid import EXACT_WORK, Grid
 from mercer.inference.grid_posterior import GridPosterior
+from mercer.inference.likelihood import Gaussian
 from mercer.kernels.algebra import structure
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, product_of
@@ -176,7 +177,7 @@ class GridRegressor(BaseEstimator):
 
     def _conditioned(self, data: Data) -> GridPosterior:
         program, values = compile_program(self._scaled_kernel), values_of(self._scaled_kernel)
-        posterior = self._engine.posterior(program, values, self._scaled_noise, data)
+        posterior = self._engine.posterior(program, values, Gaussian(self._scaled_noise), data)
         assert isinstance(posterior, GridPosterior)  # of one product: checked before the fit
         return posterior
 

@@ -25,6 +25,7 @@ from mercer.explain import Explanation
 from mercer.explain.changes import Change
 from mercer.inference.choose import Choice, fits_in_memory
 from mercer.inference.contract import Data, Engine, Posterior, Source
+from mercer.inference.likelihood import Gaussian
 from mercer.kernels.algebra import told_components
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
@@ -182,7 +183,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             data, engine = self._scaled_data(), self.inference_.engine
             programs = [compile_program(f.expression) for f in learned.members]
             known = [
-                (f.held or engine).posterior(program, f.values, f.noise, data)
+                (f.held or engine).posterior(program, f.values, Gaussian(f.noise), data)
                 for f, program in zip(learned.members, programs, strict=True)
             ]
         self._prepare([(f.expression, f.noise) for f in learned.members], learned.weights, known)
@@ -195,7 +196,9 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         Posteriors may be `known`: of a stream, which may be gone, or with inducing points that were moved.
         """
         data, engine = self._scaled_data(), self.inference_.engine
-        posteriors = known or [engine.posterior(compile_program(k), values_of(k), noise, data) for k, noise in kernels]
+        posteriors = known or [
+            engine.posterior(compile_program(k), values_of(k), Gaussian(noise), data) for k, noise in kernels
+        ]
         members = tuple(
             Member(k, noise, within, beyond, wide, posterior)
             for (k, noise), (within, beyond, wide), posterior in zip(

@@ -12,6 +12,7 @@ from mercer.compute.program import compile_program
 from mercer.errors import InputError
 from mercer.inference.choose import Choice, asked_engine
 from mercer.inference.contract import Data, Posterior, Sum
+from mercer.inference.likelihood import Gaussian
 from mercer.inference.sparse import Statistics, model_of, solve
 from mercer.inference.vfe import VFE, FixedVFE
 from mercer.inference.vfe_posterior import VFEPosterior
@@ -99,7 +100,7 @@ def moved_posteriors(
         Z = arrays[f"points{number}.npy"]
         if Z.shape != (len(Z), data.X.shape[1]) or Z.dtype != np.float64 or not np.isfinite(Z).all():
             raise InputError("its inducing points do not fit its data")
-        found.append(FixedVFE(Z).posterior(compile_program(kernel), values_of(kernel), noise, data))
+        found.append(FixedVFE(Z).posterior(compile_program(kernel), values_of(kernel), Gaussian(noise), data))
     return found
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from mercer.compute.program import compile_program
 from mercer.errors import NumericalError
 from mercer.explain.subject import Subject
+from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
 from mercer.kernels.parameters import values_of
 
@@ -54,7 +55,7 @@ def held_out_parts(subject: Subject, folds: int) -> tuple[Array, Array]:
     program, values = compile_program(subject.kernel), values_of(subject.kernel)
     for number in range(folds):
         out = fold == number
-        posterior = subject.engine.posterior(program, values, subject.noise, subject.data.take(~out))
+        posterior = subject.engine.posterior(program, values, Gaussian(subject.noise), subject.data.take(~out))
         level[out] = y[~out].mean()
         for place, part in enumerate(subject.parts):
             mean = posterior.predict_part(part.program, part.values, np.vstack([X[out], X[~out]])).mean

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from mercer.fitting.optimise import CORRECTIONS, FLAT, Problem, Run, ended
+from mercer.inference.likelihood import Gaussian
 from mercer.inference.vfe import FixedVFE
 from mercer.kernels.domains import Array
 
@@ -20,7 +21,7 @@ def optimise_jointly(problem: Problem, engine: FixedVFE, point: Array, max_itera
     def loss(both: Array) -> tuple[float, Array]:
         values, noise = objective.split(both[:count])
         moved = replace(engine, Z=both[count:].reshape(shape), moving=True)
-        evidence = moved.evidence(objective.program, values, noise, objective.data)
+        evidence = moved.evidence(objective.program, values, Gaussian(noise), objective.data)
         value, slope = objective.loss(both[:count], values, noise, evidence)
         by_points = np.zeros(shape) if evidence.by_points is None else -evidence.by_points
         return value, np.concatenate([slope, by_points.ravel()])

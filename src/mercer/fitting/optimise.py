@@ -19,6 +19,7 @@ from mercer.fitting.ranges import NOISE, free_bounds, may_vanish
 from mercer.fitting.starts import Starts, noise_start
 from mercer.fitting.trail import Record, Trail
 from mercer.inference.contract import Data, Engine, Evidence
+from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import Layout, layout, with_values
@@ -85,7 +86,7 @@ class Objective:
     def evidence(self, point: Array, gradient: bool) -> Evidence:
         """Return the evidence at a point."""
         values, noise = self.split(point)
-        return self.engine.evidence(self.program, values, noise, self.data, gradient)
+        return self.engine.evidence(self.program, values, Gaussian(noise), self.data, gradient)
 
     def loss(self, point: Array, values: Array, noise: float, evidence: Evidence) -> tuple[float, Array]:
         """Return what is minimised and its gradient, given the evidence at a point and what the point is split into."""
@@ -102,7 +103,9 @@ class Objective:
 
     def __call__(self, point: Array) -> tuple[float, Array]:
         values, noise = self.split(point)
-        return self.loss(point, values, noise, self.engine.evidence(self.program, values, noise, self.data, True))
+        return self.loss(
+            point, values, noise, self.engine.evidence(self.program, values, Gaussian(noise), self.data, True)
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ import numpy as np
 from mercer.compute.program import compile_program
 from mercer.fitting.optimise import FAILED_VALUE, FitOptions, Problem, optimise, prepare
 from mercer.inference.contract import Data, Engine, Evidence
+from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import values_of
@@ -165,11 +166,11 @@ def slice_draws(
     rng, chosen = np.random.default_rng(seed), list(places)
     with one_thread(when=data.count < 1000):
         program, values = compile_program(expression), values_of(expression)
-        height = engine.evidence(program, values, noise, data, gradient=False).value
+        height = engine.evidence(program, values, Gaussian(noise), data, gradient=False).value
         drawn: list[Array] = []
         for number in range(BURN_IN + DRAWS):
             values, height = _around_ellipse(
-                rng, values, height, chosen, spread, lambda v: engine.evidence(program, v, noise, data, False)
+                rng, values, height, chosen, spread, lambda v: engine.evidence(program, v, Gaussian(noise), data, False)
             )
             if number >= BURN_IN:
                 drawn.append(values)

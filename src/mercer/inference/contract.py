@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from mercer.compute.fused import Points, points
 from mercer.compute.program import Program
 from mercer.inference.lattice import Lattice, find_lattice
+from mercer.inference.likelihood import Likelihood
 from mercer.kernels.domains import Array
 
 LOG_2_PI = math.log(2.0 * math.pi)
@@ -138,9 +139,10 @@ class Posterior(Protocol):
 
 
 class Engine(Protocol):
-    """A way to compute the evidence and the posterior."""
+    """A way to compute the evidence and the posterior; `likelihoods` are those that it can work with."""
 
     name: str
+    likelihoods: tuple[type[Likelihood], ...]
 
     def holding(self, program: Program, values: Array, data: Data) -> Engine:
         """Return the engine with all that it chooses by the values (inducing points, random draws) chosen for these.
@@ -148,8 +150,10 @@ class Engine(Protocol):
         An engine may choose anew for each call; while parameters are fitted it must not, or there is no gradient.
         """
 
-    def evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool = True) -> Evidence:
+    def evidence(
+        self, program: Program, values: Array, likelihood: Likelihood, data: Data, gradient: bool = True
+    ) -> Evidence:
         """Return the log evidence, with its gradient if asked."""
 
-    def posterior(self, program: Program, values: Array, noise: float, data: Data) -> Posterior:
+    def posterior(self, program: Program, values: Array, likelihood: Likelihood, data: Data) -> Posterior:
         """Return the posterior; raises NumericalError where none can be had."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mercer.compute.program import Program
 from mercer.inference.contract import Data, Evidence
 from mercer.inference.exact import ExactPosterior
+from mercer.inference.likelihood import GAUSSIAN_ONLY, Likelihood, gaussian_noise
 from mercer.kernels.domains import Array
 
 
@@ -17,19 +18,24 @@ class DeviceExact:
     device: str = "cuda"
 
     name = "exact"
+    likelihoods = GAUSSIAN_ONLY
 
     def holding(self, program: Program, values: Array, data: Data) -> DeviceExact:
         """Return itself: nothing is chosen."""
         return self
 
-    def evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool = True) -> Evidence:
+    def evidence(
+        self, program: Program, values: Array, likelihood: Likelihood, data: Data, gradient: bool = True
+    ) -> Evidence:
         """Return the log evidence and, if asked, its gradient and the leave-one-out score."""
         from mercer.inference.exact_device import Where, evidence_on
 
+        noise = gaussian_noise(likelihood, self.name)
         return evidence_on(Where(self.device), program, values, noise, data, gradient)
 
-    def posterior(self, program: Program, values: Array, noise: float, data: Data) -> ExactPosterior:
+    def posterior(self, program: Program, values: Array, likelihood: Likelihood, data: Data) -> ExactPosterior:
         """Return the posterior, keeping the factor on the device."""
         from mercer.inference.exact_device import Where, posterior_on
 
+        noise = gaussian_noise(likelihood, self.name)
         return posterior_on(Where(self.device), program, values, noise, data)

@@ -14,6 +14,7 @@ from mercer.errors import InputError, KernelError, NumericalError, NumericalWarn
 from mercer.inference.choose import choose
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
+from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind, layout, values_of
@@ -60,7 +61,7 @@ def log_evidence(
         unset = [slot.path for slot in shape.slots if np.isnan(values[slot.where]).any()]
         raise KernelError(f"the evidence needs a value for every parameter; without one: {', '.join(unset)}")
     engine = choose(len(target), Exact()).engine
-    evidence = engine.evidence(compile_program(bound), values, float(noise), Data(inputs, target), gradient)
+    evidence = engine.evidence(compile_program(bound), values, Gaussian(float(noise)), Data(inputs, target), gradient)
     if evidence.failure is not None:
         raise NumericalError(f"no evidence: {evidence.failure}; try a larger noise")
     if evidence.jitter > 0:

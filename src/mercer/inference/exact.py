@@ -23,6 +23,7 @@ from mercer.compute import fused
 from mercer.compute.program import Program
 from mercer.errors import NumericalError
 from mercer.inference.contract import LOG_2_PI, Data, Evidence, Prediction, left_out_score, log_density
+from mercer.inference.likelihood import GAUSSIAN_ONLY, Likelihood, gaussian_noise
 from mercer.kernels.domains import Array
 from mercer.linalg import scratch
 from mercer.linalg.factor import Factor, Failure, factorise
@@ -36,13 +37,17 @@ class Exact:
     """The exact engine."""
 
     name = "exact"
+    likelihoods = GAUSSIAN_ONLY
 
     def holding(self, program: Program, values: Array, data: Data) -> Exact:
         """Return itself: nothing is chosen."""
         return self
 
-    def evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool = True) -> Evidence:
+    def evidence(
+        self, program: Program, values: Array, likelihood: Likelihood, data: Data, gradient: bool = True
+    ) -> Evidence:
         """Return the log evidence and, if asked, its gradient and the leave-one-out score (free of charge then)."""
+        noise = gaussian_noise(likelihood, self.name)
         matrix = scratch.square(data.count)  # nothing of it outlives this call
         factor = factorise(lambda: fused.gram_lower(program, values, data.at, matrix), noise)
         if isinstance(factor, Failure):
@@ -61,8 +66,9 @@ class Exact:
         left_out = float(log_density(alpha / precision, 1.0 / precision).sum())
         return Evidence(value, by_values, by_noise, left_out, factor.jitter)
 
-    def posterior(self, program: Program, values: Array, noise: float, data: Data) -> ExactPosterior:
+    def posterior(self, program: Program, values: Array, likelihood: Likelihood, data: Data) -> ExactPosterior:
         """Return the posterior, keeping the factor."""
+        noise = gaussian_noise(likelihood, self.name)
         factor = factorise(lambda: fused.gram_lower(program, values, data.at), noise)
         if isinstance(factor, Failure):
             raise NumericalError(f"no posterior: {factor.reason}; try a larger noise or another kernel")

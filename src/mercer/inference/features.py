@@ -32,6 +32,7 @@ from mercer.compute.spectral_waves import Indices
 from mercer.compute.white import without_white
 from mercer.errors import InputError, NumericalError
 from mercer.inference.contract import LOG_2_PI, Data, Evidence, Prediction, left_out_score, log_density
+from mercer.inference.likelihood import GAUSSIAN_ONLY, Likelihood, gaussian_noise
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Factor, Failure, factorise
 
@@ -55,6 +56,7 @@ class RandomFeatures:
     held: Features | None = field(default=None, repr=False, compare=False)
 
     name = "features"
+    likelihoods = GAUSSIAN_ONLY
 
     def __post_init__(self) -> None:
         for name, what in (("count", "of random features"), ("block", "of rows worked on at a time")):
@@ -75,8 +77,11 @@ class RandomFeatures:
         """Return the engine that keeps, for this program, what is drawn at these values."""
         return replace(self, held=replace(self, held=None).features(program, values, data))
 
-    def evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool = True) -> Evidence:
+    def evidence(
+        self, program: Program, values: Array, likelihood: Likelihood, data: Data, gradient: bool = True
+    ) -> Evidence:
         """Return the log evidence of the model with these features and, if asked, its gradient."""
+        noise = gaussian_noise(likelihood, self.name)
         features = self.features(program, values, data)
         solved = _solve(features, noise, data, self.block)
         if isinstance(solved, Failure):
@@ -94,8 +99,9 @@ class RandomFeatures:
         score = log_density(data.y - left_out.mean, left_out.variance)
         return Evidence(value, by_values, float(by_noise.sum()), float(score.sum()), solved.factor.jitter)
 
-    def posterior(self, program: Program, values: Array, noise: float, data: Data) -> FeaturesPosterior:
+    def posterior(self, program: Program, values: Array, likelihood: Likelihood, data: Data) -> FeaturesPosterior:
         """Return the posterior of the weights of the features."""
+        noise = gaussian_noise(likelihood, self.name)
         features = self.features(program, values, data)
         solved = _solve(features, noise, data, self.block)
         if isinstance(solved, Failure):

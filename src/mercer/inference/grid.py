@@ -30,6 +30,7 @@ from mercer.inference.grid_problem import Problem, lattice_of
 from mercer.inference.grid_solver import Curvature, Whole, between, by_eigenvalues, by_holes, sent
 from mercer.inference.grid_sum import SumOperator, SumProblem, by_lanczos, by_weyl, slopes_between
 from mercer.inference.grid_sum_posterior import SumPosterior
+from mercer.inference.likelihood import GAUSSIAN_ONLY, Gaussian, Likelihood, gaussian_noise
 from mercer.kernels.domains import Array
 from mercer.linalg.device import available_device
 from mercer.linalg.threads import one_torch_thread
@@ -69,6 +70,7 @@ class Grid:
     most_steps: int = 200
 
     name = "grid"
+    likelihoods = GAUSSIAN_ONLY
 
     def __post_init__(self) -> None:
         if self.log_determinant not in get_args(LogDeterminant):
@@ -81,15 +83,17 @@ class Grid:
         """Return itself: nothing is chosen."""
         return self
 
-    def evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool = True) -> Evidence:
+    def evidence(
+        self, program: Program, values: Array, likelihood: Likelihood, data: Data, gradient: bool = True
+    ) -> Evidence:
         """Return the log evidence and, if asked, its gradient."""
         with torch.no_grad(), one_torch_thread(when=data.count < FEW_CELLS):
-            return self._evidence(program, values, noise, data, gradient)
+            return self._evidence(program, values, gaussian_noise(likelihood, self.name), data, gradient)
 
     def _evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool) -> Evidence:
         summed = self._summed(program, data)
         if summed is not None and self._leaves_to_exact(data):
-            found = Exact().evidence(program, values, noise, data, gradient)
+            found = Exact().evidence(program, values, Gaussian(noise), data, gradient)
             return GridEvidence(**{each.name: getattr(found, each.name) for each in fields(found)})
         if summed is not None:
             return self._evidence_of_sum(summed, values, noise, gradient)
@@ -173,11 +177,11 @@ class Grid:
         return by_eigenvalues(whole), "eigenvalues"
 
     def posterior(
-        self, program: Program, values: Array, noise: float, data: Data
+        self, program: Program, values: Array, likelihood: Likelihood, data: Data
     ) -> GridPosterior | SumPosterior | ExactPosterior:
         """Return the posterior, solved for a hundred times more exactly than for the evidence."""
         with torch.no_grad(), one_torch_thread(when=data.count < FEW_CELLS):
-            return self._posterior(program, values, noise, data)
+            return self._posterior(program, values, gaussian_noise(likelihood, self.name), data)
 
     def _posterior(
         self, program: Program, values: Array, noise: float, data: Data
@@ -185,7 +189,7 @@ class Grid:
         tolerance, most = self.tolerance / 100.0, 10 * self.most_steps
         summed = self._summed(program, data)
         if summed is not None and self._leaves_to_exact(data):
-            return Exact().posterior(program, values, noise, data)
+            return Exact().posterior(program, values, Gaussian(noise), data)
         if summed is not None:
             operator = summed.operator(values, noise)
             if operator is None:

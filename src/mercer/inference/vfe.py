@@ -38,6 +38,7 @@ from mercer.compute.program import Program
 from mercer.errors import InputError, NumericalError
 from mercer.inference.contract import Data, Evidence
 from mercer.inference.inducing import CANDIDATES, greedy
+from mercer.inference.likelihood import GAUSSIAN_ONLY, Likelihood, gaussian_noise
 from mercer.inference.rows import Sweep, slices, summed
 from mercer.inference.sparse import (
     Adjoint,
@@ -76,6 +77,7 @@ class VFE:
     predicting: int | None = field(default=None, repr=False)
 
     name = "vfe"
+    likelihoods = GAUSSIAN_ONLY
 
     def __post_init__(self) -> None:
         for name, least in (("inducing", 1), ("predicting", self.inducing)):
@@ -103,13 +105,15 @@ class VFE:
         joint = self.joint and can_move(program)
         return FixedVFE(data.X[rows], None, self.n_jobs, self.device, joint=joint)
 
-    def evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool = True) -> Evidence:
+    def evidence(
+        self, program: Program, values: Array, likelihood: Likelihood, data: Data, gradient: bool = True
+    ) -> Evidence:
         """Return the lower bound on the log evidence and, if asked, its gradient with the points held."""
-        return self.holding(program, values, data).evidence(program, values, noise, data, gradient)
+        return self.holding(program, values, data).evidence(program, values, likelihood, data, gradient)
 
-    def posterior(self, program: Program, values: Array, noise: float, data: Data) -> VFEPosterior:
+    def posterior(self, program: Program, values: Array, likelihood: Likelihood, data: Data) -> VFEPosterior:
         """Return the posterior, which keeps m x m numbers and the data."""
-        return self.holding(program, values, data).posterior(program, values, noise, data)
+        return self.holding(program, values, data).posterior(program, values, likelihood, data)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +131,7 @@ class FixedVFE:
     moving: bool = False
 
     name = "vfe"
+    likelihoods = GAUSSIAN_ONLY
 
     @property
     def sweep(self) -> Sweep:
@@ -137,9 +142,11 @@ class FixedVFE:
         """Return itself: the points stay."""
         return self
 
-    def evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool = True) -> Evidence:
+    def evidence(
+        self, program: Program, values: Array, likelihood: Likelihood, data: Data, gradient: bool = True
+    ) -> Evidence:
         """Return the lower bound on the log evidence and, if asked, its gradient by values and noise."""
-        model = model_of(program, values, noise, data, self.Z)
+        model = model_of(program, values, gaussian_noise(likelihood, self.name), data, self.Z)
         kept = _room(model, data, self.sweep) if gradient else None
         solution = solve(model, data, self.sweep, kept)
         if isinstance(solution, Failure):
@@ -154,9 +161,11 @@ class FixedVFE:
         moved = by_points if self.moving else None
         return Evidence(solution.bound, by_values, by_noise, jitter=solution.jitter, by_points=moved)
 
-    def posterior(self, program: Program, values: Array, noise: float, data: Data) -> VFEPosterior:
+    def posterior(self, program: Program, values: Array, likelihood: Likelihood, data: Data) -> VFEPosterior:
         """Return the posterior, which keeps m x m numbers and the data."""
-        solution = solve(model_of(program, values, noise, data, self.Z), data, self.sweep)
+        solution = solve(
+            model_of(program, values, gaussian_noise(likelihood, self.name), data, self.Z), data, self.sweep
+        )
         if isinstance(solution, Failure):
             raise NumericalError(f"no posterior: {solution.reason}; try a larger noise or another kernel")
         return VFEPosterior(solution, data, self.sweep)

@@ -17,6 +17,7 @@ from scipy.special import logsumexp
 from mercer.compute.program import compile_program
 from mercer.fitting.optimise import Fit
 from mercer.inference.contract import Data, Engine, log_density
+from mercer.inference.likelihood import Gaussian
 from mercer.inference.tails import inverse_freedom, student_log_density
 from mercer.kernels.domains import Array
 from mercer.learners.contract import share_beyond
@@ -118,7 +119,7 @@ def _predicted(fit: Fit, past: Data, engine: Engine, X: Array, priors: bool, kno
     """Mean and variance (with noise) of a finalist refitted on the past."""
     problem, run = resumed(fit, past, engine, REFIT_ITERATIONS, priors, known_noise)
     values, noise = problem.objective.split(run.point)
-    posterior = engine.posterior(compile_program(fit.expression), values, noise, past)
+    posterior = engine.posterior(compile_program(fit.expression), values, Gaussian(noise), past)
     prediction = posterior.predict(X)
     return prediction.mean, prediction.variance + noise
 

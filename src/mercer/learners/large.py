@@ -22,6 +22,7 @@ from mercer.inference.contract import Data, Engine
 from mercer.inference.device_exact import DeviceExact
 from mercer.inference.exact import Exact
 from mercer.inference.lattice import MOST_MISSING, Lattice, find_lattice
+from mercer.inference.likelihood import Gaussian
 from mercer.inference.vfe import VFE, FixedVFE
 from mercer.kernels.network import has_network
 from mercer.learners.contract import ByIntervals, Candidate, Learned, Learner, Report, Weights, Whole
@@ -186,13 +187,13 @@ def _scored(fit: Fit, data: Data, engine: Engine) -> Fit:
         more = replace(engine, inducing=engine.predicting, joint=False).holding(program, fit.values, data)
         # points that moved to where they are needed can be worth more than many more among the rows
         engines = [more] if fit.held is None else [more, fit.held]
-    found = [(one, one.evidence(program, fit.values, fit.noise, data, gradient=False)) for one in engines]
+    found = [(one, one.evidence(program, fit.values, Gaussian(fit.noise), data, gradient=False)) for one in engines]
     engine, evidence = max(found, key=lambda pair: pair[1].value)
     if isinstance(engine, FixedVFE):
         fit = replace(fit, held=engine)
     if evidence.failure is not None:
         return replace(fit, status="failed", message=evidence.failure)
-    score = engine.posterior(program, fit.values, fit.noise, data).left_out_score()
+    score = engine.posterior(program, fit.values, Gaussian(fit.noise), data).left_out_score()
     return replace(fit, log_evidence=evidence.value, leave_one_out=score, jitter=evidence.jitter)
 
 

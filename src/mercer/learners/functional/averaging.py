@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 from mercer.compute.program import compile_program
 from mercer.fitting.optimise import Fit
 from mercer.inference.contract import Data, Engine, log_density
+from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
 from mercer.learners.contract import Weights, alone
 
@@ -23,7 +24,9 @@ def stacked(fits: Sequence[Fit], data: Data, engine: Engine) -> tuple[tuple[Fit,
         return tuple(fits), alone()
     densities = []
     for each in fits:
-        left = engine.posterior(compile_program(each.expression), each.values, each.noise, data).leave_one_out()
+        left = engine.posterior(
+            compile_program(each.expression), each.values, Gaussian(each.noise), data
+        ).leave_one_out()
         densities.append(log_density(data.y - left.mean, left.variance))
     weights = stacking_weights(np.array(densities))
     kept = [i for i, w in enumerate(weights) if w >= FAINT or i == 0]

@@ -24,6 +24,7 @@ from mercer.fitting.optimise import (
     starting_points,
 )
 from mercer.inference.contract import Data, Engine, log_density
+from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import Layout
@@ -81,7 +82,7 @@ class Fitter:
         program, total = compile_program(fit.expression), 0.0
         for fold in range(FOLDS):
             out = folds == fold
-            posterior = self.engine.posterior(program, fit.values, fit.noise, self.data.take(~out))
+            posterior = self.engine.posterior(program, fit.values, Gaussian(fit.noise), self.data.take(~out))
             found = posterior.predict(self.data.X[out])
             total += float(log_density(self.data.y[out] - found.mean, found.variance + fit.noise).sum())
         return total

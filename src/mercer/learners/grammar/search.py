@@ -20,6 +20,7 @@ from mercer.fitting.optimise import FAILED_VALUE, Fit, FitOptions
 from mercer.fitting.periodogram import in_turn, periods
 from mercer.fitting.ranges import may_repeat
 from mercer.inference.contract import Data, Engine
+from mercer.inference.likelihood import Gaussian
 from mercer.kernels.algebra import canonical_structure, structure
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression
@@ -282,7 +283,7 @@ class Search:
         if parent is None:
             return self.own
         fit = self._fit(parent)
-        posterior = self.engine.posterior(compile_program(fit.expression), fit.values, fit.noise, self.data)
+        posterior = self.engine.posterior(compile_program(fit.expression), fit.values, Gaussian(fit.noise), self.data)
         left = posterior.leave_one_out()
         return self._periods((self.data.y - left.mean) / np.sqrt(left.variance))
 

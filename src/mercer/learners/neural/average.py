@@ -8,6 +8,7 @@ from mercer.compute.program import compile_program
 from mercer.errors import NumericalError
 from mercer.fitting.optimise import Fit
 from mercer.inference.contract import Data, Engine
+from mercer.inference.likelihood import Gaussian
 from mercer.learners.contract import Learned, Weights, alone
 from mercer.learners.forward import Forecasts, forecast, forecast_tails, stacked_weights
 from mercer.learners.neural.training import Training
@@ -72,7 +73,7 @@ def left_out(fit: Fit, data: Data, engine: Engine) -> Forecasts | None:
     """Predict every row from the others; None where that cannot be computed."""
     try:
         with one_thread():
-            posterior = engine.posterior(compile_program(fit.expression), fit.values, fit.noise, data)
+            posterior = engine.posterior(compile_program(fit.expression), fit.values, Gaussian(fit.noise), data)
             left = posterior.leave_one_out()
     except NumericalError:
         return None

@@ -25,6 +25,7 @@ import numpy as np
 from mercer.errors import NumericalError
 from mercer.fitting.optimise import Fit, FitOptions, Problem, concluded, optimise, prepare, starting_points
 from mercer.inference.contract import Data, Engine
+from mercer.inference.likelihood import Gaussian
 from mercer.kernels.blend import within
 from mercer.kernels.expression import Expression, Owner, Parameter
 from mercer.kernels.layers import Linear
@@ -184,7 +185,9 @@ class Distillation:
         return kept
 
     def _evidence(self, problem: Problem, values: Any) -> float:
-        return self.engine.evidence(problem.objective.program, values, self.network.noise, self.sampled, False).value
+        return self.engine.evidence(
+            problem.objective.program, values, Gaussian(self.network.noise), self.sampled, False
+        ).value
 
     # ------------------------------------------------------------------------------------------------------ simplifying
 
