@@ -2,7 +2,7 @@
 
     python -m benchmarks.speed_before --before ../older-checkout/src
 
-Every round runs `benchmarks.speed` on Mercer alone, in fresh processes, once with each state, the first of them in turn.
+Every round runs `benchmarks.speed` on Mercer alone, in fresh processes, once with each state, in alternating order.
 Cells are ratios to the LAPACK floor beside them (smaller is better); imports and the first call are seconds. Writes
 benchmarks/results/speed-before.md.
 """
@@ -26,7 +26,12 @@ def run_python(arguments: list[str], source: Path, threads: int) -> str:
     """Run Python with one state of the package; return what it printed."""
     variables = environment(threads) | {"PYTHONPATH": os.pathsep.join([str(source), str(ROOT)])}
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", *arguments], cwd=ROOT, env=variables, capture_output=True, text=True, check=True
+        [sys.executable, "-W", "ignore", *arguments],
+        cwd=ROOT,
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return done.stdout.splitlines()[-1]
 
