@@ -14,7 +14,7 @@ import mercer
 from mercer.compute import fused
 from mercer.compute.program import compile_program
 from mercer.estimators.kernels import candidates_from_plain, candidates_to_plain
-from mercer.explain.story import winner_of
+from mercer.explain.search import winner_of
 from mercer.fitting.optimise import FitOptions, prepare
 from mercer.inference.bounds import Interval
 from mercer.inference.contract import Data

@@ -9,7 +9,7 @@ from mercer import GPRegressor, KernelFunctional
 from mercer.explain.functionals import explain_functionals, nearest, spectrum_of
 from mercer.explain.wording import Column
 from mercer.kernels import KF, M32, PER, SE
-from mercer.report.shapes import shape_figure
+from mercer.report.networks import shape_figure
 
 COLUMN = (Column("x", None, 0.0, 10.0),)
 

@@ -15,8 +15,7 @@ import mercer
 from mercer.errors import InputError
 from mercer.estimators import GPRegressor
 from mercer.kernels.base import SPECS
-from mercer.report.formulas import FORMULAS
-from mercer.report.html import _in_cell, report_html, usage
+from mercer.report.html import FORMULAS, _in_cell, report_html, usage
 from mercer.report.view import BLUE, GREY, INK, ORANGE, PALE, YELLOW
 
 pytestmark = pytest.mark.filterwarnings("ignore::mercer.MercerWarning")

@@ -18,8 +18,8 @@ from mercer.explain.checks import (
     shape,
     spread,
 )
-from mercer.explain.remarks import NOTHING_LEFT, TOO_FEW_TO_CHECK, check_sentence, residual_sentence
 from mercer.explain.wording import Column
+from mercer.explain.words import NOTHING_LEFT, TOO_FEW_TO_CHECK, check_sentence, residual_sentence
 
 N = 120
 AT = np.arange(float(N))

@@ -16,9 +16,8 @@ from mercer.compute import fused
 from mercer.compute.program import compile_program
 from mercer.estimators.explaining import subject_of
 from mercer.explain import Explanation
-from mercer.explain.beyond import outlooks, part_horizon, whole_horizon
-from mercer.explain.contributions import contributions, held_out_parts
-from mercer.explain.story import absences, gain_over_noise, story, winner_of
+from mercer.explain.components import contributions, held_out_parts, outlooks, part_horizon, whole_horizon
+from mercer.explain.search import absences, gain_over_noise, story, winner_of
 from mercer.kernels import Expression, parse
 from mercer.kernels.parameters import bind, values_of
 from mercer.learners.contract import Candidate

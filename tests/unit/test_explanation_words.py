@@ -8,10 +8,10 @@ import pytest
 
 import mercer
 from mercer.estimators.explaining import subject_of
-from mercer.explain.beyond import Horizon, part_horizon, whole_horizon
-from mercer.explain.narrate import drifts
-from mercer.explain.remarks import trust_sentence
+from mercer.explain.components import Horizon, part_horizon, whole_horizon
+from mercer.explain.factors import drifts
 from mercer.explain.wording import Column
+from mercer.explain.words import trust_sentence
 from mercer.kernels import canonical, parse
 from mercer.report.html import report_html
 from mercer.report.view import Sight

@@ -10,7 +10,7 @@ import pytest
 
 import mercer
 from mercer.errors import InputError
-from mercer.explain.change_words import where_phrase
+from mercer.explain.phrases import where_phrase
 from mercer.explain.wording import Column
 from mercer.kernels import bind, parse
 from mercer.kernels.algebra import structure

@@ -6,9 +6,10 @@ import re
 
 import pytest
 
-from mercer.explain.narrate import Joint, continuation, distinct, phrase, sentence, title
-from mercer.explain.remarks import status_sentence
+from mercer.explain.factors import Joint
+from mercer.explain.phrases import continuation, distinct, phrase, sentence, title
 from mercer.explain.wording import Column, number, p_value, percent, resolved, roughly
+from mercer.explain.words import status_sentence
 from mercer.kernels import REGISTRY, canonical, components, parse
 
 MONTH = Column("month", "months", 0.0, 143.0, lambda value: f"month {value:.0f}")

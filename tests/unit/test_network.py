@@ -14,7 +14,7 @@ from mercer.compute import fused
 from mercer.compute.patterns import unit_patterns
 from mercer.compute.program import Leaf, compile_program
 from mercer.errors import KernelError, KernelSyntaxError
-from mercer.explain.narrate import continuation, phrase, title
+from mercer.explain.phrases import continuation, phrase, title
 from mercer.explain.wording import Column
 from mercer.fitting.ranges import Frame, free_bounds
 from mercer.fitting.starts import Starts

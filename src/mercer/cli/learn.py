@@ -175,7 +175,7 @@ def prepared_task(request: Request, table: pd.DataFrame | ParquetRows, kernel: A
 
 
 def _with_target(inputs: pd.DataFrame, target: pd.Series, terminal: Terminal) -> tuple[pd.DataFrame, pd.Series]:
-    from mercer.explain.remarks import CONSTANT
+    from mercer.explain.words import CONSTANT
 
     present = target.notna()
     values, missing = target[present], int((~present).sum())
@@ -259,7 +259,7 @@ def write_results(model: GPRegressor, explanation: Explanation, folder: Path) ->
 def candidates_document(model: GPRegressor) -> dict[str, Any]:
     """Return every kernel that was tried, as plain data; `winner` and `parent` count from 0 in the list."""
     from mercer.estimators.kernels import candidates_to_plain
-    from mercer.explain.story import winner_of
+    from mercer.explain.search import winner_of
 
     return {
         "format": "mercer-candidates",

@@ -8,8 +8,8 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from mercer.errors import InputError
-from mercer.explain.network_words import distilled_note, network_phrase
 from mercer.explain.wording import listed
+from mercer.explain.words import distilled_note, network_phrase
 from mercer.fitting.optimise import Fit
 from mercer.kernels.algebra import structure
 from mercer.kernels.network import networks_in

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.compute.surfaces import shares, values_in
-from mercer.explain.change_words import change_sentences, regime_phrase, where_phrase
+from mercer.explain.phrases import where_phrase
 from mercer.explain.subject import Subject
+from mercer.explain.words import change_sentences, regime_phrase
 from mercer.fitting.surfaces import WEIGHT
 from mercer.fitting.uncertainty import Profile, profile, slice_draws
 from mercer.inference.contract import Data

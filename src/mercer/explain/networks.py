@@ -7,6 +7,8 @@ terms, m_j = c_j K_j a. The share of term j is cov(m_j, m) / var(m) over the row
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,14 +17,17 @@ from mercer.compute.fused import cross
 from mercer.compute.patterns import unit_patterns
 from mercer.compute.program import compile_program
 from mercer.errors import KernelError
-from mercer.explain import network_words as words
+from mercer.explain import words
+from mercer.explain.factors import NOUNS
+from mercer.explain.phrases import phrase, title
 from mercer.explain.subject import Part, Subject
-from mercer.kernels.algebra import told_components
+from mercer.explain.wording import Column
+from mercer.kernels.algebra import components, told_components
 from mercer.kernels.blend import Blend, under, within
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Expression, Product, build_base, product_of
-from mercer.kernels.layers import Layer, Linear, Multiply
-from mercer.kernels.network import Network
+from mercer.kernels.expression import Base, Expression, Product, build_base, product_of
+from mercer.kernels.layers import Layer, Linear, Multiply, Polynomial
+from mercer.kernels.network import Network, has_network
 from mercer.kernels.parameters import values_of
 from mercer.kernels.polynomial import PolynomialTerm, degree
 
@@ -30,6 +35,8 @@ SHOWN = 20  # terms
 KINDS = 8  # of terms
 WEIGHED = 300  # terms whose share is worked out: those with the largest variance
 ROWS = 200  # that shares and flows are worked out at
+LONGEST_WORDS = 140  # characters about a term
+LONGEST_NAME = 24  # characters of a primitive's name
 FINE, COARSE = 241, 49  # places along the only column, along one of several
 
 
@@ -139,15 +146,15 @@ def _explained(subject: Subject, found: Found) -> NetworkExplanation:
     network = found.shown
     rows = _rows(subject)
     flows, layers = _flows(found.scaled, subject.data.X[rows])
-    names = words.primitive_names(network, subject.columns)
+    names = primitive_names(network, subject.columns)
     terms, kinds, count, problem = _terms(subject, found, rows, names)
     rest = 1.0 - sum(term.share for term in terms)
-    copies = len(set(words.kind_names(network, subject.columns))) < len(names)
+    copies = len(set(kind_names(network, subject.columns))) < len(names)
     return NetworkExplanation(
         position=found.position,
         architecture=network.architecture,
         primitives=names,
-        primitive_words=tuple(words.primitive_phrase(p, subject.columns) for p in network.primitives),
+        primitive_words=tuple(primitive_phrase(p, subject.columns) for p in network.primitives),
         primitive_flows=flows,
         layers=layers,
         terms=terms,
@@ -185,15 +192,15 @@ def _terms(
     order = np.argsort(-shares, kind="stable")[:SHOWN]
     told = tuple(
         NetworkTerm(
-            words.term_name(chosen[i].powers, names),
-            words.term_words(found.shown, chosen[i].powers, subject.columns),
+            term_name(chosen[i].powers, names),
+            term_words(found.shown, chosen[i].powers, subject.columns),
             chosen[i].coefficient,
             float(shares[i]),
         )
         for i in order
         if any(chosen[i].powers) or found.beside is not None  # a constant alone is no part of a curve
     )
-    names_of_kinds = words.kind_names(found.shown, subject.columns)
+    names_of_kinds = kind_names(found.shown, subject.columns)
     kinds = _kinds(names_of_kinds, [term.powers for term in chosen], shares, constant=found.beside is not None)
     return told, kinds, len(shown), ""
 
@@ -208,7 +215,7 @@ def _kinds(names: tuple[str, ...], terms: list[tuple[int, ...]], shares: Array, 
             count, total = found.get(key, (0, 0.0))
             found[key] = (count + 1, total + float(share))
     largest = sorted(found.items(), key=lambda item: -item[1][1])[:KINDS]
-    return tuple(TermKind(words.term_name(key, kinds), count, share) for key, (count, share) in largest)
+    return tuple(TermKind(term_name(key, kinds), count, share) for key, (count, share) in largest)
 
 
 def _sizes(found: Found, at: Array, terms: tuple[PolynomialTerm, ...], scaled: dict[tuple[int, ...], float]) -> Array:
@@ -261,7 +268,7 @@ def _flows(network: Network, at: Array) -> tuple[tuple[float, ...], tuple[Networ
         lines = tuple(
             (int(i), int(u), float(through[u, i])) for u, i in zip(*np.nonzero(through > 0), strict=True)
         )  # fmt: skip
-        layers.append(NetworkLayer(words.layer_name(layer), _kind(layer), tuple(map(float, flow)), lines))
+        layers.append(NetworkLayer(layer_name(layer), _kind(layer), tuple(map(float, flow)), lines))
         flow = np.minimum(through.sum(axis=0), 1.0)
     return tuple(map(float, flow)), tuple(reversed(layers))
 
@@ -307,7 +314,7 @@ def unit_curves(subject: Subject, network: Network, names: tuple[str, ...]) -> l
             at, values, sizes = swept[best][0], swept[best][1][place][unit], swept[best][2][place][unit]
             name = names[unit] if place == 0 else str(unit + 1)
             curves.append(UnitCurve(name, along[best], at, values / sizes if sizes > 0 else values))
-        title = "Primitives" if place == 0 else words.layer_name(network.layers[place - 1])
+        title = "Primitives" if place == 0 else layer_name(network.layers[place - 1])
         layers.append((title, curves))
     return layers
 
@@ -328,3 +335,80 @@ def _swept(subject: Subject, network: Network, column: int, count: int) -> tuple
         rows.append(centred[:, -1, :])
         sizes.append(centred[:, -1, -1])
     return places, rows, sizes
+
+
+# ---------------------------------------------------------------------------------------------------------------- names
+
+
+def primitive_names(network: Network, columns: Sequence[Column]) -> tuple[str, ...]:
+    """Name the primitives shortly: with columns where they differ, numbered where there are copies."""
+    bare = kind_names(network, columns)
+    count, seen, names = Counter(bare), Counter[str](), []
+    for name in bare:
+        seen[name] += 1
+        names.append(name if count[name] == 1 else f"{name} {seen[name]}")
+    return tuple(names)
+
+
+def kind_names(network: Network, columns: Sequence[Column]) -> tuple[str, ...]:
+    """Name the primitives by what they are, copies alike."""
+    alike = len({leaf.columns for leaf in network.leaves() if leaf.columns}) < 2
+    return tuple(_primitive_name(primitive, columns, alike) for primitive in network.primitives)
+
+
+def _primitive_name(primitive: Expression, columns: Sequence[Column], alike: bool) -> str:
+    if not isinstance(primitive, Base):
+        symbols = [leaf.symbol for leaf in primitive.leaves()]
+        return f"({' '.join(symbols)})"[:LONGEST_NAME]
+    if alike or not primitive.columns:
+        return primitive.symbol
+    on = [columns[d].name for d in primitive.columns]
+    name = f"{primitive.symbol} of {on[0] if len(on) == 1 else f'{len(on)} inputs'}"
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+
+
+def primitive_phrase(primitive: Expression, columns: Sequence[Column]) -> str:
+    """Say what a primitive is by itself, without its size, which the weights have."""
+    if not _can_be_told(primitive):
+        return primitive.text(4, [column.name for column in columns])
+    if isinstance(primitive, Base) and primitive.symbol == "C":
+        return "a constant"
+    return ", plus ".join(phrase(part, columns) for part in components(primitive))
+
+
+def layer_name(layer: Layer) -> str:
+    """The name of a layer as in the paper, with few digits."""
+    if isinstance(layer, Polynomial):
+        return f"Poly({', '.join(f'{c:.3g}' for c in layer.coefficients)})"
+    return layer.symbol
+
+
+def term_name(powers: Sequence[int], names: Sequence[str]) -> str:
+    """Write a term of the polynomial: "SE 1 · PER²"."""
+    shown = [name + ("" if power == 1 else _raised(power)) for name, power in zip(names, powers, strict=True) if power]
+    return " · ".join(shown) or "1"
+
+
+def _raised(power: int) -> str:
+    return "".join("⁰¹²³⁴⁵⁶⁷⁸⁹"[int(digit)] for digit in str(power))
+
+
+def term_words(network: Network, powers: Sequence[int], columns: Sequence[Column]) -> str:
+    """Say what a term is, as a noun phrase; nothing where no words are known."""
+    factors = [p for p, power in zip(network.primitives, powers, strict=True) for _ in range(power)]
+    if not factors:
+        return "a constant"
+    if not all(_can_be_told(factor) for factor in factors):
+        return ""
+    summands = components(product_of(factors))
+    if len(summands) > words.TOLD:
+        return ""
+    told = ", plus ".join(phrase(summand, columns) for summand in summands)
+    if len(told) <= LONGEST_WORDS:
+        return told
+    short = ", plus ".join(title(summand, columns, alone=False) for summand in summands)
+    return short[:1].lower() + short[1:]
+
+
+def _can_be_told(primitive: Expression) -> bool:
+    return not has_network(primitive) and all(leaf.symbol in NOUNS for leaf in primitive.leaves())

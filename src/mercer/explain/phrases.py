@@ -1,19 +1,36 @@
-"""The words of a component, by rule (METHODS 3).
+"""The words of a component, by rule (METHODS 3): what it is, what it is called, what it does beyond the data.
 
 One summand of a kernel becomes a noun phrase: among the factors on the same columns the first in `NOUNS` is the noun,
 the others are clauses about it. Factors on different columns make an interaction, unless `Joint` says otherwise.
-Nothing here looks at data: all that is needed about the columns is in `Column`. What a summand is called is in
-`titles.py`, what it does beyond the data in `onward.py`, what is said about the whole model in `remarks.py`.
+Nothing here looks at data: all that is needed about the columns is in `Column`. What is said about the whole model
+is in `words.py`.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
-from mercer.explain.change_words import gate_words, opened
-from mercer.explain.drift import LITTLE, change, drawn_back_over, hardly_changes, slope_walks, walks
+from mercer.explain.factors import (
+    LITTLE,
+    SMOOTHNESS,
+    WAVES,
+    Joint,
+    acting,
+    alters,
+    bending,
+    by_rule,
+    change,
+    drawn_back_over,
+    hardly_changes,
+    has_ended,
+    merged,
+    nouns_first,
+    opened,
+    slope_walks,
+    walks,
+)
 from mercer.explain.wording import (
     DAYS,
     LISTED,
@@ -27,69 +44,23 @@ from mercer.explain.wording import (
     percent,
     roughly,
 )
-from mercer.kernels.blend import Blend
+from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.expression import Base, Expression
 from mercer.kernels.functional import has_functional
 from mercer.kernels.network import has_network
 
-# Which factor of a product is the noun; those of one symbol are taken in the order of the canonical form. A product is
-# as rough as its roughest factor.
-NOUNS = ("WN", "PER", "CPER", "COS", "SM", "LIN", "M12", "M32", "M52", "RQ", "SE", "C")
-IN_NETWORKS = ("EXPI", "SUMI")  # primitives of networks have no words of their own, but stand among their leaves
-WAVES = ("PER", "CPER", "COS", "SM")
-
-SMOOTHNESS = {  # the noun, how it varies, how it changes another noun, over what
-    "SE": ("a smooth function", "varying over", "changes smoothly", " over"),
-    "RQ": ("a function", "varying on many scales, typically", "changes on many scales", ", typically"),
-    "M52": ("a fairly smooth function", "varying over", "changes fairly smoothly", " over"),
-    "M32": ("a moderately rough function", "varying over", "changes somewhat roughly", " over"),
-    "M12": ("an erratic function", "its values forgotten over", "changes erratically", ", forgotten over"),
-}
 POWERS = {1: "linear", 2: "quadratic", 3: "cubic"}
 GROWTH = {1: "linearly", 2: "quadratically", 3: "cubically"}
+GOING_ON = {1: "in a straight line", 2: "as a parabola", 3: "as a cubic curve, which soon leaves all bounds"}
+UNFORESEEN = "Nothing of it can be foreseen"
+SHORT = {
+    "SE": "Smooth variation", "RQ": "Variation on many scales", "M52": "Fairly smooth variation",
+    "M32": "Moderately rough variation", "M12": "Erratic variation",
+}  # fmt: skip
 
 LONG = 3.0  # a lengthscale of so many times the range of the data changes next to nothing within it
 FEW_CYCLES = 3.0  # so often must a pattern be seen for "it repeats" to be plain
 NEARLY_SINUSOIDAL = 2.0  # the lengthscale of PER from which its second harmonic is below 7 % of the first
-
-
-@dataclass(frozen=True)
-class Joint:
-    """How the columns of a product go together: `idle` ones do nothing, the effects of the others may just add up."""
-
-    idle: frozenset[int] = frozenset()
-    add_up: bool = False
-
-
-def by_rule(term: Expression, columns: Sequence[Column]) -> Joint:
-    """Judge by the kernel alone: a factor that hardly changes over the data is idle, unless all of them are so."""
-    if has_network(term):
-        return Joint()
-    groups = grouped(term)
-    on = {dims: [columns[d] for d in dims] for dims in groups}
-    idle = [dims for dims, leaves in groups.items() if all(hardly_changes(leaf, on[dims]) for leaf in leaves)]
-    if len(idle) == len(groups):
-        return Joint(add_up=True)
-    return Joint(frozenset(d for dims in idle for d in dims))
-
-
-def nouns_first(term: Expression) -> list[Base]:
-    """Return the base kernels of a summand in the order of `NOUNS`."""
-    return sorted(term.leaves(), key=lambda leaf: (*NOUNS, *IN_NETWORKS).index(leaf.symbol))
-
-
-def grouped(term: Expression) -> dict[tuple[int, ...], list[Base]]:
-    """Return the factors of a summand by the columns they look at, the noun of each group first."""
-    groups: dict[tuple[int, ...], list[Base]] = {}
-    for leaf in nouns_first(term):
-        groups.setdefault(leaf.columns, []).append(leaf)
-    return groups
-
-
-def acting(term: Expression, columns: Sequence[Column], joint: Joint | None) -> dict[tuple[int, ...], list[Base]]:
-    """Return the groups of factors that do something."""
-    groups, idle = grouped(term), (by_rule(term, columns) if joint is None else joint).idle
-    return {dims: leaves for dims, leaves in groups.items() if not dims or not idle.issuperset(dims)} or groups
 
 
 def sentence(
@@ -146,37 +117,6 @@ def _on_same_columns(leaves: list[Base], on: list[Column]) -> str:
         return _joined(_polynomial(lines, on), [_changing(leaf, on, len(lines)) for leaf in others])
     clauses = [_changing(leaf, on) for leaf in others] + ([growing(lines, on)] if lines else [])
     return _joined(_noun(head, on, "approximately " if alters(others, on) else ""), clauses)
-
-
-def merged(leaves: list[Base], on: Sequence[Column]) -> list[Base]:
-    """Join factors that depend on distances in one column: as rough as the roughest, forgotten as soon as the first.
-
-    Where none is forgotten within the data, only those that hardly change beside the roughest are left out. Lines whose
-    zero is far away are left out, too: what they multiply is no trend.
-    """
-    if leaves[0].symbol == "LIN" and all(hardly_changes(leaf, on) for leaf in leaves if leaf.symbol == "LIN"):
-        leaves = [leaf for leaf in leaves if leaf.symbol != "LIN"] or leaves
-    fading = [leaf for leaf in leaves if leaf.symbol in SMOOTHNESS]
-    lengths = [leaf.parameter("lengthscale").values for leaf in fading]
-    if len(fading) < 2 or len(on) != 1 or any(values is None for values in lengths):
-        return leaves
-    shortest = min(values[0] for values in lengths if values is not None)
-    if shortest >= (on[0].span or math.inf):
-        return [leaf for leaf in leaves if leaf not in fading[1:] or not hardly_changes(leaf, on)]
-    joined = fading[0].with_parameter(replace(fading[0].parameter("lengthscale"), values=(shortest,)))
-    return [joined if leaf is fading[0] else leaf for leaf in leaves if leaf is fading[0] or leaf not in fading]
-
-
-def drifts(term: Expression, columns: Sequence[Column]) -> bool:
-    """Tell whether a factor of a summand is a random walk within the data."""
-    groups = [(leaves, [columns[d] for d in dims]) for dims, leaves in grouped(term).items()]
-    return any(walks(leaf, on) for leaves, on in groups for leaf in merged(leaves, on))
-
-
-def alters(others: Sequence[Base], on: Sequence[Column]) -> bool:
-    """Tell whether factors make a pattern change from one repetition to the next."""
-    fading = [leaf for leaf in others if leaf.symbol in SMOOTHNESS]
-    return any(walks(leaf, on) or not hardly_changes(leaf, on) for leaf in fading)
 
 
 def _joined(noun: str, clauses: list[str]) -> str:
@@ -305,11 +245,6 @@ def growing(lines: list[Base], on: Sequence[Column]) -> str:
     return f"with amplitude {'growing' if max(known) <= low else 'changing'} {how} with {on[0].name}"
 
 
-def bending(lines: list[Base], on: Sequence[Column]) -> list[Base]:
-    """Return the factors LIN that matter within the data: not those whose zero is far away, as long as one is left."""
-    return [line for line in lines if not hardly_changes(line, on)] or lines[:1]
-
-
 def _changing(leaf: Base, on: list[Column], power: int = 0) -> str:
     """Say how a factor other than LIN changes the noun; `power` is the degree where the noun is a polynomial."""
     subject = {0: "shape", 1: "slope"}.get(power, "size")
@@ -391,3 +326,222 @@ def _steps(leaf: Base, column: Column, variance: float) -> str:
 def _each(values: Sequence[float], on: Sequence[Column], repeats: int = 1) -> Sequence[float]:
     """One value may stand for all of them."""
     return values if len(values) == len(on) * repeats else tuple(values) * (len(on) * repeats)
+
+
+def gate_words(gates: Sequence[tuple[Surface, int]], columns: Sequence[Column]) -> str:
+    """Say where a component holds: "until about 1898"."""
+    return " and ".join(where_phrase(surface, regime, columns) for surface, regime in gates)
+
+
+def where_phrase(surface: Surface, regime: int, columns: Sequence[Column]) -> str:
+    """Say where a regime holds: "until about 1898", "between about 1645 and 1715"."""
+    value = {p.name: p.values for p in surface.parameters}
+    on = [columns[c] for c in surface.columns]
+    if surface.kind == "CP" and value["location"] is not None:
+        places = [on[0].about(place) for place in value["location"]]
+        if regime == 0:
+            return f"until about {places[0]}"
+        if regime == len(places):
+            return f"from about {places[-1]} on"
+        return f"between about {places[regime - 1]} and {places[regime]}"
+    if surface.kind == "CW" and value["start"] is not None and value["duration"] is not None:
+        start = value["start"][0]
+        ends = f"between about {on[0].about(start)} and {on[0].about(start + value['duration'][0])}"
+        return ends if regime == 1 else f"except {ends}"
+    return f"where regime {regime + 1} of the change over {named(on)} holds"
+
+
+# --------------------------------------------------------------------------------------------------------------- titles
+
+
+def title(term: Expression, columns: Sequence[Column], alone: bool = True, joint: Joint | None = None) -> str:
+    """Name one summand in a few words: "Pattern with period 12.0 months". `alone`: there is only one input."""
+    if isinstance(term, Blend):
+        inside, gates = opened(term)
+        return f"{title(inside, columns, alone, joint)}, {gate_words(gates, columns)}"
+    if has_network(term):
+        return "Function learned by a network"
+    if has_functional(term) and not any(leaf.symbol in WAVES for leaf in term.leaves()):
+        return "Function with a learned kernel"
+    joint = by_rule(term, columns) if joint is None else joint
+    groups = acting(term, columns, joint)
+    used = sorted({d for dims in groups for d in dims})
+    involved = list(dict.fromkeys(columns[d].table_name for d in used))
+    if len(groups) > 1 and len(involved) > 1:
+        what = "Effects" if joint.add_up else "Interaction"
+        return f"{what} of {listed(involved) if len(involved) <= LISTED else f'{len(involved)} inputs'}"
+    dims, leaves = next(iter(groups.items()))
+    on = [columns[d] for d in dims]
+    if len(on) == 1 and on[0].level is not None and leaves[0].symbol != "WN":
+        return f"Difference of {on[0].name if len(groups) == 1 else on[0].table_name}"
+    return _of_one_group(merged(leaves, on), on, "" if alone or not on else f" in {named(on)}")
+
+
+def _of_one_group(leaves: list[Base], on: list[Column], of: str) -> str:
+    head, *others = leaves
+    if head.symbol in WAVES:
+        return f"{_kind([*_growth(leaves, on), *_drift(others, on)], 'pattern')}{of}{_title_period(head, on)}"
+    if head.symbol == "LIN":
+        power = len(bending([leaf for leaf in leaves if leaf.symbol == "LIN"], on))
+        shape = f"{POWERS[power]} trend" if power in POWERS else f"trend of degree {power}"
+        return f"{_kind(_drift(others, on), shape)}{of}"
+    if walks(head, on):
+        return f"Random walk{of}"
+    if drawn_back_over(head, on) is not None:
+        return f"Random walk{of}, drawn back{_title_length(head, on)}"
+    if slope_walks(head, on):
+        return f"Wandering trend{of}"
+    if head.symbol in SMOOTHNESS:
+        slow = "Slow change" if hardly_changes(head, on) else SHORT[head.symbol]
+        return f"{slow}{of}{_title_length(head, on)}"
+    return f"Noise at each value{of}" if head.symbol == "WN" else "Constant"
+
+
+def _kind(adjectives: list[str], noun: str) -> str:
+    return capital(" ".join([*([" and ".join(adjectives)] if adjectives else []), noun]))
+
+
+def _growth(leaves: list[Base], on: list[Column]) -> list[str]:
+    lines = [leaf for leaf in leaves if leaf.symbol == "LIN"]
+    words = growing(lines, on) if lines else ""
+    return [kind for kind in ("growing", "shrinking") if kind in words]
+
+
+def _drift(others: list[Base], on: list[Column]) -> list[str]:
+    if any(walks(leaf, on) for leaf in others):
+        return ["drifting"]
+    return ["changing"] if alters(others, on) else []
+
+
+def _title_period(leaf: Base, on: list[Column]) -> str:
+    if len(on) != 1 or leaf.symbol == "SM":
+        return ""
+    if leaf.symbol == "COS":
+        frequencies = leaf.parameter("frequency").values
+        return f" {period_of(frequencies[0], on[0])}" if frequencies else ""
+    periods = leaf.parameter("period").values
+    return f" with period {on[0].length(periods[0])}" if periods else ""
+
+
+def _title_length(leaf: Base, on: list[Column]) -> str:
+    lengths = leaf.parameter("lengthscale").values
+    if not lengths or len(on) != 1:
+        return ""
+    short = roughly(lengths[0], str(on[0].unit)) if on[0].unit in DAYS else f"about {on[0].length(lengths[0])}"
+    return f" over {short}"
+
+
+def distinct(
+    titles: Sequence[str], terms: Sequence[Expression], columns: Sequence[Column], shares: Sequence[float]
+) -> list[str]:
+    """Add to titles that several components carry what tells them apart: another period, a length, or the share."""
+    told = list(titles)
+    for same, count in Counter(titles).items():
+        if count == 1:
+            continue
+        places = [place for place, each in enumerate(titles) if each == same]
+        ways = [
+            [_second_period(terms[place], columns) for place in places],
+            [_length(terms[place], columns) for place in places],
+            [f" ({percent(shares[place])} of the variance)" for place in places],
+        ]
+        numbered = [f" ({number})" for number in range(1, count + 1)]
+        added = next((way for way in ways if len(set(way)) == count), numbered)
+        for place, words in zip(places, added, strict=True):
+            told[place] = f"{same}{words}"
+    return told
+
+
+def _second_period(term: Expression, columns: Sequence[Column]) -> str:
+    leaves = nouns_first(term)
+    waves = [leaf for leaf in leaves if leaf.symbol in ("PER", "CPER") and len(leaf.columns) == 1]
+    periods = [(columns[leaf.columns[0]], leaf.parameter("period").values) for leaf in waves]
+    lengths = [column.length(values[0]) for column, values in periods if values]
+    return f", modulated with period {listed(lengths[1:])}" if len(lengths) > 1 else ""
+
+
+def _length(term: Expression, columns: Sequence[Column]) -> str:
+    fading = [leaf for leaf in term.leaves() if leaf.symbol in SMOOTHNESS and len(leaf.columns) == 1]
+    return next((_title_length(leaf, [columns[leaf.columns[0]]]).replace(" over", ", over") for leaf in fading), "")
+
+
+# ------------------------------------------------------------------------------------------------------ beyond the data
+
+
+def continuation(term: Expression, columns: Sequence[Column], horizon: float | None) -> str:
+    """Say what one summand on one column does beyond the data.
+
+    `horizon` is how far from the last row its band has become as wide as it would be without data; None: it never does
+    within any sensible distance; zero: the data say next to nothing of it even at the last row.
+    """
+    if isinstance(term, Blend):
+        inside, gates = opened(term)
+        if any(has_ended(surface, regime, columns) for surface, regime in gates):
+            return "It has ended before the end of the data and plays no part beyond it."
+        return continuation(inside, columns, horizon)
+    leaves = nouns_first(term)
+    column = columns[next((leaf.columns[0] for leaf in leaves if leaf.columns), 0)]
+    symbols = [leaf.symbol for leaf in leaves]
+    if "WN" in symbols:
+        return f"{UNFORESEEN}."
+    if symbols == ["C"]:
+        return "It stays as it is."
+    if horizon == 0:
+        return f"{UNFORESEEN}: even at the end of the data it is hardly known."
+    until = "" if horizon is None else f"{after(horizon, column)} nothing of it is known any more"
+    if has_network(term):
+        return f"Beyond the data it goes on as the network has learned{until and f'; {until}'}."
+    if has_functional(term) and "PER" not in symbols:
+        return f"Beyond the data it returns to its average{until and f'; {until}'}."
+    leaves = merged(leaves, [column])
+    going = _going_on(leaves, column, horizon)
+    if any(walks(leaf, [column]) for leaf in leaves):
+        alone = len(leaves) == 1
+        if horizon is not None and horizon > LONG * (column.span or math.inf):
+            until = ""  # far beyond what anyone should look at
+        end = f"; {until}" if until else ": there is no average to return to" if alone else ""
+        return f"{going}, and its band grows {'' if alone else 'at least '}like the square root of the distance{end}."
+    if until:
+        return f"{going}; {until}."
+    fading = any(leaf.symbol in SMOOTHNESS for leaf in leaves)
+    return f"{going}; its band stays narrow as far as one can look." if fading else f"{going}."
+
+
+def _going_on(leaves: list[Base], column: Column, horizon: float | None) -> str:
+    """Say what its mean does."""
+    on, lines = [column], [leaf for leaf in leaves if leaf.symbol == "LIN"]
+    fading = [leaf for leaf in leaves if leaf.symbol in SMOOTHNESS]
+    wave = next((leaf for leaf in leaves if leaf.symbol in WAVES), None)
+    if wave is not None:
+        if horizon is not None and horizon < _period(wave):
+            return "Beyond the data it fades before it has repeated once"
+        swings = ", with growing swings" if lines and "growing" in growing(lines, on) else ""
+        return f"Beyond the data it goes on repeating{swings}"
+    power = len(bending(lines, on))
+    if power and fading and not any(walks(leaf, on) for leaf in fading):
+        return "Beyond the data it goes on for a while, less and less surely"
+    if power:
+        return f"Beyond the data it goes on {GOING_ON.get(power, 'as a polynomial, which soon leaves all bounds')}"
+    if walks(fading[0], on):
+        return "Beyond the data its last value remains the best guess"
+    if slope_walks(fading[0], on):
+        return "Beyond the data it goes on in its last direction, less and less surely"
+    slowly = "" if drawn_back_over(fading[0], on) is None else "slowly "
+    return f"Beyond the data it {slowly}returns to zero"
+
+
+def _period(wave: Base) -> float:
+    """Return the longest period of a wave; zero where it is not known."""
+    if wave.symbol == "COS":
+        frequencies = wave.parameter("frequency").values
+        return 1 / abs(frequencies[0]) if frequencies and frequencies[0] else 0.0
+    periods = wave.parameter("period").values if wave.symbol in ("PER", "CPER") else None
+    return max(periods) if periods else 0.0
+
+
+def after(distance: float, column: Column) -> str:
+    """Say "after about 3 years (36.0 months)"."""
+    if column.unit not in DAYS:
+        return f"after another {column.length(distance)}"
+    short, exact = roughly(distance, str(column.unit)), column.length(distance)
+    return f"after {short}" if short.endswith(f" {column.unit}") else f"after {short} ({exact})"

@@ -9,7 +9,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from mercer.explain.change_words import opened
+from mercer.explain.factors import opened
 from mercer.kernels.domains import Array
 from mercer.report.view import (
     BLUE,

@@ -18,10 +18,10 @@ from matplotlib.figure import Figure
 from mercer.estimators.explaining import has_names
 from mercer.estimators.inputs import encoding_of
 from mercer.explain.classes import MOST_COLUMNS, ClassExplanation
+from mercer.report import check_place, write_whole
 from mercer.report.html import LIBRARIES, Picture, template_environment
-from mercer.report.shapes import shape_figure
+from mercer.report.networks import shape_figure
 from mercer.report.view import BLUE, STYLE, Paper
-from mercer.report.writing import check_place, write_whole
 from mercer.tables.columns import CategoryColumn, DateColumn
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from mercer.explain.checks import CLEAR, correlations, periodogram
-from mercer.explain.story import UNFINISHED, winner_of
+from mercer.explain.search import UNFINISHED, winner_of
 from mercer.kernels.domains import Array
 from mercer.kernels.network import has_network
 from mercer.report.view import (

@@ -18,20 +18,17 @@ from matplotlib.figure import Figure
 
 from mercer.estimators.explaining import has_names
 from mercer.estimators.kernels import expression_or_learner
-from mercer.explain import Explanation, network_words
+from mercer.explain import ComponentExplanation, Explanation, words
 from mercer.explain.networks import NetworkExplanation
-from mercer.explain.story import RunnerUp, Step
-from mercer.explain.wording import number, percent, resolved
+from mercer.explain.search import RunnerUp, Step
+from mercer.explain.wording import listed, number, percent, resolved
 from mercer.fitting.periodogram import typical_gap
 from mercer.kernels.base import SPECS
 from mercer.kernels.expression import Expression
-from mercer.report import captions
 from mercer.report.changes import change_figure
 from mercer.report.diagnostics import residuals_figure, search_figure
-from mercer.report.formulas import FORMULAS
-from mercer.report.networks import network_figure, units_figure
+from mercer.report.networks import network_figure, shape_figure, units_figure
 from mercer.report.plots import component_figure, fit_figure
-from mercer.report.shapes import shape_figure
 from mercer.report.svg import inline_svg
 from mercer.report.view import Sight
 from mercer.tables.columns import CategoryColumn, DateColumn
@@ -82,8 +79,8 @@ def _unbroken(value: Any) -> Any:
     """Keep a number and its sign on one line; code (already escaped) stays as it is."""
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
-    for words in (" %", "p = ", "p < ", "± "):
-        value = value.replace(words, words.replace(" ", "\u00a0"))
+    for part in (" %", "p = ", "p < ", "± "):
+        value = value.replace(part, part.replace(" ", "\u00a0"))
     return value
 
 
@@ -123,15 +120,13 @@ class Picture:
 
 def _pictures(sight: Sight, explanation: Explanation) -> dict[str, Any]:
     target, score = explanation.target, explanation.search.score if explanation.search is not None else ""
-    fit = Picture(
-        "fit", f"{target}: data, fit and forecast", captions.fit_caption(explanation), partial(fit_figure, sight)
-    )
-    left, way = captions.residuals_caption(explanation), captions.search_caption(explanation)
+    fit = Picture("fit", f"{target}: data, fit and forecast", fit_caption(explanation), partial(fit_figure, sight))
+    left, way = residuals_caption(explanation), search_caption(explanation)
     return {
         "fit": fit.html(),
         "components": [
             Picture(
-                f"component{place}", component.title, captions.component_caption(component),
+                f"component{place}", component.title, component_caption(component),
                 partial(component_figure, sight, explanation, component),
             ).html()
             for place, component in enumerate(explanation.main_components)
@@ -157,16 +152,16 @@ def _change_picture(sight: Sight, explanation: Explanation) -> Markup:
 def _network_pictures(sight: Sight, place: int, network: NetworkExplanation) -> dict[str, Any]:
     several = len(sight.subject.table_columns) > 1
     layers = Picture(
-        f"network{place}", f"The network {network.architecture}", captions.network_caption(network),
+        f"network{place}", f"The network {network.architecture}", network_caption(network),
         partial(network_figure, sight, network),
     )  # fmt: skip
     units = Picture(
-        f"units{place}", "What each unit is like", network_words.patterns_caption(several),
+        f"units{place}", "What each unit is like", words.patterns_caption(several),
         partial(units_figure, sight, network, place),
     )  # fmt: skip
     return {
-        "layers": layers.html(), "layers_caption": network_words.FLOW_CAPTION,
-        "units": units.html(), "units_caption": network_words.patterns_caption(several),
+        "layers": layers.html(), "layers_caption": words.FLOW_CAPTION,
+        "units": units.html(), "units_caption": words.patterns_caption(several),
     }  # fmt: skip
 
 
@@ -235,3 +230,75 @@ def protocol(model: GPRegressor) -> list[tuple[str, str]]:
 
 def _plain(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+# ---------------------------------------------------------------------------------------- text alternatives of pictures
+
+
+def fit_caption(explanation: Explanation) -> str:
+    """Describe the picture of the fit."""
+    target = explanation.target
+    if explanation.extrapolation is None:
+        effects = " ".join(effect.sentence for effect in explanation.effects)
+        return f"Observed {target} against its prediction from the other rows, and {target} along each input. {effects}"
+    column = explanation.extrapolation.column
+    ends = next((each for each in explanation.inputs if each.name == column), None)
+    range_text = f" from {ends.low} to {ends.high}" if ends is not None else ""
+    told = " ".join(forecast.sentence for forecast in explanation.extrapolation.forecasts[-1:])
+    return (
+        f"{explanation.rows} rows of {target} along {column}{range_text} as dots, the fitted mean as a line with its "
+        f"95 % band, and the same beyond the data on a shaded ground. {told}"
+    )
+
+
+def component_caption(component: ComponentExplanation) -> str:
+    """Describe the picture of a component."""
+    swing = number(max(component.mean) - min(component.mean))
+    return (
+        f"{component.sentence} Over the data it changes by {swing}; it makes up {percent(component.share)} of the "
+        f"variance. {component.continuation}"
+    ).strip()
+
+
+def network_caption(network: NetworkExplanation) -> str:
+    """Describe the picture of a network."""
+    strongest = sorted(zip(network.primitive_flows, network.primitives, strict=True), reverse=True)[:3]
+    return (
+        f"The primitives {listed(list(network.primitives))}, then the layers {network.architecture}. Most of the "
+        f"variance comes from {listed([name for _, name in strongest])}. {network.largest}"
+    ).strip()
+
+
+def residuals_caption(explanation: Explanation) -> str:
+    """Describe the picture of the residuals."""
+    return " ".join(check.sentence for check in explanation.checks) or explanation.residual_sentence
+
+
+def search_caption(explanation: Explanation) -> str:
+    """Describe the picture of the search."""
+    if explanation.search is None:
+        return ""
+    steps = [f"{step.kernel} ({explanation.search.score} {step.score:.1f})" for step in explanation.search.path]
+    told = f"{explanation.search.tried} kernels by depth and score. The way to the winner: {listed(steps)}."
+    return told if explanation.search.intervals is None else f"{told} {explanation.search.intervals.sentence}"
+
+
+# ------------------------------------------------------------------------------------------------------------- formulas
+
+
+FORMULAS = {
+    "SE": "v exp(−d² / 2l²)",
+    "PER": "v exp(−2 sin²(π d / p) / l²)",
+    "CPER": "v (exp(cos(2π d / p) / l²) − I₀(1/l²)) / (exp(1/l²) − I₀(1/l²))",
+    "LIN": "v (x − c)(x′ − c), c the offset",
+    "RQ": "v (1 + d² / 2αl²)^(−α)",
+    "C": "v",
+    "WN": "v where x = x′, else 0",
+    "M12": "v exp(−d / l)",
+    "M32": "v (1 + √3 d / l) exp(−√3 d / l)",
+    "M52": "v (1 + √5 d / l + 5d² / 3l²) exp(−√5 d / l)",
+    "COS": "v cos(2π f d), f the frequency",
+    "SM": "v Σ w exp(−2π² b² d²) cos(2π f d), f the frequencies, b the bandwidths",
+    "EXPI": "v exp(2πi f d), f the frequency; the real part is taken at the end",
+    "SUMI": "v cos(2π f (x − c)) cos(2π f (x′ − c)), f the frequency, c the offset",
+}

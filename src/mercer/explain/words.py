@@ -1,6 +1,6 @@
-"""What is said about the model as a whole: structure, held-out error, inputs, forecast, residuals, search, scores.
+"""What is said about the model as a whole: structure, inputs, forecast, residuals, search, change, networks, scores.
 
-The words of single components are in `narrate.py`. Nothing here computes anything.
+The words of single components are in `phrases.py`. Nothing here computes anything.
 """
 
 from __future__ import annotations
@@ -8,13 +8,12 @@ from __future__ import annotations
 import math
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from mercer.explain.beyond import FARTHEST, Horizon, Outlook
-from mercer.explain.checks import Check
-from mercer.explain.effects import Effect
-from mercer.explain.onward import after
-from mercer.explain.story import Absence, Story
+from mercer.explain.phrases import after, phrase
 from mercer.explain.wording import (
     LISTED,
     Column,
@@ -28,12 +27,24 @@ from mercer.explain.wording import (
     percent,
     resolved,
 )
+from mercer.kernels.algebra import components
+from mercer.kernels.blend import Surface
 from mercer.kernels.expression import Expression
+from mercer.kernels.network import Network
+
+if TYPE_CHECKING:
+    from mercer.explain.changes import Crossing, Regime, RegimeEvidence
+    from mercer.explain.checks import Check
+    from mercer.explain.components import Effect, Horizon, Outlook
+    from mercer.explain.networks import NetworkTerm, TermKind
+    from mercer.explain.search import Absence, Story
+    from mercer.learners.contract import Candidate
 
 LONGEST_KERNEL = 600  # characters
 NOTHING_LEFT = "Nothing is left over that the checks could find: what the model does not explain looks like pure noise."
 TOO_FEW_TO_CHECK = "There are too few rows to tell whether anything is left over."
 COUNTS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight", 9: "nine", 10: "ten"}
+FARTHEST = 10  # times the range of the data: no farther is looked
 HINT = "a prediction is little more than a hint"
 CONSTANT = "no structure: the value does not vary"
 
@@ -156,7 +167,7 @@ def trust_sentence(column: Column, horizon: Horizon) -> str:
     end = _beyond_end(column, horizon)
     if horizon.distance is None:
         return (
-            f"Even {FARTHEST:.0f} times the range of the data {end} the band stays narrower than the spread of the "
+            f"Even {FARTHEST} times the range of the data {end} the band stays narrower than the spread of the "
             "data: the model takes for granted that the pattern goes on, which no data can promise."
         )
     if horizon.distance == 0:
@@ -352,3 +363,221 @@ def _with_parameter_names(message: str, kernel: Expression, names: Sequence[str]
         return f"the {match['name']} of {match['symbol']}({of}){which}"
 
     return re.sub(r"\b(?P<leaf>\d+):(?P<symbol>[A-Z0-9]+)\.(?P<name>\w+)(?:\[(?P<index>\d+)\])?", named, message)
+
+
+# ------------------------------------------------------------------------------------------------------------ intervals
+
+
+def meaning_sentence(rows: int, score: str) -> str:
+    """Say what an interval means."""
+    return (
+        f"{rows:,} rows are too many to compute the {score} of a kernel exactly. Each kernel has an interval instead, "
+        f"worked out from all rows: its exact {score}, with the numbers it was given, is certain to lie in it (smaller "
+        "is better). If the whole of one interval is better than another, so is the kernel; if they overlap, either "
+        "may be better."
+    )
+
+
+def winner_sentence(score: str, ends: tuple[float, float], undecided: int) -> str:
+    """Say where the winner lies, and whether anything could be better."""
+    told = f"The winner's {score} {between(ends)}."
+    if not undecided:
+        return f"{told} No other kernel that was fitted to all rows may have a better {score}."
+    others = "One other kernel" if undecided == 1 else f"{undecided} other kernels"
+    overlap = "has an interval that overlaps it, and may be as good" if undecided == 1 else (
+        "have intervals that overlap it, and may be as good"
+    )  # fmt: skip
+    return f"{told} {others} {overlap}; the winner is the one that is certain of most."
+
+
+def left_behind_sentence(separated: int, set_aside: int) -> str:
+    """Say how many kernels were given up, and why."""
+    told = []
+    if separated:
+        were = "was" if separated == 1 else "were"
+        whole = "its whole interval was worse" if separated == 1 else "their whole intervals were worse"
+        told.append(f"{counted(separated, 'kernel')} {were} left behind because {whole} than that of another kernel")
+    if set_aside:
+        were = "was" if set_aside == 1 else "were"
+        start = f"{set_aside} {were}" if separated else f"{counted(set_aside, 'kernel')} {were}"
+        told.append(f"{start} set aside undecided, because others were certain of more")
+    return "; ".join(told) + "." if told else ""
+
+
+def between(ends: tuple[float, float]) -> str:
+    """Write where a score lies."""
+    low, high = (f"{end:,.1f}" for end in ends)
+    return f"is {low}, to the digit shown" if low == high else f"lies between {low} and {high}"
+
+
+# ------------------------------------------------------------------------------------------------------------- networks
+
+
+TOLD = 3  # terms that are named
+
+
+WORTH_NAMING = 0.005  # of the fitted curve
+
+
+WHAT_A_NETWORK_IS = (
+    "A network adds and multiplies simple kernels with weights that are learned, in layers: every unit of it is a "
+    "kernel itself."
+)
+
+
+FLOW_CAPTION = (
+    "Each unit adds (+, with weights) or multiplies (×) the units before it. The thicker a line, the more of the "
+    "variance of the whole passes along it; all factors of a product pass on the whole of it."
+)
+
+
+def network_sentence(network: Network) -> str:
+    """Say what the network is made of."""
+    return f"{WHAT_A_NETWORK_IS} This is {network_phrase(network)}."
+
+
+def network_phrase(network: Network) -> str:
+    """Say what the network is made of, as a noun phrase."""
+    count = Counter(leaf.symbol for leaf in network.leaves())
+    made = listed([f"{number} {symbol}" for symbol, number in count.items()])
+    return f"a network of {made} with the layers {network.architecture}"
+
+
+def polynomial_sentence(terms: Sequence[NetworkTerm], count: int, rest: float) -> str:
+    """Say what the network is, multiplied out."""
+    if not terms:
+        return "Multiplied out, it is a constant."
+    others = count - len(terms)
+    told = f"Multiplied out, it is a sum of {counted(count, 'product')} of them"
+    if others <= 0:
+        return f"{told}."
+    return f"{told}; the largest {len(terms)} make up {percent(1.0 - rest)} of its fitted curve."
+
+
+def largest_kinds_sentence(kinds: Sequence[TermKind]) -> str:
+    """Name the largest kinds of terms."""
+    told = [f"{kind.name} ({percent(kind.share)})" for kind in kinds]
+    return f"Copies of a kernel not told apart, the largest are {listed(told[:TOLD])}." if len(told) > 1 else ""
+
+
+def largest_terms_sentence(terms: Sequence[NetworkTerm]) -> str:
+    """Name the largest terms, the first also in words."""
+    if not terms:
+        return ""
+    first = terms[0]
+    others = [f"{term.name} ({percent(term.share)})" for term in terms[1:TOLD] if term.share >= WORTH_NAMING]
+    told = f"The largest is {first.name} ({percent(first.share)}){f', {first.words}' if first.words else ''}."
+    return f"{told} Then {'come' if len(others) > 1 else 'comes'} {listed(others)}." if others else told
+
+
+def no_polynomial_sentence(reason: str) -> str:
+    """Say why there is no polynomial to show."""
+    return f"It cannot be multiplied out here: {reason}."
+
+
+def patterns_caption(several: bool) -> str:
+    """Say what the small pictures of the units show."""
+    along = "along the input that it varies most with (named above it), the others typical" if several else "from there"
+    return (
+        f"What each unit is like: its covariance with the upper end of the data (at the right), {along}, as a share of "
+        "what it is at that end, the constant part left out. A slow fall is a smooth function, waves are a rhythm, a "
+        "straight line is a trend; a unit that is flat at zero is a constant."
+    )
+
+
+def network_trained_sentence(story: Story | None, score: str) -> str:
+    """Say that a network was trained."""
+    if story is None:
+        return "The network was trained."
+    ended = f"; {story.finished} of them came to the end" if story.finished < story.tried else ""
+    chosen = f", and the one with the best {score.removeprefix('-2 ')} was kept" if story.tried > 1 else ""
+    return f"The network was trained from {counted(story.tried, 'start')}{ended}{chosen}."
+
+
+def distilled_sentence(story: Story | None, source: str) -> str:
+    """Say that the structure was distilled from a network."""
+    told = f"The structure was distilled from {source}: its polynomial was reduced to the terms that matter"
+    if story is None:
+        return f"{told}, and simplified as long as that cost little."
+    tried = max(0, story.tried - 1)
+    return (
+        f"{told}, and these were simplified step by step. Of {counted(tried, 'expression')} tried, this is the "
+        "smallest whose BIC is within 2 of the best."
+    )
+
+
+def distilled_note(seconds: float, network: tuple[float, float, int], expression: tuple[float, float, int]) -> str:
+    """Compare an expression with the network it comes from: (log evidence, leave-one-out, parameters) each."""
+    told = [
+        f"log evidence {scores[0]:.2f}, leave-one-out {scores[1]:.2f}, {counted(scores[2], 'parameter')}"
+        for scores in (network, expression)
+    ]
+    return f"distilled from a network in {seconds:.1f} s; the network has {told[0]}, this expression {told[1]}"
+
+
+# -------------------------------------------------------------------------------------------------------------- changes
+
+
+SHARP = 0.01  # of the range of the data: a change over less has no duration worth telling
+
+
+NOTHING = "nothing that varies"
+
+
+LITTLE, CLEAR = 2.0, 10.0  # differences of BIC
+
+
+def learned_sentence(candidates: Sequence[Candidate]) -> str:
+    """Say how a change surface was learned."""
+    most = max(candidate.depth for candidate in candidates) + 1
+    kernels = f"{len(candidates)} kernels" if len(candidates) > 1 else "one kernel"
+    return f"A change surface was learned: {kernels} with 1 to {most} regimes were fitted and compared by BIC."
+
+
+def regime_phrase(part: Expression | None, columns: Sequence[Column]) -> str:
+    """Say what one regime is: its components, one after the other."""
+    if part is None:
+        return NOTHING
+    return ", plus ".join(phrase(term, columns) for term in components(part))
+
+
+def change_sentences(
+    surface: Surface,
+    columns: Sequence[Column],
+    target: str,
+    regimes: Sequence[Regime],
+    crossings: Sequence[Crossing],
+    evidence: Sequence[RegimeEvidence],
+) -> list[str]:
+    """Say where the change is, what holds before and after, and whether the data ask for it."""
+    on = [columns[c] for c in surface.columns]
+    told = []
+    for crossing in crossings:
+        column = next(c for c in on if c.name == crossing.column)
+        sharp = crossing.width <= SHARP * (column.span or crossing.width)
+        speed = "sharply" if sharp else f"over about {column.length(crossing.width)}"
+        told.append(
+            f"Along {crossing.column} regime {crossing.before} gives way to regime {crossing.after} at about "
+            f"{crossing.shown} (95 % interval {crossing.shown_low} to {crossing.shown_high}), {speed}."
+        )
+    if not crossings:
+        shares = listed([f"{regime.rows:,}" for regime in regimes])
+        told.append(f"A surface over {named(on)} parts the rows into {len(regimes)} regimes, of {shares} rows.")
+    for regime in regimes:
+        level = "" if regime.average is None else f" (there {target} is {number(regime.average)} on average)"
+        told.append(f"Regime {regime.number}, {regime.where}{level}: {regime.words}.")
+    return told + evidence_sentences(evidence)
+
+
+def evidence_sentences(evidence: Sequence[RegimeEvidence]) -> list[str]:
+    """Compare each number of regimes with one fewer."""
+    told = []
+    for fewer, more in pairwise(evidence):
+        gain = fewer.bic - more.bic
+        one = f"{more.regimes} regimes against {fewer.regimes}"
+        if gain > 0:
+            how = "clearly " if gain > CLEAR else "barely " if gain < LITTLE else ""
+            told.append(f"The evidence {how}prefers {one}: the BIC is smaller by {gain:.1f}.")
+        else:
+            told.append(f"The evidence does not ask for {one}: the BIC is larger by {-gain:.1f}.")
+    return [capital(sentence) for sentence in told]

@@ -9,8 +9,8 @@ from functools import partial
 
 import numpy as np
 
-from mercer.explain import interval_words as words
-from mercer.explain.phrases import SMOOTHNESS, WAVES
+from mercer.explain import words
+from mercer.explain.factors import SMOOTHNESS, WAVES
 from mercer.explain.subject import Subject, structure_text
 from mercer.explain.wording import Column
 from mercer.kernels.algebra import components, structure

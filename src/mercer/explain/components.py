@@ -1,0 +1,334 @@
+"""What components and inputs do: worth on rows left out, how far they are known beyond the data, effects.
+
+As in the Automatic Statistician: rows are left out in folds (parameters stay), every component is predicted there from
+the other rows, and components are added one by one, each time the one that takes most off the mean absolute error. Each
+counts without its mean over the rows it is predicted from, and beside the mean of their targets: components can hand a
+constant back and forth, differently in every fold, which would hide what they do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.compute.program import compile_program
+from mercer.errors import NumericalError
+from mercer.explain.factors import LITTLE, Joint, by_rule, change, correlation
+from mercer.explain.subject import Part, Subject
+from mercer.explain.wording import Column
+from mercer.explain.words import FARTHEST
+from mercer.inference.likelihood import Gaussian
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Base
+from mercer.kernels.parameters import values_of
+
+FOLDS = 10
+FEW_FOLDS, MANY_ROWS = 3, 3000  # beyond so many rows ten factorisations would be felt
+FORGOTTEN = 0.9  # of the width that a band would have without data
+NEAR = 0.5  # of the spread of the data: a mean that close to their average says no more than it
+FORECAST_AT = (0.05, 0.1, 0.2)  # shares of the range
+WITHIN_95 = 1.959964
+STEPS = 41
+EXCHANGED = 24  # rows whose columns are exchanged with each other
+NO_PART, TOGETHER = 0.01, 0.02  # of a component's variance: less is no effect of a column, no interaction
+SMALL = 0.001  # of the variance of the target: components below join nothing worth telling
+MOST_COLUMNS = 8  # exchanged; with more the kernel alone is looked at
+HARDLY = 0.05  # of the standard deviation of the target: smaller effects are not worth a direction
+
+
+# -------------------------------------------------------------------------------------------------------- rows left out
+
+
+@dataclass(frozen=True, eq=False)
+class Contributions:
+    """Components by number, best first, with the held-out error (user's units) before any and after each."""
+
+    folds: int
+    order: tuple[int, ...]
+    errors: tuple[float, ...]  # one more than components
+
+
+def contributions(subject: Subject) -> Contributions | None:
+    """Return the order by held-out error; None where it cannot be computed."""
+    count = subject.data.count
+    folds = min(count, FOLDS if count <= MANY_ROWS else FEW_FOLDS)
+    try:
+        means, level = held_out_parts(subject, folds)
+    except NumericalError:
+        return None
+    order, errors = _greedy(means, subject.data.y - level)
+    return Contributions(folds, tuple(order), tuple(subject.units.y_scale * error for error in errors))
+
+
+def held_out_parts(subject: Subject, folds: int) -> tuple[Array, Array]:
+    """Return every component's mean at every row, from a posterior without the row's fold (parts x rows, scaled).
+
+    Each less its mean over the rows of that posterior; also the mean of their targets, for every row.
+    """
+    X, y = subject.data.X, subject.data.y
+    fold = np.random.default_rng(0).permutation(len(y)) % folds
+    means, level = np.empty((len(subject.parts), len(y))), np.empty(len(y))
+    program, values = compile_program(subject.kernel), values_of(subject.kernel)
+    for number in range(folds):
+        out = fold == number
+        posterior = subject.engine.posterior(program, values, Gaussian(subject.noise), subject.data.take(~out))
+        level[out] = y[~out].mean()
+        for place, part in enumerate(subject.parts):
+            mean = posterior.predict_part(part.program, part.values, np.vstack([X[out], X[~out]])).mean
+            means[place, out] = mean[: out.sum()] - mean[out.sum() :].mean()
+    return means, level
+
+
+def _greedy(means: Array, y: Array) -> tuple[list[int], list[float]]:
+    left, order, rest = list(range(len(means))), list[int](), y.copy()
+    errors = [float(np.abs(y).mean())]
+    while left:
+        after = [float(np.abs(rest - means[place]).mean()) for place in left]
+        best = int(np.argmin(after))
+        errors.append(after[best])
+        rest = rest - means[left[best]]
+        order.append(left.pop(best))
+    return order, errors
+
+
+# ------------------------------------------------------------------------------------------------------ beyond the data
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What the model predicts at a distance beyond the data: the mean and the 95 % band of new observations."""
+
+    distance: float
+    at: float
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Horizon:
+    """How far beyond the data the band is narrower than the spread of the data themselves (None: without end).
+
+    `returns` says whether the mean has come back to their average there; a trend or a random walk does not.
+    """
+
+    distance: float | None
+    returns: bool
+    below: bool = False  # at the lower end of the data, not at the upper one
+
+
+def part_horizon(subject: Subject, part: Part) -> float | None:
+    """Return how far beyond the data a summand on one column is known; None: farther than anyone should look.
+
+    Known means that its band is narrower than `FORGOTTEN` times what it would be without data. Looks in the direction
+    of larger values; nothing changes in the other one for any kernel but LIN. A wave is known again after a gap in its
+    cycle: what counts is from where on nothing is known.
+    """
+    (column,) = part.columns
+    distances = _distances(subject, column)
+    rows = subject.rows_along(column, _end(subject, column) + distances)
+    prior = subject.prior_variance(part, rows)
+    variance = subject.part_at(part, rows).variance
+    known = variance < FORGOTTEN**2 * prior
+    if not known[0] and variance[0] - _level_variance(subject) < FORGOTTEN**2 * prior[0]:
+        known = _remembered(part, distances)  # all that is not known is a constant, which the level may have as well
+    if known[-1]:
+        return None
+    last = np.flatnonzero(known)
+    return _no_step(subject, column, float(distances[last[-1] + 1])) if len(last) else 0.0
+
+
+def whole_horizon(subject: Subject, column: int) -> Horizon:
+    """Return how far beyond the data the band of new observations is narrower than the spread of the data themselves.
+
+    For dates to the future, for other numbers in both directions: the nearer one counts.
+    """
+    distances = _distances(subject, column)
+    average, spread = float(np.mean(subject.observed)), float(np.std(subject.observed))
+    found = []
+    for below, values in enumerate(_beyond(subject, column, distances)):
+        mean, std = subject.predict(subject.rows_along(column, values))
+        wide = np.flatnonzero(std >= spread)
+        if len(wide):
+            returns = abs(float(mean[wide[0]]) - average) < NEAR * spread
+            distance = _no_step(subject, column, float(distances[wide[0]]))
+            found.append(Horizon(distance, returns, bool(below)))
+    return min(found, key=lambda each: each.distance or 0.0, default=Horizon(None, False))
+
+
+def outlooks(subject: Subject, column: int) -> list[Outlook]:
+    """Return predictions at some distances beyond the last row, in whole steps of the data."""
+    values = np.unique(subject.in_user_units(column))
+    span, step = float(values[-1] - values[0]), float(np.median(np.diff(values)))
+    distances = np.unique([step * max(1, round(share * span / step)) for share in FORECAST_AT])
+    mean, std = subject.predict(subject.rows_along(column, values[-1] + distances))
+    return [
+        Outlook(float(d), float(values[-1] + d), float(m), float(m - WITHIN_95 * s), float(m + WITHIN_95 * s))
+        for d, m, s in zip(distances, mean, std, strict=True)
+    ]
+
+
+def _end(subject: Subject, column: int) -> float:
+    return float(subject.in_user_units(column).max())
+
+
+def _beyond(subject: Subject, column: int, distances: Array) -> list[Array]:
+    places = subject.in_user_units(column)
+    after = float(places.max()) + distances
+    return [after] if subject.columns[column].unit is not None else [after, float(places.min()) - distances]
+
+
+def _distances(subject: Subject, column: int) -> Array:
+    return np.concatenate([[0.0], np.geomspace(1e-3, FARTHEST, 80)]) * float(np.ptp(subject.in_user_units(column)))
+
+
+def _level_variance(subject: Subject) -> float:
+    return subject.units.y_scale**2 * float(subject.posterior.level.variance[0])
+
+
+def _remembered(part: Part, distances: Array) -> NDArray[np.bool_]:
+    """Tell where a summand would be known if it were known exactly at the last row, and nowhere else."""
+    left = [[correlation(leaf, 0, float(d)) for leaf in part.kernel.leaves()] for d in distances]
+    return np.array([1 - math.prod(c for c in each if c is not None) ** 2 < FORGOTTEN**2 for each in left])
+
+
+def _no_step(subject: Subject, column: int, distance: float) -> float:
+    """Return zero for less than one step of the data."""
+    steps = np.diff(np.unique(subject.in_user_units(column)))
+    return distance if distance >= float(np.median(steps)) else 0.0
+
+
+# --------------------------------------------------------------------------------------------------------------- inputs
+
+
+@dataclass(frozen=True)
+class Effect:
+    """How the mean moves along one column of the table, the others at their median or most common category.
+
+    `direction` is "rises", "falls", "goes up and down", "differs" (categories) or "hardly matters"; the places of the
+    lowest and highest mean are written as a reader would.
+    """
+
+    column: str
+    size: float
+    direction: str
+    lowest_at: str
+    highest_at: str
+
+
+def effects(subject: Subject) -> list[Effect]:
+    """Return the effect of every input that varies, the largest first; none of a single one that is a curve."""
+    if subject.only_column is not None:
+        return []
+    return sorted((_effect(subject, name, places) for name, places in subject.table_columns.items()), key=_by_size)
+
+
+def _by_size(effect: Effect) -> float:
+    return -effect.size
+
+
+def _effect(subject: Subject, name: str, places: tuple[int, ...]) -> Effect:
+    rows, labels = _sweep(subject, places)
+    mean = subject.units.y_scale * subject.posterior.predict(rows).mean
+    size = float(np.ptp(mean))
+    kind = _direction(mean, size, subject.columns[places[0]])
+    if size < HARDLY * float(np.std(subject.observed)):
+        kind = "hardly matters"
+    return Effect(name, size, kind, labels[int(np.argmin(mean))], labels[int(np.argmax(mean))])
+
+
+def _sweep(subject: Subject, places: tuple[int, ...]) -> tuple[Array, list[str]]:
+    column = subject.columns[places[0]]
+    if column.level is None:
+        values = subject.in_user_units(places[0])
+        grid = np.linspace(values.min(), values.max(), STEPS)
+        return subject.rows_along(places[0], grid), [column.at(float(value)) for value in grid]
+    rows = np.tile(subject.typical_row(), (len(places), 1))
+    for row, chosen in enumerate(places):
+        for d in places:
+            rows[row, d] = subject.scaled(d, np.array([float(d == chosen)]))[0]
+    return rows, [str(subject.columns[d].level) for d in places]
+
+
+def _direction(mean: Array, size: float, column: Column) -> str:
+    if column.level is not None:
+        return "differs"
+    steps = np.diff(mean)
+    if np.all(steps >= -0.01 * size):
+        return "rises"
+    return "falls" if np.all(steps <= 0.01 * size) else "goes up and down"
+
+
+def joint(subject: Subject, part: Part) -> Joint:
+    """Tell which columns of a component do nothing, and whether the effects of the others just add up.
+
+    A product of kernels need not be an interaction: (a + u)(b + v) with u small beside a is a sum but for the term uv.
+    So the mean of the component is looked at where each table column is exchanged between rows.
+    """
+    sets = _table_sets(subject, part)
+    if not 1 < len(sets) <= MOST_COLUMNS:
+        return by_rule(part.kernel, subject.columns)
+    idle: list[int] = []
+    apart = True
+    for own in sets.values():
+        alone, together = _exchanged(subject, part, own)
+        if alone + together < NO_PART:
+            idle += own
+        apart = apart and together < TOGETHER
+    return Joint(frozenset(idle), apart)
+
+
+def _table_sets(subject: Subject, part: Part) -> dict[str, list[int]]:
+    sets: dict[str, list[int]] = {}
+    for d in part.columns:
+        sets.setdefault(subject.columns[d].table_name, []).append(d)
+    return sets
+
+
+def _exchanged(subject: Subject, part: Part, own: list[int]) -> tuple[float, float]:
+    """Return the shares of a component's variance that columns have by themselves, and together with the others."""
+    X = subject.data.X
+    rows = X[np.random.default_rng(0).permutation(len(X))[:EXCHANGED]]
+    count = len(rows)
+    mixed = np.tile(rows, (count, 1))  # row i * count + j has `own` from row i, the other columns from row j
+    mixed[:, own] = np.repeat(rows[:, own], count, axis=0)
+    mean = subject.part_at(part, mixed).mean.reshape(count, count)
+    total = float(mean.var())
+    if total == 0:
+        return 0.0, 0.0
+    by_own, by_others = mean.mean(axis=1), mean.mean(axis=0)
+    rest = mean - by_own[:, None] - by_others[None, :] + mean.mean()
+    return float(by_own.var()) / total, float(rest.var()) / total
+
+
+def interactions(subject: Subject, joints: Sequence[Joint]) -> list[tuple[str, ...]]:
+    """Return the sets of table columns that some component joins, each once; `joints` are those of the components."""
+    found: list[tuple[str, ...]] = []
+    observed = float(np.var(subject.observed))
+    for part, together in zip(subject.parts, joints, strict=True):
+        relevant = set(_relevant(subject, part)) - together.idle
+        joined = tuple(dict.fromkeys(subject.columns[d].table_name for d in sorted(relevant)))
+        if together.add_up or len(joined) < 2 or joined in found:
+            continue
+        if float(np.var(subject.part_at(part, subject.data.X).mean)) >= SMALL * observed:
+            found.append(joined)
+    return found
+
+
+def _relevant(subject: Subject, part: Part) -> list[int]:
+    """Return the columns of a component that matter: not those with a lengthscale far beyond their range.
+
+    A linear kernel on several columns is a sum over them, and joins nothing.
+    """
+    if isinstance(part.kernel, Base) and part.kernel.symbol == "LIN":
+        return []
+    columns: set[int] = set()
+    for leaf in part.kernel.leaves():
+        for place, d in enumerate(leaf.columns):
+            if leaf.symbol == "LIN" or change(leaf, place, subject.columns[d]) >= LITTLE:
+                columns.add(d)
+    return sorted(columns)

@@ -1,0 +1,205 @@
+"""What the factors of a summand do over the range of the data: hardly change, wander like a random walk, act together.
+
+Only the kernel and the range of its columns are looked at, no rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from mercer.explain.wording import Column
+from mercer.kernels.blend import Blend, Surface
+from mercer.kernels.expression import Base, Expression
+from mercer.kernels.network import has_network
+
+# Which factor of a product is the noun; those of one symbol are taken in the order of the canonical form. A product is
+# as rough as its roughest factor.
+NOUNS = ("WN", "PER", "CPER", "COS", "SM", "LIN", "M12", "M32", "M52", "RQ", "SE", "C")
+IN_NETWORKS = ("EXPI", "SUMI")  # primitives of networks have no words of their own, but stand among their leaves
+WAVES = ("PER", "CPER", "COS", "SM")
+
+SMOOTHNESS = {  # the noun, how it varies, how it changes another noun, over what
+    "SE": ("a smooth function", "varying over", "changes smoothly", " over"),
+    "RQ": ("a function", "varying on many scales, typically", "changes on many scales", ", typically"),
+    "M52": ("a fairly smooth function", "varying over", "changes fairly smoothly", " over"),
+    "M32": ("a moderately rough function", "varying over", "changes somewhat roughly", " over"),
+    "M12": ("an erratic function", "its values forgotten over", "changes erratically", ", forgotten over"),
+}
+LITTLE = 0.33  # of its size: a factor that changes less over the data is next to constant (SE: three times their range)
+SLOW = 0.2  # of the range of the data: a random walk may be drawn back so soon and still look like one
+
+# What is left of the correlation after a distance of r lengthscales.
+CORRELATIONS: dict[str, Callable[[float, float], float]] = {
+    "SE": lambda r, _: math.exp(-(r**2) / 2),
+    "RQ": lambda r, alpha: (1 + r**2 / (2 * alpha)) ** -alpha,
+    "M52": lambda r, _: (1 + math.sqrt(5) * r + 5 / 3 * r**2) * math.exp(-math.sqrt(5) * r),
+    "M32": lambda r, _: (1 + math.sqrt(3) * r) * math.exp(-math.sqrt(3) * r),
+    "M12": lambda r, _: math.exp(-r),
+}
+
+
+def change(leaf: Base, place: int, column: Column) -> float:
+    """Return how much a factor differs between the two ends of one of its columns, in units of its own size.
+
+    That is sqrt(2 - 2 k(range) / k(0)) for a factor that depends on distances; infinite where it is not known.
+    """
+    span = column.span
+    if span is None:
+        return math.inf
+    if leaf.symbol == "LIN":
+        offsets = leaf.parameter("offset").values
+        if offsets is None or len(leaf.columns) > 1 or column.low is None:
+            return math.inf
+        return span / max(abs(column.low + span / 2 - offsets[0]), 1e-12 * span)
+    left = correlation(leaf, place, span)
+    return math.inf if left is None else math.sqrt(max(0.0, 2 - 2 * left))
+
+
+def correlation(leaf: Base, place: int, distance: float) -> float | None:
+    """Return what is left of the correlation of a fading factor after a distance along one of its columns."""
+    lengths = leaf.parameter("lengthscale").values if leaf.symbol in CORRELATIONS else None
+    if lengths is None:
+        return None
+    alphas = leaf.parameter("alpha").values if leaf.symbol == "RQ" else None
+    return CORRELATIONS[leaf.symbol](distance / lengths[min(place, len(lengths) - 1)], alphas[0] if alphas else 1.0)
+
+
+def hardly_changes(leaf: Base, on: Sequence[Column]) -> bool:
+    """Tell whether a factor is next to constant over the data."""
+    return bool(on) and all(change(leaf, place, column) < LITTLE for place, column in enumerate(on))
+
+
+def walks(leaf: Base, on: Sequence[Column]) -> bool:
+    """Tell whether a rough factor has a lengthscale beyond the range of the data, and so is a random walk in them."""
+    return leaf.symbol == "M12" and _is_long(leaf, on)
+
+
+def slope_walks(leaf: Base, on: Sequence[Column]) -> bool:
+    """Tell whether a factor with a rough slope does: its slope is then a random walk."""
+    return leaf.symbol == "M32" and _is_long(leaf, on)
+
+
+def drawn_back_over(leaf: Base, on: Sequence[Column]) -> float | None:
+    """Return the lengthscale of a rough factor that is not much shorter than the data, else None.
+
+    A true random walk is often fitted like that: it stays near the average of its own values (Dickey and Fuller 1979).
+    """
+    length = _length(leaf, on)
+    return length if leaf.symbol == "M12" and length is not None and SLOW <= length / (on[0].span or 1.0) < 1 else None
+
+
+def _is_long(leaf: Base, on: Sequence[Column]) -> bool:
+    length = _length(leaf, on)
+    return length is not None and length >= (on[0].span or math.inf)
+
+
+def _length(leaf: Base, on: Sequence[Column]) -> float | None:
+    lengths = leaf.parameter("lengthscale").values if leaf.symbol in CORRELATIONS else None
+    if lengths is None or len(on) != 1 or on[0].span is None or on[0].level is not None:
+        return None
+    return lengths[0]
+
+
+# ------------------------------------------------------------------------------------------------------------- together
+
+
+@dataclass(frozen=True)
+class Joint:
+    """How the columns of a product go together: `idle` ones do nothing, the effects of the others may just add up."""
+
+    idle: frozenset[int] = frozenset()
+    add_up: bool = False
+
+
+def by_rule(term: Expression, columns: Sequence[Column]) -> Joint:
+    """Judge by the kernel alone: a factor that hardly changes over the data is idle, unless all of them are so."""
+    if has_network(term):
+        return Joint()
+    groups = grouped(term)
+    on = {dims: [columns[d] for d in dims] for dims in groups}
+    idle = [dims for dims, leaves in groups.items() if all(hardly_changes(leaf, on[dims]) for leaf in leaves)]
+    if len(idle) == len(groups):
+        return Joint(add_up=True)
+    return Joint(frozenset(d for dims in idle for d in dims))
+
+
+def nouns_first(term: Expression) -> list[Base]:
+    """Return the base kernels of a summand in the order of `NOUNS`."""
+    return sorted(term.leaves(), key=lambda leaf: (*NOUNS, *IN_NETWORKS).index(leaf.symbol))
+
+
+def grouped(term: Expression) -> dict[tuple[int, ...], list[Base]]:
+    """Return the factors of a summand by the columns they look at, the noun of each group first."""
+    groups: dict[tuple[int, ...], list[Base]] = {}
+    for leaf in nouns_first(term):
+        groups.setdefault(leaf.columns, []).append(leaf)
+    return groups
+
+
+def acting(term: Expression, columns: Sequence[Column], joint: Joint | None) -> dict[tuple[int, ...], list[Base]]:
+    """Return the groups of factors that do something."""
+    groups, idle = grouped(term), (by_rule(term, columns) if joint is None else joint).idle
+    return {dims: leaves for dims, leaves in groups.items() if not dims or not idle.issuperset(dims)} or groups
+
+
+def merged(leaves: list[Base], on: Sequence[Column]) -> list[Base]:
+    """Join factors that depend on distances in one column: as rough as the roughest, forgotten as soon as the first.
+
+    Where none is forgotten within the data, only those that hardly change beside the roughest are left out. Lines whose
+    zero is far away are left out, too: what they multiply is no trend.
+    """
+    if leaves[0].symbol == "LIN" and all(hardly_changes(leaf, on) for leaf in leaves if leaf.symbol == "LIN"):
+        leaves = [leaf for leaf in leaves if leaf.symbol != "LIN"] or leaves
+    fading = [leaf for leaf in leaves if leaf.symbol in SMOOTHNESS]
+    lengths = [leaf.parameter("lengthscale").values for leaf in fading]
+    if len(fading) < 2 or len(on) != 1 or any(values is None for values in lengths):
+        return leaves
+    shortest = min(values[0] for values in lengths if values is not None)
+    if shortest >= (on[0].span or math.inf):
+        return [leaf for leaf in leaves if leaf not in fading[1:] or not hardly_changes(leaf, on)]
+    joined = fading[0].with_parameter(replace(fading[0].parameter("lengthscale"), values=(shortest,)))
+    return [joined if leaf is fading[0] else leaf for leaf in leaves if leaf is fading[0] or leaf not in fading]
+
+
+def drifts(term: Expression, columns: Sequence[Column]) -> bool:
+    """Tell whether a factor of a summand is a random walk within the data."""
+    groups = [(leaves, [columns[d] for d in dims]) for dims, leaves in grouped(term).items()]
+    return any(walks(leaf, on) for leaves, on in groups for leaf in merged(leaves, on))
+
+
+def alters(others: Sequence[Base], on: Sequence[Column]) -> bool:
+    """Tell whether factors make a pattern change from one repetition to the next."""
+    fading = [leaf for leaf in others if leaf.symbol in SMOOTHNESS]
+    return any(walks(leaf, on) or not hardly_changes(leaf, on) for leaf in fading)
+
+
+def bending(lines: list[Base], on: Sequence[Column]) -> list[Base]:
+    """Return the factors LIN that matter within the data: not those whose zero is far away, as long as one is left."""
+    return [line for line in lines if not hardly_changes(line, on)] or lines[:1]
+
+
+# ---------------------------------------------------------------------------------------------------------------- gates
+
+
+def opened(term: Expression) -> tuple[Expression, tuple[tuple[Surface, int], ...]]:
+    """Return what is inside the gates of a component, and the gates: surfaces with the regime, from outside in."""
+    gates: list[tuple[Surface, int]] = []
+    while isinstance(term, Blend):
+        regime = next(i for i, part in enumerate(term.parts) if part is not None)
+        gates.append((term.surface, regime))
+        term = term.children[0]
+    return term, tuple(gates)
+
+
+def has_ended(surface: Surface, regime: int, columns: Sequence[Column]) -> bool:
+    """Tell whether a regime holds no more at the end of the data: another change point, or the window's end, came."""
+    value = {p.name: p.values for p in surface.parameters}
+    if surface.kind == "CP":
+        return regime < surface.regimes - 1
+    if surface.kind == "CW" and regime == 1 and value["start"] is not None and value["duration"] is not None:
+        end, width = value["start"][0] + value["duration"][0], (value["width"] or (0.0,))[0]
+        high = columns[surface.columns[0]].high
+        return high is not None and end + width < high
+    return False
