@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo test lint types contract chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-cuda bench-scale bench-shape clean
+.PHONY: demo test lint types contract chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-cuda bench-scale bench-golden bench-shape clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/mercer demo --out mercer-demo
@@ -64,6 +64,11 @@ bench-kfo: $(VENV)/.dev
 
 bench-surfaces: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.surfaces --data $(DATA)
+
+# Results before and after a change of the code; SET is short or whole.
+bench-golden: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.golden --set $(or $(SET),whole) --data $(or $(DATA),../shared/data) \
+	  --compare benchmarks/results/golden-before.json --report benchmarks/results/golden.md
 
 bench-cuda: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.cuda
