@@ -143,15 +143,15 @@ def search(arguments: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]
 
 
 def told() -> Callable[[Any], None]:
-    """Return a callback that prints a line for each lap."""
+    """Return a callback that prints a line for each rung."""
     seen: set[tuple[int, int]] = set()
 
     def report(state: Any) -> None:
-        place = (state.depth, state.lap)
+        place = (state.depth, state.rung)
         if state.done == state.total and place not in seen:
             seen.add(place)
             best = "" if state.best is None else state.best.text(digits=3)
-            where = f"step {state.depth}, lap {state.lap}"
+            where = f"step {state.depth}, rung {state.rung}"
             print(f"{state.seconds:7.0f} s  {where}: {state.total} kernels  {best}", flush=True)
 
     return report

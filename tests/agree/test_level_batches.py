@@ -25,7 +25,7 @@ from mercer.inference.level import LevelEvidence, Part
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels import bind, parse
 from mercer.kernels.algebra import structure
-from mercer.learners.contract import Learned
+from mercer.learners.contract import Context, Learned
 from mercer.learners.grammar.batches import in_one_batch
 from mercer.learners.grammar.grammar_search import GrammarSearch
 from mercer.learners.grammar.search import Search
@@ -113,7 +113,7 @@ def season(rows: int = 50) -> Data:
 
 
 def searched(data: Data, **settings: Any) -> Learned:
-    return GrammarSearch(average=False, **settings).learn(data, Exact(), [0], 0, None, None)
+    return GrammarSearch(average=False, **settings).learn(Context(data, Exact(), [0]))
 
 
 Work = dict[int, tuple[Any, ...]]

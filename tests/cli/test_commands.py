@@ -18,7 +18,7 @@ from rich.console import Console
 import mercer as library
 from mercer.cli.learn import Request, kernel_or_search
 from mercer.cli.terminal import Terminal, core_is_compiled
-from mercer.learners.contract import SearchProgress
+from mercer.fitting.clock import Progress
 from tests.cli.conftest import Mercer, table, wave_text
 
 PNG = b"\x89PNG"
@@ -202,8 +202,8 @@ def test_ctrl_c_during_the_search_keeps_the_best_so_far(
 ) -> None:
     from mercer.cli.progress import FitDisplay
 
-    def interrupted(self: FitDisplay, *state: SearchProgress) -> None:
-        if state[0].depth == 1:
+    def interrupted(self: FitDisplay, state: Progress) -> None:
+        if state.depth == 1:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(FitDisplay, "__call__", interrupted)
@@ -313,7 +313,7 @@ def on_stream(on_terminal: bool) -> tuple[Terminal, io.StringIO]:
 def test_progress_only_on_a_terminal(on_terminal: bool) -> None:
     terminal, stream = on_stream(on_terminal)
     with terminal.fitting(np.arange(5.0), None) as progress:
-        progress(1, 4, -3.0)
+        progress(Progress(1, 4, "starts", score=6.0))
     assert ("fitting: 1 of 4 starts" in stream.getvalue()) is on_terminal
     terminal, stream = on_stream(on_terminal)
     with terminal.working("reading"):
@@ -326,17 +326,17 @@ def test_progress_of_a_search(on_terminal: bool) -> None:
     terminal, stream = on_stream(on_terminal)
     target = np.array([0.0, 20.0])  # standard deviation 10
     with terminal.fitting(target, ("heat", "rain")) as progress:
-        progress(SearchProgress(2, 1, 7, 23, library.parse("SE(0, lengthscale=2) + LIN(1)"), 5.0, 3.0, 41.8))
+        progress(Progress(7, 23, "kernels", library.parse("SE(0, lengthscale=2) + LIN(1)"), 5.0, 3.0, 41.8, 2, 1))
     told = stream.getvalue()
-    assert ("step 2, lap 2: 7 of 23 kernels, 42 s left" in told) is on_terminal
+    assert ("step 2, rung 2: 7 of 23 kernels, 42 s left" in told) is on_terminal
     assert (f"best so far SE(heat) + LIN(rain), score {5 + 4 * np.log(10):.1f}" in told) is on_terminal
 
 
 def test_progress_of_a_network_counts_starts() -> None:
     terminal, stream = on_stream(True)
     with terminal.fitting(np.array([0.0, 20.0]), None) as progress:
-        progress(SearchProgress(0, 1, 2, 4, library.parse("NKN(SE(0) + LIN(0), Linear1)"), 5.0, 3.0, None))
-    assert "lap 2: 2 of 4 starts" in stream.getvalue()
+        progress(Progress(2, 4, "starts", library.parse("NKN(SE(0) + LIN(0), Linear1)"), 5.0, 3.0, rung=1))
+    assert "rung 2: 2 of 4 starts" in stream.getvalue()
 
 
 def test_discover_learns_where_it_changes(mercer: Mercer, tmp_path: Path) -> None:

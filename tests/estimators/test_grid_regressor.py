@@ -15,6 +15,7 @@ import mercer
 from mercer.errors import DataWarning, FitWarning, InputError, KernelError, ModelFileError, TooLargeError
 from mercer.estimators.grid import GridRegressor
 from mercer.fitting import grid_fit
+from mercer.fitting.clock import Progress
 from mercer.fitting.grid_fit import beside_holes, tile
 from mercer.inference.contract import Data
 
@@ -198,8 +199,8 @@ def test_ctrl_c_keeps_the_best_so_far() -> None:
     seen, _ = waves()
     told: list[float] = []
 
-    def stop(done: int, most: int, best: float) -> None:
-        told.append(best)
+    def stop(state: Progress) -> None:
+        told.append(-0.5 * state.score)
         if len(told) == 3:
             raise KeyboardInterrupt
 

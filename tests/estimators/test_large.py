@@ -22,7 +22,7 @@ from mercer.kernels.algebra import structure
 from mercer.kernels.parameters import values_of
 from mercer.kernels.units import to_scaled_units
 from mercer.learners import large
-from mercer.learners.contract import Learned, Weights
+from mercer.learners.contract import Context, Learned, Weights
 
 
 def rows(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -282,7 +282,7 @@ def test_a_winner_by_something_else_than_evidence_stays_the_winner(settled: bool
 def test_a_search_says_whether_its_winner_is_settled(settings: dict[str, Any], settled: bool) -> None:
     X, y = rows(60)
     search = mercer.GrammarSearch(bases=["SE", "LIN"], max_depth=0, restarts=1, **settings)
-    assert search.learn(Data(X[:, :1], y, free_level=True), Exact(), [0], 0, 1, None).settled == settled
+    assert search.learn(Context(Data(X[:, :1], y, free_level=True), Exact(), [0])).settled == settled
 
 
 def test_where_memory_was_short_a_file_says_so_and_where_it_is_nothing_changes(

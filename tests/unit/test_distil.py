@@ -14,6 +14,7 @@ from mercer.compute.fused import gram
 from mercer.compute.program import compile_program
 from mercer.errors import InputError, KernelError
 from mercer.estimators import GPRegressor
+from mercer.fitting.clock import Progress
 from mercer.inference.vfe import VFE
 from mercer.kernels import CP, LIN, NKN, PER, RQ, SE
 from mercer.kernels.algebra import canonical_structure, components, structure
@@ -21,7 +22,6 @@ from mercer.kernels.blend import blends_in
 from mercer.kernels.network import has_network
 from mercer.kernels.parameters import bind, layout, values_of
 from mercer.kernels.text import parse
-from mercer.learners.contract import SearchProgress
 from mercer.learners.neural import distil as module
 from mercer.learners.neural.expanding import KEPT, expanded, joined, merged_factors, merged_summands, spread
 from mercer.learners.simplifying import simplifications
@@ -137,9 +137,9 @@ def test_can_be_fitted_again(distilled: GPRegressor) -> None:
 
 
 def test_progress_and_interruption(model: GPRegressor) -> None:
-    seen: list[SearchProgress] = []
+    seen: list[Progress] = []
 
-    def stop(state: SearchProgress) -> None:
+    def stop(state: Progress) -> None:
         seen.append(state)
         if state.depth == 2:
             raise KeyboardInterrupt

@@ -13,6 +13,7 @@ from mercer.errors import InputError
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.kernels.functional import Functional
+from mercer.learners.contract import Context
 from mercer.learners.functional import space as spaces
 from mercer.learners.functional.fitting import rounding
 from mercer.learners.functional.search import Outcome, Plan, guarded, search, steadiest
@@ -294,4 +295,4 @@ def test_an_objective_is_asked_once_for_each_kernel_and_may_fail_at_any_time() -
 def test_settings_that_mean_nothing(wrong) -> None:
     X, y = wiggle(20)
     with pytest.raises(InputError):
-        KernelFunctional(**wrong).learn(Data(X, y), Exact(), [0, 1], 0, None, None)
+        KernelFunctional(**wrong).learn(Context(Data(X, y), Exact(), [0, 1]))

@@ -21,6 +21,7 @@ from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels import SE, bind, parse
 from mercer.kernels.algebra import canonical_structure, structure
+from mercer.learners.contract import Context
 from mercer.learners.forward import Forecasts, stacked_weights, stretches
 from mercer.learners.grammar import search as search_module
 from mercer.learners.grammar.grammar_search import GrammarSearch
@@ -37,7 +38,7 @@ def season(rows: int = 60, seed: int = 0) -> Data:
 
 
 def learned(data: Data, jobs: int | None = None, report=None, **settings):
-    return GrammarSearch(**settings).learn(data, Exact(), [0], 0, jobs, report)
+    return GrammarSearch(**settings).learn(Context(data, Exact(), [0], 0, jobs, report))
 
 
 # ------------------------------------------------------------------------------------------------------- the grammar
@@ -65,7 +66,7 @@ def test_operators_are_the_users_choice():
     assert all("*" not in key for key in structures("SE(0)", "full", "+"))
     assert structures("SE(0)", "full", "r") == {"PER(0)", "LIN(0)", "RQ(0)"}
     with pytest.raises(InputError, match=r"\+\*r"):
-        GrammarSearch(operators="+x").learn(season(), Exact(), [0], 0, None, None)
+        GrammarSearch(operators="+x").learn(Context(season(), Exact(), [0]))
 
 
 def test_a_child_keeps_its_parents_values_and_leaves_the_new_part_open():
@@ -81,7 +82,7 @@ def test_no_period_is_looked_for_where_the_values_cannot_show_one():
     assert not any("PER" in c.expression.text() for c in few.candidates)
     yes_or_no = np.tile([-1.0, 1.0], 30)[:, None]
     table = Data(np.hstack([yes_or_no, season().X]), season().y)
-    found = GrammarSearch(max_depth=0).learn(table, Exact(), [0, 1], 0, None, None)
+    found = GrammarSearch(max_depth=0).learn(Context(table, Exact(), [0, 1]))
     assert {leaf.columns for c in found.candidates for leaf in c.expression.leaves() if leaf.symbol == "PER"} == {(1,)}
 
 
@@ -137,7 +138,7 @@ def test_a_candidate_that_fails_is_a_row_with_a_reason():
                 return Evidence(-math.inf, failure="broken on purpose")
             return super().evidence(program, values, likelihood, data, gradient)
 
-    found = GrammarSearch(max_depth=1).learn(season(40), Fragile(), [0], 0, None, None)
+    found = GrammarSearch(max_depth=1).learn(Context(season(40), Fragile(), [0]))
     failed = [c for c in found.candidates if c.status == "failed"]
     assert failed
     assert all(c.message for c in failed)

@@ -20,6 +20,7 @@ from mercer.inference.contract import Data, Evidence
 from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels import SE, Network, bind, layout, structure
+from mercer.learners.contract import Context
 from mercer.learners.neural import average as average_module
 from mercer.learners.neural import training as training_module
 from mercer.learners.neural.neural_kernel_network import NeuralKernelNetwork
@@ -45,7 +46,7 @@ def surface(rows: int = 50, seed: int = 0) -> Data:
 
 def learned(data: Data, jobs: int | None = None, report=None, seed: int = 0, device: str = "cpu", **settings):
     learner = NeuralKernelNetwork(**(SMALL | settings))
-    return learner.learn(data, Exact(), list(range(data.X.shape[1])), seed, jobs, report, device)
+    return learner.learn(Context(data, Exact(), list(range(data.X.shape[1])), seed, jobs, report, device))
 
 
 def plan(**changes) -> Plan:
@@ -227,8 +228,8 @@ def test_a_known_noise_stays_in_one_batch(monkeypatch):
     monkeypatch.setattr(
         training_module.Training, "_advanced", lambda self, *lap: self._in_one_batch(*lap)
     )  # fmt: skip
-    learner = NeuralKernelNetwork(**(SMALL | {"restarts": 2, "max_iterations": 10})).at_noise(0.3)
-    found = learner.learn(season(30), Exact(), [0], 0, None, None)
+    learner = NeuralKernelNetwork(**(SMALL | {"restarts": 2, "max_iterations": 10}))
+    found = learner.learn(Context(season(30), Exact(), [0], noise=0.3))
     assert [fit.noise for fit in found.members] == [0.3] * len(found.members)
 
 
@@ -247,7 +248,7 @@ def test_adam_goes_downhill_and_stays_within_the_bounds():
 
 def test_the_way_of_the_paper():
     learner = NeuralKernelNetwork.paper(max_iterations=30, learning_rate=0.05)
-    found = learner.learn(season(30), Exact(), [0], 0, None, None)
+    found = learner.learn(Context(season(30), Exact(), [0]))
     assert found.fit.parameters == 112  # and the noise
     assert len(found.candidates) == 1
     assert found.fit.status == "stopped"
@@ -321,7 +322,7 @@ def test_a_start_that_fails_is_a_row_with_a_reason_and_all_failing_is_an_error()
             return Evidence(-math.inf, failure="broken on purpose")
 
     with pytest.raises(NumericalError, match="broken on purpose"):
-        NeuralKernelNetwork(**SMALL).learn(season(20), Broken(), [0], 0, None, None)
+        NeuralKernelNetwork(**SMALL).learn(Context(season(20), Broken(), [0]))
 
 
 @pytest.mark.parametrize("after", [1, 5, 6])
@@ -446,5 +447,5 @@ def test_a_trained_network_is_saved_with_its_settings_and_read_back(tmp_path: Pa
 def test_progress_is_told():
     told = []
     learned(season(30), report=told.append)
-    assert [(p.lap, p.done, p.total) for p in told] == [(0, 1, 3), (0, 2, 3), (0, 3, 3), (1, 1, 2), (1, 2, 2)]
+    assert [(p.rung, p.done, p.total) for p in told] == [(0, 1, 3), (0, 2, 3), (0, 3, 3), (1, 1, 2), (1, 2, 2)]
     assert all(isinstance(p.best, Network) and math.isfinite(p.score) for p in told)

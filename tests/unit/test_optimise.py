@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
 from mercer.compute.program import Program, compile_program
+from mercer.fitting.clock import Progress
 from mercer.fitting.optimise import DRAWS_PER_START, Fit, FitOptions, fit, prepare, starting_points
 from mercer.inference.contract import Data, Evidence
 from mercer.inference.exact import Exact
@@ -240,11 +241,11 @@ def test_starts_that_fail_do_not_spoil_the_others() -> None:
 
 
 def test_progress_is_reported_after_every_start() -> None:
-    calls: list[tuple[int, int, float]] = []
+    calls: list[Progress] = []
     expression = bind(SE(0), 1)
-    result = fit(expression, season(), Exact(), FitOptions(restarts=3), lambda *call: calls.append(call))
-    assert [call[:2] for call in calls] == [(1, 3), (2, 3), (3, 3)]
-    best = [call[2] for call in calls]
+    result = fit(expression, season(), Exact(), FitOptions(restarts=3), calls.append)
+    assert [(call.done, call.total) for call in calls] == [(1, 3), (2, 3), (3, 3)]
+    best = [-0.5 * call.score for call in calls]
     assert best == sorted(best)
     assert best[-1] == pytest.approx(result.log_evidence)
 

@@ -12,6 +12,7 @@ from mercer.fitting.optimise import FitOptions, Run
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.kernels import bind, parse
+from mercer.learners.contract import Context
 from mercer.learners.grammar import search as search_module
 from mercer.learners.grammar.grammar_search import GrammarSearch
 from mercer.learners.grammar.race import MANY, Lap, laps, runners, sample
@@ -65,7 +66,7 @@ def test_many_base_kernels_are_raced_and_enough_of_them_finish():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 5))
     data = Data(X, np.sin(2 * X[:, 3]) + 0.1 * rng.normal(size=60))
-    found = GrammarSearch(max_depth=0).learn(data, Exact(), [0, 1, 2, 3, 4], 0, None, None)
+    found = GrammarSearch(max_depth=0).learn(Context(data, Exact(), [0, 1, 2, 3, 4]))
     finished = [c for c in found.candidates if c.fit is not None]
     assert len(found.candidates) > search_module.BASES
     assert search_module.FIRST_PARENTS <= len(finished) < len(found.candidates)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from mercer.fitting.clock import Progress as State
 
 
 def spinner(console: Console) -> Progress:
@@ -45,24 +48,18 @@ class FitDisplay:
     def __exit__(self, *failure: object) -> None:
         self.stack.close()
 
-    def __call__(self, *state: Any) -> None:
-        """Take `(done, starts, best)` of a given structure or a `SearchProgress`."""
+    def __call__(self, state: State) -> None:
+        """Show how far a fit or a search is."""
         if not self.console.is_terminal:
             return
-        if len(state) == 1:
-            self._search(state[0])
-        else:
-            done, total, _ = state
-            self.bar.update(self.task, completed=done, total=total, description=f"fitting: {done} of {total} starts")
-
-    def _search(self, state: Any) -> None:
-        lap = f", lap {state.lap + 1}" if state.depth else ""
-        told = f"step {state.depth}{lap}: {state.done} of {state.total} kernels"
-        if getattr(state.best, "architecture", None):  # a network: always the same, from several starts
-            told = f"lap {state.lap + 1}: {state.done} of {state.total} starts"
+        rung = f"rung {state.rung + 1}"
+        doing = f"step {state.depth}{f', {rung}' if state.depth else ''}"
+        if state.counted == "starts":  # of one structure
+            doing = rung if state.rung else "fitting"
+        shown = f"{doing}: {state.done} of {state.total} {state.counted}"
         if state.seconds_left is not None:
-            told += f", {state.seconds_left:.0f} s left"
-        self.bar.update(self.task, completed=state.done, total=state.total, description=told)
+            shown += f", {state.seconds_left:.0f} s left"
+        self.bar.update(self.task, completed=state.done, total=state.total, description=shown)
         if state.best is not None:
             self.best.plain = f"  best so far {self._structure(state.best)}, score {state.score + self.shift:.1f}"
 

@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -16,6 +16,9 @@ from mercer.cli.interruption import held_back
 from mercer.cli.progress import FitDisplay, spinner
 from mercer.errors import FitWarning, MercerWarning
 from mercer.inference.likelihood import Gaussian
+
+if TYPE_CHECKING:
+    from mercer.fitting.clock import Progress
 
 WIDEST = 100
 COMPILING = "compiling the numerical core for this machine, once (about half a minute)"
@@ -61,14 +64,15 @@ class Terminal:
             yield display
 
     @contextmanager
-    def stepping(self, task: str) -> Iterator[Callable[[int, int, float], None]]:
+    def stepping(self, task: str) -> Iterator[Callable[[Progress], None]]:
         """Show how many of the steps are done (on a terminal); yields the callback for `GridRegressor.fit`."""
         with self._noting(), spinner(self._error) as bar:
             shown = bar.add_task(task, total=None)
 
-            def step(done: int, most: int, best: float) -> None:
-                told = f"{task}: step {done} of at most {most}, log evidence {best:.1f} (scaled)"
-                bar.update(shown, completed=done, total=most, description=told)
+            def step(state: Progress) -> None:
+                text = f"{task}: step {state.done} of at most {state.total}"
+                text += f", log evidence {-0.5 * state.score:.1f} (scaled)"
+                bar.update(shown, completed=state.done, total=state.total, description=text)
 
             yield step
 

@@ -28,7 +28,7 @@ from mercer.learners.classes import (
     sight_of,
     with_cost,
 )
-from mercer.learners.contract import Candidate, HoldsKernels, Stopped
+from mercer.learners.contract import Candidate, Context, Stopped
 from mercer.learners.functional.kernel_functional import KernelFunctional
 from mercer.learners.margin import COSTS, Labels, cross_validated, folds_of
 from mercer.learners.multiple import multiple
@@ -116,9 +116,8 @@ def _from_labels(
             notes.append("parameters without a value were fitted to the labels by the evidence of a Gaussian process")
             notes.append(SEEN)
     else:
-        if isinstance(kernel, HoldsKernels):
-            kernel = kernel.in_scaled_units(columns, names, units)
-        learned = kernel.learn(data, Exact(), columns, seed, None, report)
+        scaled = kernel.scale_kernels(columns, names, units)
+        learned = scaled.learn(Context(data, Exact(), columns, seed, report=report))
         bound, candidates, stopped = learned.fit.expression, learned.candidates, learned.stopped
         notes += [*learned.notes, "the kernel was learned from the labels by the evidence of a Gaussian process", SEEN]
     verdict = with_cost(bound, X, labels, seed)

@@ -95,7 +95,7 @@ class GridRegressor(BaseEstimator):
         """Fit the kernel to an array (numpy, nested lists, masked, xarray), NaN where a cell is missing.
 
         `coordinates`: one vector for each axis, or a dict by name; without them 0, 1, 2, ... or those of the DataArray.
-        `progress(steps, at most, best log evidence)` is called after each step.
+        `progress(state)` is called with a `mercer.fitting.clock.Progress` after each step.
         """
         started = time.perf_counter()
         grid = checked_grid(array, coordinates)

@@ -35,13 +35,12 @@ def expression_or_learner(kernel: Any) -> Expression | Learner:
         return LEARNERS[kernel]() if kernel in LEARNERS else parse(kernel)
     if isinstance(kernel, Expression):
         return kernel
-    if isinstance(kernel, type) or not hasattr(kernel, "learn"):
+    if not isinstance(kernel, Learner):
         raise KernelError(
             f"kernel must be a text such as 'SE*PER + LIN', an expression, or a learner "
             f"({', '.join(map(repr, LEARNERS))} or an object of one), not {kernel!r}"
         )
-    learner: Learner = kernel
-    return learner
+    return kernel
 
 
 def to_plain(kernel: Any) -> Any:

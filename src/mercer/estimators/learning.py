@@ -21,16 +21,8 @@ from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind
 from mercer.kernels.units import Units, to_scaled_units
-from mercer.learners.contract import (
-    Foreseeing,
-    HoldsKernels,
-    KeepsNoise,
-    Learner,
-    Limited,
-    checked_jobs,
-    learned_alone,
-)
-from mercer.learners.large import learned_by, learned_from_all, sampled
+from mercer.learners.contract import Context, Learner, checked_jobs, learned_alone
+from mercer.learners.large import learn, learned_from_all, sampled
 
 if TYPE_CHECKING:
     from mercer.estimators.regressor import GPRegressor
@@ -41,8 +33,7 @@ def known_structure(model: GPRegressor, names: list[str], columns: list[int]) ->
     kernel, dimensions = expression_or_learner(model.kernel), model._train[0].shape[1]
     if isinstance(kernel, Expression):
         return bind(kernel, dimensions, names, default=columns)
-    kernel = _in_scaled_units(kernel, model, names, columns)
-    return kernel.foreseen(columns, dimensions) if isinstance(kernel, Foreseeing) else None
+    return kernel.scale_kernels(columns, names, model._units).foresee(columns, dimensions)
 
 
 def chosen_engine(model: GPRegressor, given: Expression | None) -> Choice:
@@ -52,7 +43,7 @@ def chosen_engine(model: GPRegressor, given: Expression | None) -> Choice:
     if asked is None and given is not None and model.device == "cpu":
         found = choose_grid(compile_program(given), model._scaled_data())
     learner = expression_or_learner(model.kernel)
-    most = learner.most_rows if isinstance(learner, Limited) else None
+    most = learner.most_rows if isinstance(learner, Learner) else None
     return found or choose(len(model._train[1]), asked, device=model.device, learner_rows=most)
 
 
@@ -84,8 +75,10 @@ def _learn(model: GPRegressor, names: list[str], columns: list[int], progress: A
         bound = to_scaled_units(bind(kernel, data.X.shape[1], names, default=columns), model._units)
         learned = learned_alone(_fitted(bound, rows, options, progress, device))
     else:
-        kernel = _with_known_noise(_in_scaled_units(kernel, model, names, columns), options)
-        learned = learned_by(kernel, data, rows, large, columns, options.seed, model.n_jobs, progress, device)
+        _check_noise(kernel, options)
+        kernel = kernel.scale_kernels(columns, names, model._units)
+        context = Context(rows, Exact(), columns, options.seed, model.n_jobs, progress, device, options.noise)
+        learned = learn(kernel, context, data, large)
     model._keep(learned if large is None else learned_from_all(learned, data, large, options))
     model.distilled_from_ = None
 
@@ -113,21 +106,13 @@ def _options(model: GPRegressor) -> FitOptions:
     )
 
 
-def _in_scaled_units(learner: Learner, model: GPRegressor, names: list[str], columns: list[int]) -> Learner:
-    """Return the learner with kernels of the user's in its settings as the scaled data need them."""
-    return learner.in_scaled_units(columns, names, model._units) if isinstance(learner, HoldsKernels) else learner
-
-
-def _with_known_noise(learner: Learner, options: FitOptions) -> Learner:
-    """Return the learner with the noise that the user knows; one that can only fit it says so."""
-    if options.noise is None:
-        return learner
-    if not isinstance(learner, KeepsNoise):
+def _check_noise(learner: Learner, options: FitOptions) -> None:
+    """Refuse a known noise for a learner that can only fit it."""
+    if options.noise is not None and not learner.keeps_noise:
         raise InputError(
             f"{type(learner).__name__} fits the noise and cannot keep a known one: leave noise=None. Kernels that are "
             "given and networks keep it: learn the structure first, then give it as `kernel` together with `noise`"
         )
-    return learner.at_noise(options.noise)
 
 
 def _fitted(expression: Expression, data: Data, options: FitOptions, progress: Any, device: str) -> Fit:

@@ -7,13 +7,14 @@ lies on one side of a large hole, since without holes nothing has to be iterated
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from mercer.fitting.clock import Clock, Progress, Report
 from mercer.fitting.hidden import error_in_boxes, hidden_boxes
 from mercer.fitting.optimise import (
     CORRECTIONS,
@@ -43,8 +44,6 @@ FEW = 20  # steps with all cells, after many with a part
 GOOD_PART = 0.25  # of all cells
 SHORT_RUN = 15  # steps on the way to see which start is best
 NOISE_START = (1e-4, 0.3)
-
-Report = Callable[[int, int, float], None]  # steps done, at most, best log evidence so far
 
 
 def fit_grid(
@@ -121,6 +120,7 @@ class _Watch:
     value: float = math.inf
     evaluations: int = 0
     steps: int = 0
+    clock: Clock = field(default_factory=Clock)
 
     def final(self, most: int, done: int = 0) -> _Watch:
         """Begin to tell of steps: this is a long run. Values on a part of the grid cannot be compared with others."""
@@ -135,7 +135,7 @@ class _Watch:
     def step(self, *_: object) -> None:
         self.steps += 1
         if self.report is not None and self.whole:
-            self.report(self.steps, self.most, -self.value)
+            self.report(Progress(self.steps, self.most, "steps", score=2.0 * self.value, seconds=self.clock.seconds))
 
 
 def _descent(problem: Problem, point: Array, iterations: int, watch: _Watch) -> Run:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from mercer.compute.program import Program, compile_program
+from mercer.fitting.clock import Clock, Progress, Report
 from mercer.fitting.priors import GaussianPrior, weak_prior
 from mercer.fitting.ranges import NOISE, free_bounds, may_vanish
 from mercer.fitting.starts import Starts, noise_start
@@ -26,7 +27,6 @@ from mercer.kernels.parameters import Layout, layout, with_values
 from mercer.linalg.threads import one_thread
 
 Status = Literal["converged", "at a bound", "stopped", "interrupted", "failed"]
-Progress = Callable[[int, int, float], None]  # starts done, starts in all, best log evidence so far
 
 DRAWS_PER_START = 12
 ONE_THREAD_BELOW = 1000  # rows of a fit: below, a second BLAS thread gains little and on a busy machine loses much
@@ -122,9 +122,7 @@ class Run:
     trail: Trail | None = None
 
 
-def fit(
-    expression: Expression, data: Data, engine: Engine, options: FitOptions, progress: Progress | None = None
-) -> Fit:
+def fit(expression: Expression, data: Data, engine: Engine, options: FitOptions, progress: Report | None = None) -> Fit:
     """Fit a bound expression (scaled units); values given in it are where every start begins."""
     with one_thread(when=data.count < ONE_THREAD_BELOW):
         problem = prepare(expression, data, engine, options)
@@ -220,7 +218,7 @@ def starting_points(
 
 
 def _run_all(
-    problem: Problem, points: list[Array], options: FitOptions, progress: Progress | None
+    problem: Problem, points: list[Array], options: FitOptions, progress: Report | None
 ) -> tuple[list[Run], bool]:
     """Optimise from every point; Ctrl-C keeps what is finished."""
     jobs = options.n_jobs or 1
@@ -232,7 +230,7 @@ def _run_all(
             delayed(optimise)(problem, point, options.max_iterations) for point in points
         )
         return list(runs), False
-    runs, best = [], math.inf
+    runs, best, clock = [], math.inf, Clock()
     for done, point in enumerate(points):
         try:
             run = optimise(problem, point, options.max_iterations)
@@ -241,7 +239,7 @@ def _run_all(
         runs.append(run)
         best = min(best, run.value)
         if progress is not None:
-            progress(done + 1, len(points), -best)
+            progress(Progress(done + 1, len(points), "starts", score=2.0 * best, seconds=clock.seconds))
     return runs, False
 
 

@@ -1,15 +1,16 @@
-"""What every learner returns, so that everything after it is written once."""
+"""What every learner is given and returns, so that everything after it is written once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 import numpy as np
 
 from mercer.errors import InputError
+from mercer.fitting.clock import Report
 from mercer.fitting.optimise import Fit
 from mercer.inference.bounds import Interval
 from mercer.inference.contract import Data, Engine
@@ -135,87 +136,51 @@ def checked_jobs(jobs: Any) -> int | None:
     raise InputError(f"n_jobs must be None or 1 (one at a time), more, or -1 (all cores), not {jobs!r}")
 
 
-@dataclass(frozen=True)
-class SearchProgress:
-    """What a person who waits wants to know."""
+@dataclass(frozen=True, eq=False)
+class Context:
+    """What a learner is given: scaled data, the engine, and how to work."""
 
-    depth: int
-    lap: int
-    done: int
-    total: int
-    best: Expression | None  # in scaled units
-    score: float
-    seconds: float
-    seconds_left: float | None
-
-
-Report = Callable[[SearchProgress], None]
+    data: Data  # the rows to learn from
+    engine: Engine
+    columns: list[int]  # those that vary
+    seed: int = 0
+    jobs: int | None = None  # fits at the same time; the result does not depend on it
+    report: Report | None = None  # called with a `Progress` after every candidate
+    device: str = "cpu"
+    noise: float | None = None  # a known noise variance (scaled units), for learners that keep one
+    whole: Whole | None = None  # all rows, where `data` are a sample of them and the learner asks for intervals
 
 
-class Learner(Protocol):
-    """Finds a kernel for scaled data."""
+class Learner(ABC):
+    """Finds a kernel for scaled data. What a learner can do beyond that it says by the properties below."""
 
-    def learn(
-        self,
-        data: Data,
-        engine: Engine,
-        columns: list[int],
-        seed: int,
-        jobs: int | None,
-        report: Report | None,
-        device: str = "cpu",
-    ) -> Learned:
+    @abstractmethod
+    def learn(self, context: Context) -> Learned:
         """Return the structure found and its fit; the same whatever the number of jobs, and to rounding the device."""
 
+    @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Return the settings as plain data."""
 
-
-@runtime_checkable
-class Limited(Protocol):
-    """A learner that is trained exactly, on no more than so many rows."""
+    @property
+    def most_rows(self) -> int | None:
+        """How many rows it can learn from; of more it is given a sample, and what it found is fitted to all of them."""
+        return None
 
     @property
-    def most_rows(self) -> int:
-        """How many; of more it is given a sample, and what it found is fitted to all of them."""
+    def keeps_noise(self) -> bool:
+        """Whether it honours a known noise (`Context.noise`)."""
+        return False
 
+    @property
+    def by_intervals(self) -> bool:
+        """Whether it can judge what it tries by intervals on all rows (`Context.whole`), however many there are."""
+        return False
 
-@runtime_checkable
-class HoldsKernels(Protocol):
-    """A learner whose settings have kernels of the user's, with columns by name and values in the units of the data."""
+    def scale_kernels(self, columns: list[int], names: list[str], units: Units) -> Learner:
+        """Return the learner with the kernels in its settings on column numbers, in scaled units."""
+        return self
 
-    def in_scaled_units(self, columns: list[int], names: list[str], units: Units) -> Learner:
-        """Return the learner with its kernels on column numbers, in scaled units."""
-
-
-@runtime_checkable
-class KeepsNoise(Protocol):
-    """A learner that can keep the noise where the user knows it."""
-
-    def at_noise(self, noise: float) -> Learner:
-        """Return the learner with a known noise variance, in scaled units."""
-
-
-@runtime_checkable
-class Foreseeing(Protocol):
-    """A learner that may know beforehand which kernel it will fit."""
-
-    def foreseen(self, columns: list[int], dimensions: int) -> Expression | None:
-        """Return the structure that will be fitted; None where it is to be found."""
-
-
-@runtime_checkable
-class ByIntervals(Protocol):
-    """A learner that can judge what it tries on all rows, however many, by intervals."""
-
-    def learn_by_intervals(
-        self,
-        sample: Data,
-        whole: Whole,
-        columns: list[int],
-        seed: int,
-        jobs: int | None,
-        report: Report | None,
-        device: str = "cpu",
-    ) -> Learned | None:
-        """Return what `learn` does, `sample` giving first values only; None where its settings do not allow it."""
+    def foresee(self, columns: list[int], dimensions: int) -> Expression | None:
+        """Return the structure that will be fitted where that is known beforehand."""
+        return None

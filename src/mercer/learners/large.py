@@ -25,7 +25,7 @@ from mercer.inference.lattice import MOST_MISSING, Lattice, find_lattice
 from mercer.inference.likelihood import Gaussian
 from mercer.inference.vfe import VFE, FixedVFE
 from mercer.kernels.network import has_network
-from mercer.learners.contract import ByIntervals, Candidate, Learned, Learner, Report, Weights, Whole
+from mercer.learners.contract import Candidate, Context, Learned, Learner, Weights, Whole
 from mercer.learners.criteria import bic
 
 SAMPLE = 800  # rows to learn from
@@ -68,16 +68,12 @@ def _in_blocks(lattice: Lattice, count: int, rng: np.random.Generator) -> NDArra
     return np.argsort(turn[block.ravel()], kind="stable")[:count]
 
 
-def learned_by(
-    learner: Learner, data: Data, rows: Data, large: Engine | None, columns: list[int], seed: int, jobs: int | None,
-    report: Report | None, device: str,
-) -> Learned:  # fmt: skip
-    """Let a learner learn from the rows; where they are a sample and it can, with intervals on all of the data."""
-    if isinstance(large, VFE) and isinstance(learner, ByIntervals) and data.source is None and data.count <= INTERVALS:
-        found = learner.learn_by_intervals(rows, Whole(data, large), columns, seed, jobs, report, device)
-        if found is not None:
-            return found
-    return learner.learn(rows, Exact(), columns, seed, jobs, report, device=device)
+def learn(learner: Learner, context: Context, data: Data, large: Engine | None) -> Learned:
+    """Let a learner learn; where its rows are a sample of the data and it can, with intervals on all of them."""
+    bounded = isinstance(large, VFE) and data.source is None and data.count <= INTERVALS
+    if isinstance(large, VFE) and bounded and learner.by_intervals:
+        context = replace(context, whole=Whole(data, large))
+    return learner.learn(context)
 
 
 def fitted_to_all(

@@ -17,6 +17,7 @@ import numpy as np
 from mercer.compute import fused
 from mercer.compute.program import compile_program
 from mercer.errors import InputError
+from mercer.fitting.clock import Progress, Report
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, build_base, product_of
 from mercer.kernels.functional import Functional
@@ -30,7 +31,7 @@ from mercer.learners.classes import (
     sight_of,
     with_cost,
 )
-from mercer.learners.contract import Candidate, Report, SearchProgress, Stopped
+from mercer.learners.contract import Candidate, Stopped
 from mercer.learners.functional.search import ENDED, Outcome, guarded, search, steadiest
 from mercer.learners.functional.space import KernelSpace, grid_of_pairs, kernel_space
 from mercer.learners.functional.tuning import RATE_LIMITS, RATES, steadiest_of, tuned
@@ -275,9 +276,9 @@ class ClassSearch:
         if self.report is not None and self.verdicts:
             best = self.best()
             self.report(
-                SearchProgress(
-                    0, 0, min(len(self.candidates), self.total), self.total, best.kernel(self.whole),
-                    -self.verdicts[best].score, seconds, None,
+                Progress(
+                    min(len(self.candidates), self.total), self.total, "kernels", best.kernel(self.whole),
+                    -self.verdicts[best].score, seconds,
                 )
             )  # fmt: skip
         if self.settings.time_budget is not None and seconds > self.settings.time_budget:

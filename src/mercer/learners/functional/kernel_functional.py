@@ -8,11 +8,11 @@ from numbers import Integral, Real
 from typing import Any, Literal
 
 from mercer.errors import InputError
-from mercer.inference.contract import Data, Engine
+from mercer.fitting.clock import Report
 from mercer.kernels.domains import Array
 from mercer.kernels.text import parse
 from mercer.learners.classes import LearnedForClasses
-from mercer.learners.contract import Learned, Report, Stopped
+from mercer.learners.contract import Context, Learned, Learner, Stopped
 from mercer.learners.functional.search import ENDED, Plan, Stop
 from mercer.learners.functional.space import MOST_COMPONENTS, Definite, Distance
 from mercer.learners.functional.surrogate import Acquisition
@@ -38,7 +38,7 @@ OBJECTIVES = ("evidence", "loo", "cv")
 
 
 @dataclass(frozen=True)
-class KernelFunctional:
+class KernelFunctional(Learner):
     """Kernel functional optimisation (KFO, Arun Kumar et al. 2021): Bayesian optimisation in a space of kernels.
 
     Parameters
@@ -85,16 +85,7 @@ class KernelFunctional:
     tuning: int = 6
     time_budget: float | None = None
 
-    def learn(
-        self,
-        data: Data,
-        engine: Engine,
-        columns: list[int],
-        seed: int,
-        jobs: int | None,
-        report: Report | None,
-        device: str = "cpu",
-    ) -> Learned:
+    def learn(self, context: Context) -> Learned:
         """Find a kernel for scaled data."""
         from mercer.learners.functional.regression import Regression
 
@@ -104,7 +95,7 @@ class KernelFunctional:
                 "definite='spectrum' is for classification: a Gaussian process needs a kernel that is positive "
                 "definite at rows not yet seen. Use 'series', 'clip' or 'flip'."
             )
-        return Regression(self, data, engine, columns, seed, report).run()
+        return Regression(self, context.data, context.engine, context.columns, context.seed, context.report).run()
 
     def learn_classes(self, X: Array, labels: Labels, seed: int, report: Report | None = None) -> LearnedForClasses:
         """Find a kernel for a support vector machine, X being scaled and the labels 0, 1, ..."""

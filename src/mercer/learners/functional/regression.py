@@ -12,6 +12,7 @@ import numpy as np
 from mercer.compute import fused
 from mercer.compute.program import compile_program
 from mercer.errors import NumericalError
+from mercer.fitting.clock import Progress, Report
 from mercer.fitting.optimise import Fit, FitOptions, fit
 from mercer.fitting.ranges import may_repeat
 from mercer.inference.contract import Data, Engine
@@ -21,7 +22,7 @@ from mercer.kernels.expression import Expression, product_of, sum_of
 from mercer.kernels.functional import Functional
 from mercer.kernels.parameters import bind, values_of
 from mercer.kernels.text import parse
-from mercer.learners.contract import Candidate, Learned, Report, SearchProgress, Stopped
+from mercer.learners.contract import Candidate, Learned, Stopped
 from mercer.learners.functional.averaging import stacked
 from mercer.learners.functional.fitting import Fitter
 from mercer.learners.functional.search import ENDED, Outcome, guarded, search
@@ -205,7 +206,7 @@ class Regression:
             best = min(self.candidates, key=lambda c: c.score)
             left = None if self.settings.time_budget is None else max(0.0, self.settings.time_budget - seconds)
             done = min(len(self.candidates), self.total)
-            self.report(SearchProgress(depth, 0, done, self.total, best.expression, best.score, seconds, left))
+            self.report(Progress(done, self.total, "kernels", best.expression, best.score, seconds, left, depth))
 
     # ------------------------------------------------------------------------------------------------------ the end
 

@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mercer.errors import InputError, NumericalError
-from mercer.inference.contract import Data, Engine
-from mercer.inference.exact import Exact
-from mercer.learners.contract import Learned, Report, Whole, checked_jobs
+from mercer.learners.contract import Context, Learned, Learner, checked_jobs
 from mercer.learners.criteria import criterion
 from mercer.learners.grammar.finalists import conclude
 from mercer.learners.grammar.journal import Journal, fingerprint
@@ -23,7 +21,7 @@ ANY_TIME = ("n_jobs", "time_budget", "device")  # may change when a search goes 
 
 
 @dataclass(frozen=True)
-class GrammarSearch:
+class GrammarSearch(Learner):
     """Compositional kernel search (Automatic Statistician, CKS).
 
     Parameters
@@ -63,53 +61,29 @@ class GrammarSearch:
     max_iterations: int = 200
     buffer: int = 1
 
-    def learn(
-        self,
-        data: Data,
-        engine: Engine,
-        columns: list[int],
-        seed: int,
-        jobs: int | None,
-        report: Report | None,
-        device: str = "cpu",
-    ) -> Learned:
-        """Search on scaled data."""
-        return self._learn(data, engine, columns, seed, jobs, report, device, None)
-
-    def learn_by_intervals(
-        self,
-        sample: Data,
-        whole: Whole,
-        columns: list[int],
-        seed: int,
-        jobs: int | None,
-        report: Report | None,
-        device: str = "cpu",
-    ) -> Learned | None:
-        """Search with intervals on all rows in place of scores; None where the score has no bounds."""
-        if not criterion(self.score).by_evidence:
-            return None
-        return self._learn(sample, Exact(), columns, seed, jobs, report, device, whole)
-
-    def _learn(
-        self, data: Data, engine: Engine, columns: list[int], seed: int, jobs: int | None, report: Report | None,
-        device: str, whole: Whole | None,
-    ) -> Learned:  # fmt: skip
-        plan = self._plan(seed, self.n_jobs if self.n_jobs is not None else jobs, device)
+    def learn(self, context: Context) -> Learned:
+        """Search on scaled data, with intervals on all rows in place of scores where these are too many."""
+        whole, seed = context.whole, context.seed
+        plan = self._plan(seed, self.n_jobs if self.n_jobs is not None else context.jobs, context.device)
         settings = {name: value for name, value in vars(plan).items() if name not in ANY_TIME}
         settings["criterion"] = self.score
         if whole is not None:
             settings["inducing"] = whole.engine.inducing
-        journal = Journal(self.checkpoint, fingerprint(data if whole is None else whole.data, settings, seed))
-        learned_from, held_out = plan.criterion.divide(data, seed)
-        search = Search(plan, learned_from, engine, columns, journal, report, held_out, whole)
+        journal = Journal(self.checkpoint, fingerprint(context.data if whole is None else whole.data, settings, seed))
+        learned_from, held_out = plan.criterion.divide(context.data, seed)
+        search = Search(plan, learned_from, context.engine, context.columns, journal, context.report, held_out, whole)
         search.run()
         if search.best is None:
             if search.stopped == "request":  # there is no best so far to return
                 raise KeyboardInterrupt
             reasons = "; ".join(sorted({c.message for c in search.candidates})) or "nothing was finished in time"
             raise NumericalError(f"the search found no kernel: {reasons}")
-        return conclude(search, data, self.average, self.finalists)
+        return conclude(search, context.data, self.average, self.finalists)
+
+    @property
+    def by_intervals(self) -> bool:
+        """A score has bounds where the evidence has."""
+        return criterion(self.score).by_evidence
 
     def describe(self) -> dict[str, Any]:
         """Return the settings as plain data."""

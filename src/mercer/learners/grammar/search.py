@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from mercer.compute.program import compile_program
+from mercer.fitting.clock import Progress, Report
 from mercer.fitting.optimise import FAILED_VALUE, Fit, FitOptions
 from mercer.fitting.periodogram import in_turn, periods
 from mercer.fitting.ranges import may_repeat
@@ -25,7 +26,7 @@ from mercer.kernels.algebra import canonical_structure, structure
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression
 from mercer.kernels.parameters import layout
-from mercer.learners.contract import Candidate, Report, SearchProgress, Stopped, Whole
+from mercer.learners.contract import Candidate, Stopped, Whole
 from mercer.learners.grammar.bounded import (
     BEGINNING,
     SHARPENING,
@@ -390,9 +391,9 @@ class Search:
         elapsed = time.perf_counter() - self.started
         left = None if self.plan.time_budget is None else max(0.0, self.plan.time_budget - elapsed)
         self.report(
-            SearchProgress(
-                depth, lap, done, total, best.expression if best is not None else None,
-                best.score if best is not None else math.inf, elapsed, left,
+            Progress(
+                done, total, "kernels", best.expression if best is not None else None,
+                best.score if best is not None else math.inf, elapsed, left, depth, lap,
             )
         )  # fmt: skip
 

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import NumericalError
+from mercer.fitting.clock import Progress, Report
 from mercer.fitting.optimise import Fit, FitOptions, Problem, concluded, optimise, prepare, starting_points
 from mercer.inference.contract import Data, Engine
 from mercer.inference.likelihood import Gaussian
@@ -32,7 +33,7 @@ from mercer.kernels.layers import Linear
 from mercer.kernels.network import Network, has_network
 from mercer.kernels.parameters import layout, values_of
 from mercer.kernels.units import multiplied
-from mercer.learners.contract import Candidate, Learned, Report, SearchProgress, Stopped, alone
+from mercer.learners.contract import Candidate, Learned, Stopped, alone
 from mercer.learners.criteria import bic, penalty
 from mercer.learners.neural.expanding import Summand, check_networks, expanded, joined, merged_summands
 from mercer.learners.parallel import in_parallel
@@ -307,7 +308,7 @@ class Distillation:
         best = self.candidates[self._best()] if self._finished() else self.candidates[0]
         elapsed = time.perf_counter() - self.started
         left = None if self.time_budget is None else max(0.0, self.time_budget - elapsed)
-        self.report(SearchProgress(depth, 0, done, total, best.expression, best.score, elapsed, left))
+        self.report(Progress(done, total, "kernels", best.expression, best.score, elapsed, left, depth))
 
 
 def _screened(run: Distillation, kernel: Expression, noise: float) -> tuple[Fit, float]:

@@ -8,13 +8,12 @@ from numbers import Integral, Real
 from typing import Any, Literal
 
 from mercer.errors import InputError, TooLargeError
-from mercer.inference.contract import Data, Engine
 from mercer.kernels.expression import Base, Expression, Sum
 from mercer.kernels.layers import Multiply
 from mercer.kernels.network import PAPER_LAYERS, Network, network, regression_network, time_series_network
 from mercer.kernels.parameters import bind
 from mercer.kernels.units import Units, to_scaled_units
-from mercer.learners.contract import Learned, Learner, Report, checked_jobs
+from mercer.learners.contract import Context, Learned, Learner, checked_jobs
 from mercer.learners.neural.average import conclude
 from mercer.learners.neural.training import Plan, Training
 
@@ -26,7 +25,7 @@ SEVERAL_COLUMNS = "2*RQ + 2*SE + 2*LIN"
 
 
 @dataclass(frozen=True)
-class NeuralKernelNetwork:
+class NeuralKernelNetwork(Learner):
     """A neural kernel network (NKN, Sun et al. 2018) trained from several starts.
 
     Parameters
@@ -75,7 +74,7 @@ class NeuralKernelNetwork:
         """How many rows it can be trained on."""
         return MOST_ROWS
 
-    def in_scaled_units(self, columns: list[int], names: list[str], units: Units) -> Learner:
+    def scale_kernels(self, columns: list[int], names: list[str], units: Units) -> Learner:
         """Return the settings with primitives on column numbers and their values in scaled units."""
         if self.primitives is None:
             return self
@@ -83,29 +82,23 @@ class NeuralKernelNetwork:
         assert isinstance(scaled, Network)
         return replace(self, primitives=scaled.primitives)
 
-    def at_noise(self, noise: float) -> Learner:
-        """Return a learner that keeps the noise at a known variance."""
-        return AtNoise(**vars(self), noise=noise)
+    @property
+    def keeps_noise(self) -> bool:
+        """A known noise variance stays as it is."""
+        return True
 
-    def learn(
-        self,
-        data: Data,
-        engine: Engine,
-        columns: list[int],
-        seed: int,
-        jobs: int | None,
-        report: Report | None,
-        device: str = "cpu",
-    ) -> Learned:
+    def learn(self, context: Context) -> Learned:
         """Train on scaled data."""
+        data = context.data
         if data.count > MOST_ROWS:
             raise TooLargeError(
                 f"{data.count:,} rows are too many to train a neural kernel network on, which is done exactly, on at "
                 f"most {MOST_ROWS:,} rows. In GPRegressor leave inference='auto': it trains on a sample and then fits "
                 f"to all rows. Or give a random subset of the rows, such as table.sample({MOST_ROWS})."
             )
-        plan = self._plan(seed, self.n_jobs if self.n_jobs is not None else jobs, device)
-        training = Training(plan, self.network(columns, data.X.shape[1]), data, engine, columns, report)
+        plan = self._plan(context)
+        network = self.network(context.columns, data.X.shape[1])
+        training = Training(plan, network, data, context.engine, context.columns, context.report)
         training.run()
         return conclude(training, self.average)
 
@@ -151,7 +144,7 @@ class NeuralKernelNetwork:
                 f"write it among the layers, as in Linear4-{self.activation}-Linear1"
             )
 
-    def _plan(self, seed: int, jobs: int | None, device: str) -> Plan:
+    def _plan(self, context: Context) -> Plan:
         for name, known in CHOICES.items():
             if getattr(self, name) not in known:
                 listed = " or ".join(repr(each) for each in known)
@@ -166,30 +159,21 @@ class NeuralKernelNetwork:
         rate = self.learning_rate
         if not isinstance(rate, Real) or not 0 < rate < 1:
             raise InputError(f"learning_rate must be a number between 0 and 1, not {rate!r}")
-        if device != "cpu":
+        if context.device != "cpu":
             from mercer.fitting.batched import available_device  # it loads PyTorch
 
-            available_device(device)
+            available_device(context.device)
         return Plan(
             restarts=int(self.restarts),
             selection=self.selection,
             rate=float(rate) if self.optimiser == "adam" else None,
             priors=self.priors == "weak",
             max_iterations=int(iterations),
-            n_jobs=checked_jobs(jobs) or 1,
-            seed=seed,
-            device=device,
+            n_jobs=checked_jobs(self.n_jobs if self.n_jobs is not None else context.jobs) or 1,
+            seed=context.seed,
+            device=context.device,
+            noise=context.noise,
         )
-
-
-@dataclass(frozen=True)
-class AtNoise(NeuralKernelNetwork):
-    """A network that is trained with a known noise variance, in scaled units."""
-
-    noise: float | None = None
-
-    def _plan(self, seed: int, jobs: int | None, device: str) -> Plan:
-        return replace(super()._plan(seed, jobs, device), noise=self.noise)
 
 
 def _paper_primitives(columns: Sequence[int]) -> tuple[Expression, ...]:

@@ -17,12 +17,13 @@ import numpy as np
 
 from mercer.errors import NumericalError
 from mercer.fitting.adam import adam
+from mercer.fitting.clock import Progress, Report
 from mercer.fitting.optimise import FAILED_VALUE, Fit, FitOptions, Problem, Run, concluded, optimise, prepare
 from mercer.fitting.periodogram import periods
 from mercer.inference.contract import Data, Engine
 from mercer.kernels.domains import Array
 from mercer.kernels.network import Network
-from mercer.learners.contract import Candidate, Report, SearchProgress, Stopped
+from mercer.learners.contract import Candidate, Stopped
 from mercer.learners.neural.starts import first_point
 from mercer.learners.parallel import in_parallel
 from mercer.linalg.threads import one_thread
@@ -212,7 +213,7 @@ class Training:
         rows = max(state.run.rows for state in self.states.values())
         best = min((state.fit for state in self.states.values() if state.run.rows == rows), key=self.score)
         elapsed = time.perf_counter() - self.started
-        self.report(SearchProgress(0, lap, done, total, best.expression, self.score(best), elapsed, None))
+        self.report(Progress(done, total, "starts", best.expression, self.score(best), elapsed, rung=lap))
 
 
 def advance(task: Task, number: int, state: State | None, data: Data, iterations: int) -> State:

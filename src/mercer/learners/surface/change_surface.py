@@ -8,13 +8,12 @@ from numbers import Integral
 from typing import Any, Literal
 
 from mercer.errors import InputError
-from mercer.inference.contract import Data, Engine
 from mercer.kernels.blend import MOST_REGIMES
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind
 from mercer.kernels.text import parse
 from mercer.kernels.units import Units, to_scaled_units
-from mercer.learners.contract import HoldsKernels, Learned, Learner, Report
+from mercer.learners.contract import Context, Learned, Learner
 from mercer.learners.surface.forms import Form
 from mercer.learners.surface.regimes import Plan, Regimes
 
@@ -26,7 +25,7 @@ Kernel = str | Expression | Learner
 
 
 @dataclass(frozen=True)
-class ChangeSurface:
+class ChangeSurface(Learner):
     """Regimes with kernels of their own, and a surface that says where each holds (Herlands et al. 2016).
 
     Parameters
@@ -58,37 +57,28 @@ class ChangeSurface:
     restarts: int = 3
     max_iterations: int = 200
 
-    def learn(
-        self,
-        data: Data,
-        engine: Engine,
-        columns: list[int],
-        seed: int,
-        jobs: int | None,
-        report: Report | None,
-        device: str = "cpu",
-    ) -> Learned:
+    def learn(self, context: Context) -> Learned:
         """Learn from scaled data."""
         self._check()
-        self._check_rows(data.count)
+        self._check_rows(context.data.count)
         plan = Plan(
             regimes=self.regimes,
-            form=self._form(columns, data.X.shape[1]),
+            form=self._form(context.columns, context.data.X.shape[1]),
             draws=self.draws,
             kernel_draws=self.kernel_draws,
             restarts=self.restarts,
             max_iterations=self.max_iterations,
-            seed=seed,
+            seed=context.seed,
         )
-        return Regimes(plan, data, engine, columns, report, jobs, device).learned()
+        return Regimes(plan, context).learned()
 
-    def in_scaled_units(self, columns: list[int], names: list[str], units: Units) -> Learner:
+    def scale_kernels(self, columns: list[int], names: list[str], units: Units) -> Learner:
         """Return the settings with kernels on column numbers and their values in scaled units."""
         self._check()
 
         def scaled(kernel: Any) -> Any:
-            if isinstance(kernel, HoldsKernels):
-                return kernel.in_scaled_units(columns, names, units)
+            if isinstance(kernel, Learner):
+                return kernel.scale_kernels(columns, names, units)
             given = parse(kernel) if isinstance(kernel, str) and kernel != AUTO else kernel
             if not isinstance(given, Expression):
                 return given
@@ -96,7 +86,7 @@ class ChangeSurface:
 
         return replace(self, kernel=tuple(map(scaled, self._kernels())), shared=scaled(self.shared))
 
-    def foreseen(self, columns: list[int], dimensions: int) -> Expression | None:
+    def foresee(self, columns: list[int], dimensions: int) -> Expression | None:
         """Return the change surface that will be fitted; None where kernels of regimes are to be found."""
         self._check()
         form = self._form(columns, dimensions)
@@ -156,7 +146,7 @@ class ChangeSurface:
         if AUTO in kernels and kernels != [AUTO] * self.regimes:
             raise InputError("kernel='auto' is for all regimes at once: name a kernel for each regime, or none")
         for kernel in kernels:
-            if isinstance(kernel, type) or not (isinstance(kernel, str | Expression) or hasattr(kernel, "learn")):
+            if not isinstance(kernel, str | Expression | Learner):
                 raise InputError(f"the kernel of a regime is a text, an expression or a learner, not {kernel!r:.80}")
 
 

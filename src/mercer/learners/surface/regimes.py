@@ -20,14 +20,15 @@ import numpy as np
 
 from mercer.compute.surfaces import nearest_weights
 from mercer.errors import NumericalError
+from mercer.fitting.clock import Progress
 from mercer.fitting.optimise import Fit, FitOptions, Problem, Run, concluded, fit, optimise, prepare
-from mercer.inference.contract import Data, Engine
+from mercer.inference.contract import Data
 from mercer.kernels.algebra import structure
 from mercer.kernels.blend import FEATURES, surface
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import values_of, with_values
-from mercer.learners.contract import Candidate, Learned, Learner, Report, SearchProgress, Stopped, alone
+from mercer.learners.contract import Candidate, Context, Learned, Learner, Stopped, alone
 from mercer.learners.criteria import bic
 from mercer.learners.surface.forms import (
     Form,
@@ -71,21 +72,12 @@ class Plan:
 class Regimes:
     """Fits one regime, two, and so on to the number asked for."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        data: Data,
-        engine: Engine,
-        columns: list[int],
-        report: Report | None,
-        jobs: int | None,
-        device: str,
-    ) -> None:
-        self.plan, self.engine, self.columns = plan, engine, columns
-        self.all = data
+    def __init__(self, plan: Plan, context: Context) -> None:
+        self.plan, self.context = plan, context
+        self.engine, self.columns, self.report = context.engine, context.columns, context.report
+        data = self.all = context.data
         # Where kernels are to be found, many are fitted: to some rows, if there are many, and the best then to all.
         self.data = self._some_rows(np.random.default_rng(plan.seed)) if plan.form.open else data
-        self.report, self.jobs, self.device = report, jobs, device
         self.candidates: list[Candidate] = []
         self.best: dict[int, Candidate] = {}  # by the number of regimes
         self.notes: list[str] = []
@@ -195,7 +187,7 @@ class Regimes:
             best = min(self.candidates, key=lambda c: c.score)
             seconds = time.perf_counter() - self.started
             self.report(
-                SearchProgress(count - 1, 0, count, self.plan.regimes, best.expression, best.score, seconds, None)
+                Progress(count, self.plan.regimes, "kernels", best.expression, best.score, seconds, depth=count - 1)
             )
         return [] if failed else [candidate]
 
@@ -342,7 +334,7 @@ class Regimes:
         return with_blend(expression, replace(own, parts=tuple(parts)))
 
     def _searched(self, learner: Learner, data: Data) -> Learned:
-        return learner.learn(data, self.engine, self.columns, self.plan.seed, self.jobs, None, device=self.device)
+        return learner.learn(replace(self.context, data=data, report=None, whole=None))
 
     def _some_rows(self, rng: np.random.Generator) -> Data:
         if self.all.count <= SOME_ROWS:
