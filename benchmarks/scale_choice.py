@@ -52,7 +52,7 @@ def choice(arguments: argparse.Namespace) -> dict[str, Any]:
         kernel = bind(SE(*range(columns), variance=1.0, lengthscale=lengthscale), columns)
         program, values = compile_program(kernel), values_of(kernel)
         for engine in ENGINES:
-            held = engine.holding(program, values, data)
+            held = engine.hold(program, values, data)
             started = time.process_time()
             held.evidence(program, values, Gaussian(NOISE), data)
             seconds = time.process_time() - started

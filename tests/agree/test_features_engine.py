@@ -92,7 +92,7 @@ def test_everything_equals_dense_formulas_of_the_features(kernel: Expression, fr
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 def test_the_gradient_of_held_draws_is_that_of_differences(kernel: Expression) -> None:
     data, program = problem(60, free_level=True), compile_program(kernel)
-    engine = RandomFeatures(50).holding(program, values_of(kernel), data)
+    engine = RandomFeatures(50).hold(program, values_of(kernel), data)
     values = values_of(kernel) * 1.07
     found = engine.evidence(program, values, Gaussian(NOISE), data)
     assert found.gradient is not None
@@ -237,7 +237,7 @@ def test_equal_engines_agree_and_other_seeds_do_not() -> None:
 
 def test_held_draws_serve_their_own_program_only() -> None:
     data, program = problem(40), compile_program(SEASONAL)
-    engine = RandomFeatures(40).holding(program, values_of(SEASONAL), data)
+    engine = RandomFeatures(40).hold(program, values_of(SEASONAL), data)
     assert evidence_of(engine, SEASONAL, data).value == evidence_of(RandomFeatures(40), SEASONAL, data).value
     assert evidence_of(engine, PRODUCT, data).value == evidence_of(RandomFeatures(40), PRODUCT, data).value
 

@@ -81,7 +81,7 @@ def test_points_under_a_change_surface_stay() -> None:
         parse("CP(SE(variance=1, lengthscale=1), LIN(variance=1, offset=0), location=0.1, width=0.2, on=0)"), 3
     )
     data = Data(ROWS, np.sin(ROWS[:, 0]))
-    held = VFE(inducing=4).holding(compile_program(expression), values_of(expression), data)
+    held = VFE(inducing=4).hold(compile_program(expression), values_of(expression), data)
     assert not held.joint
     plain = bind(parse("SE(variance=1, lengthscale=1)"), 3)
-    assert VFE(inducing=4).holding(compile_program(plain), values_of(plain), data).joint
+    assert VFE(inducing=4).hold(compile_program(plain), values_of(plain), data).joint

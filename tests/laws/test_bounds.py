@@ -189,7 +189,7 @@ def test_a_wide_interval_is_narrowed_by_more_points_than_the_engine_has(monkeypa
     expression = bind(SE(0, variance=1, lengthscale=0.3), 1)
     program, values = compile_program(expression), values_of(expression)
     engine = VFE(inducing=10)
-    held = engine.holding(program, values, data)
+    held = engine.hold(program, values, data)
     wide = interval(program, values, 0.1, data, held.Z, traces=True)
     narrow, points = closest(program, values, 0.1, data, held, engine)
     exact = Exact().evidence(program, values, Gaussian(0.1), data, gradient=False).value

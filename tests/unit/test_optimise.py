@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mercer.compute.program import Program, compile_program
 from mercer.fitting.clock import Progress
 from mercer.fitting.optimise import DRAWS_PER_START, Fit, FitOptions, fit, prepare, starting_points
-from mercer.inference.contract import Data, Evidence
+from mercer.inference.contract import Data, Engine, Evidence
 from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels import LIN, PER, RQ, SE, C, Expression, bind, fixed
@@ -135,7 +135,7 @@ def test_starts_are_the_best_of_many_draws() -> None:
 # -------------------------------------------------------------------------------------------- given and fixed values
 
 
-class Recorder:
+class Recorder(Engine):
     """The exact engine, remembering what it was asked, stopping or failing when told to."""
 
     name = "recorder"

@@ -30,11 +30,9 @@ from mercer.estimators.stream_files import (
     stream_to_plain,
     streamed_choice,
 )  # fmt: skip
-from mercer.inference.choose import Choice, choose, engine_from_plain, engine_to_plain
-from mercer.inference.contract import Engine, Posterior
-from mercer.inference.device_exact import DeviceExact
+from mercer.inference.choose import Choice, choose, engine_from_plain, engine_to_plain, name_to_keep
+from mercer.inference.contract import Posterior
 from mercer.inference.exact import Exact
-from mercer.inference.grid import Grid
 from mercer.inference.vfe import VFE
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
@@ -75,7 +73,7 @@ def save(model: GPRegressor, path: str | Path) -> None:
         "encoding": model.encoding_.to_json() if model.encoding_ is not None else None,
         "target": getattr(model, "target_name_", None),
         "notes": list(getattr(model, "notes_", ())),
-        "engine": _engine_to_keep(model.inference_.engine),
+        "engine": name_to_keep(model.inference_.engine),
         "distilled_from": getattr(model, "distilled_from_", None),
         "fit_seconds": getattr(model, "fit_seconds_", None),
         "candidates": candidates_to_plain(model.candidates_),
@@ -122,11 +120,6 @@ def _options(model: GPRegressor) -> dict[str, Any]:
     if not isinstance(model.random_state, Integral):
         options["random_state"] = None
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
-
-
-def _engine_to_keep(engine: Engine) -> str | None:
-    """Name the engine where the rows and the kernel alone may not lead to it again: memory had its part in it."""
-    return "exact" if isinstance(engine, Exact | DeviceExact) else "grid" if isinstance(engine, Grid) else None
 
 
 def load(path: str | Path) -> Any:
@@ -225,7 +218,7 @@ def _rebuilt(document: dict[str, Any], arrays: dict[str, Array]) -> GPRegressor:
         model._source, model.inference_ = Forgotten(int(document["stream"]["count"])), streamed_choice(model)
         posteriors = posteriors_of(document["stream"], arrays, kernels, model._scaled_data())
     elif document.get("moved") is True:
-        if not isinstance(model.inference_.engine, VFE):  # there was less memory where it was learned
+        if not model.inference_.engine.is_bound:  # there was less memory where it was learned
             model.inference_ = Choice(VFE(), "sparse variational inference, as where the model was learned")
         posteriors = moved_posteriors(arrays, kernels, model._scaled_data())
     tails = float(document.get("tails_beyond", 0.0))

@@ -69,7 +69,7 @@ def _learn(model: GPRegressor, names: list[str], columns: list[int], progress: A
     """Learn from the data at hand with the engine that was chosen."""
     kernel = expression_or_learner(model.kernel)
     options, data, engine = _options(model), model._scaled_data(), model.inference_.engine
-    large = None if isinstance(engine, Exact) else engine
+    large = engine if engine.many_rows else None
     rows = data if large is None else sampled(data.sample, options.seed)
     if isinstance(kernel, Expression):
         bound = to_scaled_units(bind(kernel, data.X.shape[1], names, default=columns), model._units)

@@ -81,8 +81,7 @@ def posteriors_of(
 
 def points_moved(model: GPRegressor) -> bool:
     """Tell whether the inducing points are not those that the engine chooses: they were fitted, or there are more."""
-    engine = model.inference_.engine
-    return isinstance(engine, VFE) and (engine.joint or engine.predicting is not None)
+    return model.inference_.engine.saves_points
 
 
 def points_to_plain(model: GPRegressor) -> dict[str, Array]:
@@ -107,4 +106,5 @@ def moved_posteriors(
 def streamed_choice(model: GPRegressor) -> Choice:
     """Return the engine of a model that was learned from a stream."""
     engine = asked_engine(model.inference)
-    return Choice(engine if isinstance(engine, VFE) else VFE(), "sparse variational inference, by sums over parts")
+    able = engine if engine is not None and engine.streams else VFE()
+    return Choice(able, "sparse variational inference, by sums over parts")

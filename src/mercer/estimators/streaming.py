@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from mercer.estimators.learning import chosen_engine, known_structure, learn_whe
 from mercer.estimators.scanning import BLOCK, KEPT, Scan, scanned
 from mercer.estimators.sources import ScaledSource, Stream, stream_of
 from mercer.inference.choose import Choice, asked_engine
-from mercer.inference.vfe import VFE
+from mercer.inference.vfe import VFE, is_sparse
 from mercer.kernels.units import Units
 
 if TYPE_CHECKING:
@@ -62,12 +61,12 @@ def fit_stream(model: GPRegressor, X: Any, y: Any, progress: Any) -> GPRegressor
 
 def _engine(model: GPRegressor) -> VFE:
     asked = asked_engine(model.inference)
-    if asked is not None and not isinstance(asked, VFE):
+    if asked is not None and not is_sparse(asked):
         raise InputError(
             f"rows that are read in parts need sparse inference, which works with sums over them: "
             f"inference='auto' or mercer.VFE(inducing=...), not {asked!r}"
         )
-    return replace(VFE() if asked is None else asked, device=model.device)
+    return (asked or VFE()).on(model.device)
 
 
 def _reason(engine: VFE, rows: int) -> str:

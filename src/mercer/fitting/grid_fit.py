@@ -80,7 +80,6 @@ def _chosen(problem: Problem, small: Problem, run: Run, spectral: Sequence[Array
     Of such a spectrum only the variance and the noise are fitted, to the part.
     """
     engine = problem.objective.engine
-    assert isinstance(engine, Grid)
     device = available_device(engine.device)
     boxes = hidden_boxes(problem.objective.data, small.objective.data, device) if spectral else []
     if not boxes:

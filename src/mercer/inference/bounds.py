@@ -118,7 +118,7 @@ def closest(
         too_long = data.source is not None or wanted > data.count or data.count * wanted**2 > FINEST
         if too_long or not found.width > NARROW:
             return found, len(held.Z)
-        finer = replace(engine, inducing=wanted, joint=False).holding(program, values, data)
+        finer = replace(engine, inducing=wanted, joint=False).hold(program, values, data)
         if len(finer.Z) <= len(held.Z):  # they say all that the rows have to say
             return found, len(held.Z)
         held = finer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from mercer.inference.vfe import VFE
 # Matrices of N x N doubles alive at once: the Gram or its factor, and blocks and copies while predicting.
 MATRICES = 2.5
 ENGINES = (Exact, VFE, RandomFeatures, Grid)
+SETTINGS = (VFE, RandomFeatures, Grid)  # engines that have some
 ALWAYS_THERE = 10_000_000  # bytes
 LONGEST_AXIS = 2000  # of a grid: its eigenvectors take seconds
 SURFACE_ROWS = 6000  # on a grid with a change surface: an evaluation, by iteration, takes a second or so
@@ -179,28 +181,25 @@ def asked_engine(inference: Any) -> Engine | None:
 
 def engine_to_plain(inference: Any) -> Any:
     """Return what an estimator's `inference` says as JSON data."""
-    if isinstance(inference, VFE):
-        more = {} if inference.predicting is None else {"predicting": inference.predicting}
-        return {"engine": "vfe", "inducing": inference.inducing, "joint": inference.joint, **more}
-    if isinstance(inference, RandomFeatures):
-        return {"engine": "features", "count": inference.count, "seed": inference.seed}
-    if isinstance(inference, Grid):
-        kept = ("tolerance", "log_determinant", "seed", "exact_work", "most_steps")
-        return {"engine": "grid", **{name: getattr(inference, name) for name in kept}}
-    return "exact" if isinstance(inference, Exact) else "auto"
+    return inference.to_plain() if isinstance(inference, ENGINES) else "auto"
 
 
 def engine_from_plain(data: Any) -> str | Engine:
     """Read `engine_to_plain` back, checking it."""
     if isinstance(data, dict):
-        if data["engine"] == "features":
-            return RandomFeatures(count=int(data["count"]), seed=int(data["seed"]))
-        if data["engine"] == "grid":
-            types = {"tolerance": float, "log_determinant": str, "seed": int, "exact_work": float, "most_steps": int}
-            return Grid(**{name: kind(data[name]) for name, kind in types.items() if name in data})
-        more = int(data["predicting"]) if "predicting" in data else None
-        return VFE(inducing=int(data["inducing"]), joint=data.get("joint", True) is True, predicting=more)
+        readers: dict[str, Callable[[dict[str, Any]], Engine]] = {each.name: each.from_plain for each in SETTINGS}
+        return readers[data["engine"]](data)
     return Exact() if data == "exact" else "auto"
+
+
+def name_to_keep(engine: Engine) -> str | None:
+    """Name the engine where the rows and the kernel alone may not lead to it again: memory had its part in it."""
+    return engine.name if engine.exact or isinstance(engine, Grid) else None
+
+
+def exact_on(device: str) -> Engine:
+    """Return exact inference on a device."""
+    return Exact() if device == "cpu" else DeviceExact(device)
 
 
 def fits_in_memory(rows: int) -> None:

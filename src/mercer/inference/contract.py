@@ -7,10 +7,11 @@ exceptions.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from mercer.compute.fused import Points, points
 from mercer.compute.program import Program
 from mercer.inference.lattice import Lattice, find_lattice
-from mercer.inference.likelihood import Likelihood
+from mercer.inference.likelihood import GAUSSIAN_ONLY, Likelihood
 from mercer.kernels.domains import Array
 
 LOG_2_PI = math.log(2.0 * math.pi)
@@ -138,22 +139,67 @@ class Posterior(Protocol):
         """Return the sum of leave-one-out log densities."""
 
 
-class Engine(Protocol):
-    """A way to compute the evidence and the posterior; `likelihoods` are those that it can work with."""
+class Engine(ABC):
+    """A way to compute the evidence and the posterior, and what it can do, as data.
 
-    name: str
-    likelihoods: tuple[type[Likelihood], ...]
+    exact : its evidence is that of the kernel, whatever the data.
+    is_bound : its evidence is a lower bound of the exact one, so that an interval around that can be had.
+    replaces_kernel : its evidence is that of another kernel near the one that is given.
+    streams : it needs nothing but sums over the rows, which need not be in memory or on this machine.
+    many_rows : made for many rows: a structure is learned from a sample of them first, then fitted to all.
+    moves_points : its inducing points move with the parameters while these are fitted.
+    held : what it chooses by the values has been chosen, and stays.
+    saves_points : a model keeps its inducing points: the engine would not choose the same ones again.
+    likelihoods : those that it can work with; `gaussian_noise` refuses others.
+    device : where it works.
+    """
 
-    def holding(self, program: Program, values: Array, data: Data) -> Engine:
+    name: ClassVar[str]
+    exact: ClassVar[bool] = False
+    is_bound: ClassVar[bool] = False
+    replaces_kernel: ClassVar[bool] = False
+    streams: ClassVar[bool] = False
+    held: ClassVar[bool] = False
+    likelihoods: ClassVar[tuple[type[Likelihood], ...]] = GAUSSIAN_ONLY
+    device: str = "cpu"
+
+    @property
+    def many_rows(self) -> bool:
+        return True
+
+    @property
+    def moves_points(self) -> bool:
+        return False
+
+    @property
+    def saves_points(self) -> bool:
+        return False
+
+    def hold(self, program: Program, values: Array, data: Data) -> Engine:
         """Return the engine with all that it chooses by the values (inducing points, random draws) chosen for these.
 
         An engine may choose anew for each call; while parameters are fitted it must not, or there is no gradient.
         """
+        return self
 
+    def hold_for_predictions(self, program: Program, values: Array, data: Data) -> Engine | None:
+        """Return the held engine for the final posterior, where that is worked out with more than a fit can afford."""
+        return None
+
+    def on(self, device: str) -> Engine:
+        """Return the engine working on a device; itself where it works on none but the CPU."""
+        return self
+
+    @abstractmethod
     def evidence(
         self, program: Program, values: Array, likelihood: Likelihood, data: Data, gradient: bool = True
     ) -> Evidence:
         """Return the log evidence, with its gradient if asked."""
 
+    @abstractmethod
     def posterior(self, program: Program, values: Array, likelihood: Likelihood, data: Data) -> Posterior:
         """Return the posterior; raises NumericalError where none can be had."""
+
+    def to_plain(self) -> Any:
+        """Return the engine as JSON data, for a file; `mercer.inference.choose.engine_from_plain` reads it."""
+        raise NotImplementedError(f"{self.name} inference is not written to files")

@@ -5,24 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mercer.compute.program import Program
-from mercer.inference.contract import Data, Evidence
+from mercer.inference.contract import Data, Engine, Evidence
 from mercer.inference.exact import ExactPosterior
-from mercer.inference.likelihood import GAUSSIAN_ONLY, Likelihood, gaussian_noise
+from mercer.inference.likelihood import Likelihood, gaussian_noise
 from mercer.kernels.domains import Array
 
 
 @dataclass(frozen=True)
-class DeviceExact:
+class DeviceExact(Engine):
     """Exact inference for as many rows as one N x N matrix fits on a device."""
 
     device: str = "cuda"
 
     name = "exact"
-    likelihoods = GAUSSIAN_ONLY
-
-    def holding(self, program: Program, values: Array, data: Data) -> DeviceExact:
-        """Return itself: nothing is chosen."""
-        return self
+    exact = True
 
     def evidence(
         self, program: Program, values: Array, likelihood: Likelihood, data: Data, gradient: bool = True

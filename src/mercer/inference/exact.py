@@ -22,8 +22,8 @@ import numpy as np
 from mercer.compute import fused
 from mercer.compute.program import Program
 from mercer.errors import NumericalError
-from mercer.inference.contract import LOG_2_PI, Data, Evidence, Prediction, left_out_score, log_density
-from mercer.inference.likelihood import GAUSSIAN_ONLY, Likelihood, gaussian_noise
+from mercer.inference.contract import LOG_2_PI, Data, Engine, Evidence, Prediction, left_out_score, log_density
+from mercer.inference.likelihood import Likelihood, gaussian_noise
 from mercer.kernels.domains import Array
 from mercer.linalg import scratch
 from mercer.linalg.factor import Factor, Failure, factorise
@@ -33,15 +33,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Exact:
+class Exact(Engine):
     """The exact engine."""
 
     name = "exact"
-    likelihoods = GAUSSIAN_ONLY
+    exact = True
 
-    def holding(self, program: Program, values: Array, data: Data) -> Exact:
-        """Return itself: nothing is chosen."""
-        return self
+    @property
+    def many_rows(self) -> bool:
+        return False
+
+    def to_plain(self) -> str:
+        """Return the engine as JSON data."""
+        return "exact"
 
     def evidence(
         self, program: Program, values: Array, likelihood: Likelihood, data: Data, gradient: bool = True

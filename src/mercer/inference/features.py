@@ -21,6 +21,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 
@@ -31,8 +32,8 @@ from mercer.compute.spectral_parts import columns_of_part
 from mercer.compute.spectral_waves import Indices
 from mercer.compute.white import without_white
 from mercer.errors import InputError, NumericalError
-from mercer.inference.contract import LOG_2_PI, Data, Evidence, Prediction, left_out_score, log_density
-from mercer.inference.likelihood import GAUSSIAN_ONLY, Likelihood, gaussian_noise
+from mercer.inference.contract import LOG_2_PI, Data, Engine, Evidence, Prediction, left_out_score, log_density
+from mercer.inference.likelihood import Likelihood, gaussian_noise
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Factor, Failure, factorise
 
@@ -41,22 +42,22 @@ TYPICAL_ROWS = 1000  # that are looked at to tell how large LIN is
 
 
 @dataclass(frozen=True)
-class RandomFeatures:
+class RandomFeatures(Engine):
     """The engine of random features: at most `count` of them, drawn from `seed`, evenly spread (`stratified`) or not.
 
     Every call draws anew from the seed at the values it is given, and so depends on nothing but its arguments; but what
     is picked (integers of PER, parts of sums, shares of columns) changes in steps when the values do. For fitting take
-    `holding(...)`: the same draws for all values, in which the evidence is smooth.
+    `hold(...)`: the same draws for all values, in which the evidence is smooth.
     """
 
     count: int = 300
     seed: int = 0
     stratified: bool = field(default=True, repr=False)
     block: int = field(default=BLOCK, repr=False)
-    held: Features | None = field(default=None, repr=False, compare=False)
+    drawn: Features | None = field(default=None, repr=False, compare=False)
 
     name = "features"
-    likelihoods = GAUSSIAN_ONLY
+    replaces_kernel = True
 
     def __post_init__(self) -> None:
         for name, what in (("count", "of random features"), ("block", "of rows worked on at a time")):
@@ -67,15 +68,24 @@ class RandomFeatures:
 
     def features(self, program: Program, values: Array, data: Data) -> Features:
         """Return the features that evidence and posterior are computed with."""
-        if self.held is not None and self.held.program == program:
-            return self.held.at(values)
+        if self.drawn is not None and self.drawn.program == program:
+            return self.drawn.at(values)
         typical = data.X[:: max(1, data.count // TYPICAL_ROWS)]
         rng = np.random.default_rng(self.seed)
         return draw_program_features(program, values, self.count, data.X.shape[1], rng, typical, self.stratified)
 
-    def holding(self, program: Program, values: Array, data: Data) -> RandomFeatures:
+    def hold(self, program: Program, values: Array, data: Data) -> RandomFeatures:
         """Return the engine that keeps, for this program, what is drawn at these values."""
-        return replace(self, held=replace(self, held=None).features(program, values, data))
+        return replace(self, drawn=replace(self, drawn=None).features(program, values, data))
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the engine as JSON data."""
+        return {"engine": self.name, "count": self.count, "seed": self.seed}
+
+    @classmethod
+    def from_plain(cls, data: dict[str, Any]) -> RandomFeatures:
+        """Read `to_plain` back."""
+        return cls(count=int(data["count"]), seed=int(data["seed"]))
 
     def evidence(
         self, program: Program, values: Array, likelihood: Likelihood, data: Data, gradient: bool = True

@@ -15,22 +15,22 @@ Gradients: everything is a function of the K_d, so each gradient is a contractio
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
-from typing import Literal, get_args
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, get_args
 
 import torch
 
 from mercer.compute.program import Program
 from mercer.compute.separate import separated, summands
 from mercer.errors import InputError, NumericalError
-from mercer.inference.contract import LOG_2_PI, Data, Evidence
+from mercer.inference.contract import LOG_2_PI, Data, Engine, Evidence
 from mercer.inference.exact import Exact, ExactPosterior
 from mercer.inference.grid_posterior import GridPosterior
 from mercer.inference.grid_problem import Problem, lattice_of
 from mercer.inference.grid_solver import Curvature, Whole, between, by_eigenvalues, by_holes, sent
 from mercer.inference.grid_sum import SumOperator, SumProblem, by_lanczos, by_weyl, slopes_between
 from mercer.inference.grid_sum_posterior import SumPosterior
-from mercer.inference.likelihood import GAUSSIAN_ONLY, Gaussian, Likelihood, gaussian_noise
+from mercer.inference.likelihood import Gaussian, Likelihood, gaussian_noise
 from mercer.kernels.domains import Array
 from mercer.linalg.device import available_device
 from mercer.linalg.threads import one_torch_thread
@@ -40,6 +40,10 @@ EXACT_WORK = 2e7  # operations that the precision of holes may take in an evalua
 FEW_CELLS = 3000  # with fewer a second thread gains little, and on a busy machine loses much
 EXACT_SUM = 2000  # cells of a sum of products up to which it is left to exact inference
 POSTERIOR_WORK = 4e11  # and in a posterior, which is made once
+
+SAVED: dict[str, Any] = {  # settings in a file, with their types
+    "tolerance": float, "log_determinant": str, "seed": int, "exact_work": float, "most_steps": int,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +56,7 @@ class GridEvidence(Evidence):
 
 
 @dataclass(frozen=True)
-class Grid:
+class Grid(Engine):
     """The engine for rows on a grid.
 
     `tolerance` and `most_steps` end conjugate gradients; if they end early, the evidence is a bit too small.
@@ -70,7 +74,6 @@ class Grid:
     most_steps: int = 200
 
     name = "grid"
-    likelihoods = GAUSSIAN_ONLY
 
     def __post_init__(self) -> None:
         if self.log_determinant not in get_args(LogDeterminant):
@@ -79,9 +82,18 @@ class Grid:
         if not 0.0 < self.tolerance < 1.0:
             raise InputError(f"tolerance must lie between 0 and 1, not {self.tolerance!r}")
 
-    def holding(self, program: Program, values: Array, data: Data) -> Grid:
-        """Return itself: nothing is chosen."""
-        return self
+    def on(self, device: str) -> Grid:
+        """Return the engine working on a device."""
+        return replace(self, device=device)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the engine as JSON data."""
+        return {"engine": self.name, **{name: getattr(self, name) for name in SAVED}}
+
+    @classmethod
+    def from_plain(cls, data: dict[str, Any]) -> Grid:
+        """Read `to_plain` back."""
+        return cls(**{name: kind(data[name]) for name, kind in SAVED.items() if name in data})
 
     def evidence(
         self, program: Program, values: Array, likelihood: Likelihood, data: Data, gradient: bool = True

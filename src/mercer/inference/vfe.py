@@ -23,10 +23,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from numbers import Integral
 from operator import add
+from typing import Any, TypeGuard
 
 import numpy as np
 from scipy.linalg import blas
@@ -36,9 +37,9 @@ from mercer.compute.fused_cross import contract_cross, contract_diagonal
 from mercer.compute.fused_points import can_move, contract_points
 from mercer.compute.program import Program
 from mercer.errors import InputError, NumericalError
-from mercer.inference.contract import Data, Evidence
+from mercer.inference.contract import Data, Engine, Evidence
 from mercer.inference.inducing import CANDIDATES, greedy
-from mercer.inference.likelihood import GAUSSIAN_ONLY, Likelihood, gaussian_noise
+from mercer.inference.likelihood import Likelihood, gaussian_noise
 from mercer.inference.rows import Sweep, slices, summed
 from mercer.inference.sparse import (
     Adjoint,
@@ -60,10 +61,10 @@ KEPT_NUMBERS = 25_000_000  # of V between the two passes: 200 MB
 
 
 @dataclass(frozen=True)
-class VFE:
+class VFE(Engine):
     """Sparse variational inference with so many inducing points, chosen among the rows for the values at hand.
 
-    Fits go through `holding(...)`, since points that are chosen anew by the values leave no gradient. With `joint` the
+    Fits go through `hold(...)`, since points that are chosen anew by the values leave no gradient. With `joint` the
     points so chosen then move with the parameters, by the gradient of the bound; without, they stay while parameters
     move, and are chosen again where that ends. The sums over rows can be dealt to joblib's workers (`n_jobs`).
     `predicting`: so many points, more than those of the fit, for the final posterior, which is worked out once; where
@@ -77,7 +78,12 @@ class VFE:
     predicting: int | None = field(default=None, repr=False)
 
     name = "vfe"
-    likelihoods = GAUSSIAN_ONLY
+    is_bound = True
+    streams = True
+
+    @property
+    def saves_points(self) -> bool:
+        return self.joint or self.predicting is not None
 
     def __post_init__(self) -> None:
         for name, least in (("inducing", 1), ("predicting", self.inducing)):
@@ -93,9 +99,30 @@ class VFE:
         if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, Integral) or jobs == 0):
             raise InputError(f"n_jobs must be None or 1 (one at a time), more, or -1 (all cores), not {jobs!r}")
 
-    def holding(self, program: Program, values: Array, data: Data) -> FixedVFE:
+    def hold(self, program: Program, values: Array, data: Data) -> FixedVFE:
         """Return the engine with the points that suit these values."""
         return self.sparing(program, values, data, 0.0)
+
+    def hold_for_predictions(self, program: Program, values: Array, data: Data) -> FixedVFE | None:
+        """Return the engine with the points of the final posterior, where these are more than those of the fit."""
+        if self.predicting is None or data.source is not None:
+            return None
+        return replace(self, inducing=self.predicting, joint=False).hold(program, values, data)
+
+    def on(self, device: str) -> VFE:
+        """Return the engine working on a device."""
+        return replace(self, device=device)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the engine as JSON data."""
+        more = {} if self.predicting is None else {"predicting": self.predicting}
+        return {"engine": self.name, "inducing": self.inducing, "joint": self.joint, **more}
+
+    @classmethod
+    def from_plain(cls, data: dict[str, Any]) -> VFE:
+        """Read `to_plain` back."""
+        more = int(data["predicting"]) if "predicting" in data else None
+        return cls(inducing=int(data["inducing"]), joint=data.get("joint", True) is True, predicting=more)
 
     def sparing(
         self, program: Program, values: Array, data: Data, spare: float, candidates: int = CANDIDATES
@@ -109,15 +136,25 @@ class VFE:
         self, program: Program, values: Array, likelihood: Likelihood, data: Data, gradient: bool = True
     ) -> Evidence:
         """Return the lower bound on the log evidence and, if asked, its gradient with the points held."""
-        return self.holding(program, values, data).evidence(program, values, likelihood, data, gradient)
+        return self.hold(program, values, data).evidence(program, values, likelihood, data, gradient)
 
     def posterior(self, program: Program, values: Array, likelihood: Likelihood, data: Data) -> VFEPosterior:
         """Return the posterior, which keeps m x m numbers and the data."""
-        return self.holding(program, values, data).posterior(program, values, likelihood, data)
+        return self.hold(program, values, data).posterior(program, values, likelihood, data)
+
+
+def is_sparse(engine: Engine | None) -> TypeGuard[VFE]:
+    """Tell whether an engine bounds the evidence by inducing points that it chooses."""
+    return engine is not None and engine.is_bound and not engine.held
+
+
+def holds_points(engine: Engine | None) -> TypeGuard[FixedVFE]:
+    """Tell whether an engine bounds the evidence by inducing points that it has."""
+    return engine is not None and engine.is_bound and engine.held
 
 
 @dataclass(frozen=True, eq=False)
-class FixedVFE:
+class FixedVFE(Engine):
     """The sparse engine with inducing inputs Z (m x D), fixed for this object; `block` rows are worked on at a time.
 
     A fit may move the points where they are `joint` with the parameters; with `moving` a gradient has that by Z too.
@@ -131,16 +168,22 @@ class FixedVFE:
     moving: bool = False
 
     name = "vfe"
-    likelihoods = GAUSSIAN_ONLY
+    is_bound = True
+    streams = True
+    held = True
+
+    @property
+    def moves_points(self) -> bool:
+        return self.joint
+
+    def on(self, device: str) -> FixedVFE:
+        """Return the engine working on a device."""
+        return replace(self, device=device)
 
     @property
     def sweep(self) -> Sweep:
         """How to go over the rows."""
         return Sweep(self.block, self.n_jobs, self.device)
-
-    def holding(self, program: Program, values: Array, data: Data) -> FixedVFE:
-        """Return itself: the points stay."""
-        return self
 
     def evidence(
         self, program: Program, values: Array, likelihood: Likelihood, data: Data, gradient: bool = True

@@ -17,13 +17,11 @@ from mercer.compute.program import compile_program
 from mercer.fitting.joint import optimise_jointly
 from mercer.fitting.optimise import Fit, FitOptions, concluded, optimise, prepare, with_settled_noise
 from mercer.inference.bounds import Interval, closest, interval
-from mercer.inference.choose import MODERATE
+from mercer.inference.choose import MODERATE, exact_on
 from mercer.inference.contract import Data, Engine
-from mercer.inference.device_exact import DeviceExact
-from mercer.inference.exact import Exact
 from mercer.inference.lattice import MOST_MISSING, Lattice, find_lattice
 from mercer.inference.likelihood import Gaussian
-from mercer.inference.vfe import VFE, FixedVFE
+from mercer.inference.vfe import VFE, holds_points, is_sparse
 from mercer.kernels.network import has_network
 from mercer.learners.contract import Candidate, Context, Learned, Learner, Weights, Whole
 from mercer.learners.criteria import bic
@@ -70,8 +68,7 @@ def _in_blocks(lattice: Lattice, count: int, rng: np.random.Generator) -> NDArra
 
 def learn(learner: Learner, context: Context, data: Data, large: Engine | None) -> Learned:
     """Let a learner learn; where its rows are a sample of the data and it can, with intervals on all of them."""
-    bounded = isinstance(large, VFE) and data.source is None and data.count <= INTERVALS
-    if isinstance(large, VFE) and bounded and learner.by_intervals:
+    if is_sparse(large) and data.source is None and data.count <= INTERVALS and learner.by_intervals:
         context = replace(context, whole=Whole(data, large))
     return learner.learn(context)
 
@@ -109,8 +106,8 @@ def _begun(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> Fit:
     if not _some_first(fit, data, engine):
         return _round(fit, data, engine, options)
     some = _first_rows(fit, data, engine)
-    if isinstance(engine, VFE):
-        engine = Exact() if engine.device == "cpu" else DeviceExact(engine.device)
+    if is_sparse(engine):
+        engine = exact_on(engine.device)
     if some < data.count:
         data = data.take(np.sort(np.random.default_rng(options.seed).choice(data.count, some, replace=False)))
     return _continued(fit, data, engine, options, NEARER_ITERATIONS)
@@ -122,14 +119,14 @@ def _some_first(fit: Fit, data: Data, engine: Engine) -> bool:
     Exact inference costs as the cube of the rows. And inducing points hold a network, with its many parameters, near
     what it was like when they were chosen: it gets them near its end.
     """
-    if isinstance(engine, VFE):
+    if engine.is_bound:
         return has_network(fit.expression) and data.source is None and data.count > NEARER
-    return _is_exact(engine)
+    return engine.exact
 
 
 def _first_rows(fit: Fit, data: Data, engine: Engine) -> int:
     """Return how many rows the first round is on; up to twice as many as those of it are few for exact inference."""
-    few = NEARER if isinstance(engine, VFE) else 2 * NEARER
+    few = NEARER if engine.is_bound else 2 * NEARER
     return NEARER if _some_first(fit, data, engine) and data.count > few else data.count
 
 
@@ -146,13 +143,9 @@ def _ended(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> Fit:
     return best
 
 
-def _is_exact(engine: Engine) -> bool:
-    return engine.name == "exact"
-
-
 def _round(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> Fit:
-    held = fit.held or engine.holding(compile_program(fit.expression), fit.values, data)
-    dear = data.count > MODERATE or (isinstance(engine, VFE) and _some_first(fit, data, engine))
+    held = fit.held or engine.hold(compile_program(fit.expression), fit.values, data)
+    dear = data.count > MODERATE or (engine.is_bound and _some_first(fit, data, engine))
     return _continued(fit, data, held, options, ITERATIONS * (1 if dear else 2))
 
 
@@ -166,7 +159,7 @@ def _continued(fit: Fit, data: Data, engine: Engine, options: FitOptions, iterat
     if options.noise is None:
         point = with_settled_noise(problem, point)
     held = None
-    if isinstance(engine, FixedVFE) and engine.joint:
+    if holds_points(engine) and engine.moves_points:
         run, held = optimise_jointly(problem, engine, point, iterations)
         problem = replace(problem, objective=replace(problem.objective, engine=held))
     else:
@@ -179,13 +172,13 @@ def _scored(fit: Fit, data: Data, engine: Engine) -> Fit:
     """Return the fit with the scores of the engine that will predict: what it holds is chosen by it, not by a round."""
     program = compile_program(fit.expression)
     engines = [fit.held or engine]
-    if isinstance(engine, VFE) and engine.predicting is not None and data.source is None:
-        more = replace(engine, inducing=engine.predicting, joint=False).holding(program, fit.values, data)
+    more = engine.hold_for_predictions(program, fit.values, data)
+    if more is not None:
         # points that moved to where they are needed can be worth more than many more among the rows
         engines = [more] if fit.held is None else [more, fit.held]
     found = [(one, one.evidence(program, fit.values, Gaussian(fit.noise), data, gradient=False)) for one in engines]
     engine, evidence = max(found, key=lambda pair: pair[1].value)
-    if isinstance(engine, FixedVFE):
+    if engine.held:
         fit = replace(fit, held=engine)
     if evidence.failure is not None:
         return replace(fit, status="failed", message=evidence.failure)
@@ -198,10 +191,10 @@ def learned_from_all(learned: Learned, data: Data, engine: Engine, options: FitO
 
     Whichever of these is then best (of two bounds, certain of more) is the winner, unless that is settled.
     """
-    by_intervals = isinstance(engine, VFE) and any(c.interval is not None for c in learned.candidates)
+    by_intervals = engine.is_bound and any(c.interval is not None for c in learned.candidates)
     order = np.argsort([-w for w in learned.weights.within], kind="stable")
     worth = [int(i) for i in order if i != 0 and not (by_intervals and learned.weights.within[i] < WORTH)]
-    alone = isinstance(engine, VFE) and has_network(learned.fit.expression)  # each takes minutes
+    alone = engine.is_bound and has_network(learned.fit.expression)  # each takes minutes
     chosen = [0, *worth][: 1 if alone else MEMBERS]
     fits = fitted_to_all({i: learned.members[i] for i in chosen}, data, engine, options, learned.settled)
     kept = [i for i in fits if fits[i].status != "failed"] or [next(iter(fits))]
@@ -221,7 +214,7 @@ def learned_from_all(learned: Learned, data: Data, engine: Engine, options: FitO
     )
     members = tuple(fits[i] for i in kept)
     interrupted = any(fit.status == "interrupted" for fit in members)
-    if isinstance(engine, VFE) and by_intervals:
+    if is_sparse(engine) and by_intervals:
         renewed = {id(learned.members[i]): fits[i] for i in kept}
         candidates, patient = _all_narrowed(learned.candidates, renewed, data, engine)
         interrupted = interrupted or not patient
@@ -274,8 +267,8 @@ def _closely(fit: Fit, data: Data, engine: VFE, patient: bool = True) -> tuple[I
     Without patience by one pass over the rows.
     """
     program = compile_program(fit.expression)
-    held = (fit.held or engine).holding(program, fit.values, data)
-    assert isinstance(held, FixedVFE)
+    held = (fit.held or engine).hold(program, fit.values, data)
+    assert holds_points(held)
     if patient:
         found, points = closest(program, fit.values, fit.noise, data, held, engine)
     else:

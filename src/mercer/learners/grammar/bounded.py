@@ -186,7 +186,7 @@ def _along(problem: Problem, run: Run, whole: Whole, rows: Data, leg: Leg, effor
     values, noise = problem.objective.split(run.point)
     engine = holding(program, _rougher(shape, values, leg.rougher), noise, whole, effort.loss, effort.most)
     if rows.count * len(engine.Z) < WORTH_A_DEVICE:
-        engine = replace(engine, device="cpu")
+        engine = engine.on("cpu")
     fixed = replace(problem, objective=replace(problem.objective, engine=engine, data=rows))
     # a leg ends after a few steps; that there are few of them is no failure to converge
     return replace(optimise(fixed, run.point, leg.steps), converged=True)
