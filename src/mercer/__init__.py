@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from mercer.inference.grid import Grid
     from mercer.inference.vfe import VFE
     from mercer.kernels import Expression, fixed, parse
-    from mercer.learners.functional.kernel_functional import KernelFunctional
     from mercer.learners.grammar.grammar_search import GrammarSearch
-    from mercer.learners.neural.neural_kernel_network import NeuralKernelNetwork
-    from mercer.learners.surface.change_surface import ChangeSurface
+    from mercer.learners.kfo import KernelFunctional
+    from mercer.learners.nkn import NeuralKernelNetwork
+    from mercer.learners.surface import ChangeSurface
     from mercer.tables.parquet_rows import ParquetRows
 
 __version__ = "0.1.0"
@@ -73,7 +73,7 @@ __all__ = [
 
 # Imported when first asked for: `mercer --help` should not wait for scikit-learn and Numba.
 _HOMES = {
-    "ChangeSurface": "mercer.learners.surface.change_surface",
+    "ChangeSurface": "mercer.learners.surface",
     "Component": "mercer.estimators",
     "Exact": "mercer.inference.exact",
     "Expression": "mercer.kernels",
@@ -81,9 +81,9 @@ _HOMES = {
     "GrammarSearch": "mercer.learners.grammar.grammar_search",
     "Grid": "mercer.inference.grid",
     "GridRegressor": "mercer.estimators",
-    "KernelFunctional": "mercer.learners.functional.kernel_functional",
+    "KernelFunctional": "mercer.learners.kfo",
     "KernelSVC": "mercer.estimators.classifier",
-    "NeuralKernelNetwork": "mercer.learners.neural.neural_kernel_network",
+    "NeuralKernelNetwork": "mercer.learners.nkn",
     "ParquetRows": "mercer.tables.parquet_rows",
     "RandomFeatures": "mercer.inference.features",
     "VFE": "mercer.inference.vfe",

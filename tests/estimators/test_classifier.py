@@ -12,10 +12,8 @@ import mercer
 from mercer import KernelFunctional, KernelSVC
 from mercer.errors import DataWarning, InputError, ModelFileError
 from mercer.kernels.functional import Functional, functionals_in
-from mercer.learners.classes import Trial, sample_of
+from mercer.learners.classes import Trial, easy_weights, relevances, sample_of
 from mercer.learners.margin import clipped_spectrum, folds_of, from_gram, log_loss, quickly_validated
-from mercer.learners.multiple import easy_weights
-from mercer.learners.relevance import relevances
 
 QUICK = {"subspaces": 1, "iterations": 1, "tuning": 1, "hyperkernel": "matern-harmonic"}
 
@@ -311,7 +309,7 @@ def test_progress_is_told_and_ctrl_c_keeps_the_best() -> None:
 @pytest.mark.parametrize("step", ["part of a sum", "usual"])
 @pytest.mark.parametrize("reason", ["request", "time"])
 def test_a_search_that_ends_while_kernels_are_added_keeps_what_it_found(step, reason, monkeypatch) -> None:
-    from mercer.learners.functional import classes
+    from mercer.learners import kfo_classes as classes
 
     X, y = rings(60)
     real = classes.ClassSearch.keep
@@ -335,7 +333,7 @@ def test_ctrl_c_is_not_lost_while_a_fit_inside_gives_its_best_so_far(monkeypatch
 
     from mercer.estimators import class_kernels
     from mercer.fitting.optimise import fit
-    from mercer.learners import relevance
+    from mercer.learners import classes as relevance
 
     def interrupted(*given, **named):
         return replace(fit(*given, **named), status="interrupted")

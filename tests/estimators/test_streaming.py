@@ -280,7 +280,7 @@ def test_a_damaged_model_file(tmp_path: Path, few_kept: None) -> None:
 
 def test_few_rows_of_a_stream_choose_as_a_table_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A network is trained exactly on no more than its own number of rows, wherever they come from."""
-    monkeypatch.setattr("mercer.learners.neural.neural_kernel_network.MOST_ROWS", 100)
+    monkeypatch.setattr("mercer.learners.nkn.MOST_ROWS", 100)
     monkeypatch.setattr(large, "ROUNDS", 1)
     monkeypatch.setattr(large, "ITERATIONS", 2)
     monkeypatch.setattr(large, "SAMPLE", 60)

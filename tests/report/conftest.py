@@ -11,7 +11,7 @@ import pytest
 from mercer.datasets import airline
 from mercer.estimators import GPRegressor
 from mercer.learners.grammar.grammar_search import GrammarSearch
-from mercer.learners.neural.neural_kernel_network import NeuralKernelNetwork
+from mercer.learners.nkn import NeuralKernelNetwork
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from mercer.inference.likelihood import Gaussian
 from mercer.kernels import bind, parse
 from mercer.kernels.blend import Blend, has_blend
 from mercer.kernels.parameters import values_of
-from mercer.learners.surface.forms import Form, blend_of, simplified, without_regime
+from mercer.learners.regimes import Form, blend_of, simplified, without_regime
 
 QUICK = {"draws": 4, "kernel_draws": 4, "restarts": 2}
 
@@ -282,7 +282,7 @@ def test_two_regimes_are_ordered_by_where_they_hold() -> None:
 def test_a_regime_that_holds_nowhere_is_merged_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.arange(60.0)
     y = np.where(x < 30, 0.0, 3.0) + 0.3 * np.random.default_rng(0).normal(size=60)
-    monkeypatch.setattr("mercer.learners.surface.regimes.LEAST_ROWS", 25)  # so that one of three must be too small
+    monkeypatch.setattr("mercer.learners.surface.LEAST_ROWS", 25)  # so that one of three must be too small
     model = GPRegressor(ChangeSurface(regimes=3, kernel="C", **QUICK), random_state=0).fit(x[:, None], y)
     assert any("was merged with its neighbour" in note for note in model.notes_)
     own = blend_of(model.kernel_)
@@ -304,9 +304,9 @@ def test_a_search_over_many_rows_ends_on_all_of_them(monkeypatch: pytest.MonkeyP
     rng = np.random.default_rng(0)
     x = np.arange(90.0)
     y = np.where(x < 60, 0.0, 3.0) + 0.5 * rng.normal(size=90)
-    monkeypatch.setattr("mercer.learners.surface.regimes.SOME_ROWS", 60)
-    monkeypatch.setattr("mercer.learners.surface.forms.ALONE", ("C", "SE"))
-    monkeypatch.setattr("mercer.learners.surface.forms.TRIED", ("C", "LIN"))
+    monkeypatch.setattr("mercer.learners.surface.SOME_ROWS", 60)
+    monkeypatch.setattr("mercer.learners.regimes.ALONE", ("C", "SE"))
+    monkeypatch.setattr("mercer.learners.regimes.TRIED", ("C", "LIN"))
     model = GPRegressor(ChangeSurface(draws=3, kernel_draws=3, restarts=2), random_state=0).fit(x[:, None], y)
     assert model.change_ is not None
     assert model.change_.preferred == 2

@@ -22,9 +22,9 @@ from mercer.kernels.blend import blends_in
 from mercer.kernels.network import has_network
 from mercer.kernels.parameters import bind, layout, values_of
 from mercer.kernels.text import parse
-from mercer.learners.neural import distil as module
-from mercer.learners.neural.expanding import KEPT, expanded, joined, merged_factors, merged_summands, spread
-from mercer.learners.simplifying import simplifications
+from mercer.learners import distil as module
+from mercer.learners.distil import KEPT, expanded, joined, merged_factors, merged_summands, spread
+from mercer.learners.simplify import simplifications
 
 pytestmark = pytest.mark.filterwarnings("ignore::mercer.MercerWarning")
 

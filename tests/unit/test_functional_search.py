@@ -13,13 +13,24 @@ from mercer.errors import InputError
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.kernels.functional import Functional
+from mercer.learners import kernel_space as spaces
+from mercer.learners.bayesian import (
+    Outcome,
+    Plan,
+    acquired,
+    best_of,
+    guarded,
+    possible_gain,
+    printed_beta,
+    search,
+    steadiest,
+    steadiest_of,
+    surrogate,
+    tuned,
+)
 from mercer.learners.contract import Context
-from mercer.learners.functional import space as spaces
-from mercer.learners.functional.fitting import rounding
-from mercer.learners.functional.search import Outcome, Plan, guarded, search, steadiest
-from mercer.learners.functional.space import LADDER, grid_of_pairs, hyperkernel, kernel_space, series_of_grid
-from mercer.learners.functional.surrogate import acquired, possible_gain, printed_beta, surrogate
-from mercer.learners.functional.tuning import best_of, steadiest_of, tuned
+from mercer.learners.kernel_space import LADDER, grid_of_pairs, hyperkernel, kernel_space, series_of_grid
+from mercer.learners.kfo import rounding
 
 GRID = np.append(np.linspace(0.0, 0.95, 39), 1.0)
 
@@ -140,7 +151,7 @@ def test_the_search_comes_closer_than_its_seed(acquisition, directions) -> None:
 
 def test_every_observation_stays_in_the_surrogate(monkeypatch) -> None:
     """Also those of earlier subspaces; GP-UCB is told how many there are."""
-    from mercer.learners.functional import search as searching
+    from mercer.learners import bayesian as searching
 
     space, sizes, told = kernel_space(GRID, 0.8), [], []
     monkeypatch.setattr(searching, "surrogate", lambda p, *a: sizes.append(len(p)) or surrogate(p, *a))

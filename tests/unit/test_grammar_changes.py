@@ -16,7 +16,7 @@ from mercer.kernels import bind, parse
 from mercer.kernels.algebra import structure
 from mercer.kernels.blend import Blend, Surface, has_blend
 from mercer.learners.grammar.operators import base_kernels, checked_operators, children
-from mercer.learners.simplifying import simplifications
+from mercer.learners.simplify import simplifications
 
 
 def test_changes_come_on_request_only() -> None:

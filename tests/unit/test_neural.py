@@ -20,12 +20,9 @@ from mercer.inference.contract import Data, Evidence
 from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels import SE, Network, bind, layout, structure
+from mercer.learners import nkn as training_module
 from mercer.learners.contract import Context
-from mercer.learners.neural import average as average_module
-from mercer.learners.neural import training as training_module
-from mercer.learners.neural.neural_kernel_network import NeuralKernelNetwork
-from mercer.learners.neural.starts import first_point
-from mercer.learners.neural.training import FIRST_LAP, MANY, SAMPLE, Plan, Task, laps
+from mercer.learners.nkn import FIRST_LAP, MANY, SAMPLE, NeuralKernelNetwork, Plan, Task, first_point, laps
 
 SMALL = {"primitives": "SE + PER + LIN", "layers": "Linear4-Product2-Linear1", "restarts": 3, "max_iterations": 60}
 
@@ -44,9 +41,9 @@ def surface(rows: int = 50, seed: int = 0) -> Data:
     return Data(X, (y - y.mean()) / y.std(), True)
 
 
-def learned(data: Data, jobs: int | None = None, report=None, seed: int = 0, device: str = "cpu", **settings):
+def learned(data, engine=None, jobs: int | None = None, report=None, seed: int = 0, device: str = "cpu", **settings):
     learner = NeuralKernelNetwork(**(SMALL | settings))
-    return learner.learn(Context(data, Exact(), list(range(data.X.shape[1])), seed, jobs, report, device))
+    return learner.learn(Context(data, engine or Exact(), list(range(data.X.shape[1])), seed, jobs, report, device))
 
 
 def plan(**changes) -> Plan:
@@ -356,13 +353,12 @@ def test_ctrl_c_before_anything_is_finished(monkeypatch):
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_ctrl_c_while_the_networks_are_weighed_keeps_the_best(monkeypatch, jobs):
-    def interrupted(*arguments):
-        raise KeyboardInterrupt
-        yield
+def test_ctrl_c_while_the_networks_are_weighed_keeps_the_best(jobs):
+    class Interrupted(Exact):
+        def posterior(self, *arguments):
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr(average_module, "in_parallel", interrupted)
-    found = learned(season(30), jobs=jobs, max_iterations=10)
+    found = learned(season(30), Interrupted(), jobs=jobs, max_iterations=10)
     assert found.stopped == "request"
     assert len(found.members) == len(found.weights.within) == 1
     assert found.members[0] is found.fit

@@ -101,10 +101,10 @@ def kernel_or_search(request: Request) -> Any:
     """Return the structure that the user gave, or the learner with the user's settings, checked."""
     from mercer.kernels import REGISTRY, parse
     from mercer.learners.criteria import CRITERIA
-    from mercer.learners.functional.kernel_functional import KernelFunctional
     from mercer.learners.grammar.grammar_search import GrammarSearch
     from mercer.learners.grammar.operators import checked_operators
-    from mercer.learners.neural.neural_kernel_network import NeuralKernelNetwork
+    from mercer.learners.kfo import KernelFunctional
+    from mercer.learners.nkn import NeuralKernelNetwork
 
     settings: dict[str, Any] = {
         "--bases": request.bases, "--time-budget": request.time_budget, "--depth": request.depth,
@@ -121,7 +121,7 @@ def kernel_or_search(request: Request) -> Any:
         if request.kernel == NETWORK:
             return NeuralKernelNetwork()
         if request.kernel == SURFACE:
-            from mercer.learners.surface.change_surface import ChangeSurface
+            from mercer.learners.surface import ChangeSurface
 
             return ChangeSurface() if request.regimes is None else ChangeSurface(regimes=request.regimes)
         if request.kernel == FUNCTIONAL:

@@ -24,14 +24,14 @@ from mercer.learners.classes import (
     Trial,
     blocks_of,
     candidate_of,
+    multiple,
     sample_of,
     sight_of,
     with_cost,
 )
 from mercer.learners.contract import Candidate, Context, Stopped
-from mercer.learners.functional.kernel_functional import KernelFunctional
+from mercer.learners.kfo import KernelFunctional
 from mercer.learners.margin import COSTS, Labels, cross_validated, folds_of
-from mercer.learners.multiple import multiple
 
 NAMES = ("kfo", "kfo-mkl", "rbf", "linear", "mkl", "mkl-uniform", *(name for name in LEARNERS if name != "kfo"))
 MIXED = "SE + M32 + LIN"

@@ -15,7 +15,7 @@ from mercer.kernels.algebra import structure
 from mercer.kernels.network import networks_in
 from mercer.kernels.parameters import values_of
 from mercer.learners.contract import checked_jobs
-from mercer.learners.neural.distil import distil
+from mercer.learners.distil import distil
 
 if TYPE_CHECKING:
     from mercer.estimators.regressor import GPRegressor

@@ -16,10 +16,10 @@ from mercer.kernels.parameters import bind
 from mercer.kernels.text import parse
 from mercer.kernels.units import Units, to_data_units
 from mercer.learners.contract import Candidate, Learner, Verdict
-from mercer.learners.functional.kernel_functional import KernelFunctional
 from mercer.learners.grammar.grammar_search import GrammarSearch
-from mercer.learners.neural.neural_kernel_network import NeuralKernelNetwork
-from mercer.learners.surface.change_surface import ChangeSurface
+from mercer.learners.kfo import KernelFunctional
+from mercer.learners.nkn import NeuralKernelNetwork
+from mercer.learners.surface import ChangeSurface
 
 LEARNERS: dict[str, type[Any]] = {
     "search": GrammarSearch,

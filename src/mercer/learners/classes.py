@@ -6,6 +6,7 @@ rows of each fold: relevances that have seen the rows left out make every kernel
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,10 +15,14 @@ import numpy as np
 
 from mercer.compute import fused
 from mercer.compute.program import compile_program
+from mercer.fitting.optimise import FitOptions, fit
+from mercer.inference.contract import Data
+from mercer.inference.exact import Exact
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Expression, build_base
+from mercer.kernels.expression import Expression, build_base, sum_of
 from mercer.kernels.functional import is_definite
-from mercer.kernels.parameters import values_of
+from mercer.kernels.parameters import bind, values_of
+from mercer.kernels.units import multiplied
 from mercer.learners.contract import Candidate, Stopped
 from mercer.learners.margin import (
     COSTS,
@@ -29,7 +34,6 @@ from mercer.learners.margin import (
     folds_of,
     quickly_validated,
 )
-from mercer.learners.relevance import relevances
 
 ROWS = 400  # that kernels are compared on
 FEW = 250  # rows: with fewer, the folds are drawn twice
@@ -197,3 +201,133 @@ def with_cost(kernel: Expression, X: Array, labels: Labels, seed: int, around: f
 def renewed(learned: LearnedForClasses, verdict: Verdict) -> LearnedForClasses:
     """Return what was learned with another cost."""
     return replace(learned, cost=verdict.cost, error=verdict.error)
+
+
+# How much each column matters for telling classes apart: lengthscales of a Gaussian process on the labels.
+#
+# One process with Matern 3/2 and a lengthscale for each column is fitted to each class against the rest (labels +1 and
+# -1) by its evidence, with weak priors; relevances 1 / l^2, scaled to a mean of one, are averaged over the classes.
+
+
+RELEVANCE_ROWS = 300  # more are not needed to see which columns matter
+CLASSES = 6  # the largest, of many
+LEAST = 1e-4
+
+
+def relevances(X: Array, labels: Labels, seed: int = 0) -> Array:
+    """Return one number for each column, one on average over the columns that vary."""
+    rng = np.random.default_rng(seed)
+    if len(X) > RELEVANCE_ROWS:
+        chosen = rng.choice(len(X), RELEVANCE_ROWS, replace=False)
+        X, labels = X[chosen], labels[chosen]
+    varying = np.flatnonzero(np.ptp(X, axis=0) > 1e-9)
+    if not len(varying):
+        return np.ones(X.shape[1])
+    kernel = bind(build_base("M32"), len(varying))
+    counts = np.bincount(labels)
+    chosen_classes = [c for c in np.argsort(-counts, kind="stable") if counts[c]][: 1 if len(counts) == 2 else CLASSES]
+    total = np.zeros(len(varying))
+    options = FitOptions(restarts=1, max_iterations=30, priors=True)
+    for each in chosen_classes:
+        target = np.where(labels == each, 1.0, -1.0)
+        if np.ptp(target) == 0:
+            continue
+        found = fit(kernel, Data(X[:, varying], target, free_level=True), Exact(), options)
+        if found.status == "interrupted":
+            raise KeyboardInterrupt  # the fit gives its best so far; whoever asked for relevances is to stop
+        if found.status != "failed":
+            share = np.array(next(found.expression.leaves()).parameter("lengthscale").values) ** -2.0
+            total += share / share.sum()
+    result = np.full(X.shape[1], LEAST)
+    result[varying] = np.maximum(len(varying) * total / max(total.sum(), 1e-300), LEAST) if total.any() else 1.0
+    return result
+
+
+# Multiple kernel learning: weighted sums of kernels for a support vector machine.
+#
+# uniform : equal weights. easy : after EasyMKL (Aiolli and Donini 2015), the weights that serve the hardest pair of
+# points of the two convex hulls. tuned : Bayesian optimisation of the weights in (0, 1] (KFO-MKL, appendix A.5.3).
+
+
+FACTORS = (0.2, 0.4, 0.8, 1.6)  # of the median distance: the lengthscales that are mixed
+FAINT = 0.02  # a share below which a kernel is left out
+WEIGHING_ROWS = 800  # that weights are found on
+MIXED = 0.5  # of EasyMKL's penalty on uneven points
+
+
+def standard_kernels(sight: Sight) -> list[Expression]:
+    """Return the kernels that are mixed: SE and Matern 3/2 of several lengthscales, and the linear one."""
+    radial = [sight.radial(symbol, 0.0, factor) for symbol in ("SE", "M32") for factor in FACTORS]
+    return [*radial, sight.linear()]
+
+
+def mixture(kernels: Sequence[Expression], weights: Array) -> Expression:
+    """Return the weighted sum, the weights adding up to one, without faint parts."""
+    shares = np.where(weights < FAINT * weights.max(), 0.0, weights)
+    shares = shares / shares.sum()
+    return sum_of([multiplied(k, float(w)) for k, w in zip(kernels, shares, strict=True) if w > 0])
+
+
+def multiple(X: Array, labels: Labels, seed: int, weights: str) -> LearnedForClasses:
+    """Return the sum of standard kernels with "uniform" or "easy" weights, and its cost."""
+    started = time.perf_counter()
+    kernels = standard_kernels(sight_of(X, labels, seed, ard=False))
+    shares = np.ones(len(kernels))
+    if weights == "easy":
+        chosen = sample_of(labels, WEIGHING_ROWS, seed)
+        grams = [fused.gram(compile_program(k), values_of(k), X[chosen]) for k in kernels]
+        shares = easy_weights(grams, labels[chosen])
+    kernel = mixture(kernels, shares)
+    verdict = with_cost(kernel, X, labels, seed)
+    row = candidate_of(kernel, verdict, 0, f"{weights} weights", time.perf_counter() - started)
+    return LearnedForClasses(kernel, verdict.cost, verdict.error, (row,))
+
+
+def easy_weights(grams: Sequence[Array], labels: Labels, steps: int = 300) -> Array:
+    """Return weights in proportion to g'Y K Y g, averaged over each class against the rest.
+
+    g is a distribution over the rows of each class: min (1 - s) g'Y (sum of K) Y g + s |g|^2, by projected gradient.
+    """
+    classes = np.unique(labels)
+    total = np.zeros(len(grams))
+    summed = np.mean(grams, axis=0)
+    for each in classes[:1] if len(classes) == 2 else classes:
+        sign = np.where(labels == each, 1.0, -1.0)
+        quadratic = (1.0 - MIXED) * summed * np.outer(sign, sign) + MIXED * np.eye(len(sign))
+        point = np.where(sign > 0, 1.0 / (sign > 0).sum(), 1.0 / (sign < 0).sum())
+        step = 1.0 / np.abs(quadratic).sum(axis=1).max()
+        for _ in range(steps):
+            point = _onto_simplexes(point - step * (quadratic @ point), sign)
+        signed = point * sign
+        found = np.array([max(float(signed @ gram @ signed), 0.0) for gram in grams])
+        total += found / (found.sum() or 1.0)
+    return total / total.sum() if total.sum() > 0 else np.ones(len(grams)) / len(grams)
+
+
+def _onto_simplexes(point: Array, sign: Array) -> Array:
+    """Return the nearest point whose parts for the two classes are distributions."""
+    result = np.empty_like(point)
+    for side in (sign > 0, sign < 0):
+        part = np.sort(point[side])[::-1]
+        sums = np.cumsum(part) - 1.0
+        count = np.arange(1, len(part) + 1)
+        last = int(np.flatnonzero(part - sums / count > 0)[-1])
+        result[side] = np.maximum(point[side] - sums[last] / (last + 1), 0.0)
+    return result
+
+
+def judged_mixture(trial: Trial, families: Sequence[Family]):  # type: ignore[no-untyped-def]
+    """Return a function from weights to the verdict on the weighted sum; each kernel is evaluated once for a fold."""
+    blocks = [[trial.blocks(family, number) for family in families] for number in range(len(trial.folds))]
+
+    def verdict(weights: Array) -> Verdict:
+        shares = weights / weights.sum()
+
+        def mixed(number: int) -> tuple[Array, Array]:
+            within = sum(w * pair[0] for w, pair in zip(shares, blocks[number], strict=True))
+            across = sum(w * pair[1] for w, pair in zip(shares, blocks[number], strict=True))
+            return np.asarray(within), np.asarray(across)
+
+        return quickly_validated(mixed, trial.labels, trial.folds)
+
+    return verdict

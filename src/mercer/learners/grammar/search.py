@@ -44,7 +44,7 @@ from mercer.learners.grammar.plan import Plan
 from mercer.learners.grammar.race import SAMPLE, is_large_crowd, laps, runners, sample, to_the_end
 from mercer.learners.grammar.worker import State, Task, advance, seed_for
 from mercer.learners.parallel import in_parallel
-from mercer.learners.simplifying import simplifications
+from mercer.learners.simplify import simplifications
 
 PEAKS = 4
 DRAWS = 8  # for each start: one for every peak, and some at random

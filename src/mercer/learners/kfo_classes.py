@@ -22,24 +22,26 @@ from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, build_base, product_of
 from mercer.kernels.functional import Functional
 from mercer.kernels.parameters import values_of
+from mercer.learners.bayesian import ENDED, RATE_LIMITS, RATES, Outcome, guarded, search, steadiest, steadiest_of, tuned
 from mercer.learners.classes import (
+    Family,
     LearnedForClasses,
     Sight,
     Trial,
     blocks_of,
     candidate_of,
+    judged_mixture,
+    mixture,
     sight_of,
     with_cost,
 )
 from mercer.learners.contract import Candidate, Stopped
-from mercer.learners.functional.search import ENDED, Outcome, guarded, search, steadiest
-from mercer.learners.functional.space import KernelSpace, grid_of_pairs, kernel_space
-from mercer.learners.functional.tuning import RATE_LIMITS, RATES, steadiest_of, tuned
+from mercer.learners.kernel_space import KernelSpace, grid_of_pairs, kernel_space
 from mercer.learners.margin import Labels, Verdict
 from mercer.linalg.threads import one_thread
 
 if TYPE_CHECKING:
-    from mercer.learners.functional.kernel_functional import KernelFunctional
+    from mercer.learners.kfo import KernelFunctional
 
 Series = tuple[tuple[int, ...], tuple[float, ...]]
 PLAIN: Series = ((1,), (1.0,))
@@ -129,7 +131,7 @@ class ClassSearch:
 
     def insides(self) -> list[str]:
         """Return the kernels that may be inside, Matern 3/2 first."""
-        from mercer.learners.functional.kernel_functional import HYPERKERNELS
+        from mercer.learners.kfo import HYPERKERNELS
 
         names = [name for name in HYPERKERNELS[self.settings.hyperkernel] if name != "PER"]
         if not names:
@@ -287,3 +289,57 @@ class ClassSearch:
 
 class TimeIsUp(Exception):
     """The time budget is spent."""
+
+
+# KFO-MKL: a weighted sum of the functional that was found and SE, Matern 3/2 and LIN (KFO, appendix A.5.3).
+
+STEPS = 12
+
+
+def with_standard_kernels(search: ClassSearch, learned: LearnedForClasses, chosen: Form) -> LearnedForClasses:
+    """Add SE, Matern 3/2 and LIN to what a search found, with weights tuned by cross-validation."""
+    with one_thread():
+        families: list[Family] = [chosen.kernel, _best_radial(search, "SE"), _best_radial(search, "M32"), _linear]
+        verdict = judged_mixture(search.trial, families)
+        verdicts: dict[bytes, Verdict] = {}
+
+        def judged(weights: Array) -> Outcome:
+            verdicts[weights.tobytes()] = verdict(weights)
+            return Outcome(verdicts[weights.tobytes()].score)
+
+        low = 1e-3
+        first = [np.full(4, low) + np.eye(4)[i] * (1.0 - low) for i in range(4)]
+        first += [np.ones(4), np.array([1.0, low, low, 0.3]), np.array([1.0, 0.5, 0.5, 0.2])]
+        tried = tuned(judged, 4, STEPS, search.rng, first)
+        weights = steadiest_of(tried)
+
+        def mixed(sight: Sight) -> Expression:
+            return mixture([family(sight) for family in families], weights)
+
+        trial = search.last_trial()
+        if trial.judge_slowly(mixed).score < trial.judge_slowly(chosen.kernel).score:
+            return replace(learned, functional=learned.kernel)  # the others add nothing
+        kernel = mixed(search.whole)
+        final = with_cost(kernel, search.X, search.labels, search.seed)
+    row = candidate_of(kernel, verdicts[weights.tobytes()], 1, "weights of the sum", learned.candidates[-1].seconds)
+    return replace(
+        learned, kernel=kernel, cost=final.cost, error=final.error, candidates=(*learned.candidates, row),
+        functional=learned.kernel,
+    )  # fmt: skip
+
+
+def _best_radial(search: ClassSearch, symbol: str) -> Family:
+    """The best plain kernel of a kind among those tried, and some tried now where there are few."""
+    best = search.best()
+    forms = [Form(symbol, best.strength, best.factor * r) for r in (0.5, 1.0, 2.0)]
+    forms += [Form(symbol, 0.0, factor) for factor in FACTORS[1:-1]]
+    for form in forms:
+        if form not in search.verdicts:
+            search.judge(form, "part of a sum")
+    known = [form for form in search.verdicts if form == Form(symbol, form.strength, form.factor)]
+    chosen = max(known, key=lambda form: search.verdicts[form].score)
+    return lambda sight: sight.radial(symbol, chosen.strength, chosen.factor)
+
+
+def _linear(sight: Sight) -> Expression:
+    return sight.linear()

@@ -1,1 +1,0 @@
-"""Learning where one behaviour gives way to another: change points and change surfaces."""
