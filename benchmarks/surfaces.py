@@ -47,8 +47,8 @@ def evidence(model: mercer.GPRegressor) -> dict[str, float]:
     """The smallest BIC of each number of regimes, fitted to all rows."""
     best: dict[str, float] = {}
     for tried in model.candidates_:
-        count = tried.step.split()[0]
-        if count.isdigit():
+        count = str(tried.step.number)
+        if tried.step.kind == "regimes" and tried.step.rows is None:
             best[count] = min(best.get(count, np.inf), tried.score)
     return best
 

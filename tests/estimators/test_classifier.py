@@ -69,7 +69,7 @@ def test_kfo_keeps_the_functional_and_what_was_tried() -> None:
 def test_kfo_tunes_the_rate_of_the_hyperkernel() -> None:
     X, y = rings(60)
     model = KernelSVC(KernelFunctional(**{**QUICK, "tuning": 3}), random_state=0).fit(X, y)
-    assert [c.step for c in model.candidates_].count("rate") == 3 + 3
+    assert [c.step.kind for c in model.candidates_].count("rate") == 3 + 3
 
 
 def test_kfo_as_a_product_over_columns(tmp_path) -> None:

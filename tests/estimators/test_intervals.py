@@ -25,7 +25,7 @@ from mercer.kernels.algebra import structure
 from mercer.kernels.parameters import layout, values_of
 from mercer.kernels.units import to_scaled_units
 from mercer.learners import large
-from mercer.learners.contract import Candidate, Verdict
+from mercer.learners.contract import Candidate, Step, Verdict
 from mercer.learners.grammar import bounded
 
 pytestmark = pytest.mark.filterwarnings("ignore::mercer.MercerWarning")
@@ -320,7 +320,8 @@ def row_of(reached: bounded.State, expression: Any, verdict: Verdict | None = No
     assert reached.interval is not None
     lower, found = reached.interval.lower, reached.interval
     return Candidate(
-        expression, 1, "", None, lower, 5, -2.0 * lower, "converged", "", 0.0, reached.fit, found, 60, verdict
+        expression, 1, Step("base", expression), None, lower, 5, -2.0 * lower, "converged", "", 0.0, reached.fit, found,
+        60, verdict,
     )  # fmt: skip
 
 

@@ -311,7 +311,7 @@ def test_a_search_over_many_rows_ends_on_all_of_them(monkeypatch: pytest.MonkeyP
     assert model.change_ is not None
     assert model.change_.preferred == 2
     assert abs(model.change_.crossings[0].at - 59.5) <= 2
-    assert any(candidate.step.startswith("on 60 rows: ") for candidate in model.candidates_)
+    assert any(str(candidate.step).startswith("on 60 rows: ") for candidate in model.candidates_)
 
 
 def test_ctrl_c_gives_what_is_finished() -> None:

@@ -20,7 +20,7 @@ from mercer.explain.components import contributions, held_out_parts, outlooks, p
 from mercer.explain.search import absences, gain_over_noise, story, winner_of
 from mercer.kernels import Expression, parse
 from mercer.kernels.parameters import bind, values_of
-from mercer.learners.contract import Candidate
+from mercer.learners.contract import Candidate, Step
 
 pytestmark = pytest.mark.filterwarnings("ignore::mercer.MercerWarning")
 
@@ -207,7 +207,14 @@ def test_the_words_on_a_few_rows_do_not_contradict_each_other(rows: int, kernel:
 
 
 def candidate(kernel: str, log_evidence: float, depth: int = 0, parent: int | None = None, **more: object) -> Candidate:
-    plain: dict = {"step": "", "parameters": 3, "status": "converged", "message": "", "seconds": 0.1, "fit": None}
+    plain: dict = {
+        "step": Step("base", words=kernel),
+        "parameters": 3,
+        "status": "converged",
+        "message": "",
+        "seconds": 0.1,
+        "fit": None,
+    }
     score = -2 * log_evidence + 3 * math.log(60)
     plain |= {"depth": depth, "parent": parent, "log_evidence": log_evidence, "score": score} | more
     return Candidate(expression=bind(parse(kernel), 1), **plain)

@@ -288,7 +288,7 @@ def test_an_objective_is_asked_once_for_each_kernel_and_may_fail_at_any_time() -
     assert failed
     assert all("not now" in c.message for c in failed)
     assert len(calls) <= len(model.candidates_) + 3  # and once for each of the last few, on all rows
-    steps = [c.step for c in model.candidates_]
+    steps = [str(c.step) for c in model.candidates_]
     assert steps.count("subspace 2, at random") == 4
     assert "subspace 2, step 2" in steps
     assert "subspace 1, step 3" not in steps

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from mercer.errors import InputError, KernelError
 from mercer.inference.bounds import Interval
-from mercer.kernels.blend_text import dim_text
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind
 from mercer.kernels.text import parse
 from mercer.kernels.units import Units, to_data_units
-from mercer.learners.contract import Candidate, Learner, Verdict
+from mercer.learners.contract import Candidate, Learner, Verdict, read_step
 from mercer.learners.grammar.grammar_search import GrammarSearch
 from mercer.learners.kfo import KernelFunctional
 from mercer.learners.nkn import NeuralKernelNetwork
@@ -74,31 +72,25 @@ def in_data_units(candidate: Candidate, units: Units, rows: int) -> Candidate:
 
 
 # What is kept of a candidate besides its kernel and its scores.
-KEPT = ("depth", "step", "parent", "parameters", "status", "message", "seconds")
+KEPT = ("depth", "parent", "parameters", "status", "message", "seconds")
 
 
 def candidates_to_plain(candidates: Sequence[Candidate], names: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """Return every kernel that was tried as JSON data; a score that is not finite becomes null."""
+    """Return every kernel that was tried as JSON data: with names for people, without for a file.
+
+    A score that is not finite becomes null.
+    """
     return [
         {
             "kernel": candidate.expression.text(names=names),
             "score": _finite_or_none(candidate.score),
             "log_evidence": _finite_or_none(candidate.log_evidence),
             **{name: getattr(candidate, name) for name in KEPT},
-            "step": _step_with_names(candidate.step, names),
+            "step": candidate.step.to_plain() if names is None else candidate.step.text(names),
             **_interval_to_plain(candidate),
         }
         for candidate in candidates
     ]
-
-
-def _step_with_names(step: str, names: Sequence[str] | None) -> str:
-    """Return a step such as "+ PER(0)" with the names of the columns in place of their numbers."""
-    if names is None:
-        return step
-    told = [dim_text(number, names) for number in range(len(names))]
-    columns = re.compile(r"(?<=[A-Z0-9]\()\d+(, \d+)*(?=\))")
-    return columns.sub(lambda found: ", ".join(told[int(number)] for number in found[0].split(", ")), step)
 
 
 def candidates_from_plain(rows: Sequence[Any], columns: int) -> tuple[Candidate, ...]:
@@ -112,7 +104,7 @@ def candidates_from_plain(rows: Sequence[Any], columns: int) -> tuple[Candidate,
             Candidate(
                 expression=bind(parse(row["kernel"]), columns),
                 depth=int(row["depth"]),
-                step=str(row["step"]),
+                step=read_step(row["step"]),
                 parent=None if parent is None else int(parent),
                 log_evidence=-math.inf if row["log_evidence"] is None else float(row["log_evidence"]),
                 parameters=int(row["parameters"]),

@@ -202,11 +202,10 @@ def _evidence(candidates: Sequence[Candidate]) -> tuple[RegimeEvidence, ...]:
     """The best of each number of regimes that a learner of change surfaces tried."""
     best: dict[int, Candidate] = {}
     for candidate in candidates:
-        words = candidate.step.split()
-        if len(words) > 1 and words[0].isdigit() and words[1].startswith("regime") and np.isfinite(candidate.score):
-            count = int(words[0])
-            if count not in best or candidate.score < best[count].score:
-                best[count] = candidate
+        step, known = candidate.step, best.get(candidate.step.number)
+        usable = step.kind == "regimes" and step.rows is None and np.isfinite(candidate.score)
+        if usable and (known is None or candidate.score < known.score):
+            best[step.number] = candidate
     return tuple(
         RegimeEvidence(count, best[count].log_evidence, best[count].score, best[count].parameters)
         for count in sorted(best)

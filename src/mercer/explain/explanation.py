@@ -578,7 +578,7 @@ def _outcome(subject: Subject, origin: Provenance, kernel: Expression, told: Sto
         found_by = words.distilled_sentence(told, origin.distilled_from)
     elif origin.given is not None:
         found_by = words.found_sentence(origin.given, origin.starts)
-    elif any("regime" in candidate.step for candidate in origin.candidates):
+    elif any(candidate.step.kind == "regimes" for candidate in origin.candidates):
         found_by = words.learned_sentence(origin.candidates)
     elif has_functional(kernel) and not origin.bases:
         found_by = words.functional_sentence(told)

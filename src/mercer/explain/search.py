@@ -116,7 +116,7 @@ def story(subject: Subject, candidates: Sequence[Candidate], kernel: Expression,
         if has_functional(candidate.expression):
             return f"KF({structure_text(_inside(candidate.expression), subject.names, columns)}), {candidate.step}"
         if has_network(kernel) and structure(candidate.expression) == alike:
-            return candidate.step  # starts of one network: which of them, not what they all are
+            return candidate.step.text()  # starts of one network: which of them, not what they all are
         return structure_text(candidate.expression, subject.names, columns)
 
     others = [c for number, c in enumerate(candidates) if number != winner and math.isfinite(c.score)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -49,6 +49,16 @@ class FitOptions:
     seed: int = 0
 
 
+class AtBound(NamedTuple):
+    """A parameter whose optimum lies at a bound of the search."""
+
+    path: str  # "1:SE.lengthscale[0]" or "noise"
+    side: Literal["lower", "upper"]
+
+    def __str__(self) -> str:
+        return f"{self.path} at its {self.side} bound"
+
+
 @dataclass(frozen=True, eq=False)
 class Fit:
     """A fitted kernel in scaled units, its noise variance, scores and how the fit ended."""
@@ -63,6 +73,7 @@ class Fit:
     message: str
     evaluations: int
     values: Array
+    at_bounds: tuple[AtBound, ...] = ()  # where the status is "at a bound"
     held: Engine | None = None  # with what it holds, where that was fitted too (inducing points that moved)
 
 
@@ -309,7 +320,8 @@ def _finished(problem: Problem, best: Run, evaluations: int, interrupted: bool) 
     objective = problem.objective
     evidence = objective.evidence(best.point, gradient=True)
     values, noise = objective.split(best.point)
-    status, message = _status(problem, best, interrupted)
+    at_bounds = _find_bounds(problem, best.point)
+    status, message = _status(best, at_bounds, interrupted)
     return Fit(
         expression=with_values(problem.expression, values),
         noise=noise,
@@ -321,21 +333,26 @@ def _finished(problem: Problem, best: Run, evaluations: int, interrupted: bool) 
         message=message,
         evaluations=evaluations + 1,
         values=values,
+        at_bounds=at_bounds if status == "at a bound" else (),
     )
 
 
-def _status(problem: Problem, best: Run, interrupted: bool) -> tuple[Status, str]:
-    if interrupted:
-        return "interrupted", "stopped on request; this is the best of the starts that were finished"
+def _find_bounds(problem: Problem, point: Array) -> tuple[AtBound, ...]:
+    """Return the parameters that stand at a bound; a lower one that stands for zero is none."""
     names = [*problem.objective.layout.free_paths(), "noise"]
     vanishing = [*may_vanish(problem.objective.layout), False]
-    touching = [
-        f"{names[i]} at its {'lower' if best.point[i] <= low else 'upper'} bound"
+    return tuple(
+        AtBound(names[i], "lower" if point[i] <= low else "upper")
         for i, (low, high) in enumerate(problem.bounds)
-        if (best.point[i] <= low and not vanishing[i]) or best.point[i] >= high
-    ]
+        if (point[i] <= low and not vanishing[i]) or point[i] >= high
+    )
+
+
+def _status(best: Run, at_bounds: Sequence[AtBound], interrupted: bool) -> tuple[Status, str]:
+    if interrupted:
+        return "interrupted", "stopped on request; this is the best of the starts that were finished"
     if not best.converged:
         return "stopped", f"not converged after {best.evaluations} evaluations; allow more iterations"
-    if touching:
-        return "at a bound", "the optimum lies at a bound of the search: " + ", ".join(touching)
+    if at_bounds:
+        return "at a bound", "the optimum lies at a bound of the search: " + ", ".join(map(str, at_bounds))
     return "converged", "converged"

@@ -23,7 +23,7 @@ from mercer.kernels.expression import Expression, build_base, sum_of
 from mercer.kernels.functional import is_definite
 from mercer.kernels.parameters import bind, values_of
 from mercer.kernels.units import multiplied
-from mercer.learners.contract import Candidate, Stopped
+from mercer.learners.contract import Candidate, Step, Stopped
 from mercer.learners.margin import (
     COSTS,
     Fold,
@@ -173,7 +173,7 @@ def candidate_of(
     """Return a row of the table of candidates; the score is the error of rows left out and half their log loss."""
     infinite = float("inf")
     return Candidate(
-        expression=kernel, depth=depth, step=step, parent=None, log_evidence=-infinite, parameters=0,
+        expression=kernel, depth=depth, step=Step(step, words=step), parent=None, log_evidence=-infinite, parameters=0,
         score=infinite if verdict is None else -verdict.score, status="failed" if problem else "converged",
         message=problem or f"error of rows left out {verdict.error:.4g}, cost {verdict.cost:g}" if verdict else problem,
         seconds=seconds, fit=None,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Literal
 
@@ -16,7 +18,7 @@ from mercer.inference.bounds import Interval
 from mercer.inference.contract import Data, Engine
 from mercer.inference.vfe import VFE
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Expression
+from mercer.kernels.expression import Base, Expression
 from mercer.kernels.units import Units
 
 FADE = 1.0 / 27.0  # of the range of the data: a third of the stretch that a rolling origin forecasts
@@ -44,6 +46,72 @@ class Verdict:
     bar: float
 
 
+@dataclass(frozen=True)
+class Step:
+    """How a candidate came about: the kind of step, and what it was about. `text` puts it into words."""
+
+    kind: str  # a key of STEP_TEXTS, or one of a learner's own, with `words`
+    part: Expression | None = None  # what was added, replaced, taken out ...
+    other: Expression | None = None  # what took its place
+    number: int = 0  # of regimes, of the start, of terms, of the subspace
+    columns: tuple[int, ...] = ()  # that were left out
+    rows: int | None = None  # that it was fitted to, where those are only some
+    words: str = ""  # the text, where the kind alone does not say it
+
+    def text(self, names: Sequence[str] | None = None) -> str:
+        """Return the step in words, with the names of the columns where they are given."""
+        part, other = (None if e is None else e.text(names=names, digits=1) for e in (self.part, self.other))
+        symbol = self.part.symbol if isinstance(self.part, Base) else part
+        columns = ", ".join(str(c) if names is None else names[c] for c in self.columns)
+        form = self.words or STEP_TEXTS[self.kind]
+        if not self.words:
+            form = form.format(part=part, other=other, symbol=symbol, number=self.number, columns=columns)
+        return form if self.rows is None else f"on {self.rows} rows: {form}"
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return what a file holds of it."""
+        return {"kind": self.kind, "number": self.number, "rows": self.rows, "words": replace(self, rows=None).text()}
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+STEP_TEXTS = {
+    "base": "{part}",
+    "add": "+ {part}",
+    "multiply": "* {part}",
+    "replace": "{part} -> {other}",
+    "change of parameters": "CP({part}, itself)",
+    "change to": "CP(., {part})",
+    "change from": "CP({part}, .)",
+    "window": "CW(., {part})",
+    "remove": "- {part}",
+    "divide": "/ {part}",
+    "share": "one {part} for two",
+    "everywhere": "{part} everywhere",
+    "fewer columns": "{symbol} without column {columns}",
+    "start": "start {number}",
+    "as it is": "{part} as it is",
+}
+
+
+def regimes_step(number: int, note: str = "") -> Step:
+    """Return the step of a kernel with so many regimes."""
+    words = f"{number} regime{'s' if number > 1 else ''}" + (f", {note}" if note else "")
+    return Step("regimes", number=number, words=words)
+
+
+def read_step(data: Any) -> Step:
+    """Return a step that `Step.to_plain` made; files of version 0.1 have nothing but its text."""
+    if isinstance(data, dict):
+        return Step(str(data["kind"]), number=int(data["number"]), rows=data["rows"], words=str(data["words"]))
+    old = re.fullmatch(r"(?:on (?P<rows>\d+) rows: )?(?P<words>(?P<number>\d+) regimes?(?:, .*)?)", str(data))
+    if old is None:
+        return Step("other", words=str(data))
+    rows = None if old["rows"] is None else int(old["rows"])
+    return Step("regimes", number=int(old["number"]), rows=rows, words=old["words"])
+
+
 @dataclass(frozen=True, eq=False)
 class Candidate:
     """One kernel that was tried: a row of the table of candidates.
@@ -54,7 +122,7 @@ class Candidate:
 
     expression: Expression
     depth: int
-    step: str
+    step: Step
     parent: int | None  # number of the candidate it was grown from
     log_evidence: float
     parameters: int

@@ -37,7 +37,7 @@ from mercer.kernels.layers import Exponential, Linear
 from mercer.kernels.network import Network, has_network, networks_in
 from mercer.kernels.parameters import fill_held, layout, values_of
 from mercer.kernels.units import multiplied
-from mercer.learners.contract import Candidate, Learned, Stopped, alone
+from mercer.learners.contract import Candidate, Learned, Step, Stopped, alone
 from mercer.learners.criteria import bic, penalty
 from mercer.learners.parallel import in_parallel
 from mercer.learners.simplify import simplifications
@@ -98,7 +98,7 @@ class Distillation:
 
     def run(self) -> None:
         """Simplify until nothing is gained, or until told to stop."""
-        self._add(self.network, 0, "the network", None, 0.0)
+        self._add(self.network, 0, Step("network", words="the network"), None, 0.0)
         try:
             with one_thread():
                 current = self._first_expression()
@@ -138,7 +138,8 @@ class Distillation:
         kernel = joined([summand.kernel for summand in merged_summands(summands)])
         began = time.perf_counter()
         fit = self._fitted(kernel, self.network.noise, self.max_iterations)
-        step = f"the {len(summands)} terms that matter" if len(summands) > 1 else "the term that matters"
+        words = f"the {len(summands)} terms that matter" if len(summands) > 1 else "the term that matters"
+        step = Step("terms", number=len(summands), words=words)
         number = self._add(fit, 1, step, 0, time.perf_counter() - began)
         if fit.status == "failed":
             raise NumericalError(f"the terms of the network could not be fitted by themselves: {fit.message}")
@@ -267,12 +268,14 @@ class Distillation:
             return math.inf
         return self._score(fit.log_evidence * self.data.count / self.sampled.count, fit.parameters)
 
-    def _add(self, fit: Fit, depth: int, step: str, parent: int | None, seconds: float, raced_out: bool = False) -> int:
+    def _add(
+        self, fit: Fit, depth: int, step: Step, parent: int | None, seconds: float, raced_out: bool = False
+    ) -> int:
         self.candidates.append(self._candidate(fit, depth, step, parent, seconds, raced_out))
         return len(self.candidates) - 1
 
     def _candidate(
-        self, fit: Fit, depth: int, step: str, parent: int | None, seconds: float, raced_out: bool = False
+        self, fit: Fit, depth: int, step: Step, parent: int | None, seconds: float, raced_out: bool = False
     ) -> Candidate:
         failed = fit.status == "failed"
         score = math.inf if failed else self._score(fit.log_evidence, fit.parameters)

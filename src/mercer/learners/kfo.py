@@ -54,7 +54,7 @@ from mercer.learners.bayesian import (
     tuned,
 )
 from mercer.learners.classes import LearnedForClasses
-from mercer.learners.contract import Candidate, Context, Learned, Learner, Stopped, Weights, alone
+from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Stopped, Weights, alone
 from mercer.learners.kernel_space import MOST_COMPONENTS, Definite, Distance, KernelSpace, grid_of_pairs, kernel_space
 from mercer.learners.margin import Labels
 from mercer.linalg.threads import one_thread
@@ -256,7 +256,7 @@ class Regression:
         for inside in self.insides():
             found = self.fitter.first(self.of_shape(inside, ((1,), (1.0,))), STARTS, FIRST_STEPS)
             outcome = self.outcome_of(found)
-            if self.keep(found, 0, f"{inside.text()} as it is", outcome):
+            if self.keep(found, 0, Step("as it is", inside), outcome):
                 leads.append(Lead(found, outcome.value))
         if not leads:
             raise NumericalError("none of the kernels inside could be fitted; try another hyperkernel or fewer columns")
@@ -281,7 +281,7 @@ class Regression:
 
         def judged(point: Array) -> Outcome:
             space = kernel_space(grid, float(np.clip(point[0], *RATE_LIMITS)), size, self.seed)
-            outcome, found = self.judge(space, space.first, lead.fit, 0, "tuning")
+            outcome, found = self.judge(space, space.first, lead.fit, 0, Step("tuning", words="tuning"))
             lead.take(found, outcome.value)
             return outcome
 
@@ -295,7 +295,8 @@ class Regression:
         def evaluate(beta: Array, subspace: int, step: int) -> Outcome:
             where = f"subspace {subspace}, step {step}" if step else f"subspace {subspace}, at random"
             where = where if subspace else "where the search begins"
-            outcome, found = self.judge(space, beta, lead.fit, max(1, subspace), where)
+            how = Step("subspace", number=subspace, words=where)
+            outcome, found = self.judge(space, beta, lead.fit, max(1, subspace), how)
             lead.take(found, outcome.value)
             return outcome
 
@@ -313,7 +314,7 @@ class Regression:
         units = (matrix / matrix[0, 0])[np.triu_indices(len(rows), 1)]
         return grid_of_pairs(units, self.settings.grid_size(len(self.columns)))
 
-    def judge(self, space: KernelSpace, beta: Array, start: Fit, depth: int, step: str) -> tuple[Outcome, Fit | None]:
+    def judge(self, space: KernelSpace, beta: Array, start: Fit, depth: int, step: Step) -> tuple[Outcome, Fit | None]:
         """Fit a kernel of the space for a few steps and return its objective."""
         series = space.series(beta, self.settings.definite)
         if series is None:
@@ -340,7 +341,7 @@ class Regression:
         assert callable(objective)
         return float(objective(self.fitter.gram(found)))
 
-    def keep(self, found: Fit, depth: int, step: str, outcome: Outcome) -> bool:
+    def keep(self, found: Fit, depth: int, step: Step, outcome: Outcome) -> bool:
         """Add a row to the table of candidates; tell whether it can be used."""
         seconds = time.perf_counter() - self.started
         message, status = (found.message, found.status) if outcome.good else (outcome.problem, "failed")

@@ -29,7 +29,7 @@ from mercer.kernels.layers import Exponential, Linear, Multiply
 from mercer.kernels.network import PAPER_LAYERS, Network, network, regression_network, time_series_network
 from mercer.kernels.parameters import bind, values_of, with_values
 from mercer.kernels.units import Units, to_scaled_units
-from mercer.learners.contract import Candidate, Context, Learned, Learner, Stopped, Weights, alone, checked_jobs
+from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Stopped, Weights, alone, checked_jobs
 from mercer.learners.forward import Forecasts, forecast, forecast_tails, stacked_weights
 from mercer.learners.parallel import in_parallel
 from mercer.linalg.threads import one_thread
@@ -384,7 +384,7 @@ class Training:
         if state.run.rows < self.data.count:  # a score of some rows cannot be compared with those of all
             score, evidence = math.inf, evidence * self.data.count / state.run.rows
         return Candidate(
-            fit.expression, 0, f"start {number + 1}", None, evidence, fit.parameters, score, status, message,
+            fit.expression, 0, Step("start", number=number + 1), None, evidence, fit.parameters, score, status, message,
             state.seconds, fit,
         )  # fmt: skip
 

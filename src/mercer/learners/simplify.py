@@ -21,11 +21,12 @@ from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression, Product, Sum, build_base, product_of, sum_of
 from mercer.kernels.parameters import fill_held, layout, values_of
 from mercer.kernels.units import multiplied
+from mercer.learners.contract import Step
 
 ON_COLUMNS = ("SE", "RQ", "LIN", "M12", "M32", "M52")
 IDLE = 0.3  # of a lengthscale: a column whose whole range is less changes next to nothing
 
-Simpler = tuple[Expression, str]  # and the step in words, for the table of candidates
+Simpler = tuple[Expression, Step]
 
 
 def simplifications(kernel: Expression, X: Array) -> Iterator[Simpler]:
@@ -46,34 +47,34 @@ def _steps(kernel: Expression, X: Array) -> Iterator[Simpler]:
         if isinstance(node, Sum):
             for place, term in enumerate(node.terms):
                 rest = sum_of(_without(node.terms, place))
-                yield substitute(kernel, path, rest), f"- {structure(term).text()}"
+                yield substitute(kernel, path, rest), Step("remove", structure(term))
             for new, shared in _taken_out(node):
-                yield substitute(kernel, path, new), f"one {shared} for two"
+                yield substitute(kernel, path, new), Step("share", shared)
         elif isinstance(node, Product):
             for place, factor in enumerate(node.factors):
                 rest = multiplied(product_of(_without(node.factors, place)), _mean_square(factor, X))
-                yield substitute(kernel, path, rest), f"/ {structure(factor).text()}"
+                yield substitute(kernel, path, rest), Step("divide", structure(factor))
         elif isinstance(node, Blend):
             for part in node.children:
-                yield substitute(kernel, path, part), f"{structure(part).text()} everywhere"
+                yield substitute(kernel, path, part), Step("everywhere", structure(part))
         elif isinstance(node, Base):
             for new, step in _simpler_base(node, X):
                 yield substitute(kernel, path, new), step
 
 
-def _simpler_base(leaf: Base, X: Array) -> Iterator[tuple[Base, str]]:
+def _simpler_base(leaf: Base, X: Array) -> Iterator[tuple[Base, Step]]:
     if leaf.symbol == "RQ":
         smooth = build_base("SE", *(leaf.dims or ()))
         for name in ("variance", "lengthscale"):
             smooth = smooth.with_parameter(leaf.parameter(name))
-        yield smooth, f"{structure(leaf).text()} -> SE"
+        yield smooth, Step("replace", structure(leaf), words=f"{structure(leaf).text()} -> SE")
     relevance = _relevance(leaf, X)
     if len(relevance) > 1:
         order = sorted(range(len(relevance)), key=lambda place: relevance[place])
         idle = [place for place in order[:-1] if relevance[place] < IDLE]
         for dropped in dict.fromkeys([tuple(order[:1]), tuple(idle)] if idle else [tuple(order[:1])]):
-            columns = ", ".join(str(leaf.columns[place]) for place in sorted(dropped))
-            yield _on_fewer_columns(leaf, dropped), f"{leaf.symbol} without column {columns}"
+            columns = tuple(leaf.columns[place] for place in sorted(dropped))
+            yield _on_fewer_columns(leaf, dropped), Step("fewer columns", leaf, columns=columns)
 
 
 def _relevance(leaf: Base, X: Array) -> list[float]:
@@ -115,7 +116,7 @@ def _mean_square(factor: Expression, X: Array) -> float:
     return float(np.mean(diagonal(compile_program(filled), values, X))) or 1.0
 
 
-def _taken_out(node: Sum) -> Iterator[tuple[Expression, str]]:
+def _taken_out(node: Sum) -> Iterator[tuple[Expression, Expression]]:
     """Two summands with a factor of the same kind: A*B + A'*C -> A*(B + C), where A' is given up."""
     for one, other in combinations(range(len(node.terms)), 2):
         parts = [_factors(node.terms[place]) for place in (one, other)]
@@ -126,7 +127,7 @@ def _taken_out(node: Sum) -> Iterator[tuple[Expression, str]]:
             inside = sum_of([_rest(parts[0], factor), _rest(parts[1], twin)])
             joined = product_of([_of_variance_one(factor), inside])
             others = [term for place, term in enumerate(node.terms) if place not in (one, other)]
-            yield sum_of([*others, joined]), structure(factor).text()
+            yield sum_of([*others, joined]), structure(factor)
 
 
 def _factors(term: Expression) -> list[Expression]:

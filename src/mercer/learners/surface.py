@@ -23,7 +23,7 @@ from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind, values_of, with_values
 from mercer.kernels.text import parse
 from mercer.kernels.units import Units, to_scaled_units
-from mercer.learners.contract import Candidate, Context, Learned, Learner, Stopped, alone
+from mercer.learners.contract import Candidate, Context, Learned, Learner, Stopped, alone, regimes_step
 from mercer.learners.criteria import bic
 from mercer.learners.regimes import (
     Form,
@@ -279,7 +279,7 @@ class Regimes:
 
     def _fit_to_all(self) -> None:
         """Carry the best of each number of regimes on with all rows."""
-        self.candidates = [replace(c, step=f"on {self.data.count} rows: {c.step}") for c in self.candidates]
+        self.candidates = [replace(c, step=replace(c.step, rows=self.data.count)) for c in self.candidates]
         self.data = self.all
         for count, candidate in list(self.best.items()):
             assert candidate.fit is not None
@@ -331,7 +331,7 @@ class Regimes:
         fitted = _in_order(how(expression), self.data.X)
         failed = fitted.status == "failed"
         score = math.inf if failed else _bic(fitted, self.data.count)
-        step = f"{count} regime{'s' if count > 1 else ''}" + (f", {note}" if note else "")
+        step = regimes_step(count, note)
         candidate = Candidate(
             fitted.expression, count - 1, step, None, fitted.log_evidence, fitted.parameters, score, fitted.status,
             fitted.message, time.perf_counter() - begun, None if failed else fitted,

@@ -16,14 +16,14 @@ from typing import Any, TextIO
 import numpy as np
 
 from mercer.errors import InputError
-from mercer.fitting.optimise import Fit, Run
+from mercer.fitting.optimise import AtBound, Fit, Run
 from mercer.fitting.trail import Trail
 from mercer.inference.bounds import Interval
 from mercer.inference.contract import Data
 from mercer.kernels.text import from_json, to_json
 from mercer.learners.grammar.worker import State
 
-VERSION = 3
+VERSION = 4
 Place = tuple[int, int, str]  # depth, lap, candidate
 
 
@@ -109,7 +109,9 @@ def fit_to_json(fit: Fit) -> dict[str, Any]:
 
 def fit_from_json(entry: dict[str, Any]) -> Fit:
     """Read a fit back."""
-    return Fit(**{**entry, "expression": from_json(entry["expression"]), "values": np.array(entry["values"])})
+    bounds = tuple(AtBound(*bound) for bound in entry["at_bounds"])
+    changed = {"expression": from_json(entry["expression"]), "values": np.array(entry["values"]), "at_bounds": bounds}
+    return Fit(**{**entry, **changed})
 
 
 def _state_to_json(state: State) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from mercer.kernels.algebra import canonical, canonical_structure, size, subexpr
 from mercer.kernels.base import REGISTRY
 from mercer.kernels.blend import Blend, blend
 from mercer.kernels.expression import Base, Expression, Parameter, Product, Sum, build_base, product_of, sum_of
+from mercer.learners.contract import Step
 
 Grammar = Literal["full", "cks"]
 OPERATORS = "+*r|"
@@ -31,7 +32,7 @@ class Child:
 
     expression: Expression
     key: Expression
-    step: str
+    step: Step
 
 
 def base_kernels(symbols: Sequence[str], columns: Sequence[int]) -> tuple[Base, ...]:
@@ -74,30 +75,30 @@ def children(parent: Expression, bases: Sequence[Base], operators: str, grammar:
 
 def _steps(
     parent: Expression, bases: Sequence[Base], operators: str, grammar: Grammar
-) -> Iterator[tuple[Expression, str]]:
+) -> Iterator[tuple[Expression, Step]]:
     for path, part in subexpressions(parent):
         at_root = not path
         for base in bases:
             if "+" in operators and (at_root or grammar == "full") and not _inside(parent, path, Sum):
-                yield substitute(parent, path, sum_of([part, base])), f"+ {base.text()}"
+                yield substitute(parent, path, sum_of([part, base])), Step("add", base)
             if "*" in operators and (at_root or grammar == "full") and not _inside(parent, path, Product):
-                yield substitute(parent, path, product_of([part, base])), f"* {base.text()}"
+                yield substitute(parent, path, product_of([part, base])), Step("multiply", base)
             if "|" in operators and (at_root or grammar == "full") and not _inside(parent, path, Blend):
                 for change, step in _changes(part, base):
                     yield substitute(parent, path, change), step
             if "r" in operators and isinstance(part, Base) and (part.symbol, part.dims) != (base.symbol, base.dims):
-                yield substitute(parent, path, _replacement(part, base)), f"{part.text(digits=1)} -> {base.text()}"
+                yield substitute(parent, path, _replacement(part, base)), Step("replace", part, base)
 
 
-def _changes(part: Expression, base: Base) -> Iterator[tuple[Expression, str]]:
+def _changes(part: Expression, base: Base) -> Iterator[tuple[Expression, Step]]:
     """Change points and windows along the column of a base kernel; a constant has none."""
     if not base.dims:
         return
     on = base.dims[:1]
-    yield blend([part, part], "CP", on=on), f"CP({part.text(digits=1)}, itself)"
-    yield blend([part, base], "CP", on=on), f"CP(., {base.text()})"
-    yield blend([base, part], "CP", on=on), f"CP({base.text()}, .)"
-    yield blend([part, base], "CW", on=on), f"CW(., {base.text()})"
+    yield blend([part, part], "CP", on=on), Step("change of parameters", part)
+    yield blend([part, base], "CP", on=on), Step("change to", base)
+    yield blend([base, part], "CP", on=on), Step("change from", base)
+    yield blend([part, base], "CW", on=on), Step("window", base)
 
 
 def _inside(parent: Expression, path: tuple[int, ...], kind: type[Expression]) -> bool:

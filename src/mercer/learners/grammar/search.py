@@ -26,7 +26,7 @@ from mercer.kernels.algebra import canonical_structure, structure
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression
 from mercer.kernels.parameters import layout
-from mercer.learners.contract import Candidate, Stopped, Whole
+from mercer.learners.contract import Candidate, Step, Stopped, Whole
 from mercer.learners.grammar.bounded import (
     BEGINNING,
     SHARPENING,
@@ -89,7 +89,7 @@ class Search:
         """Search until nothing improves, or until told to stop."""
         bases = self._bases()
         try:
-            self._level(0, 0, [(Child(base, base, base.text()), None) for base in bases])
+            self._level(0, 0, [(Child(base, base, Step("base", base)), None) for base in bases])
             for depth in range(1, 1 + (self.plan.max_depth if self.plan.max_depth is not None else 1000)):
                 if not self._grow(depth, bases) and not self._simplify(depth):
                     break
