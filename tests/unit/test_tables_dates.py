@@ -9,8 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mercer.errors import InputError
-from mercer.tables.dates import DayOrder, dates_of, day_order, parse_date, parse_dates
-from mercer.tables.timeline import UNITS, Timeline, choose_timeline, timeline_from_json
+from mercer.tables.dates import (
+    UNITS,
+    DayOrder,
+    Timeline,
+    choose_day_order,
+    choose_timeline,
+    parse_date,
+    parse_dates,
+    timeline_from_json,
+    to_dates,
+)
 
 SECOND = timedelta(seconds=1)
 moments = st.datetimes(datetime(1700, 1, 1), datetime(2300, 1, 1)).map(lambda moment: moment.replace(microsecond=0))
@@ -76,7 +85,7 @@ def test_other_texts_are_no_dates(text):
     ],
 )
 def test_the_whole_column_decides_the_order_of_day_and_month(texts, order):
-    assert day_order(texts) == order
+    assert choose_day_order(texts) == order
 
 
 def test_offsets_give_two_clocks():
@@ -89,7 +98,7 @@ def test_offsets_give_two_clocks():
 
 def test_periods_count_from_their_start():
     periods = pd.Series(pd.period_range("1949Q1", periods=2, freq="Q"))
-    assert dates_of(periods).wall.tolist() == [datetime(1949, 1, 1), datetime(1949, 4, 1)]
+    assert to_dates(periods).wall.tolist() == [datetime(1949, 1, 1), datetime(1949, 4, 1)]
 
 
 @given(moments)

@@ -3,9 +3,7 @@
 This room imports pandas; callers that want a quick `import mercer` import it inside functions.
 """
 
-from mercer.tables.encoding import Encoding
-from mercer.tables.gaps import describe_gaps
+from mercer.tables.encoding import Encoding, Split, describe_gaps, split_classes, split_target
 from mercer.tables.reading import read_table
-from mercer.tables.target import Split, split_classes, split_target
 
 __all__ = ["Encoding", "Split", "describe_gaps", "read_table", "split_classes", "split_target"]

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from mercer.errors import InputError
-from mercer.tables.wording import counted
+from mercer.tables.names import plural
 
 Texts = NDArray[np.object_]
 
@@ -32,12 +32,12 @@ def holds_dates(column: pd.Series) -> bool:
     return isinstance(kind, pd.DatetimeTZDtype | pd.PeriodDtype) or (isinstance(kind, np.dtype) and kind.kind == "M")
 
 
-def numbers_of(column: pd.Series) -> NDArray[np.float64]:
+def to_numbers(column: pd.Series) -> NDArray[np.float64]:
     """The entries of a column that `holds_numbers`, missing ones as NaN."""
     return column.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def texts_of(column: pd.Series) -> Texts:
+def to_texts(column: pd.Series) -> Texts:
     """Every entry as stripped text, missing ones as the empty text."""
     values = column.astype(object).to_numpy()
     missing = column.isna().to_numpy()
@@ -61,13 +61,13 @@ def parse_numbers(texts: Texts) -> NDArray[np.float64]:
     return np.asarray(pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce"), dtype=np.float64)
 
 
-def finite_numbers(column: pd.Series, advice: str) -> NDArray[np.float64]:
+def to_finite_numbers(column: pd.Series, advice: str) -> NDArray[np.float64]:
     """The entries as numbers, none of them missing or infinite; `advice` ends the message about a text among them."""
     if holds_numbers(column):
-        values = numbers_of(column)
+        values = to_numbers(column)
         missing = np.isnan(values)
     else:
-        texts = texts_of(column)
+        texts = to_texts(column)
         values, missing = parse_numbers(texts), texts == MISSING
         refuse_unreadable(column.name, texts, np.isnan(values) & ~missing, "number", advice)
     refuse_missing(column.name, missing, np.isinf(values))
@@ -80,7 +80,7 @@ def refuse_unreadable(name: object, texts: Texts, unreadable: NDArray[np.bool_],
         return
     row = int(np.flatnonzero(unreadable)[0])
     others = int(unreadable.sum()) - 1
-    more = f" ({counted(others, 'more such entry', 'more such entries')} below)" if others else ""
+    more = f" ({plural(others, 'more such entry', 'more such entries')} below)" if others else ""
     raise InputError(f"Column '{name}', data row {row + 1}: {texts[row]!r} is not a {wanted}{more}. {advice}")
 
 
@@ -91,7 +91,7 @@ def refuse_missing(name: object, missing: NDArray[np.bool_], infinite: NDArray[n
             count, row = int(wrong.sum()), int(np.flatnonzero(wrong)[0]) + 1
             where = f"in data row {row}" if count == 1 else f"the first in data row {row}"
             raise InputError(
-                f"Column '{name}' has {counted(count, f'{word} entry', f'{word} entries')}, {where}. "
+                f"Column '{name}' has {plural(count, f'{word} entry', f'{word} entries')}, {where}. "
                 "Drop the rows concerned or fill the entries in."
             )
 

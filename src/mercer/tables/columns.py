@@ -1,4 +1,4 @@
-"""The three kinds of input column: numbers, dates, categories. Each turns its entries into float64 columns."""
+"""The three kinds of input column (numbers, dates, categories): recognised in training data, turned into numbers."""
 
 from __future__ import annotations
 
@@ -11,19 +11,37 @@ from numpy.typing import NDArray
 
 from mercer.errors import InputError
 from mercer.tables.cells import (
+    LEAVE_OUT,
     MISSING,
-    finite_numbers,
+    Texts,
     holds_dates,
     holds_numbers,
+    parse_numbers,
     refuse_missing,
     refuse_unreadable,
-    texts_of,
+    to_finite_numbers,
+    to_numbers,
+    to_texts,
 )
-from mercer.tables.dates import dates_of, parse_dates
-from mercer.tables.timeline import Moments, Timeline, timeline_from_json
-from mercer.tables.wording import quoted
+from mercer.tables.dates import (
+    ELAPSED_UNITS,
+    Dates,
+    DayOrder,
+    Moments,
+    Timeline,
+    choose_day_order,
+    choose_timeline,
+    parse_dates,
+    timeline_from_json,
+    to_dates,
+)
+from mercer.tables.names import list_names, plural, quote
 
 CLOCKS = ("wall", "utc")
+MOST_LEVELS = 50
+# From so many rows on, a column where most entries differ is a name or an identifier, not a category.
+ROWS_FOR_IDENTIFIERS = 20
+MOSTLY = 0.8
 
 
 @dataclass(frozen=True)
@@ -31,31 +49,25 @@ class NumberColumn:
     """A column that is used as it is."""
 
     kind: ClassVar[str] = "number"
+    units: ClassVar[tuple[None, ...]] = (None,)  # unknown
     name: str
 
     @property
     def encoded_names(self) -> tuple[str, ...]:
-        """The one encoded column."""
         return (self.name,)
-
-    @property
-    def units(self) -> tuple[str | None, ...]:
-        """Unknown."""
-        return (None,)
 
     def encode(self, column: pd.Series) -> NDArray[np.float64]:
         """One column of finite numbers, or an `InputError` naming the row."""
         advice = "Mercer learned this column as numbers; correct the entry, or leave it empty if it is unknown."
-        return finite_numbers(column, advice)[:, np.newaxis]
+        return to_finite_numbers(column, advice)[:, np.newaxis]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, for a model file."""
         return {"kind": self.kind, "name": self.name}
 
 
 @dataclass(frozen=True)
 class DateColumn:
-    """A column of dates, counted in the unit of its timeline. See `Dates` for the two clocks."""
+    """A column of dates, plural in the unit of its timeline. See `Dates` for the two clocks."""
 
     kind: ClassVar[str] = "date"
     name: str
@@ -65,24 +77,22 @@ class DateColumn:
 
     @property
     def encoded_names(self) -> tuple[str, ...]:
-        """The one encoded column."""
         return (self.name,)
 
     @property
     def units(self) -> tuple[str | None, ...]:
-        """The unit of the timeline."""
         return (self.timeline.unit,)
 
     def moments(self, column: pd.Series) -> Moments:
         """The dates of a table's column by this column's clock, missing ones as NaT; a text that is no date raises."""
         if holds_dates(column):
-            return dates_of(column).by(self.clock)
+            return to_dates(column).by(self.clock)
         if holds_numbers(column) and column.notna().any():
             raise InputError(
                 f"Column '{self.name}' holds numbers such as {column.dropna().iloc[0]}, but Mercer learned it as "
                 f"dates. Write the dates in full, as {self.timeline.text(0.0)!r}."
             )
-        texts = texts_of(column)
+        texts = to_texts(column)
         moments = parse_dates(texts, self.day_first).by(self.clock)
         order = "day" if self.day_first else "month"
         advice = f"Write dates as 1949-01-31; dates like 01/02/1950 are read {order} first in this column."
@@ -96,7 +106,6 @@ class DateColumn:
         return self.timeline.numbers(moments)[:, np.newaxis]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, for a model file."""
         plain = {"kind": self.kind, "name": self.name, "clock": self.clock, "day_first": self.day_first}
         return plain | self.timeline.to_json()
 
@@ -116,19 +125,18 @@ class CategoryColumn:
 
     @property
     def units(self) -> tuple[str | None, ...]:
-        """None for each level."""
         return (None,) * len(self.levels)
 
     def encode(self, column: pd.Series) -> NDArray[np.float64]:
         """A column of zeros and ones for each level; an unknown level is an `InputError`."""
-        texts = texts_of(column)
+        texts = to_texts(column)
         refuse_missing(self.name, texts == MISSING)
         positions = pd.Index(self.levels).get_indexer(pd.Index(texts, dtype=object))
         if np.any(positions < 0):
             row = int(np.flatnonzero(positions < 0)[0])
             raise InputError(
                 f"Column '{self.name}', data row {row + 1}: the category {texts[row]!r} was not in the data that "
-                f"Mercer learned from. Known are {quoted(self.levels)}. "
+                f"Mercer learned from. Known are {quote(self.levels)}. "
                 "Correct the entry, drop the row, or learn again with it."
             )
         encoded = np.zeros((len(texts), len(self.levels)))
@@ -136,7 +144,6 @@ class CategoryColumn:
         return encoded
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, for a model file."""
         return {"kind": self.kind, "name": self.name, "levels": list(self.levels)}
 
 
@@ -163,3 +170,100 @@ def column_from_json(plain: Any) -> Column:
             raise ValueError(f"column '{name}' lists a level twice")
         return CategoryColumn(name, tuple(levels))
     raise ValueError(f"unknown kind of column {kind!r}")
+
+
+Recognition = tuple[Column, tuple[str, ...]]
+
+
+def recognise(column: pd.Series) -> Recognition:
+    """The kind of a column of training data, learned from its entries that are not missing."""
+    name = str(column.name)
+    empty = InputError(f"Column '{name}' is empty. Fill it in, or {LEAVE_OUT}.")
+    if column.isna().all():
+        raise empty
+    if holds_numbers(column):
+        return NumberColumn(name), _note_numbers(name, column)
+    if holds_dates(column):
+        return _recognise_dates(name, to_dates(column), DayOrder(day_first=False, guessed=False))
+    if column.dtype.kind in "mc":
+        word = "durations" if column.dtype.kind == "m" else "complex numbers"
+        raise InputError(f"Column '{name}' holds {word}. Convert it to plain numbers, or {LEAVE_OUT}.")
+    texts = to_texts(column)
+    if np.all(texts == MISSING):
+        raise empty
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return _recognise_categories(name, texts)
+    return _recognise_texts(name, texts)
+
+
+def _recognise_texts(name: str, texts: Texts) -> Recognition:
+    present = texts != MISSING
+    no_number = present & np.isnan(parse_numbers(texts))
+    if not no_number.any():
+        return NumberColumn(name), (f"column '{name}' holds numbers written as text and was read as numbers",)
+    order = choose_day_order(list(texts[present]))
+    dates = parse_dates(texts, order.day_first)
+    no_date = present & np.isnat(dates.wall)
+    if not no_date.any():
+        return _recognise_dates(name, dates, order)
+    _refuse_mostly(name, texts, no_number, "number")
+    _refuse_mostly(name, texts, no_date, "date")
+    return _recognise_categories(name, texts)
+
+
+def _refuse_mostly(name: str, texts: Texts, unreadable: NDArray[np.bool_], wanted: str) -> None:
+    """A few strange entries among numbers or dates are slips, not categories."""
+    if 1 - unreadable.sum() / np.sum(texts != MISSING) >= MOSTLY:
+        advice = (
+            f"The other entries of this column are mostly {wanted}s. Correct the entry, leave it empty if it is "
+            f"unknown, or {LEAVE_OUT}."
+        )
+        refuse_unreadable(name, texts, unreadable, wanted, advice)
+
+
+def _note_numbers(name: str, column: pd.Series) -> tuple[str, ...]:
+    if pd.api.types.is_bool_dtype(column.dtype):
+        return (f"column '{name}' holds true and false, which became 1 and 0",)
+    numbers = to_numbers(column)
+    numbers = numbers[~np.isnan(numbers)]
+    # 20240131 is a date to its author; read as a number, the years are far apart and the months are not.
+    if np.all((numbers >= 1800_01_01) & (numbers <= 2200_12_31) & (numbers == np.floor(numbers))):
+        months, days = numbers // 100 % 100, numbers % 100
+        if np.all((months >= 1) & (months <= 12) & (days >= 1) & (days <= 31)):
+            example = f"{numbers[0]:.0f}"
+            return (
+                f"column '{name}' was read as plain numbers such as {example}; if these are dates, "
+                f"write them as {example[:4]}-{example[4:6]}-{example[6:]}",
+            )
+    return ()
+
+
+def _recognise_dates(name: str, dates: Dates, order: DayOrder) -> Recognition:
+    clock, timeline = "wall", choose_timeline(dates.wall)
+    zoned = not np.array_equal(dates.wall, dates.universal, equal_nan=True)
+    if zoned and timeline.unit in ELAPSED_UNITS and timeline.unit not in ("days", "weeks"):
+        clock, timeline = "utc", choose_timeline(dates.universal)
+    since = timeline.text(0.0) + (" UTC" if clock == "utc" else "")
+    notes = [f"column '{name}' holds dates and is measured in {timeline.unit} since {since}"]
+    if order.guessed:
+        read, other = ("day", "month") if order.day_first else ("month", "day")
+        notes.append(
+            f"column '{name}' does not tell whether the day or the month comes first in its dates; they were read "
+            f"{read} first (if the {other} comes first, write them as 1949-01-31)"
+        )
+    return DateColumn(name, timeline, clock, order.day_first), tuple(notes)
+
+
+def _recognise_categories(name: str, texts: Texts) -> Recognition:
+    present = texts[texts != MISSING]
+    levels = tuple(sorted(set(present)))
+    mostly_different = len(present) >= ROWS_FOR_IDENTIFIERS and 2 * len(levels) > len(present)
+    if len(levels) > MOST_LEVELS or mostly_different:
+        raise InputError(
+            f"Column '{name}' holds text with {len(levels)} different values in {len(present)} rows, such as "
+            f"{present[0]!r}: too many for categories. To go on, {LEAVE_OUT}, or convert it to numbers "
+            "(dates must look like 1949-01-31 or 31 Jan 1949, numbers like 1234.5)."
+        )
+    column = CategoryColumn(name, levels)
+    found = plural(len(levels), "category", "categories")
+    return column, (f"column '{name}' has {found} and was one-hot encoded: {list_names(column.encoded_names)}",)

@@ -1,7 +1,10 @@
-"""Texts -> dates, by a fixed list of forms.
+"""Dates: texts -> moments, by a fixed list of forms, and moments <-> numbers, by a unit and an origin.
 
-A general date parser guesses, and would take a category named "may" or "sun" for a date. Here a text
-is a date only in one of the forms below, and 01/02/1950 is read in one order for the whole column.
+A general date parser guesses, and would take a category named "may" or "sun" for a date. Here a text is a date only in
+one of the forms below, and 01/02/1950 is read in one order for the whole column.
+
+Months and years follow the calendar, so that the first of every month is a whole number; a plain count of days would
+make a yearly rhythm in monthly data look uneven.
 """
 
 from __future__ import annotations
@@ -14,10 +17,30 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from mercer.tables.timeline import Moments
+from mercer.errors import InputError
 
+Moments = NDArray[np.datetime64]
+
+MICROSECOND = np.timedelta64(1, "us")
+DAY = np.timedelta64(86_400_000_000, "us")
+ELAPSED_UNITS = {
+    "weeks": 7 * DAY,
+    "days": DAY,
+    "hours": np.timedelta64(3_600_000_000, "us"),
+    "minutes": np.timedelta64(60_000_000, "us"),
+    "seconds": np.timedelta64(1_000_000, "us"),
+}
+MONTHS_IN = {"years": 12, "months": 1}
+UNITS = (*MONTHS_IN, *ELAPSED_UNITS)
+
+# A float64 holds about 16 digits: rounding to these steps undoes the last digit's error and nothing else.
+ROUNDED_TO = {"years": 1_000_000, "months": 1_000_000, "seconds": 1}
+ROUNDED_OTHERWISE = 1_000
+SHOWN_TO: dict[str, Any] = {"years": "Y", "months": "M", "weeks": "D", "days": "D", "hours": "m", "minutes": "m"}
+ORIGIN_FORM = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}", re.ASCII)
+FURTHEST_DAYS = 365.25 * 100_000
 MONTH_NAMES = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _NAME = (
     r"(?P<name>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
@@ -48,6 +71,127 @@ _TWO_FIELDS = FORMS[2]
 
 
 @dataclass(frozen=True)
+class Timeline:
+    """How moments become numbers: `(moment - anchor - origin) / unit`.
+
+    `anchor` is zero, except for calendar units whose dates all fall on one day of the month (the 15th,
+    the last): then it moves them to the first, so that they too are evenly spaced. `origin` is the
+    first moment after that move; for calendar units, the start of its month.
+    """
+
+    unit: str
+    origin: np.datetime64
+    anchor: np.timedelta64
+
+    def numbers(self, moments: Moments) -> NDArray[np.float64]:
+        """Encode moments; a missing moment becomes NaN."""
+        shifted: Any = moments.astype("datetime64[us]") - self.anchor  # Any: NumPy 2.4 types this as a timedelta
+        if self.unit in ELAPSED_UNITS:
+            return np.asarray((shifted - self.origin) / ELAPSED_UNITS[self.unit], dtype=np.float64)
+        month, start, length = _split_months(shifted)
+        whole = (month - self.origin.astype("datetime64[M]")) / np.timedelta64(1, "M")
+        return np.asarray((whole + (shifted - start) / length) / MONTHS_IN[self.unit], dtype=np.float64)
+
+    def moments(self, numbers: ArrayLike) -> Moments:
+        """Decode numbers into datetime64[us]; a number that is not finite becomes a missing moment (NaT)."""
+        values = np.asarray(numbers, dtype=np.float64)
+        finite = np.isfinite(values)
+        usable = np.where(finite, values, 0.0)
+        if np.any(np.abs(usable) * self._days_in_unit() > FURTHEST_DAYS):
+            raise InputError(
+                f"A number of {self.unit} is too large to be a date: {usable.flat[np.abs(usable).argmax()]:g}."
+            )
+        decoded = self._calendar(usable) if self.unit in MONTHS_IN else self._elapsed(usable)
+        return np.where(finite, decoded + self.anchor, np.datetime64("NaT", "us"))
+
+    def text(self, number: float) -> str:
+        """The date of a number, as precise as the unit: 1956-03 for months, 1956-03-02 for days."""
+        if not np.isfinite(number):
+            return "no date"
+        # 86.99999999999 is 87 after a round trip through scaling, and must not name the month before.
+        moment = self.moments([round(float(number), 9)])[0]
+        return str(np.datetime_as_string(moment, unit=SHOWN_TO.get(self.unit, "s"))).replace("T", " ")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for a model file."""
+        anchor = int(self.anchor / MICROSECOND)
+        return {"unit": self.unit, "origin": str(self.origin), "anchor_microseconds": anchor}
+
+    def _days_in_unit(self) -> float:
+        return 30.44 * MONTHS_IN[self.unit] if self.unit in MONTHS_IN else float(ELAPSED_UNITS[self.unit] / DAY)
+
+    def _calendar(self, values: NDArray[np.float64]) -> Moments:
+        months = values * MONTHS_IN[self.unit]
+        whole = np.floor(months)
+        month = self.origin.astype("datetime64[M]") + whole.astype(np.int64).astype("timedelta64[M]")
+        _, start, length = _split_months(month)
+        return start + self._round((months - whole) * (length / MICROSECOND))
+
+    def _elapsed(self, values: NDArray[np.float64]) -> Moments:
+        return self.origin + self._round(values * float(ELAPSED_UNITS[self.unit] / MICROSECOND))
+
+    def _round(self, microseconds: NDArray[np.float64]) -> NDArray[np.timedelta64]:
+        step = ROUNDED_TO.get(self.unit, ROUNDED_OTHERWISE)
+        return (np.rint(microseconds / step).astype(np.int64) * step).astype("timedelta64[us]")
+
+
+def timeline_from_json(plain: dict[str, Any]) -> Timeline:
+    """Rebuild a timeline; anything unexpected is a ValueError, TypeError or KeyError."""
+    unit, origin, anchor = plain["unit"], plain["origin"], plain["anchor_microseconds"]
+    if unit not in UNITS:
+        raise ValueError(f"unknown unit {unit!r}; known are {', '.join(UNITS)}")
+    # The form is checked first: NumPy would also take "now" for a date.
+    if not isinstance(origin, str) or not ORIGIN_FORM.fullmatch(origin):
+        raise ValueError(f"origin is no date: {origin!r}")
+    if type(anchor) is not int or abs(anchor) > 31 * 86_400_000_000:
+        raise ValueError(f"anchor_microseconds must be a whole number below 31 days: {anchor!r}")
+    return Timeline(unit, np.datetime64(origin, "us"), np.timedelta64(anchor, "us"))
+
+
+def choose_timeline(moments: Moments) -> Timeline:
+    """Pick the unit from the median gap of the distinct moments (missing ones are passed over)."""
+    distinct = np.unique(moments[~np.isnat(moments)]).astype("datetime64[us]")
+    unit = choose_unit(distinct)
+    if unit in ELAPSED_UNITS:
+        return Timeline(unit, distinct[0], 0 * MICROSECOND)
+    anchor = _find_common_day(distinct)
+    anchor = 0 * MICROSECOND if anchor is None else anchor
+    origin = (distinct[0] - anchor).astype("datetime64[M]").astype("datetime64[us]")
+    return Timeline(unit, origin, anchor)
+
+
+def choose_unit(distinct: Moments) -> str:
+    """The largest unit that the median gap fills, with room for jitter; a single moment counts in days."""
+    if distinct.size < 2:
+        return "days"
+    gap = float(np.median(np.diff(distinct) / DAY))
+    # Four-weekly data have gaps of 28 days as February has; only the place in the month tells them apart.
+    if gap >= 29 or (gap >= 27.5 and _find_common_day(distinct) is not None):
+        return "years" if gap >= 350 else "months"
+    return next((unit for unit, length in ELAPSED_UNITS.items() if gap >= 0.9 * (length / DAY)), "seconds")
+
+
+def _find_common_day(distinct: Moments) -> np.timedelta64 | None:
+    """The time since the start of the month, if all moments share it; negative when plural from the end."""
+    _, start, length = _split_months(distinct)
+    after_start = distinct - start
+    before_end = length - after_start
+    if np.all(before_end == before_end[0]) and before_end[0] <= DAY:
+        return np.timedelta64(-before_end[0])
+    if np.all(after_start == after_start[0]) and after_start[0] < 28 * DAY:
+        return np.timedelta64(after_start[0])
+    return None
+
+
+def _split_months(moments: Moments) -> tuple[Moments, Moments, NDArray[np.timedelta64]]:
+    """For each moment: its month, the month's first microsecond, and the month's length."""
+    month = moments.astype("datetime64[M]")
+    start = month.astype("datetime64[us]")
+    length = (month + np.timedelta64(1, "M")).astype("datetime64[us]") - start
+    return month, start, length
+
+
+@dataclass(frozen=True)
 class Dates:
     """A column of moments by two clocks: `wall` as written, `universal` in UTC.
 
@@ -71,7 +215,7 @@ class DayOrder:
     guessed: bool
 
 
-def dates_of(column: pd.Series) -> Dates:
+def to_dates(column: pd.Series) -> Dates:
     """The moments of a column of a datetime or period type."""
     if isinstance(column.dtype, pd.PeriodDtype):
         column = column.dt.to_timestamp()
@@ -90,7 +234,7 @@ def parse_dates(texts: NDArray[np.object_], day_first: bool) -> Dates:
     return Dates(wall[codes], universal[codes])
 
 
-def day_order(texts: Sequence[str]) -> DayOrder:
+def choose_day_order(texts: Sequence[str]) -> DayOrder:
     """Decide the order of day and month in texts like 01/02/1950 from the whole column."""
     matches = [match for text in set(texts) if (match := _TWO_FIELDS.fullmatch(text))]
     first = {int(match["first"]) for match in matches}
@@ -111,13 +255,13 @@ def parse_date(text: str, day_first: bool) -> tuple[datetime | None, timedelta]:
     for form in FORMS:
         if match := form.fullmatch(text):
             try:
-                return _moment(match.groupdict(), day_first)
+                return _build_moment(match.groupdict(), day_first)
             except (ValueError, OverflowError):  # 31 February
                 break
     return None, timedelta(0)
 
 
-def _moment(parts: dict[str, Any], day_first: bool) -> tuple[datetime, timedelta]:
+def _build_moment(parts: dict[str, Any], day_first: bool) -> tuple[datetime, timedelta]:
     day, month = parts.get("day"), parts.get("month")
     if "first" in parts:
         day, month = (parts["first"], parts["then"]) if day_first else (parts["then"], parts["first"])
@@ -130,21 +274,16 @@ def _moment(parts: dict[str, Any], day_first: bool) -> tuple[datetime, timedelta
         if not 1 <= hour <= 12:
             raise ValueError("no such hour on a twelve-hour clock")
         hour = hour % 12 + (12 if half.lower() == "p" else 0)
-    moment = datetime(
-        int(parts["year"]),
-        int(month),  # type: ignore[arg-type]  # every form has a month, a month name or a quarter
-        int(day or 1),
-        hour,
-        int(parts.get("minute") or 0),
-        int(parts.get("second") or 0),
-        int((parts.get("fraction") or "").ljust(6, "0")[:6]),
-    )
-    offset = _offset(parts.get("offset"))
+    assert month is not None  # every form has a month, a month name or a quarter
+    minute, second = int(parts.get("minute") or 0), int(parts.get("second") or 0)
+    microsecond = int((parts.get("fraction") or "").ljust(6, "0")[:6])
+    moment = datetime(int(parts["year"]), int(month), int(day or 1), hour, minute, second, microsecond)
+    offset = _parse_offset(parts.get("offset"))
     _ = moment - offset  # the first hours of year 1 may have no UTC time
     return moment, offset
 
 
-def _offset(text: str | None) -> timedelta:
+def _parse_offset(text: str | None) -> timedelta:
     if not text or text[0] not in "+-":
         return timedelta(0)
     digits = text[1:].replace(":", "").ljust(4, "0")

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.errors import InputError
-from mercer.tables.wording import quoted, suggestion
+from mercer.tables.names import quote, refuse_unknown_target
 
 Array = NDArray[np.float64]
 
@@ -50,12 +50,8 @@ class ParquetRows:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The input columns, in order."""
-        schema = _schema(self.files[0])
-        if self.target not in schema.names:
-            raise InputError(
-                f"There is no target column '{self.target}'; the columns are {quoted(schema.names)}."
-                f"{suggestion(self.target, schema.names)}"
-            )
+        schema = _open(self.files[0]).schema_arrow
+        refuse_unknown_target(self.target, schema.names)
         chosen = [n for n in schema.names if n != self.target] if self.inputs is None else list(self.inputs)
         if self.target in chosen or not chosen:
             raise InputError(f"The inputs are columns besides the target '{self.target}'; give at least one.")
@@ -65,19 +61,19 @@ class ParquetRows:
     @property
     def total(self) -> int:
         """The number of rows, with a target and without."""
-        return sum(int(_opened(file).metadata.num_rows) for file in self.files)
+        return sum(int(_open(file).metadata.num_rows) for file in self.files)
 
     @property
     def columns(self) -> int:
         """The number of columns in the file, used or not."""
-        return len(_schema(self.files[0]).names)
+        return len(_open(self.files[0]).schema_arrow.names)
 
     def blocks(self, size: int) -> Iterator[tuple[Array, Array]]:
         """Yield inputs and targets of at most `size` rows at a time, in the order of the files."""
         for file in self.files:
-            reader = _opened(file)
+            reader = _open(file)
             self._check(file, reader.schema_arrow, self.names)
-            yield from self._of_file(file, reader, size)
+            yield from self._read_file(file, reader, size)
 
     def _check(self, file: Path, schema: Any, names: Sequence[str]) -> None:
         import pyarrow.types as kinds
@@ -88,7 +84,7 @@ class ParquetRows:
                 less = "has no column" if not places else "has more than one column"
                 others = "" if file == self.files[0] else f", unlike '{self.files[0].name}'"
                 raise InputError(
-                    f"'{file.name}' {less} '{name}'{others}; its columns are {quoted(schema.names)}. All files of a "
+                    f"'{file.name}' {less} '{name}'{others}; its columns are {quote(schema.names)}. All files of a "
                     "stream need the same columns."
                 )
             kind = schema.field(places[0]).type
@@ -98,7 +94,7 @@ class ParquetRows:
                     "(inputs=...), turn it into numbers, or read the table as a whole."
                 )
 
-    def _of_file(self, file: Path, reader: Any, size: int) -> Iterator[tuple[Array, Array]]:
+    def _read_file(self, file: Path, reader: Any, size: int) -> Iterator[tuple[Array, Array]]:
         import pyarrow
 
         first, columns = 0, [*self.names, self.target]
@@ -113,7 +109,8 @@ class ParquetRows:
                 ) from None
             if batch is None:
                 break
-            table = np.column_stack([_numbers(batch.column(batch.schema.get_field_index(name))) for name in columns])
+            cells = [batch.column(batch.schema.get_field_index(name)) for name in columns]
+            table = np.column_stack([np.asarray(c.to_numpy(zero_copy_only=False), dtype=np.float64) for c in cells])
             yield finite_block(table[:, :-1], table[:, -1], self.names, f"'{file.name}'", first)
             first += len(table)
         if first != reader.metadata.num_rows:
@@ -136,7 +133,7 @@ def finite_block(X: Array, y: Array, names: Sequence[str], where: str, first: in
     return (X, y) if there.all() else (X[there], y[there])
 
 
-def _opened(file: Path) -> Any:
+def _open(file: Path) -> Any:
     import pyarrow
     import pyarrow.parquet
 
@@ -147,14 +144,6 @@ def _opened(file: Path) -> Any:
             f"'{file.name}' cannot be read as a Parquet file ({_first_line(problem)}). It is damaged, cut off or of "
             "another type: write it again."
         ) from None
-
-
-def _schema(file: Path) -> Any:
-    return _opened(file).schema_arrow
-
-
-def _numbers(column: Any) -> Array:
-    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 def _first_line(problem: BaseException) -> str:

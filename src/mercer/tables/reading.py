@@ -1,19 +1,41 @@
-"""A file on disk -> a pandas table with clean column names."""
+"""A file on disk -> a pandas table with clean column names.
+
+Of delimited text (CSV and its relatives) Python's `csv` module checks the shape, because it can name the line that is
+wrong; pandas then reads the values, because it is fast.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
+import itertools
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from mercer.errors import DataWarning, InputError
-from mercer.tables.delimited import read_delimited
-from mercer.tables.names import clean_names, with_clean_names
-from mercer.tables.wording import quoted, suggestion
+from mercer.tables.names import clean_columns, clean_names, plural, quote, suggest
 
 TEXT_EXTENSIONS = (".csv", ".tsv", ".txt")
 PARQUET_EXTENSIONS = (".parquet", ".pq")
+# On a tie the rarer mark wins: a comma may sit inside a name or a number, a tab hardly ever does.
+DELIMITERS = {"\t": "tab", ";": "semicolon", ",": "comma"}
+SAMPLED_RECORDS = 50
+
+# How files of other kinds begin, for a better message than "binary content".
+SIGNATURES = {
+    b"PK\x03\x04": "an Excel workbook or zip archive; open it and save the table as CSV",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook; open it and save the table as CSV",
+    b"PAR1": "a Parquet file; give its name the ending .parquet",
+    b"\x1f\x8b": "a gzip archive; unpack it first",
+    b"%PDF": "a PDF document; export the table as CSV instead",
+}
+UNCLOSED = "A quotation mark is probably not closed."
+DECIMAL_COMMA = r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?(?:[eE][+-]?\d+)?"
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
@@ -28,12 +50,12 @@ def read_table(path: str | Path) -> pd.DataFrame:
     if location.suffix.lower() in PARQUET_EXTENSIONS:
         frame = _read_parquet(location)
     else:
-        frame, repairs = read_delimited(_content(location), location.name)
+        frame, repairs = read_delimited(_read_bytes(location), location.name)
     for repair in repairs:
         warnings.warn(repair, DataWarning, stacklevel=2)
     if frame.empty:
         raise InputError(
-            f"'{location.name}' has column names ({quoted(frame.columns)}) but no rows of data. "
+            f"'{location.name}' has column names ({quote(frame.columns)}) but no rows of data. "
             "Check that the whole file was saved; the data must start on the line below the names."
         )
     return frame
@@ -43,7 +65,7 @@ def _check_location(location: Path) -> None:
     known = ", ".join(TEXT_EXTENSIONS + PARQUET_EXTENSIONS)
     try:
         if not location.exists():
-            raise InputError(f"There is no file '{location}'.{_neighbours(location)} Check the name and the folder.")
+            raise InputError(f"There is no file '{location}'.{_suggest(location)} Check the name and the folder.")
         if location.is_dir():
             raise InputError(f"'{location}' is a folder, not a file. Give the path of one {known} file inside it.")
     except OSError as problem:
@@ -57,14 +79,14 @@ def _check_location(location: Path) -> None:
         raise InputError(f"'{location.name}' is empty (0 bytes). Check that it was saved or downloaded completely.")
 
 
-def _neighbours(location: Path) -> str:
+def _suggest(location: Path) -> str:
     try:
-        return suggestion(location.name, [entry.name for entry in location.parent.iterdir()])
+        return suggest(location.name, [entry.name for entry in location.parent.iterdir()])
     except OSError:
         return ""
 
 
-def _content(location: Path) -> bytes:
+def _read_bytes(location: Path) -> bytes:
     try:
         return location.read_bytes()
     except OSError as problem:
@@ -89,11 +111,198 @@ def _read_parquet(location: Path) -> pd.DataFrame:
             f"'{location.name}' cannot be read as a Parquet file ({reason}). It may be damaged or of another type: "
             "save it again, or save the table as CSV."
         ) from None
-    return with_clean_names(_index_as_columns(frame), f"'{location.name}'")
-
-
-def _index_as_columns(frame: pd.DataFrame) -> pd.DataFrame:
-    """pandas stores an index beside the columns; a named or dated one is data, row numbers are not."""
+    # pandas stores an index beside the columns; a named or dated one is data, row numbers are not
     index = frame.index
     only_row_numbers = index.nlevels == 1 and index.name is None and pd.api.types.is_integer_dtype(index.dtype)
-    return frame.reset_index(drop=only_row_numbers)
+    return clean_columns(frame.reset_index(drop=only_row_numbers), f"'{location.name}'")
+
+
+class Record(NamedTuple):
+    """One row of text fields, and the line of the file on which it starts."""
+
+    line: int
+    fields: list[str]
+
+
+def read_delimited(content: bytes, name: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return the table and a sentence for each repair; `name` is the file's name, for messages."""
+    text = decode(content, name)
+    delimiter = detect_delimiter(text)
+    header = check_shape(text, delimiter, name)
+    placeholders = [field.strip() or f"column {position}" for position, field in enumerate(header.fields, start=1)]
+    names = clean_names(placeholders, f"'{name}', line {header.line},")
+    frame = _drop_empty_tail(_read_values(text, delimiter, names, name))
+    frame, repairs = _drop_unnamed_columns(frame, header, name)
+    if delimiter == ";":
+        frame, more = _read_decimal_commas(frame)
+        repairs += more
+    if header.fields and all(_is_number(field) for field in header.fields) and not _counts_up(header.fields):
+        repairs += (
+            f"The first line of '{name}' holds only numbers ({quote(header.fields)}) and was read as column names. "
+            "If it is data, add a line of column names above it.",
+        )
+    return frame, repairs + _note_blank_lines(text, header, name)
+
+
+def decode(content: bytes, name: str) -> str:
+    """Bytes to text: a byte order mark decides, then UTF-8, then Latin-1, which accepts any byte."""
+    for signature, description in SIGNATURES.items():
+        if content.startswith(signature):
+            raise InputError(f"'{name}' is not a text file: it looks like {description}.")
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        text = content.decode("utf-16", errors="replace")
+    elif b"\0" in content:
+        raise InputError(
+            f"'{name}' is not a text file: it has a zero byte at position {content.index(0)}. "
+            "It may be damaged or of another type; save the table as CSV again."
+        )
+    else:
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            text = content.decode("latin-1")
+    if not text.strip():
+        raise InputError(f"'{name}' is empty: it holds only blank lines. Check that it was saved completely.")
+    return text
+
+
+def detect_delimiter(text: str) -> str:
+    """The mark that cuts the first records into equal numbers of fields; the most fields win."""
+
+    def merit(delimiter: str) -> tuple[bool, int]:
+        sample = itertools.islice(_iterate_records(text, delimiter), SAMPLED_RECORDS)
+        try:
+            counts = [len(record.fields) for record in sample] or [0]
+        except csv.Error:  # check_shape will report it
+            counts = [0]
+        return counts[0] > 1 and len(set(counts)) == 1, counts[0]
+
+    best = max(DELIMITERS, key=merit)
+    return best if merit(best)[1] > 1 else ","
+
+
+def check_shape(text: str, delimiter: str, name: str) -> Record:
+    """Every record must have as many fields as the header, which is returned."""
+    header: Record | None = None
+    line = 1
+    try:
+        for record in _iterate_records(text, delimiter):
+            line = record.line
+            header = header or record
+            if len(record.fields) != len(header.fields):
+                raise InputError(_explain_ragged(name, record, header, delimiter))
+    except csv.Error as problem:
+        raise InputError(f"'{name}', after line {line}: {problem}. {UNCLOSED}") from None
+    if header is None:
+        raise InputError(f"'{name}' is empty: it holds no column names. Check that it was saved completely.")
+    return header
+
+
+def _explain_ragged(name: str, record: Record, header: Record, delimiter: str) -> str:
+    problem = (
+        f"'{name}', line {record.line}: {plural(len(record.fields), 'field')} where the line of column names has "
+        f"{len(header.fields)} (fields are separated by a {DELIMITERS[delimiter]}). "
+    )
+    if any("\n" in field for field in record.fields):
+        return problem + UNCLOSED
+    return problem + "Add or remove fields there; put quotation marks around a text that contains the separator."
+
+
+def _iterate_records(text: str, delimiter: str) -> Iterator[Record]:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True)
+    start = 1
+    for fields in reader:
+        # A blank line is no record, to pandas as well.
+        if len(fields) > 1 or (fields and fields[0].strip()):
+            yield Record(start, fields)
+        start = reader.line_num + 1
+
+
+def _note_blank_lines(text: str, header: Record, name: str) -> tuple[str, ...]:
+    """In a table of one column a blank line may have been meant as a missing value, and rows are then one off."""
+    if len(header.fields) > 1:
+        return ()
+    lines = list(io.StringIO(text, newline=""))
+    blank: list[int] = []
+    end = header.line
+    for record in _iterate_records(text, ","):
+        # lines between two records are blank, or hold "", or the rest of the record before in quotation marks
+        between = range(end + 1, record.line)
+        blank += [place for place in between if not lines[place - 1].strip()]
+        end = record.line + sum(field.count("\n") for field in record.fields)
+    if not blank:
+        return ()
+    if len(blank) == 1:
+        which = f"Line {blank[0]} of '{name}' is blank and was"
+    else:
+        which = f"{len(blank)} lines of '{name}' are blank (the first is line {blank[0]}) and were"
+    return (f'{which} skipped, not read as a missing value; write "" or NA for one.',)
+
+
+def _read_values(text: str, delimiter: str, names: list[str], name: str) -> pd.DataFrame:
+    try:
+        return pd.read_csv(io.StringIO(text), sep=delimiter, header=0, names=names, index_col=False,
+                           skipinitialspace=True, low_memory=False)  # fmt: skip
+    except pd.errors.ParserError as problem:
+        raise InputError(f"'{name}' cannot be read as a table: {problem}. {UNCLOSED}") from None
+
+
+def _drop_empty_tail(frame: pd.DataFrame) -> pd.DataFrame:
+    """Spreadsheets leave rows of bare separators below the table."""
+    filled = np.flatnonzero(frame.notna().any(axis=1).to_numpy())
+    return frame.iloc[: filled[-1] + 1 if filled.size else 0]
+
+
+def _drop_unnamed_columns(frame: pd.DataFrame, header: Record, name: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Columns without a name: drop empty ones (a separator ends each line) and saved row numbers, keep the rest."""
+    repairs: tuple[str, ...] = ()
+    for position, field in enumerate(header.fields):
+        if field.strip():
+            continue
+        label = f"column {position + 1}"
+        if frame[label].isna().all():
+            frame = frame.drop(columns=label)
+        elif position == 0 and len(header.fields) > 1 and _are_row_numbers(frame[label]):
+            frame = frame.drop(columns=label)
+            repairs += (f"The first column of '{name}' has no name and holds row numbers; it was left out.",)
+        else:
+            repairs += (f"Column {position + 1} of '{name}' has no name and is called '{label}'.",)
+    return frame, repairs
+
+
+def _are_row_numbers(column: pd.Series) -> bool:
+    if not pd.api.types.is_integer_dtype(column.dtype):
+        return False
+    values = column.to_numpy()
+    return bool(values[0] in (0, 1) and np.all(np.diff(values) == 1))
+
+
+def _read_decimal_commas(frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Where semicolons separate the fields, '1.234,5' is how much of Europe writes 1234.5."""
+    repaired: dict[str, pd.Series] = {}
+    for label in frame.columns:
+        present = frame[label].dropna()
+        if present.empty or not all(isinstance(value, str) for value in present):
+            continue
+        texts = present.str.strip()
+        if texts.str.fullmatch(DECIMAL_COMMA).all() and texts.str.contains(",").any():
+            plain = texts.str.replace(".", "", regex=False).str.replace(",", ".", regex=False)
+            repaired[label] = pd.to_numeric(plain).reindex(frame.index)
+    if not repaired:
+        return frame, ()
+    sentence = f"Decimal commas were read as decimal points (1,5 is 1.5) in {quote(repaired)}."
+    return frame.assign(**repaired), (sentence,)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _counts_up(fields: list[str]) -> bool:
+    """Names 0, 1, 2 ... are what pandas writes for columns that never had names."""
+    numbers = [field.strip() for field in fields]
+    return any(numbers == [str(start + step) for step in range(len(numbers))] for start in (0, 1))
