@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,23 +14,20 @@ from mercer.errors import InputError
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.kernels.functional import Functional
-from mercer.learners import kernel_space as spaces
 from mercer.learners.bayesian import (
-    Outcome,
-    Plan,
-    acquired,
-    best_of,
-    guarded,
-    possible_gain,
-    printed_beta,
-    search,
-    steadiest,
-    steadiest_of,
-    surrogate,
-    tuned,
+    ObjectiveValue,
+    SubspacePlan,
+    choose_steadiest,
+    evaluate_safely,
+    find_best,
+    find_steadiest,
+    fit_surrogate,
+    search_subspaces,
+    tune,
+    ucb_weight,
 )
 from mercer.learners.contract import Context
-from mercer.learners.kernel_space import LADDER, grid_of_pairs, hyperkernel, kernel_space, series_of_grid
+from mercer.learners.kernel_space import LADDER, LARGE_GRID, build_space, choose_grid, expand_in_powers, hyperkernel
 from mercer.learners.kfo import rounding
 
 GRID = np.append(np.linspace(0.0, 0.95, 39), 1.0)
@@ -40,14 +38,14 @@ def test_the_series_is_the_hyperkernel(rate: float) -> None:
     u = np.linspace(0.0, 1.0, 301)
     exact = (1 - rate) / (1 - rate * np.outer(u, GRID))
     np.testing.assert_allclose(hyperkernel(u, GRID, rate), exact)
-    weights = series_of_grid(GRID, rate)
+    weights = expand_in_powers(GRID, rate)
     assert weights.min() >= 0
     found = (u[:, None] ** np.array(LADDER)) @ weights
     assert np.abs(found - exact).max() / exact.max() < 2e-5
 
 
 def test_coordinates_alpha_and_distances_are_those_of_the_paper() -> None:
-    space = kernel_space(GRID, 0.7)
+    space = build_space(GRID, 0.7)
     matrix = hyperkernel(GRID, GRID, 0.7)
     rng = np.random.default_rng(0)
     one, two = space.draw(rng), space.draw(rng)
@@ -62,7 +60,7 @@ def test_coordinates_alpha_and_distances_are_those_of_the_paper() -> None:
 
 def test_a_kernel_of_the_space_is_its_series() -> None:
     """K = sum_i alpha_i kappa(., c_i), less the constant, as one functional."""
-    space = kernel_space(GRID, 0.6)
+    space = build_space(GRID, 0.6)
     beta = space.coordinates(np.sqrt(GRID))
     powers, weights = space.series(beta, "spectrum")
     u = np.linspace(0.01, 1.0, 50)
@@ -73,7 +71,7 @@ def test_a_kernel_of_the_space_is_its_series() -> None:
 
 
 def test_routes_to_a_definite_kernel() -> None:
-    space, rng = kernel_space(GRID, 0.8), np.random.default_rng(1)
+    space, rng = build_space(GRID, 0.8), np.random.default_rng(1)
     for _ in range(10):
         beta = space.draw(rng)
         for route in ("clip", "flip", "series"):
@@ -86,50 +84,49 @@ def test_routes_to_a_definite_kernel() -> None:
 
 
 def test_a_large_grid_is_decomposed_by_random_projections() -> None:
-    large = np.linspace(0.0, 1.0, spaces.LARGE_GRID + 100)
-    quick = kernel_space(large, 0.7, components=5)
+    large = np.linspace(0.0, 1.0, LARGE_GRID + 100)
+    quick = build_space(large, 0.7, components=5)
     exact = np.linalg.eigvalsh(hyperkernel(large, large, 0.7))[::-1][:5]
     np.testing.assert_allclose(quick.eigenvalues, exact, rtol=1e-6)
 
 
-def test_after_the_start_the_grid_costs_nothing(monkeypatch) -> None:
-    """The hyperkernel is evaluated when a space is made and never again; a kernel has as many powers on any grid."""
-    calls = []
-    real = spaces.hyperkernel
-    monkeypatch.setattr(spaces, "hyperkernel", lambda *a: calls.append(1) or real(*a))
+def test_after_the_start_the_grid_costs_nothing() -> None:
+    """The grid and its rate are used when a space is made and never again; a kernel has as many powers on any grid."""
     lengths = []
     for size in (40, 400):
-        space = kernel_space(np.linspace(0.0, 1.0, size), 0.7, components=6)
-        before, rng = len(calls), np.random.default_rng(0)
+        space = build_space(np.linspace(0.0, 1.0, size), 0.7, components=6)
+        without_grid, rng = replace(space, grid=np.full(0, np.nan), rate=math.nan), np.random.default_rng(0)
         for _ in range(20):
-            lengths.append(len(space.series(space.draw(rng), "series")[0]))
-        assert len(calls) == before
+            beta = space.draw(rng)
+            powers, weights = without_grid.series(beta, "series")
+            assert (powers, weights) == space.series(beta, "series")
+            lengths.append(len(powers))
     assert max(lengths) < len(LADDER)
 
 
 def test_printed_beta() -> None:
-    assert math.isclose(printed_beta(3, 4, 0.1), 2 * math.log(3 ** (2 + 4 / 2) * math.pi**2 / 0.3))
-    assert math.isfinite(printed_beta(1000, 10**6))
+    assert math.isclose(ucb_weight(3, 4, 0.1), 2 * math.log(3 ** (2 + 4 / 2) * math.pi**2 / 0.3))
+    assert math.isfinite(ucb_weight(1000, 10**6))
 
 
 def test_the_surrogate_interpolates_and_knows_what_it_does_not_know() -> None:
     points = np.linspace(0, 1, 8)[:, None]
     values = np.sin(5 * points[:, 0])
-    model = surrogate(points, values, np.ones(1))
+    model = fit_surrogate(points, values, np.ones(1))
     mean, std = model.predict(points)
     np.testing.assert_allclose(mean, values, atol=0.05)
     _, far = model.predict(np.array([[10.0]]))
     assert far[0] > 5 * std.max()
     for kind in ("ucb", "ei"):
-        worth = acquired(model, np.linspace(0, 1, 101)[:, None], values.max(), 2, kind)
+        worth = model.acquire(np.linspace(0, 1, 101)[:, None], values.max(), 2, kind)
         assert np.isfinite(worth).all()
         assert worth.max() > worth.min()
-    assert possible_gain(model, points, 100.0) < 0
+    assert model.possible_gain(points, 100.0) < 0
 
 
 def target_of(space, wanted):
     def evaluate(beta, subspace, step):
-        return Outcome(-float(((beta / np.linalg.norm(beta) - wanted / np.linalg.norm(wanted)) ** 2).sum()))
+        return ObjectiveValue(-float(((beta / np.linalg.norm(beta) - wanted / np.linalg.norm(wanted)) ** 2).sum()))
 
     return evaluate
 
@@ -137,35 +134,30 @@ def target_of(space, wanted):
 @pytest.mark.parametrize("acquisition", ["ucb", "ei"])
 @pytest.mark.parametrize("directions", [1, 2])
 def test_the_search_comes_closer_than_its_seed(acquisition, directions) -> None:
-    space, rng = kernel_space(GRID, 0.8), np.random.default_rng(3)
+    space, rng = build_space(GRID, 0.8), np.random.default_rng(3)
     wanted = space.draw(rng)
-    plan = Plan(4, 8, directions, acquisition)
-    found = search(space, target_of(space, wanted), plan, rng, [space.coordinates(GRID)])
+    plan = SubspacePlan(4, 8, directions, acquisition)
+    found = search_subspaces(space, target_of(space, wanted), plan, rng, [space.coordinates(GRID)])
     assert len(found) == 1 + 4 * (4 + 8)
     assert max(o.outcome.value for o in found) > found[0].outcome.value
-    again = search(space, target_of(space, wanted), plan, np.random.default_rng(9), [space.coordinates(GRID)])
-    same = search(space, target_of(space, wanted), plan, np.random.default_rng(9), [space.coordinates(GRID)])
+    again = search_subspaces(space, target_of(space, wanted), plan, np.random.default_rng(9), [space.coordinates(GRID)])
+    same = search_subspaces(space, target_of(space, wanted), plan, np.random.default_rng(9), [space.coordinates(GRID)])
     assert [o.outcome.value for o in again] == [o.outcome.value for o in same]
-    assert steadiest(space, found, plan) is not None
+    assert choose_steadiest(space, found, plan) is not None
 
 
-def test_every_observation_stays_in_the_surrogate(monkeypatch) -> None:
-    """Also those of earlier subspaces; GP-UCB is told how many there are."""
-    from mercer.learners import bayesian as searching
-
-    space, sizes, told = kernel_space(GRID, 0.8), [], []
-    monkeypatch.setattr(searching, "surrogate", lambda p, *a: sizes.append(len(p)) or surrogate(p, *a))
-    monkeypatch.setattr(
-        searching, "acquired", lambda m, p, b, step, k: told.append((step, len(m.points))) or acquired(m, p, b, step, k)
-    )
+def test_every_observation_stays_in_the_surrogate() -> None:
+    """Also those of earlier subspaces; GP-UCB is given how many there are."""
+    space = build_space(GRID, 0.8)
     wanted = space.draw(np.random.default_rng(0))
-    search(space, target_of(space, wanted), Plan(3, 4), np.random.default_rng(1), [space.first])
-    assert sizes == [5 + 8 * s + t for s in range(3) for t in range(4)]
-    assert told == [(t + 1, 5 + 8 * s + t) for s in range(3) for t in range(4)]
+    plan, rng = SubspacePlan(3, 4), np.random.default_rng(1)
+    found = search_subspaces(space, target_of(space, wanted), plan, rng, [space.first])
+    chosen = [(o.step, o.observed) for o in found if o.observed]
+    assert chosen == [(t + 1, 5 + 8 * s + t) for s in range(3) for t in range(4)]
 
 
 def test_points_that_fail_are_marked_and_avoided() -> None:
-    space = kernel_space(GRID, 0.8)
+    space = build_space(GRID, 0.8)
 
     def evaluate(beta, subspace, step):
         def objective():
@@ -173,47 +165,51 @@ def test_points_that_fail_are_marked_and_avoided() -> None:
                 raise ValueError("no")
             return float("nan") if beta[1] > 1.5 else -float(beta @ beta)
 
-        return guarded(objective)
+        return evaluate_safely(objective)
 
-    found = search(space, evaluate, Plan(3, 5), np.random.default_rng(0))
+    found = search_subspaces(space, evaluate, SubspacePlan(3, 5), np.random.default_rng(0))
     bad = [o for o in found if not o.outcome.good]
     assert any("ValueError: no" in o.outcome.problem for o in bad)
     assert len(bad) < len(found)
-    everything_fails = search(space, lambda beta, *_: guarded(lambda: math.nan), Plan(1, 2), np.random.default_rng(0))
+
+    def fail(beta, *_):
+        return evaluate_safely(lambda: math.nan)
+
+    everything_fails = search_subspaces(space, fail, SubspacePlan(1, 2), np.random.default_rng(0))
     assert all(o.outcome.problem == "the objective gave nan" for o in everything_fails)
-    assert steadiest(space, everything_fails, Plan()) is None
+    assert choose_steadiest(space, everything_fails, SubspacePlan()) is None
 
 
 def test_the_regret_rule_ends_a_subspace_early() -> None:
-    space = kernel_space(GRID, 0.8)
+    space = build_space(GRID, 0.8)
 
     def hill(beta, subspace, step):
-        return Outcome(-float(((beta - 1.0) ** 2).sum()))
+        return ObjectiveValue(-float(((beta - 1.0) ** 2).sum()))
 
-    plans = (Plan(2, 12, stop=stop) for stop in ("budget", "regret"))
-    full, early = (search(space, hill, plan, np.random.default_rng(0)) for plan in plans)
+    plans = (SubspacePlan(2, 12, stop=stop) for stop in ("budget", "regret"))
+    full, early = (search_subspaces(space, hill, plan, np.random.default_rng(0)) for plan in plans)
     assert len(full) == 2 * 16
     assert len(early) < len(full)
 
 
 def test_tuning_finds_the_top_of_a_hill() -> None:
     rng = np.random.default_rng(0)
-    tried = tuned(lambda p: Outcome(-float(((p - 0.3) ** 2).sum())), 2, 20, rng, [np.array([0.9, 0.9])])
-    _, value = best_of(tried)
+    tried = tune(lambda p: ObjectiveValue(-float(((p - 0.3) ** 2).sum())), 2, 20, rng, [np.array([0.9, 0.9])])
+    _, value = find_best(tried)
     assert value > -0.02
-    assert np.abs(steadiest_of(tried) - 0.3).max() < 0.25
-    assert best_of([(np.ones(1), Outcome(-math.inf, "bad"))])[1] == -math.inf
+    assert np.abs(find_steadiest(tried) - 0.3).max() < 0.25
+    assert find_best([(np.ones(1), ObjectiveValue(-math.inf, "bad"))])[1] == -math.inf
 
 
 def test_grids() -> None:
-    grid = grid_of_pairs(np.random.default_rng(0).random(500), 20)
+    grid = choose_grid(np.random.default_rng(0).random(500), 20)
     assert len(grid) == 20
     assert grid[-1] == 1.0
     assert (np.diff(grid) >= 0).all()
     with pytest.raises(InputError):
-        grid_of_pairs(grid, 1)
+        choose_grid(grid, 1)
     with pytest.raises(InputError):
-        kernel_space(grid, 1.0)
+        build_space(grid, 1.0)
 
 
 def test_rounding_of_a_target_in_steps() -> None:

@@ -31,6 +31,8 @@ LARGE_GRID = 500  # points from which only the leading eigenvectors are worked o
 SMALLEST_EIGENVALUE = 1e-6  # of the largest: what is smaller is rounding and makes alpha explode
 MOST_COMPONENTS = 16
 FAINT = 1e-5  # of the largest weight: powers with less are left out
+RATES = (0.3, 0.6, 0.9)  # of the hyperkernel: tried before the others
+RATE_LIMITS = (0.02, 0.98)
 DIGITS = 8  # of the weights that are kept: they are constants of the kernel, and are printed
 
 
@@ -93,10 +95,10 @@ class KernelSpace:
         weights[0] = 0.0
         if definite == "series":
             weights = np.maximum(weights, 0.0)
-        return normalised(weights)
+        return _normalise(weights)
 
 
-def normalised(weights: Array) -> tuple[tuple[int, ...], tuple[float, ...]] | None:
+def _normalise(weights: Array) -> tuple[tuple[int, ...], tuple[float, ...]] | None:
     """Return the powers that matter, with their weights scaled so that they add up to one where they can."""
     size = float(np.abs(weights).max())
     if not (np.isfinite(size) and size > 0):
@@ -108,13 +110,13 @@ def normalised(weights: Array) -> tuple[tuple[int, ...], tuple[float, ...]] | No
     return tuple(p for p, _ in kept), tuple(w for _, w in kept)
 
 
-def kernel_space(grid: Array, rate: float, components: int | None = None, seed: int = 0) -> KernelSpace:
+def build_space(grid: Array, rate: float, components: int | None = None, seed: int = 0) -> KernelSpace:
     """Work out everything that depends on the grid."""
     if not 0.0 < rate < 1.0:
         raise InputError(f"the rate of a harmonic hyperkernel lies between 0 and 1, not {rate!r}")
     values, vectors = _leading(hyperkernel(grid, grid, rate), components or MOST_COMPONENTS, seed)
     kept = values > SMALLEST_EIGENVALUE * values[0]
-    return KernelSpace(rate, grid, vectors[:, kept], values[kept], series_of_grid(grid, rate))
+    return KernelSpace(rate, grid, vectors[:, kept], values[kept], expand_in_powers(grid, rate))
 
 
 def _leading(matrix: Array, count: int, seed: int) -> tuple[Array, Array]:
@@ -129,13 +131,13 @@ def _leading(matrix: Array, count: int, seed: int) -> tuple[Array, Array]:
     return values, vectors
 
 
-def series_of_grid(grid: Array, rate: float) -> Array:
+def expand_in_powers(grid: Array, rate: float) -> Array:
     """Return kappa(., c) of every c as weights, none below zero, of the powers in `LADDER`: powers x grid."""
     basis = AT[:, None] ** np.array(LADDER)[None, :]
     return np.array([nnls(basis, hyperkernel(AT, np.array([c]), rate)[:, 0])[0] for c in grid]).T
 
 
-def grid_of_pairs(units: Array, count: int) -> Array:
+def choose_grid(units: Array, count: int) -> Array:
     """Return `count` values of the kernel inside: those of pairs of rows at even steps of rank, and one (no distance).
 
     `units` are the values of the kernel inside, without its variance, for many pairs of rows.

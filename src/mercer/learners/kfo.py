@@ -41,21 +41,28 @@ from mercer.kernels.functional import Functional
 from mercer.kernels.parameters import Layout, bind, values_of
 from mercer.kernels.text import parse
 from mercer.learners.bayesian import (
-    ENDED,
-    RATE_LIMITS,
-    RATES,
     Acquisition,
-    Outcome,
-    Plan,
+    ObjectiveValue,
     Stop,
-    best_of,
-    guarded,
-    search,
-    tuned,
+    SubspacePlan,
+    evaluate_safely,
+    find_best,
+    search_subspaces,
+    tune,
 )
 from mercer.learners.classes import LearnedForClasses
 from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Stopped, Weights, alone
-from mercer.learners.kernel_space import MOST_COMPONENTS, Definite, Distance, KernelSpace, grid_of_pairs, kernel_space
+from mercer.learners.kernel_space import (
+    MOST_COMPONENTS,
+    RATE_LIMITS,
+    RATES,
+    Definite,
+    Distance,
+    KernelSpace,
+    build_space,
+    choose_grid,
+)
+from mercer.learners.kfo_classes import ENDED, ClassSearch, TimeIsUp, with_standard_kernels
 from mercer.learners.margin import Labels
 from mercer.linalg.threads import one_thread
 
@@ -138,8 +145,6 @@ class KernelFunctional(Learner):
 
     def learn_classes(self, X: Array, labels: Labels, seed: int, report: Report | None = None) -> LearnedForClasses:
         """Find a kernel for a support vector machine, X being scaled and the labels 0, 1, ..."""
-        from mercer.learners.kfo_classes import ClassSearch, TimeIsUp, with_standard_kernels
-
         self.check()
         search = ClassSearch(self, X, labels, seed, report)
         learned = search.run()
@@ -154,9 +159,11 @@ class KernelFunctional(Learner):
         notes = (ENDED[stopped], *learned.notes)
         return replace(learned, functional=learned.kernel, stopped=stopped, notes=notes)
 
-    def plan(self) -> Plan:
+    def plan(self) -> SubspacePlan:
         """Return how the search runs."""
-        return Plan(self.subspaces, self.iterations, self.directions, self.acquisition, self.distance, self.stop)
+        return SubspacePlan(
+            self.subspaces, self.iterations, self.directions, self.acquisition, self.distance, self.stop
+        )
 
     def grid_size(self, columns: int) -> int:
         """Return how many pairs the grid has (KFO A.5.1: at least ten for each column)."""
@@ -279,20 +286,20 @@ class Regression:
         grid = self.grid(lead.fit)
         size = self.settings.components
 
-        def judged(point: Array) -> Outcome:
-            space = kernel_space(grid, float(np.clip(point[0], *RATE_LIMITS)), size, self.seed)
+        def judged(point: Array) -> ObjectiveValue:
+            space = build_space(grid, float(np.clip(point[0], *RATE_LIMITS)), size, self.seed)
             outcome, found = self.judge(space, space.first, lead.fit, 0, Step("tuning", words="tuning"))
             lead.take(found, outcome.value)
             return outcome
 
         first = [np.array([rate]) for rate in RATES] if self.settings.tuning else [np.array([0.6])]
-        point, _ = best_of(tuned(judged, 1, self.settings.tuning, self.rng, first))
-        return kernel_space(grid, float(np.clip(point[0], *RATE_LIMITS)), size, self.seed), lead
+        point, _ = find_best(tune(judged, 1, self.settings.tuning, self.rng, first))
+        return build_space(grid, float(np.clip(point[0], *RATE_LIMITS)), size, self.seed), lead
 
     def shapes(self, space: KernelSpace, lead: Lead) -> None:
         """Search the subspaces, from the best kernel so far."""
 
-        def evaluate(beta: Array, subspace: int, step: int) -> Outcome:
+        def evaluate(beta: Array, subspace: int, step: int) -> ObjectiveValue:
             where = f"subspace {subspace}, step {step}" if step else f"subspace {subspace}, at random"
             where = where if subspace else "where the search begins"
             how = Step("subspace", number=subspace, words=where)
@@ -301,7 +308,7 @@ class Regression:
             return outcome
 
         seeds = [space.first, space.coordinates(_shape(lead.fit, space.grid))]
-        search(space, evaluate, self.settings.plan(), self.rng, seeds)
+        search_subspaces(space, evaluate, self.settings.plan(), self.rng, seeds)
 
     # ------------------------------------------------------------------------------------------------------- judging
 
@@ -312,22 +319,24 @@ class Regression:
         rows = self.rows.X[self.rng.choice(self.rows.count, min(PAIRS, self.rows.count), replace=False)]
         matrix = fused.gram(compile_program(inside), values_of(inside), rows)
         units = (matrix / matrix[0, 0])[np.triu_indices(len(rows), 1)]
-        return grid_of_pairs(units, self.settings.grid_size(len(self.columns)))
+        return choose_grid(units, self.settings.grid_size(len(self.columns)))
 
-    def judge(self, space: KernelSpace, beta: Array, start: Fit, depth: int, step: Step) -> tuple[Outcome, Fit | None]:
+    def judge(
+        self, space: KernelSpace, beta: Array, start: Fit, depth: int, step: Step
+    ) -> tuple[ObjectiveValue, Fit | None]:
         """Fit a kernel of the space for a few steps and return its objective."""
         series = space.series(beta, self.settings.definite)
         if series is None:
-            return Outcome(-math.inf, "no weight of the kernel is above zero"), None
+            return ObjectiveValue(-math.inf, "no weight of the kernel is above zero"), None
         found = self.fitter.onward(self.reshaped(start, series), start, STEPS)
         outcome = self.outcome_of(found)
         return outcome, found if self.keep(found, depth, step, outcome) else None
 
-    def outcome_of(self, found: Fit) -> Outcome:
+    def outcome_of(self, found: Fit) -> ObjectiveValue:
         """Return the objective of a fit, or why there is none."""
         if found.status == "failed":
-            return Outcome(-math.inf, found.message)
-        return guarded(lambda: self.value_of(found))
+            return ObjectiveValue(-math.inf, found.message)
+        return evaluate_safely(lambda: self.value_of(found))
 
     def value_of(self, found: Fit) -> float:
         """Return the objective of a fit, larger being better."""
@@ -341,7 +350,7 @@ class Regression:
         assert callable(objective)
         return float(objective(self.fitter.gram(found)))
 
-    def keep(self, found: Fit, depth: int, step: Step, outcome: Outcome) -> bool:
+    def keep(self, found: Fit, depth: int, step: Step, outcome: ObjectiveValue) -> bool:
         """Add a row to the table of candidates; tell whether it can be used."""
         seconds = time.perf_counter() - self.started
         message, status = (found.message, found.status) if outcome.good else (outcome.problem, "failed")

@@ -22,7 +22,14 @@ from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, build_base, product_of
 from mercer.kernels.functional import Functional
 from mercer.kernels.parameters import values_of
-from mercer.learners.bayesian import ENDED, RATE_LIMITS, RATES, Outcome, guarded, search, steadiest, steadiest_of, tuned
+from mercer.learners.bayesian import (
+    ObjectiveValue,
+    choose_steadiest,
+    evaluate_safely,
+    find_steadiest,
+    search_subspaces,
+    tune,
+)
 from mercer.learners.classes import (
     Family,
     LearnedForClasses,
@@ -36,12 +43,17 @@ from mercer.learners.classes import (
     with_cost,
 )
 from mercer.learners.contract import Candidate, Stopped
-from mercer.learners.kernel_space import KernelSpace, grid_of_pairs, kernel_space
+from mercer.learners.kernel_space import RATE_LIMITS, RATES, KernelSpace, build_space, choose_grid
 from mercer.learners.margin import Labels, Verdict
 from mercer.linalg.threads import one_thread
 
 if TYPE_CHECKING:
     from mercer.learners.kfo import KernelFunctional
+
+ENDED: dict[Stopped, str] = {
+    "request": "the search was stopped on request; this is the best kernel found until then",
+    "time": "the time budget was spent before the search came to its end; this is the best kernel found until then",
+}
 
 Series = tuple[tuple[int, ...], tuple[float, ...]]
 PLAIN: Series = ((1,), (1.0,))
@@ -151,15 +163,15 @@ class ClassSearch:
                 self.judge(self.form(name, best.strength, best.factor * ratio), "kernel inside")
         best = self.best()
 
-        def judged(point: Array) -> Outcome:
+        def judged(point: Array) -> ObjectiveValue:
             strength = float(point[0]) if self.settings.ard else 0.0
             factor = FACTORS[0] * math.exp(SPAN * float(point[1]))
             return self.judge(self.form(best.symbol, round(strength, 3), float(f"{factor:.4g}")), "tuning")
 
         alike = [form for form in self.verdicts if form.symbol == best.symbol]
         first = [np.array([f.strength, math.log(f.factor / FACTORS[0]) / SPAN]) for f in alike]
-        known = {tuple(p): Outcome(self.verdicts[f].score) for p, f in zip(first, alike, strict=True)}
-        tuned(lambda p: known.get(tuple(p)) or judged(p), 2, self.settings.tuning, self.rng, first)
+        known = {tuple(p): ObjectiveValue(self.verdicts[f].score) for p, f in zip(first, alike, strict=True)}
+        tune(lambda p: known.get(tuple(p)) or judged(p), 2, self.settings.tuning, self.rng, first)
         return self.best()
 
     def shapes(self, plain: Form) -> Form | None:
@@ -168,11 +180,11 @@ class ClassSearch:
         seeds = [space.first, space.coordinates(space.grid)]  # the second is u itself
         forms: dict[bytes, Form] = {}
 
-        def evaluate(beta: Array, subspace: int, step: int) -> Outcome:
+        def evaluate(beta: Array, subspace: int, step: int) -> ObjectiveValue:
             return self.shaped(plain, space, beta, "shape", forms)
 
-        observations = search(space, evaluate, self.settings.plan(), self.rng, seeds)
-        chosen = steadiest(space, observations, self.settings.plan())
+        observations = search_subspaces(space, evaluate, self.settings.plan(), self.rng, seeds)
+        chosen = choose_steadiest(space, observations, self.settings.plan())
         return None if chosen is None else forms.get(chosen.beta.tobytes())
 
     def tuned_space(self, plain: Form) -> KernelSpace:
@@ -180,21 +192,21 @@ class ClassSearch:
         grid = self.grid(plain)
 
         def space_of(point: Array) -> KernelSpace:
-            return kernel_space(grid, float(np.clip(point[0], *RATE_LIMITS)), self.settings.components, self.seed)
+            return build_space(grid, float(np.clip(point[0], *RATE_LIMITS)), self.settings.components, self.seed)
 
-        def judged(point: Array) -> Outcome:
+        def judged(point: Array) -> ObjectiveValue:
             space = space_of(point)
             return self.shaped(plain, space, space.first, "rate")
 
-        return space_of(steadiest_of(tuned(judged, 1, self.settings.tuning, self.rng, [np.array([r]) for r in RATES])))
+        return space_of(find_steadiest(tune(judged, 1, self.settings.tuning, self.rng, [np.array([r]) for r in RATES])))
 
     def shaped(
         self, plain: Form, space: KernelSpace, beta: Array, step: str, forms: dict[bytes, Form] | None = None
-    ) -> Outcome:
+    ) -> ObjectiveValue:
         """Judge a kernel of a space."""
         series = space.series(beta, self.settings.definite)
         if series is None:
-            return Outcome(-math.inf, "no weight of the kernel is above zero")
+            return ObjectiveValue(-math.inf, "no weight of the kernel is above zero")
         form = replace(plain, series=series)
         if forms is not None:
             forms[beta.tobytes()] = form
@@ -235,13 +247,13 @@ class ClassSearch:
         inside = self.whole.radial(plain.symbol, plain.strength, plain.factor)
         rows = self.X[self.rng.choice(len(self.X), min(64, len(self.X)), replace=False)]
         matrix = fused.gram(compile_program(inside), values_of(inside), rows)
-        return grid_of_pairs(matrix[np.triu_indices(len(rows), 1)], self.settings.grid_size(self.X.shape[1]))
+        return choose_grid(matrix[np.triu_indices(len(rows), 1)], self.settings.grid_size(self.X.shape[1]))
 
     def form(self, symbol: str, strength: float, factor: float) -> Form:
         """Return a kernel of the family as it is, without a shape."""
         return Form(symbol, strength, factor, product=self.settings.form == "product" and self.X.shape[1] > 1)
 
-    def judge(self, form: Form, step: str) -> Outcome:
+    def judge(self, form: Form, step: str) -> ObjectiveValue:
         """Cross-validate a kernel, or ask the user's own objective about its Gram matrix."""
         objective = self.settings.objective
         verdicts: list[Verdict] = []
@@ -257,7 +269,7 @@ class ClassSearch:
             return verdicts[0].score
 
         with one_thread():  # matrices of a few hundred rows
-            outcome = guarded(score)
+            outcome = evaluate_safely(score)
         verdict = verdicts[0] if outcome.good else None
         if verdict is not None:
             self.verdicts[form] = verdict
@@ -270,7 +282,7 @@ class ClassSearch:
             raise InputError(f"no kernel could be judged: {self.candidates[0].message}")
         return max(self.verdicts, key=lambda form: self.verdicts[form].score)
 
-    def keep(self, form: Form, verdict: Verdict | None, step: str, outcome: Outcome) -> None:
+    def keep(self, form: Form, verdict: Verdict | None, step: str, outcome: ObjectiveValue) -> None:
         """Add a row to the table, report, and see to the time."""
         seconds = time.perf_counter() - self.started
         kernel = form.kernel(self.whole)
@@ -303,15 +315,15 @@ def with_standard_kernels(search: ClassSearch, learned: LearnedForClasses, chose
         verdict = judged_mixture(search.trial, families)
         verdicts: dict[bytes, Verdict] = {}
 
-        def judged(weights: Array) -> Outcome:
+        def judged(weights: Array) -> ObjectiveValue:
             verdicts[weights.tobytes()] = verdict(weights)
-            return Outcome(verdicts[weights.tobytes()].score)
+            return ObjectiveValue(verdicts[weights.tobytes()].score)
 
         low = 1e-3
         first = [np.full(4, low) + np.eye(4)[i] * (1.0 - low) for i in range(4)]
         first += [np.ones(4), np.array([1.0, low, low, 0.3]), np.array([1.0, 0.5, 0.5, 0.2])]
-        tried = tuned(judged, 4, STEPS, search.rng, first)
-        weights = steadiest_of(tried)
+        tried = tune(judged, 4, STEPS, search.rng, first)
+        weights = find_steadiest(tried)
 
         def mixed(sight: Sight) -> Expression:
             return mixture([family(sight) for family in families], weights)
