@@ -6,30 +6,34 @@ import numpy as np
 import pytest
 
 from mercer import GPRegressor, KernelFunctional
-from mercer.explain.functionals import explain_functionals, nearest, spectrum_of
-from mercer.explain.wording import Column
+from mercer.explain.functionals import explain_functionals, find_nearest, spectrum_of
+from mercer.explain.wording import Column, Vocabulary
+from mercer.explain.words import Narrator
 from mercer.kernels import KF, M32, PER, SE
 from mercer.report.networks import shape_figure
 
 COLUMN = (Column("x", None, 0.0, 10.0),)
+NARRATOR = Narrator(Vocabulary("y", COLUMN))
 
 
 def test_the_nearest_kernels_of_kernels_that_are_known() -> None:
     at = np.linspace(0.0, 5.0, 121)
-    length, curve = nearest("SE", at, np.exp(-0.5 * (at / 0.7) ** 2))
+    length, curve = find_nearest("SE", at, np.exp(-0.5 * (at / 0.7) ** 2))
     assert abs(length - 0.7) < 1e-4
     assert np.abs(curve - np.exp(-0.5 * (at / 0.7) ** 2)).max() < 1e-4
-    (told,) = explain_functionals(KF(M32(0, variance=2.0, lengthscale=1.3), [1], [1.0]), COLUMN, None)
+    (told,) = explain_functionals(KF(M32(0, variance=2.0, lengthscale=1.3), [1], [1.0]), COLUMN, None, NARRATOR)
     assert "Matern 3/2 for all practical purposes" in told.sentence
     columns = tuple(Column(f"x{i}", None, 0.0, 10.0) for i in range(3))
     (plain,) = explain_functionals(
-        KF(SE(0, 1, 2, variance=1.0, lengthscale=[1.0, 2.0, 3.0]), [1], [1.0]), columns, None
+        KF(SE(0, 1, 2, variance=1.0, lengthscale=[1.0, 2.0, 3.0]), [1], [1.0]), columns, None, NARRATOR
     )
     assert "SE for all practical purposes: SE with lengthscale 1.00 is off by at most 0.00" in plain.sentence
     assert "one half at 1.18 " in plain.sentence  # sqrt(2 log 2)
     assert told.values[0] == 1.0
     assert told.distances[-1] <= 10.0
-    (mixed,) = explain_functionals(KF(M32(0, variance=2.0, lengthscale=9.0), [1, 200], [0.5, 0.5]), COLUMN, None)
+    (mixed,) = explain_functionals(
+        KF(M32(0, variance=2.0, lengthscale=9.0), [1, 200], [0.5, 0.5]), COLUMN, None, NARRATOR
+    )
     assert "none of the usual kernels" in mixed.sentence
 
 

@@ -13,8 +13,8 @@ from mercer.compute.patterns import unit_patterns
 from mercer.compute.program import compile_program
 from mercer.estimators import GPRegressor
 from mercer.estimators.explaining import subject_of
-from mercer.explain import networks
 from mercer.explain.networks import explain_networks, networks_of, unit_curves
+from mercer.explain.words import Narrator
 from mercer.kernels.blend import has_blend, under, within
 from mercer.kernels.parameters import values_of
 from mercer.report.diagnostics import search_figure
@@ -60,7 +60,7 @@ def test_share_of_a_term_is_that_of_its_posterior(beside: GPRegressor) -> None:
     """Against a slow reference: the kernel of a term as a summand of its own."""
     subject = subject_of(beside)
     (found,) = networks_of(subject)
-    (told,) = explain_networks(subject)
+    (told,) = explain_networks(subject, Narrator(subject.vocabulary))
     se, lin = found.scaled.primitives
     (term,) = [t for t in found.scaled.polynomial(None) if t.powers == (1, 1)]
     assert found.beside is not None
@@ -77,7 +77,7 @@ def test_share_of_a_term_is_that_of_its_posterior(beside: GPRegressor) -> None:
 def test_a_network_under_a_change_is_told(changing: GPRegressor, tmp_path: Path) -> None:
     subject = subject_of(changing)
     (found,) = networks_of(subject)
-    (told,) = explain_networks(subject)
+    (told,) = explain_networks(subject, Narrator(subject.vocabulary))
     assert found.beside is not None
     assert has_blend(found.beside)
     se, lin = found.scaled.primitives
@@ -198,12 +198,11 @@ def test_distilled_page(trained: GPRegressor, tmp_path: Path) -> None:
     assert "was distilled from a network of" in html
 
 
-def test_wide_layers_are_cut(monkeypatch: pytest.MonkeyPatch, beside: GPRegressor) -> None:
-    monkeypatch.setattr("mercer.report.networks.MOST_UNITS", 1)
+def test_wide_layers_are_cut(beside: GPRegressor) -> None:
     (told,) = beside.explain().networks
-    texts = [text.get_text() for text in network_figure(beside, told).axes[0].texts]
+    texts = [text.get_text() for text in network_figure(beside, told, most_units=1).axes[0].texts]
     assert "Linear2 (1 of 2 drawn)" in texts
-    assert len(units_figure(beside, told, 0).axes) == 4
+    assert len(units_figure(beside, told, 0, most_units=1).axes) == 4
 
 
 def test_several_columns_are_named(beside: GPRegressor) -> None:
@@ -213,9 +212,9 @@ def test_several_columns_are_named(beside: GPRegressor) -> None:
     assert titles[1].endswith("column 1")
 
 
-def test_few_terms_are_enough(monkeypatch: pytest.MonkeyPatch, trained: GPRegressor) -> None:
-    monkeypatch.setattr(networks, "SHOWN", 3)
-    (told,) = trained.explain().networks
+def test_few_terms_are_enough(trained: GPRegressor) -> None:
+    subject = subject_of(trained)
+    (told,) = explain_networks(subject, Narrator(subject.vocabulary), shown=3)
     assert len(told.terms) <= 3
     assert 0 < told.rest < 1
     assert "the largest" in told.polynomial_sentence

@@ -8,7 +8,10 @@ from scipy import stats
 
 from mercer.explain.checks import (
     CLEAR,
+    KINDS,
     Check,
+    Residual,
+    ResidualCheck,
     autocorrelation,
     band,
     correlations,
@@ -18,8 +21,9 @@ from mercer.explain.checks import (
     shape,
     spread,
 )
-from mercer.explain.wording import Column
-from mercer.explain.words import NOTHING_LEFT, TOO_FEW_TO_CHECK, check_sentence, residual_sentence
+from mercer.explain.claims import Claim
+from mercer.explain.wording import Column, Vocabulary
+from mercer.explain.words import NOTHING_LEFT, TOO_FEW_TO_CHECK, residual_sentence, say
 
 N = 120
 AT = np.arange(float(N))
@@ -27,20 +31,22 @@ WHITE = np.random.default_rng(0).normal(size=N)
 MONTH = Column("month", "months", 0.0, N - 1.0, lambda value: f"month {value:.0f}")
 
 
-def said(check: Check) -> str:
-    return check_sentence(check, N, MONTH, 1.0, "month 7")
+def said(check: Check, column: str | None = "month", distance: float | None = 1.0, at: float | None = 7.0) -> str:
+    claim = Claim(KINDS[check.name], "sales", Residual(check, N, column, distance, at))
+    return say(claim, Vocabulary("sales", (MONTH,)))
 
 
 def test_white_noise_passes() -> None:
     checks = residual_checks(WHITE, AT, WHITE)
     assert [check.name for check in checks] == ["autocorrelation", "period", "shape", "spread", "band"]
     assert all(check.clear for check in checks)
-    assert residual_sentence(checks, [said(check) for check in checks]) == NOTHING_LEFT
+    found = [ResidualCheck(each.name, each.statistic, each.p_value, each.clear, said(each)) for each in checks]
+    assert residual_sentence(found) == NOTHING_LEFT
 
 
 def test_few_rows_and_no_order() -> None:
     assert residual_checks(WHITE[:9], AT[:9], WHITE[:9]) == ()
-    assert residual_sentence((), ()) == TOO_FEW_TO_CHECK
+    assert residual_sentence(()) == TOO_FEW_TO_CHECK
     assert [check.name for check in residual_checks(WHITE, None, AT)] == ["shape", "spread", "band"]
 
 
@@ -71,7 +77,7 @@ def test_neighbours_that_are_alike() -> None:
     assert check.p_value < CLEAR
     assert check.place == 1
     assert said(check).startswith("Errors 1.00 months apart are alike: their correlation is 0.")
-    assert "next to each other" in check_sentence(check, N, MONTH, None, None)
+    assert "next to each other" in said(check, distance=None, at=None)
 
 
 @pytest.mark.parametrize("at", [AT, np.sort(np.random.default_rng(2).uniform(0, N, N))])
@@ -91,7 +97,7 @@ def test_heavy_tails_and_skew() -> None:
     heavy = np.where(np.arange(N) % 30 == 7, 6.0, WHITE)
     assert shape(heavy).p_value < CLEAR
     assert said(shape(heavy)).startswith("Large errors are more frequent than a bell curve allows")
-    assert "the largest is at month 7" in said(shape(heavy))
+    assert "the largest is at month month 7" in said(shape(heavy))
     flat = np.linspace(-1.7, 1.7, N)
     assert said(shape(flat)).startswith("The errors do not follow a bell curve")
 
@@ -100,7 +106,7 @@ def test_errors_that_grow() -> None:
     check = spread(WHITE * np.linspace(0.2, 2.0, N), AT)
     assert check.p_value < CLEAR
     assert "The errors grow with month" in said(check)
-    assert "the fitted value" in check_sentence(check, N, None, None, None)
+    assert "the fitted value" in said(check, None, None, None)
     assert spread(WHITE, np.zeros(N)).clear
 
 

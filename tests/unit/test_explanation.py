@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,10 @@ from mercer.compute import fused
 from mercer.compute.program import compile_program
 from mercer.estimators.explaining import subject_of
 from mercer.explain import Explanation
-from mercer.explain.components import contributions, held_out_parts, outlooks, part_horizon, whole_horizon
-from mercer.explain.search import absences, gain_over_noise, story, winner_of
+from mercer.explain.claims import Claim, Evidence
+from mercer.explain.components import find_horizon, forecast, held_out_parts, part_horizon, rank_contributions
+from mercer.explain.search import find_absences, gain_over_noise, tell_story, winner_of
+from mercer.explain.words import SENTENCES, Narrator, say
 from mercer.kernels import Expression, parse
 from mercer.kernels.parameters import bind, values_of
 from mercer.learners.contract import Candidate, Step
@@ -80,7 +83,7 @@ def test_the_held_out_error_does_not_depend_on_who_carries_the_level() -> None:
     subject = subject_of(model)
     left_out = subject.posterior.leave_one_out().mean
     error = model._units.y_scale * np.abs(subject.data.y - left_out).mean()
-    assert contributions(subject).errors[-1] == pytest.approx(error, rel=0.1)
+    assert rank_contributions(subject).errors[-1] == pytest.approx(error, rel=0.1)
 
 
 def test_held_out_components_add_up_to_predictions_without_the_row(given: mercer.GPRegressor) -> None:
@@ -88,7 +91,7 @@ def test_held_out_components_add_up_to_predictions_without_the_row(given: mercer
     left_out = subject.posterior.leave_one_out().mean
     parts, level = held_out_parts(subject, 60)
     np.testing.assert_allclose(parts.sum(axis=0) + level, left_out, atol=1e-8)
-    assert contributions(subject).order in ((0, 1), (1, 0))
+    assert rank_contributions(subject).order in ((0, 1), (1, 0))
 
 
 def test_shares_bands_and_slope(given: mercer.GPRegressor) -> None:
@@ -141,23 +144,23 @@ def test_how_far_a_component_is_known(kernel: str, low: float, high: float) -> N
 
 def test_how_far_the_whole_is_known() -> None:
     short = subject_of(fixed_model("SE(0, variance=fixed(1), lengthscale=fixed(1))"))
-    horizon = whole_horizon(short, 0).distance
+    horizon = find_horizon(short, 0).distance
     assert 0.5 < horizon < 2.5
     _, std = short.predict(short.rows_along(0, np.array([10 + horizon])))
     assert std[0] == pytest.approx(np.std(short.observed), rel=0.2)
     endless = subject_of(fixed_model("PER(0, variance=fixed(1), period=fixed(6.2832), lengthscale=fixed(3))"))
-    assert whole_horizon(endless, 0).distance is None
+    assert find_horizon(endless, 0).distance is None
 
 
 def test_forecasts_are_those_of_the_model(given: mercer.GPRegressor) -> None:
     explanation = given.explain()
-    assert [forecast.at for forecast in explanation.extrapolation.forecasts] == ["2005-03", "2005-06", "2005-12"]
+    assert [shown.at for shown in explanation.extrapolation.forecasts] == ["2005-03", "2005-06", "2005-12"]
     new = pd.DataFrame({"month": pd.to_datetime(["2005-03-01", "2005-06-01", "2005-12-01"])})
     mean, std = given.predict(new, return_std=True)
-    for forecast, m, s in zip(explanation.extrapolation.forecasts, mean, std, strict=True):
-        assert forecast.mean == pytest.approx(m)
-        assert forecast.high - forecast.low == pytest.approx(2 * 1.959964 * s)
-    assert [outlook.distance for outlook in outlooks(subject_of(given), 0)] == pytest.approx([3, 6, 12])
+    for shown, m, s in zip(explanation.extrapolation.forecasts, mean, std, strict=True):
+        assert shown.mean == pytest.approx(m)
+        assert shown.high - shown.low == pytest.approx(2 * 1.959964 * s)
+    assert [each.distance for each in forecast(subject_of(given), 0)] == pytest.approx([3, 6, 12])
 
 
 # --------------------------------------------------------------------------------------------------- structure or noise
@@ -225,23 +228,37 @@ def winner(kernel: Expression) -> Candidate:
 
 
 def test_what_was_not_found(given: mercer.GPRegressor) -> None:
-    subject = subject_of(given)
     kernel = bind(parse("SE(0, variance=1, lengthscale=5)"), 1)
+    subject = replace(subject_of(given), fitted=kernel)
     lost = [winner(kernel), candidate("SE(0) + LIN(0)", -104.0, 1, 0), candidate("SE(0) * PER(0)", -120.0, 1, 0)]
-    found = absences(subject, lost, kernel)
-    assert [(absence.what, absence.column) for absence in found] == [("trend", "month"), ("period", "month")]
-    assert found[0].behind == pytest.approx(8.0)
+    found = find_absences(subject, lost)
+    assert [(claim.value.what, claim.subject) for claim in found] == [("trend", "month"), ("period", "month")]
+    assert found[0].value.behind == pytest.approx(8.0)
+    assert [claim.kind for claim in found] == ["absent", "absent"]
+    assert found[0].certainty == pytest.approx(1 / (1 + math.exp(-4.0)))
+    assert found[0].evidence.best_with - found[0].evidence.best_without == pytest.approx(8.0)
     close = [winner(kernel), candidate("SE(0) + LIN(0)", -102.0, 1, 0), candidate("SE(0) * PER(0)", -120.0, 1, 0)]
-    assert [absence.what for absence in absences(subject, close, kernel)] == ["period"]
+    assert [claim.value.what for claim in find_absences(subject, close)] == ["period"]
     unfair = [winner(kernel), candidate("LIN(0)", -150.0), candidate("PER(0)", -150.0)]
-    assert absences(subject, unfair, kernel) == []
+    assert find_absences(subject, unfair) == []
+
+
+def test_an_absence_is_claimed_only_where_every_candidate_with_it_was_finished(given: mercer.GPRegressor) -> None:
+    kernel = bind(parse("SE(0, variance=1, lengthscale=5)"), 1)
+    subject = replace(subject_of(given), fitted=kernel)
+    lost = [winner(kernel), candidate("SE(0) * PER(0)", -120.0, 1, 0), candidate("PER(0)", -150.0, status="raced out")]
+    (claim,) = find_absences(subject, lost)
+    assert (claim.kind, claim.evidence.all_finished) == ("not found", False)
+    assert say(claim, subject.vocabulary) == "No period: kernels with one lost by at least 40.0 in BIC."
+    with pytest.raises(ValueError, match="cannot be claimed absent"):
+        replace(claim, kind="absent")
 
 
 @pytest.mark.parametrize("kernel", ["SE(0, variance=1, lengthscale=80)", "LIN(0)*SE(0, variance=1, lengthscale=80)"])
 def test_no_trend_is_not_claimed_where_a_component_may_be_one(given: mercer.GPRegressor, kernel: str) -> None:
     expression = bind(parse(kernel), 1)
     lost = [winner(expression), candidate("SE(0) + LIN(0)", -150.0, 1, 0)]
-    assert absences(subject_of(given), lost, expression) == []
+    assert find_absences(replace(subject_of(given), fitted=expression), lost) == []
 
 
 def test_the_way_to_the_winner_and_those_that_came_close(given: mercer.GPRegressor) -> None:
@@ -254,13 +271,14 @@ def test_the_way_to_the_winner_and_those_that_came_close(given: mercer.GPRegress
         candidate("SE(0) * SE(0)", -math.inf, 1, 0, status="failed", message="no"),
     ]
     assert winner_of(candidates, kernel) == 2
-    told = story(subject_of(given), candidates, kernel, "BIC")
+    subject = replace(subject_of(given), fitted=kernel)
+    told = tell_story(subject, candidates, "BIC", Narrator(subject.vocabulary))
     assert (told.tried, told.finished, told.failed) == (5, 3, 1)
     assert [step.kernel for step in told.path] == ["SE", "SE + LIN"]
     assert [(step.beat, round(step.by, 6)) for step in told.path] == [("LIN", 20.0), ("SE * LIN", 20.0)]
     assert [runner.kernel for runner in told.runners_up] == ["SE", "LIN"]
     assert told.runners_up[0].behind == pytest.approx(40.0)
-    assert story(subject_of(given), (), kernel, "BIC") is None
+    assert tell_story(subject, (), "BIC", Narrator(subject.vocabulary)) is None
 
 
 def test_a_search_is_told_and_averaging_mentioned(searched: mercer.GPRegressor) -> None:
@@ -319,6 +337,30 @@ def test_effects_that_add_up() -> None:
     assert explanation.interactions == ("Every input acts by itself: their effects add up.",)
     assert explanation.kernel.startswith("LIN(0, variance=")
     assert "of column 0" in explanation.components[0].sentence + explanation.components[1].sentence
+
+
+# ----------------------------------------------------------------------------------------------------------- the claims
+
+
+def test_what_is_said_is_claimed_first(given: mercer.GPRegressor) -> None:
+    explanation, subject = given.explain(), subject_of(given)
+    by_kind = {claim.kind: claim for claim in explanation.claims}
+    said = [say(claim, subject.vocabulary) for claim in explanation.claims if claim.kind in SENTENCES]
+    assert explanation.structure.sentence in said
+    assert {component.sentence for component in explanation.components} <= set(said)
+    assert {check.sentence for check in explanation.checks} <= set(said)
+    assert explanation.outcome.found_by in said
+    assert by_kind["trend"].subject == "month"
+    assert by_kind["trend"].value == pytest.approx(3.0, abs=0.05)
+    assert by_kind["trend"].unit == "months"
+    assert by_kind["components"].certainty == pytest.approx(1.0)
+    document = json.loads(json.dumps(explanation.to_json(), allow_nan=False))
+    assert [claim["kind"] for claim in document["claims"]] == [claim.kind for claim in explanation.claims]
+
+
+def test_a_claim_without_words_is_refused() -> None:
+    with pytest.raises(mercer.errors.InputError, match="no words for claims of the kind 'weather'"):
+        Narrator(None).say(Claim("weather", "rain", evidence=Evidence()))
 
 
 # ----------------------------------------------------------------------------------------------------------- the output

@@ -8,10 +8,11 @@ import pytest
 
 import mercer
 from mercer.estimators.explaining import subject_of
-from mercer.explain.components import Horizon, part_horizon, whole_horizon
+from mercer.explain.claims import Claim
+from mercer.explain.components import Horizon, find_horizon, part_horizon
 from mercer.explain.factors import drifts
-from mercer.explain.wording import Column
-from mercer.explain.words import trust_sentence
+from mercer.explain.wording import Column, Vocabulary
+from mercer.explain.words import say
 from mercer.kernels import canonical, parse
 from mercer.report.html import report_html
 from mercer.report.view import Sight
@@ -168,13 +169,14 @@ def test_a_random_walk_that_another_factor_cuts_short_is_none() -> None:
 
 
 def test_a_trend_is_not_said_to_end_in_the_average() -> None:
-    column = Column("year", None, 1900.0, 2000.0)
-    assert trust_sentence(column, Horizon(30.0, returns=True)).endswith("no more than their average would.")
-    going = trust_sentence(column, Horizon(30.0, returns=False))
+    names = Vocabulary("flow", (Column("year", None, 1900.0, 2000.0),))
+    known = [Horizon(30.0, returns=True), Horizon(30.0, returns=False), Horizon(0.0, returns=True, below=True)]
+    returning, going, below = (say(Claim("horizon", "year", horizon), names) for horizon in known)
+    assert returning.endswith("no more than their average would.")
     assert going.startswith("More than 30.0 above year 2000 the band is as wide")
     assert going.endswith("a prediction is little more than a hint.")
-    assert "below year 1900" in trust_sentence(column, Horizon(0.0, returns=True, below=True))
-    assert whole_horizon(subject_of(walk(2000.0)), 0).returns is False
+    assert "below year 1900" in below
+    assert find_horizon(subject_of(walk(2000.0)), 0).returns is False
 
 
 def test_less_than_a_step_is_nothing() -> None:

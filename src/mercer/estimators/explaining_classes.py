@@ -11,7 +11,8 @@ from mercer.estimators.explaining import has_names, readable_columns, target_nam
 from mercer.estimators.inputs import encoding_of
 from mercer.explain.classes import ClassExplanation, ColumnRelevance
 from mercer.explain.functionals import explain_functionals
-from mercer.explain.wording import counted
+from mercer.explain.wording import Vocabulary, counted
+from mercer.explain.words import Narrator
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression, Product
 
@@ -31,6 +32,7 @@ def class_explanation_of(model: KernelSVC) -> ClassExplanation:
         raise InputError("a precomputed Gram matrix leaves nothing to explain: give the rows and a kernel")
     encoding = encoding_of(model)
     columns = readable_columns(model, encoding)
+    narrator = Narrator(Vocabulary(target_name(model), tuple(columns)))
     names = [column.name for column in columns] if has_names(model) else None
     counts = np.bincount(model._labels, minlength=len(model.classes_))
     known = model._left_out >= 0
@@ -56,7 +58,7 @@ def class_explanation_of(model: KernelSVC) -> ClassExplanation:
         error_of_most_common=float(1.0 - counts.max() / counts.sum()),
         confusion=tuple(tuple(int(n) for n in row) for row in confusion),
         relevance=tuple(ColumnRelevance(column, share) for column, share in ranked),
-        functionals=explain_functionals(model.kernel_, columns, names),
+        functionals=explain_functionals(model.kernel_, columns, names, narrator),
         kernel=model.kernel_.text(4, names),
         kernel_exact=model.kernel_.text(None, names),
         cost=model.C_,

@@ -1,7 +1,13 @@
 """From a fitted kernel to plain data and words."""
 
-from mercer.explain.explanation import ComponentExplanation, Explanation, Outcome, Provenance, Scores, explain
+from mercer.explain.claims import Claim, Evidence
+from mercer.explain.components import ComponentExplanation
+from mercer.explain.explanation import Explanation, Outcome, Provenance, Scores, explain
 from mercer.explain.subject import Subject
 from mercer.explain.wording import Column
+from mercer.explain.words import say, words_for
 
-__all__ = ["Column", "ComponentExplanation", "Explanation", "Outcome", "Provenance", "Scores", "Subject", "explain"]
+__all__ = [
+    "Claim", "Column", "ComponentExplanation", "Evidence", "Explanation", "Outcome", "Provenance", "Scores", "Subject",
+    "explain", "say", "words_for",
+]  # fmt: skip

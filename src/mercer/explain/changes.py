@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer.compute.surfaces import shares, values_in
+from mercer.explain.claims import Claim, certainty_of
 from mercer.explain.phrases import where_phrase
 from mercer.explain.subject import Subject
-from mercer.explain.words import change_sentences, regime_phrase
+from mercer.explain.wording import name_columns
+from mercer.explain.words import regime_phrase, say
 from mercer.fitting.surfaces import WEIGHT
 from mercer.fitting.uncertainty import Profile, profile, slice_draws
 from mercer.inference.contract import Data
@@ -86,9 +89,10 @@ class ChangeExplanation:
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """A change surface: `told` in plain data, and functions of places."""
+    """A change surface: in plain data, and as functions of places."""
 
-    told: ChangeExplanation
+    explanation: ChangeExplanation
+    claims: tuple[Claim, ...]
     surface: Surface  # in the units of the data
     draws: tuple[Surface, ...]  # from its posterior, for the uncertainty
     weights: Array
@@ -98,25 +102,25 @@ class Change:
     @property
     def regimes(self) -> tuple[Regime, ...]:
         """The regimes in order."""
-        return self.told.regimes
+        return self.explanation.regimes
 
     @property
     def crossings(self) -> tuple[Crossing, ...]:
         """Where regimes give way to each other, along one column."""
-        return self.told.crossings
+        return self.explanation.crossings
 
     @property
     def evidence(self) -> tuple[RegimeEvidence, ...]:
         """For each number of regimes that was fitted."""
-        return self.told.evidence
+        return self.explanation.evidence
 
     @property
     def preferred(self) -> int | None:
         """The number of regimes with the smallest BIC; None where only one number was fitted."""
-        return self.told.preferred
+        return self.explanation.preferred
 
     def __str__(self) -> str:
-        return " ".join(self.told.sentences)
+        return " ".join(self.explanation.sentences)
 
     def shares(self, X: Any) -> Array:
         """Return how much each regime holds at the rows, (rows, regimes); they add up to one.
@@ -177,9 +181,29 @@ def change_of(subject: Subject, candidates: Sequence[Candidate]) -> Change | Non
     evidence = _evidence(candidates)
     preferred = min(evidence, key=lambda e: e.bic).regimes if len(evidence) > 1 else None
     names = tuple(subject.columns[c].name for c in surface.columns)
-    sentences = change_sentences(surface, subject.columns, subject.target, regimes, crossings, evidence)
-    told = ChangeExplanation(surface.kind, names, regimes, crossings, evidence, preferred, tuple(sentences))
-    return Change(told, surface, draws, weights, ends)
+    claims = _claims(subject, surface, regimes, crossings, evidence)
+    sentences = tuple(say(claim, subject.vocabulary) for claim in claims)
+    explanation = ChangeExplanation(surface.kind, names, regimes, crossings, evidence, preferred, sentences)
+    return Change(explanation, tuple(claims), surface, draws, weights, ends)
+
+
+def _claims(
+    subject: Subject,
+    surface: Surface,
+    regimes: Sequence[Regime],
+    crossings: Sequence[Crossing],
+    evidence: Sequence[RegimeEvidence],
+) -> list[Claim]:
+    """Claim where the change is, what holds before and after, and whether the data ask for it."""
+    on = [subject.columns[c] for c in surface.columns]
+    claims = [Claim("crossing", each.column, each, on[0].unit, certainty=0.95) for each in crossings]
+    if not crossings:
+        claims.append(Claim("surface", name_columns(on), tuple(regime.rows for regime in regimes)))
+    claims += [Claim("regime", subject.target, regime) for regime in regimes]
+    for fewer, more in pairwise(evidence):
+        certainty = certainty_of(abs(fewer.bic - more.bic))
+        claims.append(Claim("more regimes", subject.target, (fewer, more), certainty=certainty))
+    return claims
 
 
 def _regime(subject: Subject, own: Blend, number: int, rows: NDArray[np.intp]) -> Regime:

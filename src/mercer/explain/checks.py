@@ -12,12 +12,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mercer.explain.claims import Claim, Evidence
+from mercer.explain.subject import Subject
+from mercer.explain.words import Narrator
 from mercer.kernels.domains import Array
 
 CLEAR = 0.01
 FEWEST = 10  # rows below which nothing can be said
 MOST_FOR_SHAPIRO = 5000
 INSIDE = 1.959964
+EVEN = 0.01  # of a step: how far rows may be off and still count as evenly spaced
+KINDS = {
+    "autocorrelation": "autocorrelation of errors", "period": "period in errors", "shape": "shape of errors",
+    "spread": "spread of errors", "band": "band of errors",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,58 @@ class Check:
     def clear(self) -> bool:
         """Nothing was found."""
         return not self.p_value < CLEAR
+
+
+@dataclass(frozen=True)
+class Residual:
+    """A check with where it was made: along a column, or over rows without an order.
+
+    `distance` is that between errors which are alike, `at` the place of the largest error, both on the column.
+    """
+
+    check: Check
+    rows: int
+    column: str | None = None
+    distance: float | None = None
+    at: float | None = None
+
+
+@dataclass(frozen=True)
+class ResidualCheck:
+    """One check of the one-step errors; `clear` means that nothing was found."""
+
+    name: str
+    statistic: float
+    p_value: float
+    clear: bool
+    sentence: str
+
+
+def check_residuals(subject: Subject, narrator: Narrator) -> tuple[ResidualCheck, ...]:
+    """Check the one-step errors of a model."""
+    order, errors = subject.one_step_errors()
+    along = subject.order_column
+    at = None if along is None else subject.in_user_units(along)[order]
+    checks = residual_checks(errors, at, subject.posterior.predict(subject.data.X).mean[order])
+    column = None if along is None else subject.columns[along].name
+    found = []
+    for check in checks:
+        place, distance, worst = int(check.place or 0), None, None
+        if at is not None and check.name == "autocorrelation" and (step := _even_step(at)) is not None:
+            distance = place * step
+        if at is not None and check.name == "shape":
+            worst = float(at[place])
+        value = Residual(check, len(errors), column, distance, worst)
+        evidence = Evidence(p_value=check.p_value, rows=len(errors))
+        sentence = narrator.say(Claim(KINDS[check.name], subject.target, value, evidence=evidence))
+        found.append(ResidualCheck(check.name, check.statistic, check.p_value, check.clear, sentence))
+    return tuple(found)
+
+
+def _even_step(at: Array) -> float | None:
+    steps = np.diff(at)
+    step = float(np.median(steps)) if len(steps) else 0.0
+    return step if step > 0 and np.all(np.abs(steps - step) <= EVEN * step) else None
 
 
 def residual_checks(errors: Array, at: Array | None, fitted: Array) -> tuple[Check, ...]:

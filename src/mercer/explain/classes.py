@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import textwrap
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+from mercer.explain.claims import plain
 from mercer.explain.functionals import FunctionalExplanation
-from mercer.explain.wording import counted, listed, percent
+from mercer.explain.wording import counted, listed, percent, wrap
 
-MOST_COLUMNS = 12  # that are told one by one
+MOST_COLUMNS = 12  # that are drawn one by one
 EQUAL = 1.3  # times its fair share: less, and no column stands out
 
 
@@ -87,16 +87,16 @@ class ClassExplanation:
             f"{top.column} ({percent(top.share)})"
         ]
         idle = [each.column for each in self.relevance if each.share < 0.1 / len(self.relevance)]
-        told = f"What counts most: {listed(named)}."
-        return f"{told} Next to nothing comes from {listed(idle[:5])}." if idle else told
+        text = f"What counts most: {listed(named)}."
+        return f"{text} Next to nothing comes from {listed(idle[:5])}." if idle else text
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON types only."""
-        return {"format": "mercer-class-explanation", "version": 1, **_plain(asdict(self))}
+        return {"format": "mercer-class-explanation", "version": 1, **plain(self)}
 
     def to_text(self, width: int = 88) -> str:
         """Return the explanation for a terminal of that width."""
-        lines = [*_wrapped(self.headline, "", width), "", *_wrapped(self.error_sentence, "", width), ""]
+        lines = [*wrap(self.headline, "", width), "", *wrap(self.error_sentence, "", width), ""]
         shown = [("classes", ", ".join(f"{c} ({n})" for c, n in zip(self.classes, self.counts, strict=True)))]
         shown += [("mixed up", self.confusion_sentence), ("inputs", self.relevance_sentence)]
         shown += [("shape", functional.sentence) for functional in self.functionals]
@@ -105,21 +105,5 @@ class ClassExplanation:
         shown += [("note", note) for note in self.notes]
         for label, text in shown:
             if text:
-                lines += _wrapped(text, f"{label:<10}", width)
+                lines += wrap(text, f"{label:<10}", width)
         return "\n".join(lines)
-
-
-def _wrapped(text: str, label: str, width: int) -> list[str]:
-    return textwrap.wrap(
-        text, max(width, 30), initial_indent=label, subsequent_indent=" " * len(label), break_on_hyphens=False
-    )
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(name): _plain(entry) for name, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, float):
-        return value if value == value and abs(value) != float("inf") else None
-    return value

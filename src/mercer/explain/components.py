@@ -1,31 +1,37 @@
 """What components and inputs do: worth on rows left out, how far they are known beyond the data, effects.
 
-As in the Automatic Statistician: rows are left out in folds (parameters stay), every component is predicted there from
-the other rows, and components are added one by one, each time the one that takes most off the mean absolute error. Each
-counts without its mean over the rows it is predicted from, and beside the mean of their targets: components can hand a
-constant back and forth, differently in every fold, which would hide what they do.
+Their worth, as in the Automatic Statistician: rows are left out in folds (parameters stay), every component is
+predicted there from the other rows, and components are added one by one, each time the one that takes most off the
+mean absolute error. Each counts without its mean over the rows it is predicted from, and beside the mean of their
+targets: components can hand a constant back and forth, differently in every fold, which would hide what they do.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer.compute.program import compile_program
 from mercer.errors import NumericalError
+from mercer.explain import phrases
+from mercer.explain.claims import Claim, Evidence
 from mercer.explain.factors import LITTLE, Joint, by_rule, change, correlation
 from mercer.explain.subject import Part, Subject
 from mercer.explain.wording import Column
-from mercer.explain.words import FARTHEST
+from mercer.explain.words import FARTHEST, Narrator
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Base
+from mercer.kernels.expression import Base, Expression
 from mercer.kernels.parameters import values_of
 
+SHOWN_DIGITS = 4
+BAND_DIGITS = 6
+NEGLIGIBLE = 0.0005  # a share of the variance (error) below which a slope (a component) is not worth telling
+MINOR = 0.001  # a share of the variance below which a component that removes no error is too small to matter
 FOLDS = 10
 FEW_FOLDS, MANY_ROWS = 3, 3000  # beyond so many rows ten factorisations would be felt
 FORGOTTEN = 0.9  # of the width that a band would have without data
@@ -40,6 +46,123 @@ MOST_COLUMNS = 8  # exchanged; with more the kernel alone is looked at
 HARDLY = 0.05  # of the standard deviation of the target: smaller effects are not worth a direction
 
 
+@dataclass(frozen=True)
+class Summand:
+    """One summand of the kernel, in the user's units: how its columns go together, and the slope of a line."""
+
+    kernel: Expression
+    joint: Joint
+    slope: float | None = None
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far beyond the data a summand is known; None: without end."""
+
+    kernel: Expression
+    distance: float | None
+
+
+@dataclass(frozen=True)
+class ComponentExplanation:
+    """One summand of the kernel.
+
+    `position` is its place in the canonical form; `share` the variance of its posterior mean over the training rows
+    relative to that of the target; `removed` the share of the held-out error that goes when it is added to those
+    listed before it; `mean` and `std` its posterior at the training rows; `horizon` how far beyond the data anything
+    is known of it (None: without end, or not said because it looks at several columns). A `minor` one is too small to
+    matter within the data; they come last.
+    """
+
+    position: int
+    title: str
+    kernel: str
+    kernel_exact: str
+    sentence: str
+    share: float
+    removed: float | None
+    removed_sentence: str
+    horizon: float | None
+    continuation: str
+    std_low: float
+    std_high: float
+    minor: bool
+    mean: tuple[float, ...] = field(repr=False)
+    std: tuple[float, ...] = field(repr=False)
+
+
+def explain_components(
+    subject: Subject, joints: Sequence[Joint], ranking: Contributions | None, narrator: Narrator
+) -> tuple[ComponentExplanation, ...]:
+    """Explain every component, the one that removes most held-out error first, `minor` ones last."""
+    removed: dict[int, float] = {}
+    if ranking is not None and ranking.errors[0] > 0:
+        steps = -np.diff(ranking.errors) / ranking.errors[0]
+        removed = dict(zip(ranking.order, map(float, steps), strict=True))
+    found = [
+        _explain_component(subject, place, removed.get(place), joint, narrator) for place, joint in enumerate(joints)
+    ]
+    order = sorted(range(len(found)), key=lambda place: -found[place].share) if ranking is None else ranking.order
+    kernels, shares = [part.kernel for part in subject.parts], [component.share for component in found]
+    titles = phrases.distinct([component.title for component in found], kernels, subject.columns, shares)
+    named = [replace(found[place], title=titles[place]) for place in order]
+    main = [component for component in named if not component.minor]
+    if not main:
+        return tuple(replace(component, minor=False) for component in named)
+    return (*main, *(component for component in named if component.minor))
+
+
+def _explain_component(
+    subject: Subject, place: int, removed: float | None, joint: Joint, narrator: Narrator
+) -> ComponentExplanation:
+    part, columns, about = subject.parts[place], subject.columns, Evidence(components=(place,))
+    found = subject.part_at(part, subject.data.X)
+    std = np.sqrt(found.variance)
+    share = float(np.var(found.mean)) / subject.variance
+    slope = _slope(subject, part.kernel, found.mean) if share >= NEGLIGIBLE else None
+    if slope is not None:
+        column = columns[part.columns[0]]
+        narrator.claims.append(Claim("trend", column.name, slope, column.unit, evidence=about))
+    horizon, continuation = None, ""
+    if len(part.columns) == 1 and columns[part.columns[0]].level is None:
+        horizon, column = part_horizon(subject, part), columns[part.columns[0]]
+        reach = Reach(part.kernel, horizon)
+        continuation = narrator.say(Claim("continuation", column.name, reach, column.unit, evidence=about))
+    return ComponentExplanation(
+        position=place,
+        title=phrases.title(part.kernel, columns, len(subject.table_columns) < 2, joint),
+        kernel=part.kernel.text(SHOWN_DIGITS, subject.names),
+        kernel_exact=part.kernel.text(None, subject.names),
+        sentence=narrator.say(Claim("component", subject.target, Summand(part.kernel, joint, slope), evidence=about)),
+        share=share,
+        removed=removed,
+        removed_sentence=""
+        if removed is None
+        else narrator.say(Claim("removed error", subject.target, removed, evidence=about)),
+        horizon=horizon,
+        continuation=continuation,
+        std_low=float(np.min(std)),
+        std_high=float(np.max(std)),
+        minor=share < MINOR and removed is not None and removed < NEGLIGIBLE,
+        mean=_round(found.mean),
+        std=_round(std),
+    )
+
+
+def _round(values: Array) -> tuple[float, ...]:
+    return tuple(float(f"{value:.{BAND_DIGITS}g}") for value in values)
+
+
+def _slope(subject: Subject, kernel: Expression, mean: Array) -> float | None:
+    """Return the slope of the posterior mean of a line in one column (it is a line exactly), else None."""
+    if not isinstance(kernel, Base) or kernel.symbol != "LIN" or len(kernel.columns) != 1:
+        return None
+    column = subject.in_user_units(kernel.columns[0])
+    low, high = int(np.argmin(column)), int(np.argmax(column))
+    run = float(column[high] - column[low])
+    return float(mean[high] - mean[low]) / run if run > 0 else None
+
+
 # -------------------------------------------------------------------------------------------------------- rows left out
 
 
@@ -52,7 +175,7 @@ class Contributions:
     errors: tuple[float, ...]  # one more than components
 
 
-def contributions(subject: Subject) -> Contributions | None:
+def rank_contributions(subject: Subject) -> Contributions | None:
     """Return the order by held-out error; None where it cannot be computed."""
     count = subject.data.count
     folds = min(count, FOLDS if count <= MANY_ROWS else FEW_FOLDS)
@@ -99,14 +222,15 @@ def _greedy(means: Array, y: Array) -> tuple[list[int], list[float]]:
 
 
 @dataclass(frozen=True)
-class Outlook:
-    """What the model predicts at a distance beyond the data: the mean and the 95 % band of new observations."""
+class Forecast:
+    """Mean and 95 % band of a new observation at a distance beyond the data; `at` is the place."""
 
+    at: str
     distance: float
-    at: float
     mean: float
     low: float
     high: float
+    sentence: str = ""
 
 
 @dataclass(frozen=True)
@@ -142,7 +266,7 @@ def part_horizon(subject: Subject, part: Part) -> float | None:
     return _no_step(subject, column, float(distances[last[-1] + 1])) if len(last) else 0.0
 
 
-def whole_horizon(subject: Subject, column: int) -> Horizon:
+def find_horizon(subject: Subject, column: int) -> Horizon:
     """Return how far beyond the data the band of new observations is narrower than the spread of the data themselves.
 
     For dates to the future, for other numbers in both directions: the nearer one counts.
@@ -160,16 +284,19 @@ def whole_horizon(subject: Subject, column: int) -> Horizon:
     return min(found, key=lambda each: each.distance or 0.0, default=Horizon(None, False))
 
 
-def outlooks(subject: Subject, column: int) -> list[Outlook]:
-    """Return predictions at some distances beyond the last row, in whole steps of the data."""
+def forecast(subject: Subject, column: int) -> list[Forecast]:
+    """Predict at some distances beyond the last row, in whole steps of the data."""
     values = np.unique(subject.in_user_units(column))
     span, step = float(values[-1] - values[0]), float(np.median(np.diff(values)))
     distances = np.unique([step * max(1, round(share * span / step)) for share in FORECAST_AT])
     mean, std = subject.predict(subject.rows_along(column, values[-1] + distances))
     return [
-        Outlook(float(d), float(values[-1] + d), float(m), float(m - WITHIN_95 * s), float(m + WITHIN_95 * s))
+        Forecast(
+            subject.columns[column].at(float(values[-1] + d)), float(d), float(m),
+            float(m - WITHIN_95 * s), float(m + WITHIN_95 * s),
+        )
         for d, m, s in zip(distances, mean, std, strict=True)
-    ]
+    ]  # fmt: skip
 
 
 def _end(subject: Subject, column: int) -> float:
@@ -206,7 +333,7 @@ def _no_step(subject: Subject, column: int, distance: float) -> float:
 
 
 @dataclass(frozen=True)
-class Effect:
+class InputEffect:
     """How the mean moves along one column of the table, the others at their median or most common category.
 
     `direction` is "rises", "falls", "goes up and down", "differs" (categories) or "hardly matters"; the places of the
@@ -218,27 +345,28 @@ class Effect:
     direction: str
     lowest_at: str
     highest_at: str
+    sentence: str = ""
 
 
-def effects(subject: Subject) -> list[Effect]:
+def find_effects(subject: Subject) -> list[InputEffect]:
     """Return the effect of every input that varies, the largest first; none of a single one that is a curve."""
     if subject.only_column is not None:
         return []
     return sorted((_effect(subject, name, places) for name, places in subject.table_columns.items()), key=_by_size)
 
 
-def _by_size(effect: Effect) -> float:
+def _by_size(effect: InputEffect) -> float:
     return -effect.size
 
 
-def _effect(subject: Subject, name: str, places: tuple[int, ...]) -> Effect:
+def _effect(subject: Subject, name: str, places: tuple[int, ...]) -> InputEffect:
     rows, labels = _sweep(subject, places)
     mean = subject.units.y_scale * subject.posterior.predict(rows).mean
     size = float(np.ptp(mean))
     kind = _direction(mean, size, subject.columns[places[0]])
     if size < HARDLY * float(np.std(subject.observed)):
         kind = "hardly matters"
-    return Effect(name, size, kind, labels[int(np.argmin(mean))], labels[int(np.argmax(mean))])
+    return InputEffect(name, size, kind, labels[int(np.argmin(mean))], labels[int(np.argmax(mean))])
 
 
 def _sweep(subject: Subject, places: tuple[int, ...]) -> tuple[Array, list[str]]:
@@ -263,7 +391,7 @@ def _direction(mean: Array, size: float, column: Column) -> str:
     return "falls" if np.all(steps <= 0.01 * size) else "goes up and down"
 
 
-def joint(subject: Subject, part: Part) -> Joint:
+def judge_joint(subject: Subject, part: Part) -> Joint:
     """Tell which columns of a component do nothing, and whether the effects of the others just add up.
 
     A product of kernels need not be an interaction: (a + u)(b + v) with u small beside a is a sum but for the term uv.
@@ -305,7 +433,7 @@ def _exchanged(subject: Subject, part: Part, own: list[int]) -> tuple[float, flo
     return float(by_own.var()) / total, float(rest.var()) / total
 
 
-def interactions(subject: Subject, joints: Sequence[Joint]) -> list[tuple[str, ...]]:
+def find_interactions(subject: Subject, joints: Sequence[Joint]) -> list[tuple[str, ...]]:
     """Return the sets of table columns that some component joins, each once; `joints` are those of the components."""
     found: list[tuple[str, ...]] = []
     observed = float(np.var(subject.observed))

@@ -12,7 +12,9 @@ from scipy.optimize import minimize_scalar
 
 from mercer.compute import fused
 from mercer.compute.program import compile_program
-from mercer.explain.wording import Column, number
+from mercer.explain.claims import Claim
+from mercer.explain.wording import Column
+from mercer.explain.words import Narrator
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression, Parameter
 from mercer.kernels.functional import Functional, functionals_in
@@ -23,6 +25,7 @@ PLACES = 121
 FAR = 12.0  # lengthscales: how far a kernel of several columns is looked at
 FADED = 0.01  # where a curve ends: so little of the variance is left
 WAVES = 97
+FAMILIES = {"SE": "SE", "M32": "Matern 3/2"}  # that a functional is compared with
 
 
 @dataclass(frozen=True)
@@ -43,14 +46,34 @@ class FunctionalExplanation:
     sentence: str
 
 
+@dataclass(frozen=True)
+class Nearest:
+    """The kernel of a family that is nearest to a curve, and by how much it is off at most."""
+
+    name: str
+    lengthscale: float
+    off: float
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a functional is like: does it repeat, where has it fallen to one half, which kernels are near?"""
+
+    repeats: bool
+    half: float | None
+    nearest: tuple[Nearest, ...]
+
+
 def explain_functionals(
-    kernel: Expression, columns: Sequence[Column], names: Sequence[str] | None
+    kernel: Expression, columns: Sequence[Column], names: Sequence[str] | None, narrator: Narrator
 ) -> tuple[FunctionalExplanation, ...]:
     """Explain the functionals of a kernel in the user's units; a product over columns has one for each, all alike."""
-    return tuple(_explained(each, columns, names) for each in islice(functionals_in(kernel), MOST))
+    return tuple(_explain_functional(each, columns, names, narrator) for each in islice(functionals_in(kernel), MOST))
 
 
-def _explained(functional: Functional, columns: Sequence[Column], names: Sequence[str] | None) -> FunctionalExplanation:
+def _explain_functional(
+    functional: Functional, columns: Sequence[Column], names: Sequence[str] | None, narrator: Narrator
+) -> FunctionalExplanation:
     used = sorted({d for leaf in functional.leaves() for d in leaf.columns})
     if len(used) == 1:
         column = columns[used[0]]
@@ -60,21 +83,27 @@ def _explained(functional: Functional, columns: Sequence[Column], names: Sequenc
         unit, reach = "distance in lengthscales", FAR
     along = _on_one_column(functional, single=len(used) == 1)
     repeats = any(leaf.symbol == "PER" for leaf in functional.leaves())
-    end = reach if repeats else _faded(along, reach)
+    end = reach if repeats else _find_end(along, reach)
     at = np.linspace(0.0, end, PLACES)
     values = correlations(along, at)
-    near = {symbol: nearest(symbol, at, values) for symbol in ("SE", "M32")}
+    near = {symbol: find_nearest(symbol, at, values) for symbol in FAMILIES}
+    kinds = tuple(
+        Nearest(FAMILIES[symbol], length, float(np.abs(curve - values).max()))
+        for symbol, (length, curve) in near.items()
+    )
+    shape = Shape(repeats, _find_half(at, values), kinds)
     frequencies, spectrum = spectrum_of(along, end * (1.0 if repeats else 2.0))
+    text = functional.text(4, names)
     return FunctionalExplanation(
-        kernel=functional.text(4, names),
+        kernel=text,
         unit=unit,
-        distances=_rounded(at),
-        values=_rounded(values),
-        nearest_se=_rounded(near["SE"][1]),
-        nearest_matern=_rounded(near["M32"][1]),
-        frequencies=_rounded(frequencies),
-        spectrum=_rounded(spectrum),
-        sentence=_sentence(at, values, near, unit, repeats),
+        distances=_round(at),
+        values=_round(values),
+        nearest_se=_round(near["SE"][1]),
+        nearest_matern=_round(near["M32"][1]),
+        frequencies=_round(frequencies),
+        spectrum=_round(spectrum),
+        sentence=narrator.say(Claim("shape of a functional", text, shape, unit)),
     )
 
 
@@ -107,13 +136,13 @@ def correlations(functional: Functional, at: Array) -> Array:
     return np.asarray(found / start)
 
 
-def _faded(functional: Functional, reach: float) -> float:
+def _find_end(functional: Functional, reach: float) -> float:
     at = np.linspace(0.0, reach, 400)
     alive = np.flatnonzero(np.abs(correlations(functional, at)) > FADED)
     return float(at[min(len(at) - 1, int(alive[-1]) + 1)]) if len(alive) else reach
 
 
-def nearest(symbol: str, at: Array, values: Array) -> tuple[float, Array]:
+def find_nearest(symbol: str, at: Array, values: Array) -> tuple[float, Array]:
     """Return the lengthscale of the SE or Matern 3/2 kernel nearest to a curve, and its values there."""
 
     def curve(log_length: float) -> Array:
@@ -148,24 +177,14 @@ def spectrum_of(functional: Functional, reach: float) -> tuple[Array, Array]:
     return frequencies, density / (float(density.max()) or 1.0)
 
 
-def _sentence(at: Array, values: Array, near: dict[str, tuple[float, Array]], unit: str, repeats: bool) -> str:
-    off = {symbol: float(np.abs(curve - values).max()) for symbol, (_, curve) in near.items()}
-    names = {"SE": "SE", "M32": "Matern 3/2"}
-    if repeats:
-        return "The kernel has no formula: it is a learned function that repeats, which no SE or Matern kernel does."
-    half = np.flatnonzero(values < 0.5)
-    at_half = f"It falls to one half at {number(_crossing(at, values, int(half[0])))} ({unit}). " if len(half) else ""
-    closer = min(off, key=lambda symbol: off[symbol])
-    far = ", ".join(f"{names[s]} with lengthscale {number(near[s][0])} is off by at most {off[s]:.2f}" for s in near)
-    same = off[closer] < 0.01
-    verdict = f"It is {names[closer]} for all practical purposes" if same else "It is none of the usual kernels"
-    return f"The kernel has no formula: it is a learned function of the distance. {at_half}{verdict}: {far}."
-
-
-def _crossing(at: Array, values: Array, after: int) -> float:
+def _find_half(at: Array, values: Array) -> float | None:
     """Return where a curve passes one half, on the straight line between two places."""
-    return float(np.interp(0.5, values[[after, after - 1]], at[[after, after - 1]]))
+    below = np.flatnonzero(values < 0.5)
+    if not len(below):
+        return None
+    around = [int(below[0]), int(below[0]) - 1]
+    return float(np.interp(0.5, values[around], at[around]))
 
 
-def _rounded(values: Array) -> tuple[float, ...]:
+def _round(values: Array) -> tuple[float, ...]:
     return tuple(float(f"{value:.5g}") for value in values)

@@ -17,11 +17,12 @@ from mercer.compute.fused import cross
 from mercer.compute.patterns import unit_patterns
 from mercer.compute.program import compile_program
 from mercer.errors import KernelError
-from mercer.explain import words
+from mercer.explain.claims import Claim, Evidence
 from mercer.explain.factors import NOUNS
 from mercer.explain.phrases import phrase, title
 from mercer.explain.subject import Part, Subject
 from mercer.explain.wording import Column
+from mercer.explain.words import NAMED_TERMS, Narrator
 from mercer.kernels.algebra import components, told_components
 from mercer.kernels.blend import Blend, under, within
 from mercer.kernels.domains import Array
@@ -48,6 +49,20 @@ class NetworkTerm:
     words: str
     coefficient: float
     share: float
+
+
+@dataclass(frozen=True)
+class MultipliedOut:
+    """A network as a polynomial: its largest terms, how many there are in all, or the problem with it."""
+
+    terms: tuple[NetworkTerm, ...]
+    count: int
+    problem: str = ""
+
+    @property
+    def rest(self) -> float:
+        """The share of the terms that are not listed."""
+        return 1.0 - sum(term.share for term in self.terms)
 
 
 @dataclass(frozen=True)
@@ -137,19 +152,19 @@ def _factors(term: Expression) -> tuple[Expression, ...]:
     return term.factors if isinstance(term, Product) else (term,)
 
 
-def explain_networks(subject: Subject) -> tuple[NetworkExplanation, ...]:
-    """Explain every network of the kernel."""
-    return tuple(_explained(subject, found) for found in networks_of(subject))
+def explain_networks(subject: Subject, narrator: Narrator, shown: int = SHOWN) -> tuple[NetworkExplanation, ...]:
+    """Explain every network of the kernel, with at most `shown` terms each."""
+    return tuple(_explain_network(subject, found, narrator, shown) for found in networks_of(subject))
 
 
-def _explained(subject: Subject, found: Found) -> NetworkExplanation:
-    network = found.shown
+def _explain_network(subject: Subject, found: Found, narrator: Narrator, shown: int) -> NetworkExplanation:
+    network, about = found.shown, Evidence(components=(found.position,))
     rows = _rows(subject)
     flows, layers = _flows(found.scaled, subject.data.X[rows])
     names = primitive_names(network, subject.columns)
-    terms, kinds, count, problem = _terms(subject, found, rows, names)
-    rest = 1.0 - sum(term.share for term in terms)
+    polynomial, kinds = _multiply_out(subject, found, rows, names, shown)
     copies = len(set(kind_names(network, subject.columns))) < len(names)
+    largest = ("largest kinds of terms", kinds) if copies else ("largest terms", polynomial.terms)
     return NetworkExplanation(
         position=found.position,
         architecture=network.architecture,
@@ -157,13 +172,13 @@ def _explained(subject: Subject, found: Found) -> NetworkExplanation:
         primitive_words=tuple(primitive_phrase(p, subject.columns) for p in network.primitives),
         primitive_flows=flows,
         layers=layers,
-        terms=terms,
+        terms=polynomial.terms,
         kinds=kinds,
-        count=count,
-        rest=rest,
-        sentence=words.network_sentence(network),
-        polynomial_sentence=problem or words.polynomial_sentence(terms, count, rest),
-        largest=words.largest_kinds_sentence(kinds) if copies else words.largest_terms_sentence(terms),
+        count=polynomial.count,
+        rest=polynomial.rest,
+        sentence=narrator.say(Claim("network", network.architecture, network, evidence=about)),
+        polynomial_sentence=narrator.say(Claim("polynomial", network.architecture, polynomial, evidence=about)),
+        largest=narrator.say(Claim(largest[0], network.architecture, largest[1], evidence=about)),
     )
 
 
@@ -175,22 +190,22 @@ def _rows(subject: Subject) -> Array:
 # ------------------------------------------------------------------------------------------------------- the polynomial
 
 
-def _terms(
-    subject: Subject, found: Found, rows: Array, names: tuple[str, ...]
-) -> tuple[tuple[NetworkTerm, ...], tuple[TermKind, ...], int, str]:
-    """Return the largest terms and kinds of them, how many terms there are, and why there are none."""
+def _multiply_out(
+    subject: Subject, found: Found, rows: Array, names: tuple[str, ...], most: int
+) -> tuple[MultipliedOut, tuple[TermKind, ...]]:
+    """Return the network as a polynomial with its largest terms, and the largest kinds of terms."""
     try:
         degree(found.shown)
         shown = found.shown.polynomial(None)
     except KernelError as error:
-        return (), (), 0, words.no_polynomial_sentence(str(error))
+        return MultipliedOut((), 0, str(error)), ()
     scaled = {term.powers: term.coefficient for term in found.scaled.polynomial(None)}
     at, X = subject.data.X[rows], subject.data.X
     sizes = _sizes(found, at, shown, scaled)
     chosen = [shown[i] for i in np.argsort(-sizes, kind="stable")[:WEIGHED]]
     shares = _shares(subject, found, at, X, [(term.powers, scaled[term.powers]) for term in chosen])
-    order = np.argsort(-shares, kind="stable")[:SHOWN]
-    told = tuple(
+    order = np.argsort(-shares, kind="stable")[:most]
+    terms = tuple(
         NetworkTerm(
             term_name(chosen[i].powers, names),
             term_words(found.shown, chosen[i].powers, subject.columns),
@@ -202,7 +217,7 @@ def _terms(
     )
     names_of_kinds = kind_names(found.shown, subject.columns)
     kinds = _kinds(names_of_kinds, [term.powers for term in chosen], shares, constant=found.beside is not None)
-    return told, kinds, len(shown), ""
+    return MultipliedOut(terms, len(shown)), kinds
 
 
 def _kinds(names: tuple[str, ...], terms: list[tuple[int, ...]], shares: Array, constant: bool) -> tuple[TermKind, ...]:
@@ -369,7 +384,7 @@ def _primitive_name(primitive: Expression, columns: Sequence[Column], alike: boo
 
 def primitive_phrase(primitive: Expression, columns: Sequence[Column]) -> str:
     """Say what a primitive is by itself, without its size, which the weights have."""
-    if not _can_be_told(primitive):
+    if not _has_words(primitive):
         return primitive.text(4, [column.name for column in columns])
     if isinstance(primitive, Base) and primitive.symbol == "C":
         return "a constant"
@@ -398,17 +413,17 @@ def term_words(network: Network, powers: Sequence[int], columns: Sequence[Column
     factors = [p for p, power in zip(network.primitives, powers, strict=True) for _ in range(power)]
     if not factors:
         return "a constant"
-    if not all(_can_be_told(factor) for factor in factors):
+    if not all(_has_words(factor) for factor in factors):
         return ""
     summands = components(product_of(factors))
-    if len(summands) > words.TOLD:
+    if len(summands) > NAMED_TERMS:
         return ""
-    told = ", plus ".join(phrase(summand, columns) for summand in summands)
-    if len(told) <= LONGEST_WORDS:
-        return told
+    text = ", plus ".join(phrase(summand, columns) for summand in summands)
+    if len(text) <= LONGEST_WORDS:
+        return text
     short = ", plus ".join(title(summand, columns, alone=False) for summand in summands)
     return short[:1].lower() + short[1:]
 
 
-def _can_be_told(primitive: Expression) -> bool:
+def _has_words(primitive: Expression) -> bool:
     return not has_network(primitive) and all(leaf.symbol in NOUNS for leaf in primitive.leaves())

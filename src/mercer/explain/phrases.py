@@ -39,7 +39,7 @@ from mercer.explain.wording import (
     counted,
     first_few,
     listed,
-    named,
+    name_columns,
     number,
     percent,
     roughly,
@@ -85,10 +85,12 @@ def phrase(term: Expression, columns: Sequence[Column], joint: Joint | None = No
     if has_network(term):  # its primitives are added and multiplied by weights: no rule for products applies
         used = sorted({d for leaf in term.leaves() for d in leaf.columns})
         symbols = list(dict.fromkeys(leaf.symbol for leaf in term.leaves()))
-        return f"a function of {named([columns[d] for d in used])} learned by a network of {listed(symbols)}"
+        return f"a function of {name_columns([columns[d] for d in used])} learned by a network of {listed(symbols)}"
     if has_functional(term) and not any(leaf.symbol in WAVES for leaf in term.leaves()):
         used = sorted({d for leaf in term.leaves() for d in leaf.columns})
-        return f"a function of {named([columns[d] for d in used])} with a kernel that was learned without a formula"
+        return (
+            f"a function of {name_columns([columns[d] for d in used])} with a kernel that was learned without a formula"
+        )
     joint = by_rule(term, columns) if joint is None else joint
     groups = acting(term, columns, joint)
     parts = [_on_same_columns(leaves, [columns[d] for d in dims]) for dims, leaves in groups.items()]
@@ -96,14 +98,14 @@ def phrase(term: Expression, columns: Sequence[Column], joint: Joint | None = No
         return parts[0] + _size(term, [columns[d] for d in term.columns])
     involved = sorted({d for dims in groups for d in dims})
     idle = sorted({d for leaf in term.leaves() for d in leaf.columns}.difference(involved))
-    hardly = f", hardly changing with {named([columns[d] for d in idle])}" if idle else ""
+    hardly = f", hardly changing with {name_columns([columns[d] for d in idle])}" if idle else ""
     if len(parts) == 1:
         return parts[0] + hardly
     if len({columns[d].table_name for d in involved}) == 1 and all(columns[d].level is not None for d in involved):
         return f"a difference between the values of {columns[involved[0]].table_name}{hardly}"
     if joint.add_up:
         return ", plus ".join(parts) + hardly
-    return f"an interaction of {named([columns[d] for d in involved])}: {', multiplied by '.join(parts)}{hardly}"
+    return f"an interaction of {name_columns([columns[d] for d in involved])}: {', multiplied by '.join(parts)}{hardly}"
 
 
 def _on_same_columns(leaves: list[Base], on: list[Column]) -> str:
@@ -129,7 +131,7 @@ def _joined(noun: str, clauses: list[str]) -> str:
 
 
 def _noun(leaf: Base, on: list[Column], degree: str) -> str:
-    symbol, of = leaf.symbol, named(on) if on else ""
+    symbol, of = leaf.symbol, name_columns(on) if on else ""
     if symbol in ("PER", "CPER"):
         return _periodic(leaf, on, degree)
     if symbol == "COS":
@@ -154,7 +156,7 @@ def _periodic(leaf: Base, on: list[Column], degree: str) -> str:
     shape = "sinusoidal" if widths is not None and min(widths) >= NEARLY_SINUSOIDAL else "periodic"
     degree = degree or ("nearly " if shape == "sinusoidal" else "")
     article = "an" if degree.startswith("a") else "a"
-    base = f"{article} {degree}{shape} function of {named(on)}"
+    base = f"{article} {degree}{shape} function of {name_columns(on)}"
     if periods is None:
         return base
     if len(on) == 1:
@@ -190,7 +192,7 @@ def period_of(frequency: float, column: Column) -> str:
 
 
 def _mixture(leaf: Base, on: list[Column]) -> str:
-    base = f"a mixture of {counted(leaf.components, 'fading wave')} in {named(on)}"
+    base = f"a mixture of {counted(leaf.components, 'fading wave')} in {name_columns(on)}"
     weights, frequencies, widths = (leaf.parameter(n).values for n in ("weights", "frequency", "bandwidth"))
     if weights is None or frequencies is None or widths is None:
         return base
@@ -215,7 +217,7 @@ def _fading(frequencies: Sequence[float], widths: Sequence[float], on: list[Colu
 def _polynomial(lines: list[Base], on: list[Column]) -> str:
     power = len(lines)
     kind = f"a {POWERS[power]} function of" if power in POWERS else f"a polynomial of degree {power} in"
-    words = f"{kind} {named(on)}"
+    words = f"{kind} {name_columns(on)}"
     weights = lines[0].parameter("weights").values
     if len(on) == 1 or weights is None or power > 1:
         return words
@@ -236,7 +238,7 @@ def growing(lines: list[Base], on: Sequence[Column]) -> str:
     known = [values[0] for values in offsets if values is not None]
     low, high = on[0].low, on[0].high
     if len(on) > 1 or len(known) < power or low is None or high is None:
-        return f"with amplitude growing {how} with {named(on)}"
+        return f"with amplitude growing {how} with {name_columns(on)}"
     if min(known) >= high:
         whither = f"towards {on[0].at(known[0])}" if power == 1 else f"with {on[0].name}"
         return f"with amplitude shrinking {how} {whither}"
@@ -279,9 +281,9 @@ def _varying(leaf: Base, on: list[Column]) -> str:
     relevant = [d for d in order if change(leaf, d, on[d]) >= LITTLE]
     if not relevant:
         return ", almost straight within the data"
-    told = [f"{on[d].name} (lengthscale {on[d].length(_each(lengths, on)[d])})" for d in relevant[:LISTED]]
+    names = [f"{on[d].name} (lengthscale {on[d].length(_each(lengths, on)[d])})" for d in relevant[:LISTED]]
     scales = " on many scales" if leaf.symbol == "RQ" else ""
-    words = f"{scales}, most sensitive to {listed(told)}"
+    words = f"{scales}, most sensitive to {listed(names)}"
     idle = len(on) - len(relevant)
     if 0 < idle <= LISTED:
         return f"{words} and hardly depending on {listed([on[d].name for d in order[-idle:]])}"
@@ -348,7 +350,7 @@ def where_phrase(surface: Surface, regime: int, columns: Sequence[Column]) -> st
         start = value["start"][0]
         ends = f"between about {on[0].about(start)} and {on[0].about(start + value['duration'][0])}"
         return ends if regime == 1 else f"except {ends}"
-    return f"where regime {regime + 1} of the change over {named(on)} holds"
+    return f"where regime {regime + 1} of the change over {name_columns(on)} holds"
 
 
 # --------------------------------------------------------------------------------------------------------------- titles
@@ -374,7 +376,7 @@ def title(term: Expression, columns: Sequence[Column], alone: bool = True, joint
     on = [columns[d] for d in dims]
     if len(on) == 1 and on[0].level is not None and leaves[0].symbol != "WN":
         return f"Difference of {on[0].name if len(groups) == 1 else on[0].table_name}"
-    return _of_one_group(merged(leaves, on), on, "" if alone or not on else f" in {named(on)}")
+    return _of_one_group(merged(leaves, on), on, "" if alone or not on else f" in {name_columns(on)}")
 
 
 def _of_one_group(leaves: list[Base], on: list[Column], of: str) -> str:
@@ -435,7 +437,7 @@ def distinct(
     titles: Sequence[str], terms: Sequence[Expression], columns: Sequence[Column], shares: Sequence[float]
 ) -> list[str]:
     """Add to titles that several components carry what tells them apart: another period, a length, or the share."""
-    told = list(titles)
+    added_to = list(titles)
     for same, count in Counter(titles).items():
         if count == 1:
             continue
@@ -448,8 +450,8 @@ def distinct(
         numbered = [f" ({number})" for number in range(1, count + 1)]
         added = next((way for way in ways if len(set(way)) == count), numbered)
         for place, words in zip(places, added, strict=True):
-            told[place] = f"{same}{words}"
-    return told
+            added_to[place] = f"{same}{words}"
+    return added_to
 
 
 def _second_period(term: Expression, columns: Sequence[Column]) -> str:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
-from mercer.explain import words
+from mercer.explain.claims import Claim, Evidence, certainty_of
 from mercer.explain.factors import SMOOTHNESS, WAVES
 from mercer.explain.subject import Subject, structure_text
 from mercer.explain.wording import Column
+from mercer.explain.words import Narrator
 from mercer.kernels.algebra import components, structure
 from mercer.kernels.expression import Expression
 from mercer.kernels.functional import functionals_in, has_functional
@@ -28,7 +29,7 @@ ROWS_TO_LEAVE_OUT = 4  # fewer tell no spread
 
 
 @dataclass(frozen=True)
-class Step:
+class PathStep:
     """A kernel on the way to the winner, and the best of those that it beat at its depth.
 
     With an interval, `score` is its worse end, and `by` compares worse ends.
@@ -66,8 +67,8 @@ class Intervals:
     undecided: int
     separated: int
     set_aside: int
-    meaning: str
-    sentence: str
+    meaning: str = ""
+    sentence: str = ""
 
 
 @dataclass(frozen=True)
@@ -78,14 +79,14 @@ class Story:
     tried: int
     finished: int
     failed: int
-    path: tuple[Step, ...]
+    path: tuple[PathStep, ...]
     runners_up: tuple[RunnerUp, ...]
     intervals: Intervals | None = None
 
 
 @dataclass(frozen=True)
-class Absence:
-    """Something that was looked for and not found: "trend", "period" or "effect" of a column, and what it would cost.
+class NotFound:
+    """Something that the evidence speaks clearly against: "trend", "period" or "effect" of a column.
 
     `behind` is by how much the best kernel with it lost, in BIC.
     """
@@ -95,13 +96,30 @@ class Absence:
     behind: float
 
 
+@dataclass(frozen=True)
+class Searched:
+    """A search over sums and products of base kernels."""
+
+    story: Story | None
+    bases: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RegimesTried:
+    """How many kernels were fitted with change surfaces, and of how many regimes at most."""
+
+    kernels: int
+    most: int
+
+
 def winner_of(candidates: Sequence[Candidate], kernel: Expression) -> int | None:
     """Return the number of the candidate that was chosen (`kernel` in the user's units, as the candidates are)."""
     return next((number for number, each in enumerate(candidates) if each.expression == kernel), None)
 
 
-def story(subject: Subject, candidates: Sequence[Candidate], kernel: Expression, score: str) -> Story | None:
-    """Tell the search; None where there was none."""
+def tell_story(subject: Subject, candidates: Sequence[Candidate], score: str, narrator: Narrator) -> Story | None:
+    """Tell what a search did; None where there was none."""
+    kernel = subject.fitted
     winner = winner_of(candidates, kernel)
     if winner is None:
         return None
@@ -122,12 +140,12 @@ def story(subject: Subject, candidates: Sequence[Candidate], kernel: Expression,
     others = [c for number, c in enumerate(candidates) if number != winner and math.isfinite(c.score)]
     runners = sorted((c for c in others if c.status not in UNFINISHED), key=lambda c: c.score)[:RUNNERS_UP]
 
-    def step(number: int) -> Step:
+    def step(number: int) -> PathStep:
         own = candidates[number]
         others = [c for c in candidates if c.depth == own.depth and c is not own and own.score <= c.score < math.inf]
         second = min(others, key=lambda c: c.score, default=None)
         beat, by = (None, None) if second is None else (text(second), second.score - own.score)
-        return Step(own.depth, text(own), own.score, beat, by, _ends(own))
+        return PathStep(own.depth, text(own), own.score, beat, by, _ends(own))
 
     return Story(
         score=score,
@@ -136,7 +154,7 @@ def story(subject: Subject, candidates: Sequence[Candidate], kernel: Expression,
         failed=sum(c.status == "failed" for c in candidates),
         path=tuple(step(number) for number in reversed(path)),
         runners_up=tuple(RunnerUp(text(c), c.score - best, c.depth, c.status, _ends(c)) for c in runners),
-        intervals=_intervals(candidates, winner, subject.data.count, score),
+        intervals=_intervals(candidates, winner, subject.data.count, score, narrator),
     )
 
 
@@ -144,28 +162,25 @@ def _ends(candidate: Candidate) -> tuple[float, float] | None:
     return None if candidate.interval is None else candidate.scores
 
 
-def _intervals(candidates: Sequence[Candidate], winner: int, rows: int, score: str) -> Intervals | None:
+def _intervals(
+    candidates: Sequence[Candidate], winner: int, rows: int, score: str, narrator: Narrator
+) -> Intervals | None:
     best = candidates[winner]
     if best.interval is None:
         return None
     finished = [c for c in candidates if c is not best and c.interval is not None and c.status not in UNFINISHED]
     undecided = sum(c.scores[0] < best.scores[1] and c.status != "failed" for c in finished)
     kinds = [c.verdict.kind for c in candidates if c.verdict is not None]
-    separated, aside = kinds.count("separated"), kinds.count("places")
-    told = [
-        words.winner_sentence(score, best.scores, undecided),
-        words.left_behind_sentence(separated, aside),
-    ]
-    return Intervals(
+    found = Intervals(
         log_evidence=(best.interval.lower, best.interval.upper),
         score=best.scores,
         inducing=best.inducing,
         undecided=undecided,
-        separated=separated,
-        set_aside=aside,
-        meaning=words.meaning_sentence(rows, score),
-        sentence=" ".join(filter(None, told)),
+        separated=kinds.count("separated"),
+        set_aside=kinds.count("places"),
     )
+    meaning = narrator.say(Claim("meaning of intervals", score, evidence=Evidence(rows=rows)))
+    return replace(found, meaning=meaning, sentence=narrator.say(Claim("intervals", score, found)))
 
 
 def _inside(kernel: Expression) -> Expression:
@@ -205,49 +220,45 @@ def _own_parameters(network: Network) -> int:
     return sum(slot.spec.domain.free_size(slot.size) for slot in slots)
 
 
-def absences(subject: Subject, candidates: Sequence[Candidate], kernel: Expression) -> list[Absence]:
+def find_absences(subject: Subject, candidates: Sequence[Candidate]) -> list[Claim]:
     """Return what the evidence speaks clearly against.
 
     A claim needs a fair comparison: the kernel found must have been tried with the thing in question added, and every
-    kernel tried that has it must have lost by more than `CLEAR`.
+    kernel tried that has it must have lost by more than `CLEAR`. It is "absent" where all of them were finished, else
+    "not found".
     """
+    kernel, rows = subject.fitted, subject.data.count
     winner = winner_of(candidates, kernel)
     if winner is None:
         return []
-    rivals = [(c, c.parent == winner) for n, c in enumerate(candidates) if n != winner and c.status != "failed"]
-    best = _bic(candidates[winner], subject.data.count)
+    best = _bic(candidates[winner], rows)
+    rivals = [c for number, c in enumerate(candidates) if number != winner and c.status != "failed"]
 
-    def margin(has: Callable[[Expression], bool]) -> float | None:
-        """Return by how much the best kernel with a feature lost, if it was tried beside the winner."""
-        found = [(_best_bic(c, subject.data.count) - best, beside) for c, beside in rivals if has(c.expression)]
-        return min(behind for behind, _ in found) if any(beside for _, beside in found) else None
+    def judge(what: str, column: str, has: Callable[[Expression], bool]) -> list[Claim]:
+        having = [candidate for candidate in rivals if has(candidate.expression)]
+        if not any(candidate.parent == winner for candidate in having):
+            return []
+        closest = min(_best_bic(candidate, rows) for candidate in having)
+        if closest - best <= CLEAR:
+            return []
+        finished = all(candidate.status not in UNFINISHED for candidate in having)
+        evidence = Evidence(searched=True, best_with=closest, best_without=best, all_finished=finished)
+        found = NotFound(what, column, closest - best)
+        kind = "absent" if finished else "not found"
+        return [Claim(kind, column, found, certainty=certainty_of(found.behind), evidence=evidence)]
 
-    missing: list[Absence] = []
+    claims: list[Claim] = []
     used = {d for leaf in kernel.leaves() for d in leaf.columns}
     for name, places in subject.table_columns.items():
-        column = subject.columns[places[0]]
+        column, place = subject.columns[places[0]], places[0]
         if not used.intersection(places):
-            behind = margin(partial(_looks_at, places=places))
-            if behind is not None and behind > CLEAR:
-                missing.append(Absence("effect", name, behind))
+            claims += judge("effect", name, partial(_looks_at, places=places))
         elif column.level is None:
-            missing += _missing_features(kernel, column, places[0], margin)
-    return missing
-
-
-def _missing_features(
-    kernel: Expression, column: Column, place: int, margin: Callable[[Callable[[Expression], bool]], float | None]
-) -> list[Absence]:
-    missing = []
-    if not _may_pass_for_a_trend(kernel, place, column):
-        behind = margin(lambda k: _has_trend(k, place))
-        if behind is not None and behind > CLEAR:
-            missing.append(Absence("trend", column.table_name, behind))
-    if not _has_wave(kernel, place):
-        behind = margin(lambda k: _has_wave(k, place))
-        if behind is not None and behind > CLEAR:
-            missing.append(Absence("period", column.table_name, behind))
-    return missing
+            if not _may_pass_for_a_trend(kernel, place, column):
+                claims += judge("trend", name, partial(_has_trend, place=place))
+            if not _has_wave(kernel, place):
+                claims += judge("period", name, partial(_has_wave, place=place))
+    return claims
 
 
 def _bic(candidate: Candidate, rows: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from mercer.compute import fused
 from mercer.compute.program import Program, compile_program
-from mercer.explain.wording import Column
+from mercer.explain.wording import Column, Vocabulary
 from mercer.inference.contract import Data, Engine, Posterior, Prediction
 from mercer.kernels.algebra import structure, told_components
 from mercer.kernels.blend import Surface
@@ -66,6 +67,11 @@ class Subject:
     def names(self) -> list[str] | None:
         """The names by which a kernel's text tells columns."""
         return [column.name for column in self.columns] if self.named else None
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """What a reader calls things."""
+        return Vocabulary(self.target, self.columns)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -138,6 +144,11 @@ class Subject:
     def observed(self) -> Array:
         """The target in the user's units."""
         return self.level + self.units.y_scale * self.data.y
+
+    @cached_property
+    def variance(self) -> float:
+        """The variance of the target; not a number where it does not vary."""
+        return float(np.var(self.observed)) or math.nan
 
     def part_at(self, part: Part, rows: Array) -> Prediction:
         """Return the posterior of a summand at scaled rows, in the user's units."""

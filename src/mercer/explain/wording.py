@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 DAYS = {"seconds": 1 / 86400, "minutes": 1 / 1440, "hours": 1 / 24, "days": 1.0, "weeks": 7.0, "months": 30.44,
         "years": 365.25}  # fmt: skip
 WIDE = 20  # steps of whole numbers: on fewer a fraction of a step matters
+UNBROKEN = "\u00a0"  # the space between a number and its sign, where no line ends
 LISTED = 3  # things that are named one by one; the rest is counted
 
 
@@ -48,13 +50,25 @@ class Column:
         return f"{shown.replace(',', '')} {self.unit}" if self.unit else shown.replace(",", "")
 
     def about(self, value: float) -> str:
-        """A place that is known roughly: between whole numbers (years) no fraction is told; dates have their own."""
+        """A place that is known roughly: between whole numbers (years) no fraction is shown; dates have their own."""
         coarse = self.whole and self.show is None and self.span is not None and self.span >= WIDE
         return self.at(float(round(value)) if coarse else value)
 
     def length(self, value: float) -> str:
         """A distance along this column: "12.0 months"."""
         return f"{number(value)} {self.unit}" if self.unit else number(value)
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What a reader calls things: the target, and the encoded columns."""
+
+    target: str
+    columns: tuple[Column, ...]
+
+    def column(self, name: str) -> Column:
+        """Return a column by its name."""
+        return next(column for column in self.columns if column.name == name)
 
 
 def number(value: float) -> str:
@@ -117,7 +131,7 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def named(columns: Sequence[Column]) -> str:
+def name_columns(columns: Sequence[Column]) -> str:
     """Name columns, or count them where they are many."""
     return listed([c.name for c in columns]) if len(columns) <= LISTED + 1 else f"{len(columns)} inputs"
 
@@ -136,3 +150,10 @@ def p_value(value: float) -> str:
 def capital(text: str) -> str:
     """Begin with a capital letter."""
     return text[:1].upper() + text[1:]
+
+
+def wrap(text: str, label: str, width: int) -> list[str]:
+    """Wrap text behind a label; following lines are indented to it."""
+    indent, whole = " " * len(label), text.replace(" %", f"{UNBROKEN}%")
+    lines = textwrap.wrap(whole, max(width, 30), initial_indent=label, subsequent_indent=indent, break_on_hyphens=False)
+    return [line.replace(UNBROKEN, " ") for line in lines]

@@ -1,6 +1,6 @@
-"""What is said about the model as a whole: structure, inputs, forecast, residuals, search, change, networks, scores.
+"""All sentences, from claims. Each kind of claim has one function that puts it into words; `say` finds it.
 
-The words of single components are in `phrases.py`. Nothing here computes anything.
+Nothing here computes anything. The noun phrases of components are in `phrases.py`, numbers and lists in `wording.py`.
 """
 
 from __future__ import annotations
@@ -9,36 +9,36 @@ import math
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from mercer.explain.phrases import after, phrase
+from mercer.errors import InputError
+from mercer.explain.claims import Claim
+from mercer.explain.phrases import after, continuation, phrase, sentence
 from mercer.explain.wording import (
     LISTED,
     Column,
+    Vocabulary,
     capital,
     counted,
     first_few,
     listed,
-    named,
+    name_columns,
     number,
     p_value,
     percent,
     resolved,
 )
 from mercer.kernels.algebra import components
-from mercer.kernels.blend import Surface
 from mercer.kernels.expression import Expression
 from mercer.kernels.network import Network
 
 if TYPE_CHECKING:
-    from mercer.explain.changes import Crossing, Regime, RegimeEvidence
-    from mercer.explain.checks import Check
-    from mercer.explain.components import Effect, Horizon, Outlook
+    from mercer.explain.checks import Residual, ResidualCheck
+    from mercer.explain.explanation import Scores
     from mercer.explain.networks import NetworkTerm, TermKind
-    from mercer.explain.search import Absence, Story
-    from mercer.learners.contract import Candidate
+    from mercer.explain.search import Story
 
 LONGEST_KERNEL = 600  # characters
 NOTHING_LEFT = "Nothing is left over that the checks could find: what the model does not explain looks like pure noise."
@@ -47,42 +47,114 @@ COUNTS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "
 FARTHEST = 10  # times the range of the data: no farther is looked
 HINT = "a prediction is little more than a hint"
 CONSTANT = "no structure: the value does not vary"
+ABSENCES = {"effect": "No effect of", "trend": "No linear trend", "period": "No period"}
+NAMED_TERMS, WORTH_NAMING = 3, 0.005  # of a network: how many are named, and from which share of the fitted curve on
+SHARP = 0.01  # of the range of the data: a change over less has no duration worth telling
+BARELY, CLEARLY = 2.0, 10.0  # differences of BIC
+WHAT_A_NETWORK_IS = (
+    "A network adds and multiplies simple kernels with weights that are learned, in layers: every unit of it is a "
+    "kernel itself."
+)
+FLOW_CAPTION = (
+    "Each unit adds (+, with weights) or multiplies (×) the units before it. The thicker a line, the more of the "
+    "variance of the whole passes along it; all factors of a product pass on the whole of it."
+)
+
+Sentence = Callable[[Claim, Vocabulary], str]
+SENTENCES: dict[str, Sentence] = {}
+
+
+def words_for(*kinds: str) -> Callable[[Sentence], Sentence]:
+    """Enter a function as the words of some kinds of claims."""
+
+    def enter(function: Sentence) -> Sentence:
+        SENTENCES.update(dict.fromkeys(kinds, function))
+        return function
+
+    return enter
+
+
+def say(claim: Claim, vocabulary: Vocabulary) -> str:
+    """Put a claim into words."""
+    if claim.kind not in SENTENCES:
+        raise InputError(f"there are no words for claims of the kind '{claim.kind}': enter some with `words_for`")
+    return SENTENCES[claim.kind](claim, vocabulary)
+
+
+class Narrator:
+    """Puts claims into words one by one, and keeps them."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+        self.claims: list[Claim] = []
+
+    def say(self, claim: Claim) -> str:
+        """Keep a claim and return its sentence."""
+        self.claims.append(claim)
+        return say(claim, self.vocabulary)
+
+    def complete(self, claim: Claim) -> Any:
+        """Keep a claim whose value is a record, and return that record with its sentence."""
+        return replace(claim.value, sentence=self.say(claim))
 
 
 def headline(target: str, inputs: Sequence[str], rows: int) -> str:
     """Say what was modelled."""
-    return f"{target} explained by {named([Column(name) for name in inputs])}, from {counted(rows, 'row')}"
+    return f"{target} explained by {name_columns([Column(name) for name in inputs])}, from {counted(rows, 'row')}"
 
 
 # --------------------------------------------------------------------------------------------- structure and components
 
 
-def structure_sentence(target: str, components: int, noise_share: float) -> str:
-    """Say in one sentence what was found."""
-    count = COUNTS.get(components, str(components))
-    what = "One component makes" if components == 1 else f"{capital(count)} components make"
-    return f"{what} up {target}; {percent(min(noise_share, 1.0))} of its variance is noise."
+@words_for("components")
+def _say_components(claim: Claim, _: Vocabulary) -> str:
+    count = claim.value.components
+    what = "One component makes" if count == 1 else f"{capital(COUNTS.get(count, str(count)))} components make"
+    return f"{what} up {claim.subject}; {percent(min(claim.value.noise_share, 1.0))} of its variance is noise."
 
 
-def no_structure_sentence(target: str, level: float, std: float) -> str:
-    """Say that there is nothing but noise."""
+@words_for("noise alone")
+def _say_noise_alone(claim: Claim, _: Vocabulary) -> str:
     return (
-        f"No structure found: {target} looks like pure noise around {number(level)}, with a standard deviation of "
-        f"{number(std)}. What is listed below explains it no better than noise alone would."
+        f"No structure found: {claim.subject} looks like pure noise around {number(claim.value.level)}, with a "
+        f"standard deviation of {number(claim.value.std)}. What is listed below explains it no better than noise alone "
+        "would."
     )
 
 
-def too_few_rows_sentence(rows: int, parameters: int) -> str:
-    """Say that the model has too many parameters for the data to speak."""
+@words_for("too few rows")
+def _say_too_few_rows(claim: Claim, _: Vocabulary) -> str:
     return (
-        f"No structure can be told from {counted(rows, 'row')}: {counted(parameters, 'number')} were fitted to them. "
-        "What is listed below is a guess."
+        f"No structure can be told from {counted(claim.value.rows, 'row')}: "
+        f"{counted(claim.value.parameters, 'number')} were fitted to them. What is listed below is a guess."
     )
 
 
-def noise_sentence(deviation: float) -> str:
+@words_for("component")
+def _say_component(claim: Claim, vocabulary: Vocabulary) -> str:
+    return sentence(claim.value.kernel, vocabulary.columns, claim.value.slope, claim.value.joint)
+
+
+@words_for("removed error")
+def _say_removed_error(claim: Claim, _: Vocabulary) -> str:
+    if claim.value < 0.0005:
+        return "It removes no error on rows that were left out."
+    return f"It removes {percent(claim.value)} of the error on rows that were left out."
+
+
+@words_for("continuation")
+def _say_continuation(claim: Claim, vocabulary: Vocabulary) -> str:
+    return continuation(claim.value.kernel, vocabulary.columns, claim.value.distance)
+
+
+@words_for("noise")
+def _say_noise(claim: Claim, _: Vocabulary) -> str:
+    return noise_sentence(claim.value)
+
+
+def noise_sentence(std: float) -> str:
     """Say what no component explains."""
-    return f"Noise of standard deviation {number(deviation)}."
+    return f"Noise of standard deviation {number(std)}."
 
 
 def shares_sentence() -> str:
@@ -90,41 +162,46 @@ def shares_sentence() -> str:
     return "(shares of the variance; components can overlap or cancel)"
 
 
-def removed_sentence(removed: float | None) -> str:
-    """Say how much held-out error a component takes away."""
-    if removed is None:
+def minor_sentence(titles: Sequence[str]) -> str:
+    """Say in one line which components are too small to matter."""
+    if not titles:
         return ""
-    if removed < 0.0005:
-        return "It removes no error on rows that were left out."
-    return f"It removes {percent(removed)} of the error on rows that were left out."
+    names = first_few([title[:1].lower() + title[1:] for title in titles])
+    return f"And {counted(len(titles), 'component')} too small to matter within the data: {names}."
 
 
-def held_out_sentence(folds: int, before: float, after_all: float) -> str:
-    """Say how well the components predict rows they have not seen."""
+@words_for("held-out error")
+def _say_held_out_error(claim: Claim, _: Vocabulary) -> str:
+    found = claim.value
     return (
-        f"Each row was predicted from the others ({folds} folds): the mean error is {number(after_all)}, against "
-        f"{number(before)} for the average alone. Components are listed by how much of that error they remove."
+        f"Each row was predicted from the others ({found.folds} folds): the mean error is {number(found.error)}, "
+        f"against {number(found.error_of_average)} for the average alone. Components are listed by how much of that "
+        "error they remove."
     )
 
 
-def averaging_sentence(kernels: int, weight: float, beyond: float | None) -> str:
-    """Say that predictions come from several kernels, while the words are about one."""
-    told = percent(weight) if beyond is None else f"{percent(weight)} within the data, {percent(beyond)} beyond"
+@words_for("averaging")
+def _say_averaging(claim: Claim, _: Vocabulary) -> str:
+    within, beyond = claim.value.weights[0], claim.value.weights_beyond[0]
+    same = claim.value.weights == claim.value.weights_beyond
+    weight = percent(within) if same else f"{percent(within)} within the data, {percent(beyond)} beyond"
     return (
-        f"Predictions average {kernels} of the kernels tried. The words and components are those of the winner, "
-        f"whose weight is {told}."
+        f"Predictions average {len(claim.value.weights)} of the kernels tried. The words and components are those of "
+        f"the winner, whose weight is {weight}."
     )
 
 
 # ------------------------------------------------------------------------------------------------------- several inputs
 
 
-def effect_sentence(effect: Effect, target: str, cut_short: bool = False) -> str:
-    """Say what one input does, the others held; of an input that does nothing, whether there was time to find out."""
+@words_for("effect")
+def _say_effect(claim: Claim, vocabulary: Vocabulary) -> str:
+    """Of an input that does nothing, say whether there was time to find out."""
+    effect, target = claim.value, vocabulary.target
     size = number(effect.size)
     if effect.direction == "hardly matters":
-        told = f"The input {effect.column} hardly matters"
-        return f"{told} in this kernel. The search for it was cut short." if cut_short else f"{told}."
+        cut_short = " in this kernel. The search for it was cut short." if claim.evidence.all_finished is False else "."
+        return f"The input {effect.column} hardly matters{cut_short}"
     if effect.direction == "differs":
         return (
             f"Between the values of {effect.column}, {target} differs by up to {size}: it is lowest for "
@@ -140,180 +217,253 @@ def effect_sentence(effect: Effect, target: str, cut_short: bool = False) -> str
     return f"Along {effect.column}, {target} {effect.direction} by {size} from {low} to {high}."
 
 
-def minor_sentence(titles: Sequence[str]) -> str:
-    """Say in one line which components are too small to matter."""
-    told = first_few([title[:1].lower() + title[1:] for title in titles])
-    return f"And {counted(len(titles), 'component')} too small to matter within the data: {told}."
+@words_for("interaction")
+def _say_interaction(claim: Claim, _: Vocabulary) -> str:
+    names = claim.value
+    which = listed(names) if len(names) <= LISTED + 1 else f"{len(names)} inputs"
+    return f"The effects of {which} depend on each other."
 
 
-def interaction_sentences(joined: Sequence[Sequence[str]], inputs: int) -> list[str]:
-    """Say which inputs act together; nothing where there is only one."""
-    if inputs < 2:
-        return []
-    if not joined:
-        return ["Every input acts by itself: their effects add up."]
-    return [f"The effects of {_some(names)} depend on each other." for names in joined]
-
-
-def _some(names: Sequence[str]) -> str:
-    return listed(list(names)) if len(names) <= LISTED + 1 else f"{len(names)} inputs"
+@words_for("no interaction")
+def _say_no_interaction(_: Claim, __: Vocabulary) -> str:
+    return "Every input acts by itself: their effects add up."
 
 
 # ------------------------------------------------------------------------------------------------------ beyond the data
 
 
-def trust_sentence(column: Column, horizon: Horizon) -> str:
+@words_for("horizon")
+def _say_horizon(claim: Claim, vocabulary: Vocabulary) -> str:
     """Say how far a forecast can be trusted."""
-    end = _beyond_end(column, horizon)
+    column, horizon = vocabulary.column(claim.subject), claim.value
+    end = _name_end(column, horizon.distance is None, horizon.below)
     if horizon.distance is None:
         return (
-            f"Even {FARTHEST} times the range of the data {end} the band stays narrower than the spread of the "
-            "data: the model takes for granted that the pattern goes on, which no data can promise."
+            f"Even {FARTHEST} times the range of the data {end} the band stays narrower than the spread of the data: "
+            "the model takes for granted that the pattern goes on, which no data can promise."
         )
     if horizon.distance == 0:
         hardly = "of a single new value a prediction says hardly more than their average would"
-        told = hardly if horizon.returns else HINT
-        return f"Right {end} the band is already as wide as the spread of the data themselves: {told}."
+        what = hardly if horizon.returns else HINT
+        return f"Right {end} the band is already as wide as the spread of the data themselves: {what}."
     far = f"more than {column.length(horizon.distance)} {end}"
     start = capital(after(horizon.distance, column) if column.unit else far)
-    told = "a prediction says no more than their average would" if horizon.returns else HINT
-    return f"{start} the band is as wide as the spread of the data themselves: from there on {told}."
+    what = "a prediction says no more than their average would" if horizon.returns else HINT
+    return f"{start} the band is as wide as the spread of the data themselves: from there on {what}."
 
 
-def _beyond_end(column: Column, horizon: Horizon) -> str:
-    if column.high is None or column.low is None or (horizon.distance is None and not column.unit):
+def _name_end(column: Column, endless: bool, below: bool) -> str:
+    if column.high is None or column.low is None or (endless and not column.unit):
         return f"beyond the ends of {column.name}"
     if column.unit:
         return f"after {column.at(column.high)}"
-    side, end = ("below", column.low) if horizon.below else ("above", column.high)
+    side, end = ("below", column.low) if below else ("above", column.high)
     return f"{side} {column.name} {column.at(end)}"
 
 
-def walk_sentence() -> str:
-    """Say what a random walk means for a forecast."""
+@words_for("random walk")
+def _say_random_walk(_: Claim, __: Vocabulary) -> str:
     return (
         "The largest component drifts like a random walk: a forecast starts from the last value, not from the average, "
         "and its band grows about like the square root of the distance."
     )
 
 
-def outlook_sentence(outlook: Outlook, column: Column, target: str) -> str:
-    """Say what is predicted at one place beyond the data."""
-    width = outlook.high - outlook.low
-    mean, low, high = (resolved(value, width) for value in (outlook.mean, outlook.low, outlook.high))
-    where = f"The forecast of {target} for {column.at(outlook.at)}"
+@words_for("forecast")
+def _say_forecast(claim: Claim, vocabulary: Vocabulary) -> str:
+    found = claim.value
+    width = found.high - found.low
+    mean, low, high = (resolved(value, width) for value in (found.mean, found.low, found.high))
+    where = f"The forecast of {vocabulary.target} for {found.at}"
     return f"{where} is {mean}, with 95 % probability between {low} and {high}."
 
 
 # ------------------------------------------------------------------------------------------------------------ residuals
 
 
-def check_sentence(check: Check, rows: int, column: Column | None, step: float | None, worst: str | None) -> str:
-    """Say what a check found; `step` is the even distance between rows, `worst` the place of the largest error."""
-    p = p_value(check.p_value)
-    if check.name == "autocorrelation":
-        if check.clear:
-            return f"Neighbouring errors look independent ({p})."
-        lag = int(check.place or 1)
-        if column is not None and step is not None:
-            apart = f"{column.length(lag * step)} apart"
-        else:
-            apart = "next to each other" if lag == 1 else f"{lag} rows apart"
-        alike = "alike" if check.statistic > 0 else "opposite"
-        return (
-            f"Errors {apart} are {alike}: their correlation is {check.statistic:.2f} ({p}), so something is left over."
-        )
-    if check.name == "period":
-        if check.clear or check.place is None:
-            return f"No rhythm is left in the errors ({p})."
-        length = column.length(check.place) if column is not None else number(check.place)
-        return (
-            f"A rhythm with period {length} is left in the errors, {percent(check.statistic)} of their variance ({p})."
-        )
-    if check.name == "shape":
-        return _shape_sentence(check, p, worst)
-    if check.name == "spread":
-        if check.clear:
-            return f"The errors look equally large everywhere ({p})."
-        along = "the fitted value" if column is None else column.name
-        trend = "grow" if check.statistic > 0 else "shrink"
-        return f"The errors {trend} with {along} ({p}): the band is right on average only."
-    inside = f"{int(check.place or 0):,} of {rows:,} rows ({percent(check.statistic)})"
-    told = f"{inside} lie inside the 95 % band around what the rows before them predict ({p})"
-    if check.clear:
-        return f"{told}."
-    return f"{told}: the band is too {'narrow' if check.statistic < 0.95 else 'wide'}."
+@words_for("autocorrelation of errors")
+def _say_autocorrelation(claim: Claim, vocabulary: Vocabulary) -> str:
+    found, p = claim.value, p_value(claim.value.check.p_value)
+    if found.check.clear:
+        return f"Neighbouring errors look independent ({p})."
+    lag = int(found.check.place or 1)
+    apart = "next to each other" if lag == 1 else f"{lag} rows apart"
+    if found.column is not None and found.distance is not None:
+        apart = f"{vocabulary.column(found.column).length(found.distance)} apart"
+    alike = "alike" if found.check.statistic > 0 else "opposite"
+    size = f"their correlation is {found.check.statistic:.2f} ({p})"
+    return f"Errors {apart} are {alike}: {size}, so something is left over."
 
 
-def _shape_sentence(check: Check, p: str, worst: str | None) -> str:
-    if check.clear:
+@words_for("period in errors")
+def _say_period_in_errors(claim: Claim, vocabulary: Vocabulary) -> str:
+    found, p = claim.value, p_value(claim.value.check.p_value)
+    if found.check.clear or found.check.place is None:
+        return f"No rhythm is left in the errors ({p})."
+    place = found.check.place
+    length = number(place) if found.column is None else vocabulary.column(found.column).length(place)
+    share = percent(found.check.statistic)
+    return f"A rhythm with period {length} is left in the errors, {share} of their variance ({p})."
+
+
+@words_for("shape of errors")
+def _say_shape_of_errors(claim: Claim, vocabulary: Vocabulary) -> str:
+    found, p = claim.value, p_value(claim.value.check.p_value)
+    if found.check.clear:
         return f"The errors look like a bell curve ({p})."
-    where = f"; the largest is at {worst}" if worst is not None else ""
-    if check.statistic > 0.5:
+    where = ""
+    if found.column is not None and found.at is not None:
+        where = f"; the largest is at {found.column} {vocabulary.column(found.column).at(found.at)}"
+    if found.check.statistic > 0.5:
         return f"Large errors are more frequent than a bell curve allows ({p}){where}."
     return f"The errors do not follow a bell curve ({p}){where}."
 
 
-def residual_sentence(checks: Sequence[Check], sentences: Sequence[str]) -> str:
+@words_for("spread of errors")
+def _say_spread_of_errors(claim: Claim, _: Vocabulary) -> str:
+    found, p = claim.value, p_value(claim.value.check.p_value)
+    if found.check.clear:
+        return f"The errors look equally large everywhere ({p})."
+    along = "the fitted value" if found.column is None else found.column
+    trend = "grow" if found.check.statistic > 0 else "shrink"
+    return f"The errors {trend} with {along} ({p}): the band is right on average only."
+
+
+@words_for("band of errors")
+def _say_band_of_errors(claim: Claim, _: Vocabulary) -> str:
+    found: Residual = claim.value
+    check = found.check
+    inside = f"{int(check.place or 0):,} of {found.rows:,} rows ({percent(check.statistic)})"
+    text = f"{inside} lie inside the 95 % band around what the rows before them predict ({p_value(check.p_value)})"
+    return f"{text}." if check.clear else f"{text}: the band is too {'narrow' if check.statistic < 0.95 else 'wide'}."
+
+
+def residual_sentence(checks: Sequence[ResidualCheck]) -> str:
     """Say whether anything is left over."""
     if not checks:
         return TOO_FEW_TO_CHECK
-    found = [sentence for check, sentence in zip(checks, sentences, strict=True) if not check.clear]
-    return " ".join(found) if found else NOTHING_LEFT
+    return " ".join(check.sentence for check in checks if not check.clear) or NOTHING_LEFT
 
 
 # --------------------------------------------------------------------------------------------------------------- search
 
 
-def absence_sentences(missing: Sequence[Absence], inputs: int) -> list[str]:
+def absence_sentences(claims: Sequence[Claim], inputs: int) -> list[str]:
     """Say what was looked for and not found, the columns of one kind in one sentence."""
-    told = []
-    for what, words in (("effect", "no effect of"), ("trend", "no linear trend"), ("period", "no period")):
-        found = [absence for absence in missing if absence.what == what]
+    sentences = []
+    for what, words in ABSENCES.items():
+        found = [claim.value for claim in claims if claim.value.what == what]
         if not found:
             continue
         which = "" if inputs == 1 else f" {first_few([absence.column for absence in found])}"
         which = which if what == "effect" or not which else f" in{which}"
         least = min(absence.behind for absence in found)
-        told.append(f"{capital(words)}{which}: kernels with one lost by at least {least:.1f} in BIC.")
-    return told
+        sentences.append(f"{words}{which}: kernels with one lost by at least {least:.1f} in BIC.")
+    return sentences
 
 
-def found_sentence(structure: str, starts: int) -> str:
-    """Say that the structure of the kernel was given."""
-    return f"The structure {structure} was given; its parameters were fitted from {counted(starts, 'start')}."
+@words_for("absent", "not found")
+def _say_absence(claim: Claim, vocabulary: Vocabulary) -> str:
+    return absence_sentences([claim], len(vocabulary.columns))[0]
 
 
-def searched_sentence(story: Story | None, bases: Sequence[str]) -> str:
-    """Say that the structure of the kernel was searched for, or, where it is not made of bases, trained."""
-    if not bases:
-        return trained_sentence(story)
-    built = f"A search over sums and products of {listed(list(bases))} found the structure"
+@words_for("given structure")
+def _say_given_structure(claim: Claim, _: Vocabulary) -> str:
+    return f"The structure {claim.subject} was given; its parameters were fitted from {counted(claim.value, 'start')}."
+
+
+@words_for("searched structure")
+def _say_searched_structure(claim: Claim, _: Vocabulary) -> str:
+    story: Story | None = claim.value.story
+    built = f"A search over sums and products of {listed(claim.value.bases)} found the structure"
     if story is None:
         return f"{built}."
     steps = f"in {counted(len(story.path) - 1, 'step')}" if len(story.path) > 1 else "at once, a single base kernel"
-    told = f"{counted(story.tried, 'kernel')} {'was' if story.tried == 1 else 'were'} tried"
-    ended = f", {story.finished} of them to the end" if story.finished < story.tried else ""
+    finished = f", {story.finished} of them to the end" if story.finished < story.tried else ""
     failed = f", {story.failed} failed" if story.failed else ""
-    return f"{built} {steps}: {told}{ended}{failed}."
+    return f"{built} {steps}: {_count_tried(story)}{finished}{failed}."
 
 
-def functional_sentence(story: Story | None) -> str:
-    """Say that a kernel without a formula was sought."""
-    found = "A kernel without a formula was sought by Bayesian optimisation in a space of kernels"
+def _count_tried(story: Story) -> str:
+    return f"{counted(story.tried, 'kernel')} {'was' if story.tried == 1 else 'were'} tried"
+
+
+@words_for("kernel functional")
+def _say_kernel_functional(claim: Claim, _: Vocabulary) -> str:
+    found, story = "A kernel without a formula was sought by Bayesian optimisation in a space of kernels", claim.value
     if story is None:
         return f"{found}."
-    failed = f", {story.failed} of which failed" if story.failed else ""
-    return f"{found}: {counted(story.tried, 'kernel')} {'was' if story.tried == 1 else 'were'} tried{failed}."
+    return f"{found}: {_count_tried(story)}{f', {story.failed} of which failed' if story.failed else ''}."
 
 
-def trained_sentence(story: Story | None) -> str:
-    """Say that a network was trained."""
+@words_for("trained network")
+def _say_trained_network(claim: Claim, _: Vocabulary) -> str:
+    story = claim.value
     if story is None:
-        return "A neural kernel network was trained."
-    ended = f", {story.finished} of them to the end" if story.finished < story.tried else ""
-    failed = f", {story.failed} failed" if story.failed else ""
-    return f"A neural kernel network was trained from {counted(story.tried, 'start')}{ended}{failed}."
+        return "The network was trained."
+    finished = f"; {story.finished} of them came to the end" if story.finished < story.tried else ""
+    chosen = f", and the one with the best {claim.subject.removeprefix('-2 ')} was kept" if story.tried > 1 else ""
+    return f"The network was trained from {counted(story.tried, 'start')}{finished}{chosen}."
+
+
+@words_for("distilled network")
+def _say_distilled_network(claim: Claim, _: Vocabulary) -> str:
+    text = f"The structure was distilled from {claim.subject}: its polynomial was reduced to the terms that matter"
+    if claim.value is None:
+        return f"{text}, and simplified as long as that cost little."
+    tried = max(0, claim.value.tried - 1)
+    return (
+        f"{text}, and these were simplified step by step. Of {counted(tried, 'expression')} tried, this is the "
+        "smallest whose BIC is within 2 of the best."
+    )
+
+
+@words_for("learned regimes")
+def _say_learned_regimes(claim: Claim, _: Vocabulary) -> str:
+    kernels = f"{claim.value.kernels} kernels" if claim.value.kernels > 1 else "one kernel"
+    most = claim.value.most
+    return f"A change surface was learned: {kernels} with 1 to {most} regimes were fitted and compared by BIC."
+
+
+@words_for("meaning of intervals")
+def _say_meaning_of_intervals(claim: Claim, _: Vocabulary) -> str:
+    return (
+        f"{claim.evidence.rows:,} rows are too many to compute the {claim.subject} of a kernel exactly. Each kernel "
+        f"has an interval instead, worked out from all rows: its exact {claim.subject}, with the numbers it was given, "
+        "is certain to lie in it (smaller is better). If the whole of one interval is better than another, so is the "
+        "kernel; if they overlap, either may be better."
+    )
+
+
+@words_for("intervals")
+def _say_intervals(claim: Claim, _: Vocabulary) -> str:
+    """Say where the winner lies, whether anything could be better, and how many kernels were given up, and why."""
+    found = claim.value
+    sentences = [f"The winner's {claim.subject} {_say_between(found.score)}."]
+    if not found.undecided:
+        sentences.append(f"No other kernel that was fitted to all rows may have a better {claim.subject}.")
+    else:
+        one = found.undecided == 1
+        others = "One other kernel has an interval" if one else f"{found.undecided} other kernels have intervals"
+        sentences.append(f"{others} that overlap{'s' if one else ''} it, and may be as good;")
+        sentences.append("the winner is the one that is certain of most.")
+    dropped = []
+    if found.separated:
+        one = found.separated == 1
+        whole = "was left behind because its whole interval was" if one else (
+            "were left behind because their whole intervals were"
+        )  # fmt: skip
+        dropped.append(f"{counted(found.separated, 'kernel')} {whole} worse than that of another kernel")
+    if found.set_aside:
+        many = f"{found.set_aside}" if found.separated else counted(found.set_aside, "kernel")
+        were = "was" if found.set_aside == 1 else "were"
+        dropped.append(f"{many} {were} set aside undecided, because others were certain of more")
+    return " ".join([*sentences, *([f"{'; '.join(dropped)}."] if dropped else [])])
+
+
+def _say_between(ends: tuple[float, float]) -> str:
+    low, high = (f"{end:,.1f}" for end in ends)
+    return f"is {low}, to the digit shown" if low == high else f"lies between {low} and {high}"
 
 
 # ------------------------------------------------------------------------------------------------------- scores and fit
@@ -324,12 +474,13 @@ def kernel_phrase(kernel: str) -> str:
     return textwrap.shorten(kernel, LONGEST_KERNEL, placeholder=" ... (cut here; --json shows all of it)")
 
 
-def scores_phrase(log_evidence: float, bic: float, leave_one_out: float, parameters: int, bound: bool) -> str:
+def scores_phrase(found: Scores) -> str:
     """List the scores; those of a sparse engine are bounds."""
-    shown = [f"{score:.2f}" if math.isfinite(score) else "unknown" for score in (log_evidence, bic, leave_one_out)]
-    least, most = ("at least ", "at most ") if bound else ("", "")
+    numbers = (found.log_evidence, found.bic, found.leave_one_out)
+    shown = [f"{score:.2f}" if math.isfinite(score) else "unknown" for score in numbers]
+    least, most = ("at least ", "at most ") if found.bound else ("", "")
     return (
-        f"log evidence {least}{shown[0]}, BIC {most}{shown[1]} ({counted(parameters, 'parameter')}), "
+        f"log evidence {least}{shown[0]}, BIC {most}{shown[1]} ({counted(found.parameters, 'parameter')}), "
         f"leave-one-out {shown[2]}"
     )
 
@@ -365,114 +516,52 @@ def _with_parameter_names(message: str, kernel: Expression, names: Sequence[str]
     return re.sub(r"\b(?P<leaf>\d+):(?P<symbol>[A-Z0-9]+)\.(?P<name>\w+)(?:\[(?P<index>\d+)\])?", named, message)
 
 
-# ------------------------------------------------------------------------------------------------------------ intervals
-
-
-def meaning_sentence(rows: int, score: str) -> str:
-    """Say what an interval means."""
-    return (
-        f"{rows:,} rows are too many to compute the {score} of a kernel exactly. Each kernel has an interval instead, "
-        f"worked out from all rows: its exact {score}, with the numbers it was given, is certain to lie in it (smaller "
-        "is better). If the whole of one interval is better than another, so is the kernel; if they overlap, either "
-        "may be better."
-    )
-
-
-def winner_sentence(score: str, ends: tuple[float, float], undecided: int) -> str:
-    """Say where the winner lies, and whether anything could be better."""
-    told = f"The winner's {score} {between(ends)}."
-    if not undecided:
-        return f"{told} No other kernel that was fitted to all rows may have a better {score}."
-    others = "One other kernel" if undecided == 1 else f"{undecided} other kernels"
-    overlap = "has an interval that overlaps it, and may be as good" if undecided == 1 else (
-        "have intervals that overlap it, and may be as good"
-    )  # fmt: skip
-    return f"{told} {others} {overlap}; the winner is the one that is certain of most."
-
-
-def left_behind_sentence(separated: int, set_aside: int) -> str:
-    """Say how many kernels were given up, and why."""
-    told = []
-    if separated:
-        were = "was" if separated == 1 else "were"
-        whole = "its whole interval was worse" if separated == 1 else "their whole intervals were worse"
-        told.append(f"{counted(separated, 'kernel')} {were} left behind because {whole} than that of another kernel")
-    if set_aside:
-        were = "was" if set_aside == 1 else "were"
-        start = f"{set_aside} {were}" if separated else f"{counted(set_aside, 'kernel')} {were}"
-        told.append(f"{start} set aside undecided, because others were certain of more")
-    return "; ".join(told) + "." if told else ""
-
-
-def between(ends: tuple[float, float]) -> str:
-    """Write where a score lies."""
-    low, high = (f"{end:,.1f}" for end in ends)
-    return f"is {low}, to the digit shown" if low == high else f"lies between {low} and {high}"
-
-
 # ------------------------------------------------------------------------------------------------------------- networks
 
 
-TOLD = 3  # terms that are named
-
-
-WORTH_NAMING = 0.005  # of the fitted curve
-
-
-WHAT_A_NETWORK_IS = (
-    "A network adds and multiplies simple kernels with weights that are learned, in layers: every unit of it is a "
-    "kernel itself."
-)
-
-
-FLOW_CAPTION = (
-    "Each unit adds (+, with weights) or multiplies (×) the units before it. The thicker a line, the more of the "
-    "variance of the whole passes along it; all factors of a product pass on the whole of it."
-)
-
-
-def network_sentence(network: Network) -> str:
-    """Say what the network is made of."""
-    return f"{WHAT_A_NETWORK_IS} This is {network_phrase(network)}."
+@words_for("network")
+def _say_network(claim: Claim, _: Vocabulary) -> str:
+    return f"{WHAT_A_NETWORK_IS} This is {network_phrase(claim.value)}."
 
 
 def network_phrase(network: Network) -> str:
-    """Say what the network is made of, as a noun phrase."""
+    """Say what a network is made of, as a noun phrase."""
     count = Counter(leaf.symbol for leaf in network.leaves())
-    made = listed([f"{number} {symbol}" for symbol, number in count.items()])
+    made = listed([f"{many} {symbol}" for symbol, many in count.items()])
     return f"a network of {made} with the layers {network.architecture}"
 
 
-def polynomial_sentence(terms: Sequence[NetworkTerm], count: int, rest: float) -> str:
-    """Say what the network is, multiplied out."""
+@words_for("polynomial")
+def _say_polynomial(claim: Claim, _: Vocabulary) -> str:
+    """Say what a network is, multiplied out."""
+    terms, count = claim.value.terms, claim.value.count
+    if claim.value.problem:
+        return f"It cannot be multiplied out here: {claim.value.problem}."
     if not terms:
         return "Multiplied out, it is a constant."
-    others = count - len(terms)
-    told = f"Multiplied out, it is a sum of {counted(count, 'product')} of them"
-    if others <= 0:
-        return f"{told}."
-    return f"{told}; the largest {len(terms)} make up {percent(1.0 - rest)} of its fitted curve."
+    text = f"Multiplied out, it is a sum of {counted(count, 'product')} of them"
+    if count <= len(terms):
+        return f"{text}."
+    return f"{text}; the largest {len(terms)} make up {percent(1.0 - claim.value.rest)} of its fitted curve."
 
 
-def largest_kinds_sentence(kinds: Sequence[TermKind]) -> str:
-    """Name the largest kinds of terms."""
-    told = [f"{kind.name} ({percent(kind.share)})" for kind in kinds]
-    return f"Copies of a kernel not told apart, the largest are {listed(told[:TOLD])}." if len(told) > 1 else ""
+@words_for("largest kinds of terms")
+def _say_largest_kinds(claim: Claim, _: Vocabulary) -> str:
+    kinds: Sequence[TermKind] = claim.value
+    names = [f"{kind.name} ({percent(kind.share)})" for kind in kinds[:NAMED_TERMS]]
+    return f"Copies of a kernel not told apart, the largest are {listed(names)}." if len(kinds) > 1 else ""
 
 
-def largest_terms_sentence(terms: Sequence[NetworkTerm]) -> str:
+@words_for("largest terms")
+def _say_largest_terms(claim: Claim, _: Vocabulary) -> str:
     """Name the largest terms, the first also in words."""
+    terms: Sequence[NetworkTerm] = claim.value
     if not terms:
         return ""
-    first = terms[0]
-    others = [f"{term.name} ({percent(term.share)})" for term in terms[1:TOLD] if term.share >= WORTH_NAMING]
-    told = f"The largest is {first.name} ({percent(first.share)}){f', {first.words}' if first.words else ''}."
-    return f"{told} Then {'come' if len(others) > 1 else 'comes'} {listed(others)}." if others else told
-
-
-def no_polynomial_sentence(reason: str) -> str:
-    """Say why there is no polynomial to show."""
-    return f"It cannot be multiplied out here: {reason}."
+    first, *others = terms[:NAMED_TERMS]
+    names = [f"{term.name} ({percent(term.share)})" for term in others if term.share >= WORTH_NAMING]
+    text = f"The largest is {first.name} ({percent(first.share)}){f', {first.words}' if first.words else ''}."
+    return f"{text} Then {'come' if len(names) > 1 else 'comes'} {listed(names)}." if names else text
 
 
 def patterns_caption(several: bool) -> str:
@@ -485,99 +574,73 @@ def patterns_caption(several: bool) -> str:
     )
 
 
-def network_trained_sentence(story: Story | None, score: str) -> str:
-    """Say that a network was trained."""
-    if story is None:
-        return "The network was trained."
-    ended = f"; {story.finished} of them came to the end" if story.finished < story.tried else ""
-    chosen = f", and the one with the best {score.removeprefix('-2 ')} was kept" if story.tried > 1 else ""
-    return f"The network was trained from {counted(story.tried, 'start')}{ended}{chosen}."
-
-
-def distilled_sentence(story: Story | None, source: str) -> str:
-    """Say that the structure was distilled from a network."""
-    told = f"The structure was distilled from {source}: its polynomial was reduced to the terms that matter"
-    if story is None:
-        return f"{told}, and simplified as long as that cost little."
-    tried = max(0, story.tried - 1)
-    return (
-        f"{told}, and these were simplified step by step. Of {counted(tried, 'expression')} tried, this is the "
-        "smallest whose BIC is within 2 of the best."
-    )
-
-
 def distilled_note(seconds: float, network: tuple[float, float, int], expression: tuple[float, float, int]) -> str:
     """Compare an expression with the network it comes from: (log evidence, leave-one-out, parameters) each."""
-    told = [
+    texts = [
         f"log evidence {scores[0]:.2f}, leave-one-out {scores[1]:.2f}, {counted(scores[2], 'parameter')}"
         for scores in (network, expression)
     ]
-    return f"distilled from a network in {seconds:.1f} s; the network has {told[0]}, this expression {told[1]}"
+    return f"distilled from a network in {seconds:.1f} s; the network has {texts[0]}, this expression {texts[1]}"
+
+
+@words_for("shape of a functional")
+def _say_shape_of_a_functional(claim: Claim, _: Vocabulary) -> str:
+    found = claim.value
+    if found.repeats:
+        return "The kernel has no formula: it is a learned function that repeats, which no SE or Matern kernel does."
+    half = "" if found.half is None else f"It falls to one half at {number(found.half)} ({claim.unit}). "
+    nearest = ", ".join(
+        f"{near.name} with lengthscale {number(near.lengthscale)} is off by at most {near.off:.2f}"
+        for near in found.nearest
+    )
+    closest = min(found.nearest, key=lambda near: near.off)
+    same = f"It is {closest.name} for all practical purposes"
+    verdict = same if closest.off < 0.01 else "It is none of the usual kernels"
+    return f"The kernel has no formula: it is a learned function of the distance. {half}{verdict}: {nearest}."
 
 
 # -------------------------------------------------------------------------------------------------------------- changes
 
 
-SHARP = 0.01  # of the range of the data: a change over less has no duration worth telling
-
-
-NOTHING = "nothing that varies"
-
-
-LITTLE, CLEAR = 2.0, 10.0  # differences of BIC
-
-
-def learned_sentence(candidates: Sequence[Candidate]) -> str:
-    """Say how a change surface was learned."""
-    most = max(candidate.depth for candidate in candidates) + 1
-    kernels = f"{len(candidates)} kernels" if len(candidates) > 1 else "one kernel"
-    return f"A change surface was learned: {kernels} with 1 to {most} regimes were fitted and compared by BIC."
-
-
 def regime_phrase(part: Expression | None, columns: Sequence[Column]) -> str:
     """Say what one regime is: its components, one after the other."""
     if part is None:
-        return NOTHING
+        return "nothing that varies"
     return ", plus ".join(phrase(term, columns) for term in components(part))
 
 
-def change_sentences(
-    surface: Surface,
-    columns: Sequence[Column],
-    target: str,
-    regimes: Sequence[Regime],
-    crossings: Sequence[Crossing],
-    evidence: Sequence[RegimeEvidence],
-) -> list[str]:
-    """Say where the change is, what holds before and after, and whether the data ask for it."""
-    on = [columns[c] for c in surface.columns]
-    told = []
-    for crossing in crossings:
-        column = next(c for c in on if c.name == crossing.column)
-        sharp = crossing.width <= SHARP * (column.span or crossing.width)
-        speed = "sharply" if sharp else f"over about {column.length(crossing.width)}"
-        told.append(
-            f"Along {crossing.column} regime {crossing.before} gives way to regime {crossing.after} at about "
-            f"{crossing.shown} (95 % interval {crossing.shown_low} to {crossing.shown_high}), {speed}."
-        )
-    if not crossings:
-        shares = listed([f"{regime.rows:,}" for regime in regimes])
-        told.append(f"A surface over {named(on)} parts the rows into {len(regimes)} regimes, of {shares} rows.")
-    for regime in regimes:
-        level = "" if regime.average is None else f" (there {target} is {number(regime.average)} on average)"
-        told.append(f"Regime {regime.number}, {regime.where}{level}: {regime.words}.")
-    return told + evidence_sentences(evidence)
+@words_for("crossing")
+def _say_crossing(claim: Claim, vocabulary: Vocabulary) -> str:
+    found, column = claim.value, vocabulary.column(claim.subject)
+    sharp = found.width <= SHARP * (column.span or found.width)
+    speed = "sharply" if sharp else f"over about {column.length(found.width)}"
+    return (
+        f"Along {found.column} regime {found.before} gives way to regime {found.after} at about {found.shown} (95 % "
+        f"interval {found.shown_low} to {found.shown_high}), {speed}."
+    )
 
 
-def evidence_sentences(evidence: Sequence[RegimeEvidence]) -> list[str]:
-    """Compare each number of regimes with one fewer."""
-    told = []
-    for fewer, more in pairwise(evidence):
-        gain = fewer.bic - more.bic
-        one = f"{more.regimes} regimes against {fewer.regimes}"
-        if gain > 0:
-            how = "clearly " if gain > CLEAR else "barely " if gain < LITTLE else ""
-            told.append(f"The evidence {how}prefers {one}: the BIC is smaller by {gain:.1f}.")
-        else:
-            told.append(f"The evidence does not ask for {one}: the BIC is larger by {-gain:.1f}.")
-    return [capital(sentence) for sentence in told]
+@words_for("surface")
+def _say_surface(claim: Claim, _: Vocabulary) -> str:
+    rows = listed([f"{many:,}" for many in claim.value])
+    return f"A surface over {claim.subject} parts the rows into {len(claim.value)} regimes, of {rows} rows."
+
+
+@words_for("regime")
+def _say_regime(claim: Claim, vocabulary: Vocabulary) -> str:
+    found = claim.value
+    average = found.average
+    level = "" if average is None else f" (there {vocabulary.target} is {number(average)} on average)"
+    return f"Regime {found.number}, {found.where}{level}: {found.words}."
+
+
+@words_for("more regimes")
+def _say_more_regimes(claim: Claim, _: Vocabulary) -> str:
+    """Compare a number of regimes with one fewer."""
+    fewer, more = claim.value
+    gain = fewer.bic - more.bic
+    one = f"{more.regimes} regimes against {fewer.regimes}"
+    if gain > 0:
+        how = "clearly " if gain > CLEARLY else "barely " if gain < BARELY else ""
+        return f"The evidence {how}prefers {one}: the BIC is smaller by {gain:.1f}."
+    return f"The evidence does not ask for {one}: the BIC is larger by {-gain:.1f}."

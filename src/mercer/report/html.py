@@ -20,7 +20,7 @@ from mercer.estimators.explaining import has_names
 from mercer.estimators.kernels import expression_or_learner
 from mercer.explain import ComponentExplanation, Explanation, words
 from mercer.explain.networks import NetworkExplanation
-from mercer.explain.search import RunnerUp, Step
+from mercer.explain.search import PathStep, RunnerUp
 from mercer.explain.wording import listed, number, percent, resolved
 from mercer.fitting.periodogram import typical_gap
 from mercer.kernels.base import SPECS
@@ -89,10 +89,10 @@ def _in_cell(kernel: str) -> Markup:
     return Markup(re.sub(r"([*+]) (\S+)", r"<span>\1 \2</span>", str(escape(kernel))))
 
 
-def _ends(row: Step | RunnerUp) -> str:
+def _ends(row: PathStep | RunnerUp) -> str:
     """Write the score of a kernel, or between what it lies."""
     if row.interval is None:
-        return f"{row.score:.1f}" if isinstance(row, Step) else ""
+        return f"{row.score:.1f}" if isinstance(row, PathStep) else ""
     low, high = (f"{end:.1f}" for end in row.interval)
     return low if low == high else f"{low} to {high}"
 

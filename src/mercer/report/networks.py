@@ -25,13 +25,18 @@ PER_ROW = {True: 4, False: 8}  # small pictures of units, narrow and wide
 
 
 def network_figure(
-    model: GPRegressor | Sight, network: NetworkExplanation, *, width: int = 1200, density: int | None = None
+    model: GPRegressor | Sight,
+    network: NetworkExplanation,
+    *,
+    width: int = 1200,
+    density: int | None = None,
+    most_units: int = MOST_UNITS,
 ) -> Figure:
     """Draw the layers from left to right (from top to bottom where it is narrow), lines as thick as what flows."""
     paper = Paper(width, density)
     layers = [("primitives", "primitive", network.primitive_flows)]
     layers += [(layer.symbol, layer.kind, layer.units) for layer in network.layers]
-    shown = [_largest(units) for _, _, units in layers]
+    shown = [_find_largest(units, most_units) for _, _, units in layers]
     widest = max(map(len, shown))
     with rc_context(STYLE):
         inches = paper.width / paper.dots
@@ -51,9 +56,8 @@ def network_figure(
     return figure
 
 
-def _largest(units: tuple[float, ...]) -> list[int]:
-    chosen = sorted(range(len(units)), key=lambda unit: -units[unit])[:MOST_UNITS]
-    return sorted(chosen)
+def _find_largest(units: tuple[float, ...], most: int) -> list[int]:
+    return sorted(sorted(range(len(units)), key=lambda unit: -units[unit])[:most])
 
 
 def _places(paper: Paper, depth: int, chosen: list[int]) -> dict[int, tuple[float, float]]:
@@ -135,13 +139,17 @@ def units_figure(
     *,
     width: int = 1200,
     density: int | None = None,
+    most_units: int = MOST_UNITS,
 ) -> Figure:
     """Draw the pattern of every unit as small pictures, layer by layer; `place` is the network's number."""
     sight, paper = Sight.of(model), Paper(width, density)
     found = networks_of(sight.subject)[place]
     layers = unit_curves(sight.subject, found.scaled, network.primitives)
     flows = [network.primitive_flows, *(layer.units for layer in network.layers)]
-    chosen = [(title, _most_alive(curves, units)) for (title, curves), units in zip(layers, flows, strict=True)]
+    chosen = [
+        (title, [curves[unit] for unit in _find_largest(units, most_units)])
+        for (title, curves), units in zip(layers, flows, strict=True)
+    ]
     across = PER_ROW[paper.narrow]
     rows = sum(math.ceil(len(curves) / across) for _, curves in chosen)
     several = len(sight.subject.table_columns) > 1
@@ -158,11 +166,6 @@ def units_figure(
             row += math.ceil(len(curves) / across)
         figure.canvas.draw()
     return figure
-
-
-def _most_alive(curves: list[UnitCurve], flows: tuple[float, ...]) -> list[UnitCurve]:
-    order = sorted(range(len(curves)), key=lambda unit: -flows[unit])[:MOST_UNITS]
-    return [curves[unit] for unit in sorted(order)]
 
 
 def _box(down: int, right: int, rows: int, across: int) -> tuple[float, float, float, float]:
