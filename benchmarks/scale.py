@@ -73,12 +73,12 @@ def ends(model: mercer.GPRegressor) -> dict[str, Any]:
 
 def gap_of(model: mercer.GPRegressor) -> float | None:
     """Return the gap with the engine's inducing points; `evidence_interval` takes more where that is wide."""
-    data, member = model._scaled_data(), model._mixture.members[0]
+    data, member = model.fitted_.training.data, model.fitted_.mixture.members[0]
     if not isinstance(member.posterior, VFEPosterior):
         return None
     held = member.posterior.solution.model.Z
     found = interval(compile_program(member.kernel), values_of(member.kernel), member.noise, data, held, traces=True)
-    shift = data.count * math.log(model._units.y_scale)
+    shift = data.count * math.log(model.fitted_.units.y_scale)
     return found.width / min(abs(found.lower - shift), abs(found.upper - shift))
 
 
@@ -137,7 +137,7 @@ def search(arguments: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]
             "inference": model.inference_.reason,
             "candidates": len(model.candidates_),
             "left_behind": dict(reasons),
-            "members": [member.within for member in model._mixture.members],
+            "members": [member.within for member in model.fitted_.mixture.members],
         },
     )
 

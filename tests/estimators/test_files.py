@@ -70,9 +70,9 @@ def saved_array(array: Any, allow_pickle: bool = False) -> bytes:
 
 def check_same(model: GPRegressor, other: GPRegressor, rows: Any) -> None:
     for one, two in zip(model.predict(rows, return_std=True), other.predict(rows, return_std=True), strict=True):
-        assert_allclose(two, one, rtol=1e-10, atol=1e-9 * model._units.y_scale)
+        assert_allclose(two, one, rtol=1e-10, atol=1e-9 * model.fitted_.units.y_scale)
     for part, twin in zip(model.decompose(rows), other.decompose(rows), strict=True):
-        assert_allclose(twin.mean, part.mean, rtol=1e-8, atol=1e-6 * model._units.y_scale)
+        assert_allclose(twin.mean, part.mean, rtol=1e-8, atol=1e-6 * model.fitted_.units.y_scale)
     assert other.kernel_ == model.kernel_
     scores = ("noise_", "log_evidence_", "bic_", "loo_", "jitter_", "n_parameters_")
     for name in (*scores, "status_", "message_", "stopped_"):

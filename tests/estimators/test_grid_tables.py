@@ -12,15 +12,15 @@ from numpy.testing import assert_allclose
 import mercer
 from mercer import GPRegressor
 from mercer.compute.program import compile_program
-from mercer.estimators.learning import chosen_engine
 from mercer.inference import choose, grid
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels import bind, parse
 from mercer.kernels.parameters import values_of
-from mercer.kernels.units import Units, to_scaled_units
+from mercer.kernels.units import to_scaled_units
 from mercer.learners import large
+from mercer.model.settings import choose_engine, expression_or_learner
 
 
 def grid_rows(missing: int = 100) -> tuple[np.ndarray, np.ndarray]:
@@ -58,10 +58,9 @@ def test_rows_that_form_a_grid_are_recognised(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kernel", ["SE(0) + SE(1)", "RQ", "search"])
 def test_other_kernels_on_a_grid_are_left_to_sparse_inference(kernel: str) -> None:
     X, y = grid_rows()
-    model = GPRegressor(kernel)
-    model._train, model._source, model._units, model._level = (X, y), None, Units((0.0, 0.0), (1.0, 1.0)), 0.0
     given = None if kernel == "search" else bind(parse(kernel), 2)
-    assert chosen_engine(model, given).engine.name == "vfe"
+    choice = choose_engine(expression_or_learner(kernel), "auto", "cpu", Data(X, y, free_level=True), given)
+    assert choice.engine.name == "vfe"
 
 
 def test_a_grid_engine_can_be_insisted_on(tmp_path: Path) -> None:
@@ -105,8 +104,8 @@ def test_a_change_surface_is_learned_on_a_grid(tmp_path: Path, monkeypatch: pyte
     assert np.mean((model.change_.shares(X)[:, 1] > 0.5) == late) > 0.95
     assert 0.07 < model.noise_**0.5 < 0.13
     exact = Exact().posterior(*conditioned(model))
-    mine = model._mixture.members[0].posterior
-    new = (np.random.default_rng(1).uniform(0, 1, (5, 2)) - model._units.shift) / model._units.scale
+    mine = model.fitted_.mixture.members[0].posterior
+    new = (np.random.default_rng(1).uniform(0, 1, (5, 2)) - model.fitted_.units.shift) / model.fitted_.units.scale
     for a, b in ((mine.predict(new), exact.predict(new)), (mine.leave_one_out(), exact.leave_one_out())):
         assert_allclose(a.mean, b.mean, atol=0.02)
         assert_allclose(a.variance, b.variance, rtol=0.05)
@@ -117,12 +116,12 @@ def test_a_change_surface_is_learned_on_a_grid(tmp_path: Path, monkeypatch: pyte
 
 
 def conditioned(model: GPRegressor) -> tuple[object, np.ndarray, Gaussian, object]:
-    kernel = to_scaled_units(model.kernel_, model._units)
+    kernel = to_scaled_units(model.kernel_, model.fitted_.units)
     return (
         compile_program(kernel),
         values_of(kernel),
-        Gaussian(model.noise_ / model._units.y_scale**2),
-        model._scaled_data(),
+        Gaussian(model.noise_ / model.fitted_.units.y_scale**2),
+        model.fitted_.training.data,
     )
 
 

@@ -13,7 +13,6 @@ import pytest
 import mercer
 from mercer.compute import fused
 from mercer.compute.program import compile_program
-from mercer.estimators.kernels import candidates_from_plain, candidates_to_plain
 from mercer.explain.search import winner_of
 from mercer.fitting.optimise import FitOptions, prepare
 from mercer.inference.bounds import Interval
@@ -27,6 +26,7 @@ from mercer.kernels.units import to_scaled_units
 from mercer.learners import large
 from mercer.learners.contract import Candidate, Step, Verdict
 from mercer.learners.grammar import bounded
+from mercer.model.settings import candidates_from_plain, candidates_to_plain
 
 pytestmark = pytest.mark.filterwarnings("ignore::mercer.MercerWarning")
 BASES = ("SE", "LIN", "M12")
@@ -60,11 +60,11 @@ def winner(model: mercer.GPRegressor) -> Candidate:
 def exact_log_evidence(model: mercer.GPRegressor, candidate: Candidate) -> float:
     """Of a candidate with all its values, on all rows, in the units of the data."""
     assert candidate.fit is None
-    scaled = model._scaled_data()
-    kernel = to_scaled_units(candidate.expression, model._units)
-    noise = model.noise_ / model._units.y_scale**2
+    scaled = model.fitted_.training.data
+    kernel = to_scaled_units(candidate.expression, model.fitted_.units)
+    noise = model.noise_ / model.fitted_.units.y_scale**2
     found = Exact().evidence(compile_program(kernel), values_of(kernel), Gaussian(noise), scaled, gradient=False)
-    return found.value - scaled.count * math.log(model._units.y_scale)
+    return found.value - scaled.count * math.log(model.fitted_.units.y_scale)
 
 
 def test_the_exact_evidence_of_the_winner_lies_in_its_interval(model: mercer.GPRegressor) -> None:

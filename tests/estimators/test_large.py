@@ -88,8 +88,8 @@ def test_a_search_on_many_rows_tells_its_story(small_sample: None) -> None:
     assert explanation.search is not None
     assert explanation.search.path[-1].kernel == explanation.expression
     assert any("400 rows are too many for the exact evidence" in note for note in model.notes_)
-    assert sum(member.within for member in model._mixture.members) == pytest.approx(1)
-    assert len(model._mixture.members) <= large.MEMBERS
+    assert sum(member.within for member in model.fitted_.mixture.members) == pytest.approx(1)
+    assert len(model.fitted_.mixture.members) <= large.MEMBERS
 
 
 def test_a_network_on_many_rows(small_sample: None) -> None:
@@ -108,10 +108,10 @@ def test_more_points_for_predictions_bring_them_nearer_to_exact_ones(small_sampl
     assert many.kernel_ == few.kernel_
     assert many.noise_ == few.noise_
     assert many.log_evidence_ > few.log_evidence_ + 10
-    kernel, data = to_scaled_units(many.kernel_, many._units), many._scaled_data()
-    program, noise = compile_program(kernel), many.noise_ / many._units.y_scale**2
+    kernel, data = to_scaled_units(many.kernel_, many.fitted_.units), many.fitted_.training.data
+    program, noise = compile_program(kernel), many.noise_ / many.fitted_.units.y_scale**2
     exact = Exact().posterior(program, values_of(kernel), Gaussian(noise), data).predict(data.X).mean
-    missed = [np.abs(m._mixture.members[0].posterior.predict(data.X).mean - exact).max() for m in models]
+    missed = [np.abs(m.fitted_.mixture.members[0].posterior.predict(data.X).mean - exact).max() for m in models]
     assert missed[1] < 0.2 * missed[0]
     many.save(tmp_path / "model.mercer")
     again = mercer.load(tmp_path / "model.mercer")
@@ -202,8 +202,8 @@ def test_points_that_moved_are_saved_with_the_model(small_sample: None, tmp_path
         assert again.inference == engine
         np.testing.assert_allclose(again.predict(X[:20]), model.predict(X[:20]), rtol=1e-7)
         if joint:
-            moved = model._mixture.members[0].posterior.solution.model.Z
-            assert not any((point == model._scaled_data().X).all(axis=1).any() for point in moved)
+            moved = model.fitted_.mixture.members[0].posterior.solution.model.Z
+            assert not any((point == model.fitted_.training.data.X).all(axis=1).any() for point in moved)
             best = model.log_evidence_
     assert best > model.log_evidence_  # few points that may move are worth more than few that may not
 

@@ -167,9 +167,9 @@ def test_components_add_up_to_the_prediction(kernel: str) -> None:
     parts = found.decompose(new)
     assert_allclose(sum(part.mean for part in parts), found.predict(new), rtol=1e-9)
     assert parts[-1].kernel is None
-    level = found._mixture.members[0].posterior.level
-    assert_allclose(parts[-1].mean, found._level + found._units.y_scale * level.mean[0])
-    assert_allclose(parts[-1].std, found._units.y_scale * np.sqrt(level.variance[0]))
+    level = found.fitted_.mixture.members[0].posterior.level
+    assert_allclose(parts[-1].mean, found.fitted_.training.level + found.fitted_.units.y_scale * level.mean[0])
+    assert_allclose(parts[-1].std, found.fitted_.units.y_scale * np.sqrt(level.variance[0]))
     assert all((part.std >= 0).all() and part.mean.shape == (28,) for part in parts)
     assert all(isinstance(part.kernel, Expression) for part in parts[:-1])
 

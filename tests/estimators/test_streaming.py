@@ -11,7 +11,7 @@ import pytest
 
 import mercer
 from mercer.errors import InputError, ModelFileError
-from mercer.estimators import learning, scanning, streaming
+from mercer.estimators import scanning, streaming
 from mercer.inference.likelihood import Gaussian
 from mercer.inference.vfe import VFE
 from mercer.learners import large
@@ -80,18 +80,18 @@ def test_a_stream_gives_the_evidence_and_posterior_of_the_table(tmp_path: Path, 
     assert streamed.inference_.engine == ENGINE
     assert "900 rows" in streamed.inference_.reason
     assert streamed.X_train_.shape == (200, 2)
-    member = streamed._mixture.members[0]
-    data = streamed._scaled_data()
+    member = streamed.fitted_.mixture.members[0]
+    data = streamed.fitted_.training.data
     assert data.count == 900
     from mercer.compute.program import compile_program
     from mercer.inference.contract import Data
     from mercer.inference.vfe import FixedVFE
     from mercer.kernels.parameters import values_of
 
-    shift, scale = np.array(streamed._units.shift), np.array(streamed._units.scale)
+    shift, scale = np.array(streamed.fitted_.units.shift), np.array(streamed.fitted_.units.scale)
     whole = Data(
         (frame[["a", "b"]].to_numpy() - shift) / scale,
-        (frame["y"].to_numpy() - streamed._level) / streamed._units.y_scale,
+        (frame["y"].to_numpy() - streamed.fitted_.training.level) / streamed.fitted_.units.y_scale,
         True,
     )
     program, values = compile_program(member.kernel), values_of(member.kernel)
@@ -104,7 +104,9 @@ def test_a_stream_gives_the_evidence_and_posterior_of_the_table(tmp_path: Path, 
     new = whole.X[:20]
     exactly = engine.posterior(program, values, Gaussian(member.noise), whole)
     np.testing.assert_allclose(member.posterior.predict(new).mean, exactly.predict(new).mean, rtol=1e-8)
-    assert streamed.loo_ == pytest.approx(exactly.left_out_score() - 900 * np.log(streamed._units.y_scale), rel=1e-9)
+    assert streamed.loo_ == pytest.approx(
+        exactly.left_out_score() - 900 * np.log(streamed.fitted_.units.y_scale), rel=1e-9
+    )
 
 
 def test_a_stream_predicts_as_well_as_the_table(tmp_path: Path, few_kept: None) -> None:
@@ -136,7 +138,7 @@ def test_a_saved_stream_predicts_the_same_without_its_rows(tmp_path: Path, few_k
     assert again.bic_ == model.bic_
     assert again.explain().expression == model.explain().expression
     with pytest.raises(InputError, match="not in its file"):
-        again._mixture.members[0].posterior.left_out_score()
+        again.fitted_.mixture.members[0].posterior.left_out_score()
 
 
 def test_few_rows_are_simply_read(tmp_path: Path) -> None:
@@ -253,16 +255,16 @@ def test_only_sparse_inference_works_in_parts(tmp_path: Path) -> None:
             mercer.GPRegressor(KERNEL, inference=engine).fit(rows)
 
 
-def test_a_file_that_changes_meanwhile(tmp_path: Path, few_kept: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_changes_meanwhile(tmp_path: Path, few_kept: None) -> None:
     file = written(table(), tmp_path / "rows.parquet")
-    learn = learning._learn
 
-    def changed(*arguments: Any) -> None:
+    def change(*_: Any) -> None:
+        """Write another row while the sample is learned from."""
         written(table(901), file)
-        learn(*arguments)
 
-    monkeypatch.setattr(learning, "_learn", changed)
-    refused(mercer.ParquetRows(file, target="y"), "there were 900 rows and now there are 901")
+    model = mercer.GPRegressor(KERNEL, inference=ENGINE, restarts=1)
+    with pytest.raises(InputError, match="there were 900 rows and now there are 901"):
+        model.fit(mercer.ParquetRows(file, target="y"), progress=change)
 
 
 def test_a_damaged_model_file(tmp_path: Path, few_kept: None) -> None:

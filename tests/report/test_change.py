@@ -22,7 +22,7 @@ def flow() -> GPRegressor:
 
 
 def test_the_page_tells_where_it_changes(flow: GPRegressor) -> None:
-    page = report_html(flow)
+    page = report_html(flow.fitted_)
     assert "Where it changes" in page
     assert "regime 1 gives way to regime 2" in page
     assert "95 % interval" in page.replace("\u00a0", " ")
@@ -31,18 +31,18 @@ def test_the_page_tells_where_it_changes(flow: GPRegressor) -> None:
 
 
 def test_regimes_are_drawn_where_they_have_a_say(flow: GPRegressor) -> None:
-    figure = change_figure(flow, width=700)
+    figure = change_figure(flow.fitted_, width=700)
     assert figure is not None
     series, shares = figure.axes
     assert {"regime 1, until about 1898"} <= {line.get_label() for line in series.get_lines()}
     assert shares.get_ylabel() == "share of the regime"
-    narrow = change_figure(flow, width=358, density=96)
+    narrow = change_figure(flow.fitted_, width=358, density=96)
     assert narrow is not None
     assert "regime 1" in {line.get_label() for line in narrow.axes[0].get_lines()}
 
 
 def test_each_regime_predicts_its_own_level(flow: GPRegressor) -> None:
-    sight = Sight(flow)
+    sight = Sight(flow.fitted_)
     column = sight.varying[0]
     assert flow.change_ is not None
     before, after = _own_predictions(sight, flow.change_, column)
@@ -59,7 +59,7 @@ def test_a_map_over_two_columns() -> None:
     y = np.where(X[:, 0] > 0.5, 2.0, 0.0) + 0.1 * rng.normal(size=60)
     learner = ChangeSurface(kernel="C", surface="linear", **QUICK)
     model = GPRegressor(learner, random_state=0).fit(pd.DataFrame(X, columns=["east", "north"]), y)
-    figure = change_figure(model, width=700)
+    figure = change_figure(model.fitted_, width=700)
     assert figure is not None
     assert [axes.get_xlabel() for axes in figure.axes[:2]] == ["east", "east"]
 
@@ -67,5 +67,5 @@ def test_a_map_over_two_columns() -> None:
 def test_no_picture_without_a_change() -> None:
     table = nile()
     model = GPRegressor("C", restarts=1).fit(table[["year"]], table["flow"])
-    assert change_figure(model) is None
-    assert "Where it changes" not in report_html(model)
+    assert change_figure(model.fitted_) is None
+    assert "Where it changes" not in report_html(model.fitted_)

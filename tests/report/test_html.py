@@ -138,7 +138,7 @@ def test_the_five_lines_of_python_run(
         model = request.getfixturevalue(which)
     monkeypatch.chdir(tmp_path)
     model.save("model.mercer")
-    code = usage(model)
+    code = usage(model.fitted_)
     assert len(code.splitlines()) == 5
     names: dict = {}
     exec(code, names)
@@ -151,7 +151,7 @@ def test_forecasts_show_what_their_bands_allow() -> None:
     x = pd.DataFrame({"year": np.arange(1950.0, 1990.0)})
     y = pd.Series(1361 + 0.1 * np.sin(x["year"] / 2), name="irradiance")
     model = GPRegressor("SE", random_state=0, restarts=1).fit(x, y)
-    said = Reader(report_html(model)).text
+    said = Reader(report_html(model.fitted_)).text
     assert "1,361." in said
     assert "1,360 1,360" not in said
     assert "1,990" not in said
@@ -162,7 +162,7 @@ def test_lines_of_a_kernel_begin_with_its_signs() -> None:
 
 
 def test_names_are_escaped(mixed: GPRegressor) -> None:
-    text = report_html(mixed)
+    text = report_html(mixed.fitted_)
     reader = Reader(text)
     assert 'What explains energy "use" <kWh>?' in reader.text
     assert "<kWh>" not in text
@@ -176,9 +176,9 @@ def test_names_are_escaped(mixed: GPRegressor) -> None:
 def test_odd_models_have_a_report(tmp_path: Path) -> None:
     shops = pd.DataFrame({"shop": list("aabbcc" * 3), "site": 7.0})
     model = GPRegressor('LIN("shop=a") + WN + C', random_state=0, restarts=1).fit(shops, np.arange(18.0) % 6)
-    assert "Noise at each value" in Reader(report_html(model)).text
+    assert "Noise at each value" in Reader(report_html(model.fitted_)).text
     two = GPRegressor("SE", random_state=0, restarts=1).fit(np.array([[1.0], [2.0]]), np.array([1.0, 3.0]))
-    said = Reader(report_html(two)).text
+    said = Reader(report_html(two.fitted_)).text
     assert "No structure can be told from 2 rows" in said
     assert "column 0" in said
 

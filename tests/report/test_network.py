@@ -12,7 +12,7 @@ from mercer.compute.fused import gram
 from mercer.compute.patterns import unit_patterns
 from mercer.compute.program import compile_program
 from mercer.estimators import GPRegressor
-from mercer.estimators.explaining import subject_of
+from mercer.explain.fitted import subject_of
 from mercer.explain.networks import explain_networks, networks_of, unit_curves
 from mercer.explain.words import Narrator
 from mercer.kernels.blend import has_blend, under, within
@@ -58,7 +58,7 @@ def test_shares_of_all_terms_add_up_to_one(trained: GPRegressor, beside: GPRegre
 
 def test_share_of_a_term_is_that_of_its_posterior(beside: GPRegressor) -> None:
     """Against a slow reference: the kernel of a term as a summand of its own."""
-    subject = subject_of(beside)
+    subject = subject_of(beside.fitted_)
     (found,) = networks_of(subject)
     (told,) = explain_networks(subject, Narrator(subject.vocabulary))
     se, lin = found.scaled.primitives
@@ -75,7 +75,7 @@ def test_share_of_a_term_is_that_of_its_posterior(beside: GPRegressor) -> None:
 
 
 def test_a_network_under_a_change_is_told(changing: GPRegressor, tmp_path: Path) -> None:
-    subject = subject_of(changing)
+    subject = subject_of(changing.fitted_)
     (found,) = networks_of(subject)
     (told,) = explain_networks(subject, Narrator(subject.vocabulary))
     assert found.beside is not None
@@ -112,7 +112,7 @@ def test_what_flows_in_flows_on(trained: GPRegressor) -> None:
 
 
 def test_curves_of_units(trained: GPRegressor) -> None:
-    subject = subject_of(trained)
+    subject = subject_of(trained.fitted_)
     (found,) = networks_of(subject)
     layers = unit_curves(subject, found.scaled, ("a", "b", "c", "d"))
     assert [title for title, _ in layers] == ["Primitives", "Linear4", "Product2", "Linear1"]
@@ -150,7 +150,7 @@ def test_no_polynomial_is_said(trained: GPRegressor) -> None:
     (told,) = model.explain().networks
     assert told.terms == ()
     assert "its series has no end" in told.polynomial_sentence
-    assert network_figure(model, told) is not None
+    assert network_figure(model.fitted_, told) is not None
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_page(trained: GPRegressor, network_page: Path) -> None:
     assert "SE 1 · PER" in table
     assert "Which kernel beat which" not in html
     assert "The path of the search" not in html  # starts lead nowhere
-    assert search_figure(trained, "score") is None
+    assert search_figure(trained.fitted_, "score") is None
 
 
 def test_distilled_page(trained: GPRegressor, tmp_path: Path) -> None:
@@ -200,20 +200,20 @@ def test_distilled_page(trained: GPRegressor, tmp_path: Path) -> None:
 
 def test_wide_layers_are_cut(beside: GPRegressor) -> None:
     (told,) = beside.explain().networks
-    texts = [text.get_text() for text in network_figure(beside, told, most_units=1).axes[0].texts]
+    texts = [text.get_text() for text in network_figure(beside.fitted_, told, most_units=1).axes[0].texts]
     assert "Linear2 (1 of 2 drawn)" in texts
-    assert len(units_figure(beside, told, 0, most_units=1).axes) == 4
+    assert len(units_figure(beside.fitted_, told, 0, most_units=1).axes) == 4
 
 
 def test_several_columns_are_named(beside: GPRegressor) -> None:
     (told,) = beside.explain().networks
-    titles = [axes.get_title(loc="left") for axes in units_figure(beside, told, 0, width=400).axes]
+    titles = [axes.get_title(loc="left") for axes in units_figure(beside.fitted_, told, 0, width=400).axes]
     assert titles[0].endswith("column 0")
     assert titles[1].endswith("column 1")
 
 
 def test_few_terms_are_enough(trained: GPRegressor) -> None:
-    subject = subject_of(trained)
+    subject = subject_of(trained.fitted_)
     (told,) = explain_networks(subject, Narrator(subject.vocabulary), shown=3)
     assert len(told.terms) <= 3
     assert 0 < told.rest < 1

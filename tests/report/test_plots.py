@@ -65,7 +65,7 @@ def labels_do_not_overlap(figure: Figure) -> bool:
 
 @pytest.mark.parametrize("width", [1200, 390])
 def test_one_date_column(series: GPRegressor, width: int) -> None:
-    figure = fit_figure(series, width=width)
+    figure = fit_figure(series.fitted_, width=width)
     assert figure.canvas.get_width_height()[0] == width
     (axes,) = figure.axes
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("month", "passengers")
@@ -73,7 +73,7 @@ def test_one_date_column(series: GPRegressor, width: int) -> None:
     assert shown == ["data", "mean", "95 % of new observations", "beyond the data"]
     assert_nothing_is_cut_off(figure)
     assert labels_do_not_overlap(figure)
-    parts = components_figure(series, series.explain(), width=width)
+    parts = components_figure(series.fitted_, series.explain(), width=width)
     assert len(parts.axes) == 2
     assert_nothing_is_cut_off(parts)
     assert labels_do_not_overlap(parts)
@@ -81,12 +81,12 @@ def test_one_date_column(series: GPRegressor, width: int) -> None:
 
 @pytest.mark.parametrize("width", [1200, 390])
 def test_several_columns(table: GPRegressor, width: int) -> None:
-    figure = fit_figure(table, width=width)
+    figure = fit_figure(table.fitted_, width=width)
     assert figure.axes[0].get_title(loc="left") == "Leave-one-out check"
     assert {axes.get_xlabel() for axes in figure.axes[1:]} == {"heat", "region", "day"}
     assert_nothing_is_cut_off(figure)
     assert labels_do_not_overlap(figure)
-    parts = components_figure(table, table.explain(), width=width)
+    parts = components_figure(table.fitted_, table.explain(), width=width)
     assert len(parts.axes) == 2
     assert_nothing_is_cut_off(parts)
 
@@ -97,7 +97,7 @@ def test_many_columns_and_plain_numbers(tmp_path: Path) -> None:
     inputs = pd.DataFrame(numbers, columns=[f"input {i}" for i in range(14)])
     target = pd.Series(1e12 * numbers[:, 0], name="y")
     model = GPRegressor("LIN", random_state=0, restarts=1).fit(inputs, target)
-    figure = fit_figure(model)
+    figure = fit_figure(model.fitted_)
     assert len(figure.axes) == 1 + MOST_PANELS
     assert_nothing_is_cut_off(figure)
     save_figure(figure, tmp_path / "many.svg")
@@ -110,35 +110,37 @@ def test_one_column_of_categories() -> None:
     inputs = pd.DataFrame({"shop": list("aabbcc" * 3)})
     target = pd.Series(np.arange(18.0) % 6, name="y")
     model = GPRegressor("LIN", random_state=0, restarts=1).fit(inputs, target)
-    figure = fit_figure(model)
+    figure = fit_figure(model.fitted_)
     assert [t.get_text() for t in figure.axes[1].get_xticklabels()] == ["a", "b", "c"]
-    assert len(components_figure(model, model.explain()).axes) == 1
+    assert len(components_figure(model.fitted_, model.explain()).axes) == 1
 
 
 @pytest.mark.parametrize("width", [760, 358])
 def test_what_is_left_over(series: GPRegressor, table: GPRegressor, width: int) -> None:
-    ordered = residuals_figure(series, width=width, density=100)
+    ordered = residuals_figure(series.fitted_, width=width, density=100)
     assert [axes.get_xlabel() for axes in ordered.axes] == [
         "month", "rows apart", "period (months)", "error in units of the band",
     ]  # fmt: skip
     assert_nothing_is_cut_off(ordered)
     assert labels_do_not_overlap(ordered)
-    dated = residuals_figure(table, width=width, density=100)  # one column of dates among others gives the order
+    dated = residuals_figure(
+        table.fitted_, width=width, density=100
+    )  # one column of dates among others gives the order
     assert dated.axes[0].get_xlabel() == "day"
     numbers = np.random.default_rng(0).normal(size=(20, 2))
     loose = GPRegressor("LIN", random_state=0, restarts=1).fit(numbers, numbers[:, 0] + 0.1 * numbers[:, 1] ** 2)
-    assert [axes.get_xlabel() for axes in residuals_figure(loose, width=width).axes] == [
+    assert [axes.get_xlabel() for axes in residuals_figure(loose.fitted_, width=width).axes] == [
         "fitted the target", "error in units of the band",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("width", [760, 358])
 def test_the_path_of_a_search(series: GPRegressor, width: int) -> None:
-    assert search_figure(series, "BIC", width=width) is None
+    assert search_figure(series.fitted_, "BIC", width=width) is None
     data = airline().iloc[:40]
     search = GrammarSearch(bases=("SE", "LIN"), max_depth=2, restarts=1)
     model = GPRegressor(search, random_state=0).fit(data[["month"]], data["passengers"])
-    figure = search_figure(model, "BIC", width=width, density=100)
+    figure = search_figure(model.fitted_, "BIC", width=width, density=100)
     assert figure is not None
     (axes,) = figure.axes
     way = axes.lines[0]

@@ -15,10 +15,10 @@ import pytest
 import mercer
 from mercer.compute import fused
 from mercer.compute.program import compile_program
-from mercer.estimators.explaining import subject_of
 from mercer.explain import Explanation
 from mercer.explain.claims import Claim, Evidence
 from mercer.explain.components import find_horizon, forecast, held_out_parts, part_horizon, rank_contributions
+from mercer.explain.fitted import subject_of
 from mercer.explain.search import find_absences, gain_over_noise, tell_story, winner_of
 from mercer.explain.words import SENTENCES, Narrator, say
 from mercer.kernels import Expression, parse
@@ -80,14 +80,14 @@ def test_the_held_out_error_does_not_depend_on_who_carries_the_level() -> None:
     y = 5 * np.sin(X[:, 0]) + X[:, 1] + 0.3 * rng.standard_normal(80)
     kernel = "PER(0, variance=3e4, period=6.28, lengthscale=20) + SE(1, variance=2e3, lengthscale=20)"
     model = mercer.GPRegressor(kernel, restarts=1, max_iterations=1, noise=0.09).fit(X, y)
-    subject = subject_of(model)
+    subject = subject_of(model.fitted_)
     left_out = subject.posterior.leave_one_out().mean
-    error = model._units.y_scale * np.abs(subject.data.y - left_out).mean()
+    error = model.fitted_.units.y_scale * np.abs(subject.data.y - left_out).mean()
     assert rank_contributions(subject).errors[-1] == pytest.approx(error, rel=0.1)
 
 
 def test_held_out_components_add_up_to_predictions_without_the_row(given: mercer.GPRegressor) -> None:
-    subject = subject_of(given)
+    subject = subject_of(given.fitted_)
     left_out = subject.posterior.leave_one_out().mean
     parts, level = held_out_parts(subject, 60)
     np.testing.assert_allclose(parts.sum(axis=0) + level, left_out, atol=1e-8)
@@ -111,7 +111,7 @@ def test_shares_bands_and_slope(given: mercer.GPRegressor) -> None:
 def test_one_step_errors_are_those_of_predicting_from_the_rows_before(given: mercer.GPRegressor) -> None:
     order = np.random.default_rng(1).permutation(60)
     shuffled = mercer.GPRegressor("LIN + CPER", random_state=0, restarts=2).fit(MONTHS.iloc[order], SALES.iloc[order])
-    subject = subject_of(shuffled)
+    subject = subject_of(shuffled.fitted_)
     rows, errors = subject.one_step_errors()
     np.testing.assert_array_equal(order[rows], np.arange(60))
     X, y = subject.data.X[rows], subject.data.y[rows] - subject.posterior.level.mean
@@ -137,18 +137,18 @@ def fixed_model(kernel: str) -> mercer.GPRegressor:
     ],
 )
 def test_how_far_a_component_is_known(kernel: str, low: float, high: float) -> None:
-    subject = subject_of(fixed_model(kernel))
+    subject = subject_of(fixed_model(kernel).fitted_)
     horizon = part_horizon(subject, subject.parts[0])
     assert low <= (math.inf if horizon is None else horizon) <= high
 
 
 def test_how_far_the_whole_is_known() -> None:
-    short = subject_of(fixed_model("SE(0, variance=fixed(1), lengthscale=fixed(1))"))
+    short = subject_of(fixed_model("SE(0, variance=fixed(1), lengthscale=fixed(1))").fitted_)
     horizon = find_horizon(short, 0).distance
     assert 0.5 < horizon < 2.5
     _, std = short.predict(short.rows_along(0, np.array([10 + horizon])))
     assert std[0] == pytest.approx(np.std(short.observed), rel=0.2)
-    endless = subject_of(fixed_model("PER(0, variance=fixed(1), period=fixed(6.2832), lengthscale=fixed(3))"))
+    endless = subject_of(fixed_model("PER(0, variance=fixed(1), period=fixed(6.2832), lengthscale=fixed(3))").fitted_)
     assert find_horizon(endless, 0).distance is None
 
 
@@ -160,7 +160,7 @@ def test_forecasts_are_those_of_the_model(given: mercer.GPRegressor) -> None:
     for shown, m, s in zip(explanation.extrapolation.forecasts, mean, std, strict=True):
         assert shown.mean == pytest.approx(m)
         assert shown.high - shown.low == pytest.approx(2 * 1.959964 * s)
-    assert [each.distance for each in forecast(subject_of(given), 0)] == pytest.approx([3, 6, 12])
+    assert [each.distance for each in forecast(subject_of(given.fitted_), 0)] == pytest.approx([3, 6, 12])
 
 
 # --------------------------------------------------------------------------------------------------- structure or noise
@@ -179,7 +179,7 @@ def test_noise_alone_has_no_structure() -> None:
 def test_gain_over_noise_is_a_difference_of_bics(given: mercer.GPRegressor) -> None:
     y = SALES.to_numpy()
     alone = -2 * (-0.5 * 60 * np.log(2 * np.pi * y.var()) - 30) + np.log(60)
-    gain = gain_over_noise(subject_of(given), given.bic_, noise_is_fitted=True)
+    gain = gain_over_noise(subject_of(given.fitted_), given.bic_, noise_is_fitted=True)
     assert gain == pytest.approx(alone - given.bic_)
     assert given.explain().structure.found
 
@@ -229,7 +229,7 @@ def winner(kernel: Expression) -> Candidate:
 
 def test_what_was_not_found(given: mercer.GPRegressor) -> None:
     kernel = bind(parse("SE(0, variance=1, lengthscale=5)"), 1)
-    subject = replace(subject_of(given), fitted=kernel)
+    subject = replace(subject_of(given.fitted_), fitted=kernel)
     lost = [winner(kernel), candidate("SE(0) + LIN(0)", -104.0, 1, 0), candidate("SE(0) * PER(0)", -120.0, 1, 0)]
     found = find_absences(subject, lost)
     assert [(claim.value.what, claim.subject) for claim in found] == [("trend", "month"), ("period", "month")]
@@ -245,7 +245,7 @@ def test_what_was_not_found(given: mercer.GPRegressor) -> None:
 
 def test_an_absence_is_claimed_only_where_every_candidate_with_it_was_finished(given: mercer.GPRegressor) -> None:
     kernel = bind(parse("SE(0, variance=1, lengthscale=5)"), 1)
-    subject = replace(subject_of(given), fitted=kernel)
+    subject = replace(subject_of(given.fitted_), fitted=kernel)
     lost = [winner(kernel), candidate("SE(0) * PER(0)", -120.0, 1, 0), candidate("PER(0)", -150.0, status="raced out")]
     (claim,) = find_absences(subject, lost)
     assert (claim.kind, claim.evidence.all_finished) == ("not found", False)
@@ -258,7 +258,7 @@ def test_an_absence_is_claimed_only_where_every_candidate_with_it_was_finished(g
 def test_no_trend_is_not_claimed_where_a_component_may_be_one(given: mercer.GPRegressor, kernel: str) -> None:
     expression = bind(parse(kernel), 1)
     lost = [winner(expression), candidate("SE(0) + LIN(0)", -150.0, 1, 0)]
-    assert find_absences(replace(subject_of(given), fitted=expression), lost) == []
+    assert find_absences(replace(subject_of(given.fitted_), fitted=expression), lost) == []
 
 
 def test_the_way_to_the_winner_and_those_that_came_close(given: mercer.GPRegressor) -> None:
@@ -271,7 +271,7 @@ def test_the_way_to_the_winner_and_those_that_came_close(given: mercer.GPRegress
         candidate("SE(0) * SE(0)", -math.inf, 1, 0, status="failed", message="no"),
     ]
     assert winner_of(candidates, kernel) == 2
-    subject = replace(subject_of(given), fitted=kernel)
+    subject = replace(subject_of(given.fitted_), fitted=kernel)
     told = tell_story(subject, candidates, "BIC", Narrator(subject.vocabulary))
     assert (told.tried, told.finished, told.failed) == (5, 3, 1)
     assert [step.kernel for step in told.path] == ["SE", "SE + LIN"]
@@ -343,7 +343,7 @@ def test_effects_that_add_up() -> None:
 
 
 def test_what_is_said_is_claimed_first(given: mercer.GPRegressor) -> None:
-    explanation, subject = given.explain(), subject_of(given)
+    explanation, subject = given.explain(), subject_of(given.fitted_)
     by_kind = {claim.kind: claim for claim in explanation.claims}
     said = [say(claim, subject.vocabulary) for claim in explanation.claims if claim.kind in SENTENCES]
     assert explanation.structure.sentence in said

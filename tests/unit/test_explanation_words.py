@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 import mercer
-from mercer.estimators.explaining import subject_of
 from mercer.explain.claims import Claim
 from mercer.explain.components import Horizon, find_horizon, part_horizon
 from mercer.explain.factors import drifts
+from mercer.explain.fitted import subject_of
 from mercer.explain.wording import Column, Vocabulary
 from mercer.explain.words import say
 from mercer.kernels import canonical, parse
@@ -80,7 +80,7 @@ def test_a_single_column_of_categories_has_an_effect() -> None:
     assert effect.size == pytest.approx(2.0, abs=0.1)
     assert explanation.interactions == ()
     assert "Between the values of shop, sales differs by up to" in str(explanation)
-    assert "What each input does" in report_html(model)
+    assert "What each input does" in report_html(model.fitted_)
 
 
 # ----------------------------------------------------------------------------------------------------- small components
@@ -106,7 +106,7 @@ def test_components_too_small_to_matter_share_one_line(uneven: mercer.GPRegresso
     document = explanation.to_json()
     assert len(document["components"]) == 3
     assert all(len(component["mean"]) == 60 and component["sentence"] for component in document["components"])
-    page = report_html(uneven, explanation)
+    page = report_html(uneven.fitted_, explanation)
     assert page.count('<div class="component">') == 1
     assert "And 2 components too small to matter" in page
 
@@ -155,7 +155,7 @@ def test_a_random_walk_does_not_return_to_the_average() -> None:
 
 
 def test_the_band_of_a_random_walk_is_drawn_without_the_constant_it_shares_with_the_level() -> None:
-    sight = Sight(walk(2000.0))
+    sight = Sight(walk(2000.0).fitted_)
     band = sight.part(0, sight.varying[0])
     inside = (sight.sweep(sight.varying[0]).at > 0) & (sight.sweep(sight.varying[0]).at < 79)
     assert band.reach[inside].max() < 2.0  # the standard deviation of one step is 1
@@ -176,11 +176,11 @@ def test_a_trend_is_not_said_to_end_in_the_average() -> None:
     assert going.startswith("More than 30.0 above year 2000 the band is as wide")
     assert going.endswith("a prediction is little more than a hint.")
     assert "below year 1900" in below
-    assert find_horizon(subject_of(walk(2000.0)), 0).returns is False
+    assert find_horizon(subject_of(walk(2000.0).fitted_), 0).returns is False
 
 
 def test_less_than_a_step_is_nothing() -> None:
-    subject = subject_of(walk(0.5))
+    subject = subject_of(walk(0.5).fitted_)
     assert part_horizon(subject, subject.parts[0]) == 0.0
 
 
@@ -189,7 +189,7 @@ def test_a_constant_shared_with_the_level_does_not_make_a_component_unknown(symb
     x = np.linspace(0, 10, 40)
     kernel = f"{symbol}(0, variance=fixed(400), lengthscale=fixed(60))"
     model = mercer.GPRegressor(kernel, noise=1e-4, restarts=1, random_state=0).fit(x[:, None], 0.1 * x + 0.01 * x**2)
-    subject = subject_of(model)
+    subject = subject_of(model.fitted_)
     horizon = part_horizon(subject, subject.parts[0])
     assert horizon is None or horizon > 10
 
@@ -200,6 +200,6 @@ def test_a_wave_is_known_again_after_a_gap_in_its_cycle() -> None:
     y = np.sin(2 * np.pi * x)
     kernel = "PER(0, variance=fixed(1), period=fixed(1), lengthscale=fixed(0.15))"
     model = mercer.GPRegressor(kernel, noise=1e-4, restarts=1, random_state=0).fit(x[:, None], y)
-    subject = subject_of(model)
+    subject = subject_of(model.fitted_)
     horizon = part_horizon(subject, subject.parts[0])
     assert horizon is None or horizon > 10

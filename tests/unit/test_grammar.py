@@ -245,25 +245,27 @@ def test_averaged_predictions_are_those_of_the_mixture():
     data = season(50)
     model = mercer.GPRegressor(GrammarSearch(max_depth=1), random_state=0).fit(data.X, data.y)
     rows = np.array([[-1.0], [0.3], [3.0]])
-    weights = model._mixture.weights_at((rows - np.array(model._units.shift)) / np.array(model._units.scale))
+    weights = model.fitted_.mixture.weights_at(
+        (rows - np.array(model.fitted_.units.shift)) / np.array(model.fitted_.units.scale)
+    )
     means, variances = [], []
-    for member in model._mixture.members:
+    for member in model.fitted_.mixture.members:
         text = str(member.kernel)
         alone = (
             Exact()
-            .posterior(*_program(text), Gaussian(member.noise), model._scaled_data())
-            .predict((rows - np.array(model._units.shift)) / np.array(model._units.scale))
+            .posterior(*_program(text), Gaussian(member.noise), model.fitted_.training.data)
+            .predict((rows - np.array(model.fitted_.units.shift)) / np.array(model.fitted_.units.scale))
         )
         means.append(alone.mean)
         variances.append(alone.variance + member.noise)
     mean = np.sum(weights * means, axis=0)
     outside = rows[:, 0] > data.X.max()  # and none lies before the first row
-    widening = np.array([np.where(outside, member.widening, 1.0) for member in model._mixture.members])
+    widening = np.array([np.where(outside, member.widening, 1.0) for member in model.fitted_.mixture.members])
     assert widening.max() > 1
     variance = np.sum(weights * (widening * np.array(variances) + np.square(means)), axis=0) - mean**2
     got_mean, got_std = model.predict(rows, return_std=True)
-    scale = model._units.y_scale
-    np.testing.assert_allclose(got_mean, model._level + scale * mean, rtol=1e-9)
+    scale = model.fitted_.units.y_scale
+    np.testing.assert_allclose(got_mean, model.fitted_.training.level + scale * mean, rtol=1e-9)
     np.testing.assert_allclose(got_std, scale * np.sqrt(variance), rtol=1e-7)
     _, covariance = model.predict(rows, return_cov=True)
     np.testing.assert_allclose(np.sqrt(np.diag(covariance)), got_std, rtol=1e-7)

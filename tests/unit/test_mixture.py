@@ -9,13 +9,13 @@ from scipy.stats import norm, t
 import mercer
 from mercer.compute.program import compile_program
 from mercer.errors import InputError
-from mercer.estimators.mixture import Member, Mixture
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels import parse
 from mercer.kernels.parameters import bind, values_of
 from mercer.learners.forward import Forecasts, forecast_tails, stacked_weights
+from mercer.model.mixture import Member, Mixture
 
 
 def mixture(within: tuple[float, ...], beyond: tuple[float, ...], levels: tuple[float, ...]) -> Mixture:

@@ -376,7 +376,7 @@ def test_a_noise_that_is_known_stays(optimiser):
     )
     model = mercer.GPRegressor(kernel=learner, noise=0.4, random_state=0).fit(data.X, 3.0 * data.y)
     assert_allclose(model.noise_, 0.4)
-    assert_allclose([member.noise for member in model._mixture.members], 0.4 / np.var(3.0 * data.y))
+    assert_allclose([member.noise for member in model.fitted_.mixture.members], 0.4 / np.var(3.0 * data.y))
     fitted = mercer.GPRegressor(kernel=learner, random_state=0).fit(data.X, 3.0 * data.y)
     assert fitted.n_parameters_ == model.n_parameters_ + 1
     assert abs(fitted.noise_ - 0.4) > 0.05

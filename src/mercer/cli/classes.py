@@ -81,12 +81,12 @@ def _fitted(task: Task, request: Request, terminal: Terminal) -> KernelSVC:
         terminal.aside("stopped at your request; going on with the best so far")
     for note in model.notes_:
         terminal.note(note)
-    model.notes_ = tuple(terminal.notes)
+    model.fitted_ = replace(model.fitted_, notes=tuple(terminal.notes))
     return model
 
 
 def _write(model: KernelSVC, explanation: ClassExplanation, folder: Path) -> dict[str, str]:
-    from mercer.estimators.kernels import candidates_to_plain
+    from mercer.model.settings import candidates_to_plain
     from mercer.report.classes import write_class_report
 
     files = {
@@ -100,5 +100,5 @@ def _write(model: KernelSVC, explanation: ClassExplanation, folder: Path) -> dic
         files["candidates"] = folder / "candidates.json"
         rows = candidates_to_plain(model.candidates_, model.column_names_)
         write_text(json_text({"format": "mercer-candidates", "version": 1, "candidates": rows}), files["candidates"])
-    write_class_report(model, files["report"], explanation)
+    write_class_report(model.fitted_, files["report"], explanation)
     return {kind: str(path) for kind, path in files.items()}

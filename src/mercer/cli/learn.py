@@ -220,7 +220,7 @@ def fitted_model(task: Task, request: Request, terminal: Terminal) -> GPRegresso
         terminal.aside("stopped at your request; going on with the best so far")
     for note in model.notes_:
         terminal.note(note)
-    model.notes_ = tuple(terminal.notes)
+    model.fitted_ = replace(model.fitted_, notes=tuple(terminal.notes))
     return model
 
 
@@ -249,7 +249,7 @@ def write_results(model: GPRegressor, explanation: Explanation, folder: Path) ->
     if model.candidates_:
         files["candidates"] = folder / "candidates.json"
         write_text(json_text(candidates_document(model)), files["candidates"])
-    sight = Sight(model)
+    sight = Sight(model.fitted_)
     write_report(sight, files["report"], explanation)
     save_figure(fit_figure(sight), files["fit"])
     save_figure(components_figure(sight, explanation), files["components"])
@@ -258,8 +258,8 @@ def write_results(model: GPRegressor, explanation: Explanation, folder: Path) ->
 
 def candidates_document(model: GPRegressor) -> dict[str, Any]:
     """Return every kernel that was tried, as plain data; `winner` and `parent` count from 0 in the list."""
-    from mercer.estimators.kernels import candidates_to_plain
     from mercer.explain.search import winner_of
+    from mercer.model.settings import candidates_to_plain
 
     return {
         "format": "mercer-candidates",

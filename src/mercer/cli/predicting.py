@@ -31,7 +31,6 @@ def table_model(file: Path) -> GPRegressor | KernelSVC:
 def with_predictions(model_file: Path, table_file: Path, terminal: Terminal) -> pd.DataFrame:
     """Return the new table with the mean and the 95 % band of new observations at each of its rows."""
     from mercer.estimators import GPRegressor
-    from mercer.estimators.inputs import encoding_of
     from mercer.tables import read_table
 
     terminal.prepare_core()
@@ -46,7 +45,7 @@ def with_predictions(model_file: Path, table_file: Path, terminal: Terminal) -> 
                 f"'{table_file.name}' already has a column {', '.join(map(repr, taken))}; rename it first, "
                 "because the predictions are written under that name."
             )
-        encoding = encoding_of(model)
+        encoding = model.fitted_.columns.encoding
         encoding.apply(table)  # names what is missing or wrong in the table
         mean, std = model.predict(table[[column.name for column in encoding.columns]], return_std=True)
     reach = WITHIN_95 * std
@@ -55,9 +54,7 @@ def with_predictions(model_file: Path, table_file: Path, terminal: Terminal) -> 
 
 def _with_classes(model: Any, table: pd.DataFrame, table_file: Path) -> pd.DataFrame:
     """Return the table with the class of each row, its probability, and the probability of every class."""
-    from mercer.estimators.inputs import encoding_of
-
-    encoding = encoding_of(model)
+    encoding = model.fitted_.columns.encoding
     chances = {f"probability_{name}": place for place, name in enumerate(model.classes_)}
     added = ("class", "probability", *chances)
     taken = [name for name in added if name in table.columns]

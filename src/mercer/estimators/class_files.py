@@ -13,16 +13,20 @@ from mercer.estimators.files import (
     FORMAT,
     VERSION,
     checked_arrays,
+    columns_to_plain,
     finite,
+    name_columns,
+    read_columns,
     read_units,
-    restore_columns,
+    text_or_none,
     write_archive,
 )
-from mercer.estimators.kernels import candidates_from_plain, candidates_to_plain, from_plain, to_plain
 from mercer.kernels.domains import Array
 from mercer.kernels.parameters import bind
 from mercer.kernels.text import from_json, to_json
 from mercer.kernels.units import to_scaled_units
+from mercer.model.classes import FittedClasses, LabelledRows, fit_machine, gram_of
+from mercer.model.settings import candidates_from_plain, candidates_to_plain, from_plain, to_plain
 
 if TYPE_CHECKING:
     from mercer.estimators.classifier import KernelSVC
@@ -30,29 +34,29 @@ if TYPE_CHECKING:
 TASK = "classification"
 
 
-def save(model: KernelSVC, path: str | Path) -> None:
+def save(fitted: FittedClasses, path: str | Path) -> None:
     """Write a fitted classifier."""
     from mercer.estimators.class_kernels import NAMES
 
-    if model._kernel is None:
+    if fitted.kernel is None:
         raise InputError("a model of a precomputed Gram matrix has no kernel to save; save the matrix yourself")
-    assert model.kernel_ is not None
-    plain = model.kernel if isinstance(model.kernel, str) and model.kernel in NAMES else to_plain(model.kernel)
-    seed = int(model.random_state) if isinstance(model.random_state, Integral) else None
-    classes, kind = _classes_to_plain(model.classes_)
+    options, training = fitted.options, fitted.training
+    kernel, seed = options["kernel"], options["random_state"]
+    plain = kernel if isinstance(kernel, str) and kernel in NAMES else to_plain(kernel)
+    classes, kind = _classes_to_plain(training.classes)
     document = {
         "format": FORMAT, "version": VERSION, "task": TASK,
-        "options": {"kernel": plain, "C": model.C, "nu": model.nu, "random_state": seed},
-        "kernel": to_json(model.kernel_), "C": model.C_, "nu": model.nu_, "error": model.error_, "seed": model._seed,
-        "classes": classes, "class_kind": kind,
-        "units": {"shift": model._units.shift, "scale": model._units.scale, "y_scale": 1.0},
-        "features": [str(n) for n in model.feature_names_in_] if hasattr(model, "feature_names_in_") else None,
-        "n_features": model.n_features_in_,
-        "encoding": model.encoding_.to_json() if model.encoding_ is not None else None,
-        "target": model.target_name_, "notes": list(model.notes_), "stopped": model.stopped_,
-        "fit_seconds": model.fit_seconds_, "candidates": candidates_to_plain(model.candidates_),
+        "options": {
+            "kernel": plain, "C": options["C"], "nu": options["nu"],
+            "random_state": int(seed) if isinstance(seed, Integral) else None,
+        },
+        "kernel": to_json(fitted.kernel), "C": fitted.cost, "nu": fitted.nu, "error": fitted.error,
+        "seed": fitted.seed, "classes": classes, "class_kind": kind,
+        **columns_to_plain(training.columns, training.units),
+        "target": training.target_name, "notes": list(fitted.notes), "stopped": fitted.stopped,
+        "fit_seconds": fitted.seconds, "candidates": candidates_to_plain(fitted.candidates),
     }  # fmt: skip
-    write_archive(document, {"X.npy": model._train, "y.npy": model._labels.astype(np.float64)}, path)
+    write_archive(document, {"X.npy": training.X, "y.npy": training.labels.astype(np.float64)}, path)
 
 
 def _classes_to_plain(classes: Any) -> tuple[list[Any], str]:
@@ -66,34 +70,37 @@ def rebuilt(document: dict[str, Any], matrix: Array, target: Array) -> KernelSVC
     """Return the classifier of a file, its machine fitted again to the rows; the caller translates errors."""
     from mercer.estimators.class_kernels import NAMES
     from mercer.estimators.classifier import KernelSVC
-    from mercer.learners.margin import machine
 
     options = dict(document["options"])
     if options["kernel"] not in NAMES:
         options["kernel"] = from_plain(options["kernel"])
     model = KernelSVC(**{name: options[name] for name in ("kernel", "C", "nu", "random_state")})
-    rows, labels = checked_arrays(matrix, target)
+    rows, target = checked_arrays(matrix, target)
     kinds = {"bool": bool, "int": np.int64, "float": np.float64, "text": object}
-    model.classes_ = np.array(document["classes"], dtype=kinds[document["class_kind"]])
-    model._labels = labels.astype(np.intp)
-    if not np.array_equal(np.unique(labels), np.arange(len(model.classes_))):
+    classes = np.array(document["classes"], dtype=kinds[document["class_kind"]])
+    if not np.array_equal(np.unique(target), np.arange(len(classes))):
         raise InputError("its classes do not fit its rows")
-    model._train = (rows,)  # type: ignore[assignment]  # whose columns restore_columns counts
-    restore_columns(model, document)
-    model._train = rows
-    model._units = read_units(document["units"], rows.shape[1])
-    model.kernel_ = bind(from_json(document["kernel"]), rows.shape[1])
-    model.functional_ = None
-    model._kernel = to_scaled_units(model.kernel_, model._units)
-    model.C_, model._cost = finite(document["C"]), finite(document["C"])
-    model.nu_ = None if document["nu"] is None else finite(document["nu"])
-    model.error_, model._seed = finite(document["error"]), int(document["seed"])
-    model.notes_ = tuple(str(note) for note in document.get("notes", ()))
-    model.stopped_ = str(document.get("stopped", ""))
-    model.target_name_ = None if document.get("target") is None else str(document["target"])
-    model.fit_seconds_ = finite(document.get("fit_seconds", 0.0))
-    model.candidates_ = candidates_from_plain(document.get("candidates", []), rows.shape[1])
-    gram = model._gram()
-    model._machine = machine(model.C_, model.nu_).fit(gram, model._labels)
-    model._calibrate(gram)
+    columns = read_columns(document, rows.shape[1])
+    name_columns(model, columns)
+    units, labels = read_units(document["units"], rows.shape[1]), target.astype(np.intp)
+    training = LabelledRows(rows, labels, classes, units, columns, text_or_none(document.get("target")))
+    kernel = to_scaled_units(bind(from_json(document["kernel"]), rows.shape[1]), units)
+    cost, nu = finite(document["C"]), None if document["nu"] is None else finite(document["nu"])
+    gram, clip = gram_of(kernel, training)
+    seed = int(document["seed"])
+    model.fitted_ = FittedClasses(
+        training=training,
+        scaled_kernel=kernel,
+        clip=clip,
+        cost=cost,
+        nu=nu,
+        error=finite(document["error"]),
+        machine=fit_machine(gram, labels, cost, nu, seed),
+        seed=seed,
+        options=model.get_params(deep=False),
+        candidates=candidates_from_plain(document.get("candidates", []), rows.shape[1]),
+        notes=tuple(str(note) for note in document.get("notes", ())),
+        stopped=str(document.get("stopped", "")),
+        seconds=finite(document.get("fit_seconds", 0.0)),
+    )
     return model

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import InputError, NumericalError
-from mercer.estimators.kernels import LEARNERS, expression_or_learner
 from mercer.fitting.optimise import FitOptions, fit
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
@@ -32,6 +31,7 @@ from mercer.learners.classes import (
 from mercer.learners.contract import Candidate, Context, Stopped
 from mercer.learners.kfo import KernelFunctional
 from mercer.learners.margin import COSTS, Labels, cross_validated, folds_of
+from mercer.model.settings import LEARNERS, expression_or_learner
 
 NAMES = ("kfo", "kfo-mkl", "rbf", "linear", "mkl", "mkl-uniform", *(name for name in LEARNERS if name != "kfo"))
 MIXED = "SE + M32 + LIN"

@@ -6,6 +6,8 @@ import io
 import json
 import math
 import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -13,14 +15,6 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from mercer.errors import InputError, MercerError, ModelFileError, TooLargeError
-from mercer.estimators.kernels import (
-    candidates_from_plain,
-    candidates_to_plain,
-    expression_or_learner,
-    from_plain,
-    to_plain,
-)
-from mercer.estimators.learning import chosen_engine
 from mercer.estimators.stream_files import (
     Forgotten,
     moved_posteriors,
@@ -29,7 +23,7 @@ from mercer.estimators.stream_files import (
     posteriors_of,
     stream_to_plain,
     streamed_choice,
-)  # fmt: skip
+)
 from mercer.inference.choose import Choice, choose, engine_from_plain, engine_to_plain, name_to_keep
 from mercer.inference.contract import Posterior
 from mercer.inference.exact import Exact
@@ -40,9 +34,11 @@ from mercer.kernels.parameters import bind
 from mercer.kernels.text import from_json, to_json
 from mercer.kernels.units import Units, to_data_units, to_scaled_units
 from mercer.learners.contract import Stopped, Weights
+from mercer.model.fitted import Columns, FitScores, Fitted, Origin, TrainingRows, make_mixture, posteriors
+from mercer.model.mixture import Member
+from mercer.model.settings import candidates_from_plain, candidates_to_plain, choose_engine, from_plain, to_plain
 
 if TYPE_CHECKING:
-    from mercer.estimators.mixture import Member
     from mercer.estimators.regressor import GPRegressor
 
 FORMAT = "mercer-model"
@@ -50,42 +46,55 @@ VERSION = 2  # learned from a stream, or with inducing points that moved; other 
 SCORES = ("noise_", "log_evidence_", "bic_", "loo_", "jitter_")
 
 
-def save(model: GPRegressor, path: str | Path) -> None:
+def save(fitted: Fitted, path: str | Path) -> None:
     """Write a fitted model."""
-    matrix, target = model._train
+    training, mixture, moved = fitted.training, fitted.mixture, points_moved(fitted.choice.engine)
     document = {
         "format": FORMAT,
-        "version": 1 if model._source is None and not points_moved(model) else VERSION,
-        "options": _options(model),
-        "kernel": to_json(model.kernel_),
-        "members": [_member(member, model._units) for member in model._mixture.members],
-        "time_column": model._mixture.column,
-        "tails_beyond": model._mixture.tails_beyond,
-        "scores": {name: getattr(model, name) for name in SCORES},
-        "parameters": model.n_parameters_,
-        "status": model.status_,
-        "message": model.message_,
-        "stopped": model.stopped_,
-        "units": {"shift": model._units.shift, "scale": model._units.scale, "y_scale": model._units.y_scale},
-        "level": model._level,
-        "features": [str(n) for n in model.feature_names_in_] if hasattr(model, "feature_names_in_") else None,
-        "n_features": model.n_features_in_,
-        "encoding": model.encoding_.to_json() if model.encoding_ is not None else None,
-        "target": getattr(model, "target_name_", None),
-        "notes": list(getattr(model, "notes_", ())),
-        "engine": name_to_keep(model.inference_.engine),
-        "distilled_from": getattr(model, "distilled_from_", None),
-        "fit_seconds": getattr(model, "fit_seconds_", None),
-        "candidates": candidates_to_plain(model.candidates_),
+        "version": 1 if training.source is None and not moved else VERSION,
+        "options": _options(fitted.origin.options),
+        "kernel": to_json(fitted.kernel),
+        "members": [_member(member, training.units) for member in mixture.members],
+        "time_column": mixture.column,
+        "tails_beyond": mixture.tails_beyond,
+        "scores": {
+            "noise_": fitted.noise,
+            "log_evidence_": fitted.scores.log_evidence,
+            "bic_": fitted.scores.bic,
+            "loo_": fitted.scores.leave_one_out,
+            "jitter_": fitted.scores.jitter,
+        },
+        "parameters": fitted.scores.parameters,
+        "status": fitted.status,
+        "message": fitted.message,
+        "stopped": fitted.stopped,
+        "level": training.level,
+        **columns_to_plain(training.columns, training.units),
+        "target": training.target_name,
+        "notes": list(fitted.notes),
+        "engine": name_to_keep(fitted.choice.engine),
+        "distilled_from": fitted.origin.distilled_from,
+        "fit_seconds": fitted.seconds,
+        "candidates": candidates_to_plain(fitted.candidates),
     }
-    arrays = {"X.npy": matrix, "y.npy": target}
-    if model._source is not None:
-        document["stream"], more = stream_to_plain(model)
+    arrays = {"X.npy": training.X, "y.npy": training.y}
+    if training.source is not None:
+        document["stream"], more = stream_to_plain(fitted)
         arrays |= more
-    elif points_moved(model):
-        document["moved"], more = True, points_to_plain(model)
+    elif moved:
+        document["moved"], more = True, points_to_plain(fitted)
         arrays |= more
     write_archive(document, arrays, path)
+
+
+def columns_to_plain(columns: Columns, units: Units) -> dict[str, Any]:
+    """Return the columns of a table and how they are scaled as JSON data."""
+    return {
+        "units": {"shift": units.shift, "scale": units.scale, "y_scale": units.y_scale},
+        "features": None if columns.features is None else list(columns.features),
+        "n_features": columns.count,
+        "encoding": None if columns.learned is None else columns.learned.to_json(),
+    }
 
 
 def write_archive(document: dict[str, Any], arrays: dict[str, Array], path: str | Path) -> None:
@@ -113,11 +122,9 @@ def _array_bytes(array: Array) -> bytes:
     return buffer.getvalue()
 
 
-def _options(model: GPRegressor) -> dict[str, Any]:
-    options = model.get_params(deep=False)
-    options["kernel"] = to_plain(model.kernel)
-    options["inference"] = engine_to_plain(model.inference)
-    if not isinstance(model.random_state, Integral):
+def _options(given: Mapping[str, Any]) -> dict[str, Any]:
+    options = {**given, "kernel": to_plain(given["kernel"]), "inference": engine_to_plain(given["inference"])}
+    if not isinstance(given["random_state"], Integral):
         options["random_state"] = None
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
 
@@ -181,67 +188,89 @@ def _read(file: Path) -> tuple[dict[str, Any], dict[str, Array]]:
 def _rebuilt(document: dict[str, Any], arrays: dict[str, Array]) -> GPRegressor:
     from mercer.estimators.regressor import GPRegressor
 
-    matrix, target = arrays["X.npy"], arrays["y.npy"]
+    matrix, target = checked_arrays(arrays["X.npy"], arrays["y.npy"])
     options = dict(document["options"])
     known = set(GPRegressor().get_params())
     options["kernel"] = from_plain(options["kernel"])
     options["inference"] = engine_from_plain(options.get("inference", "auto"))
     model = GPRegressor(**{name: value for name, value in options.items() if name in known})
-    model._train, model._source = checked_arrays(matrix, target), None
-    restore_columns(model, document)
-    model._units = read_units(document["units"], matrix.shape[1])
-    model._level = finite(document["level"])
-    for name in SCORES:
-        setattr(model, name, float(document["scores"][name]))
-    model.n_parameters_ = int(document["parameters"])
-    model.status_, model.message_ = str(document["status"]), str(document["message"])
+    columns = read_columns(document, matrix.shape[1])
+    name_columns(model, columns)
+    units = read_units(document["units"], matrix.shape[1])
+    training = TrainingRows(
+        matrix, target, units, finite(document["level"]), columns, text_or_none(document.get("target"))
+    )
+    scores = {name: float(document["scores"][name]) for name in SCORES}
     stopped = document.get("stopped", "")
-    model.stopped_ = stopped if stopped in get_args(Stopped) else ""
-    model.target_name_ = None if document.get("target") is None else str(document["target"])
-    if document.get("fit_seconds") is not None:
-        model.fit_seconds_ = finite(document["fit_seconds"])
-    model.notes_ = tuple(str(note) for note in document.get("notes", ()))
-    source = document.get("distilled_from")
-    model.distilled_from_ = None if source is None else str(source)
-    model.kernel_ = _kernel(document["kernel"], matrix.shape[1])
-    given = isinstance(expression_or_learner(model.kernel), Expression) or document.get("engine") == "grid"
-    by_itself = document.get("engine") == "exact"  # also on a GPU, which may not be here
-    structure = model.kernel_ if given else None
-    model.inference_ = choose(len(target), Exact()) if by_itself else chosen_engine(model, structure)
-    model.candidates_ = candidates_from_plain(document.get("candidates", []), matrix.shape[1])
-    kernels, weights = _members(document["members"], model._units)
+    kernel = _kernel(document["kernel"], matrix.shape[1])
+    origin = Origin(model.get_params(deep=False), text_or_none(document.get("distilled_from")))
+    engine, count = document.get("engine"), len(target)
+    structure = kernel if origin.given is not None or engine == "grid" else None
+    if engine == "exact":  # also on a GPU, which may not be here
+        choice = choose(count, Exact())
+    else:
+        choice = choose_engine(origin.kernel, model.inference, model.device, training.data, structure)
+    kernels, weights = _members(document["members"], units)
     column = document["time_column"]
     if column is not None and (isinstance(column, bool) or column not in range(matrix.shape[1])):
         raise InputError("its column of time is not there")
-    posteriors: list[Posterior] = []
     if document.get("stream") is not None:
-        model._source, model.inference_ = Forgotten(int(document["stream"]["count"])), streamed_choice(model)
-        posteriors = posteriors_of(document["stream"], arrays, kernels, model._scaled_data())
+        training = replace(training, source=Forgotten(int(document["stream"]["count"])))
+        choice = streamed_choice(model.inference)
+        known_posteriors: Sequence[Posterior] = posteriors_of(document["stream"], arrays, kernels, training.data)
     elif document.get("moved") is True:
-        if not model.inference_.engine.is_bound:  # there was less memory where it was learned
-            model.inference_ = Choice(VFE(), "sparse variational inference, as where the model was learned")
-        posteriors = moved_posteriors(arrays, kernels, model._scaled_data())
+        if not choice.engine.is_bound:  # there was less memory where it was learned
+            choice = Choice(VFE(), "sparse variational inference, as where the model was learned")
+        known_posteriors = moved_posteriors(arrays, kernels, training.data)
+    else:
+        known_posteriors = posteriors(kernels, [choice.engine] * len(kernels), training.data)
     tails = float(document.get("tails_beyond", 0.0))
     if not 0.0 <= tails < 0.5:
         raise InputError("the tails of its forecasts are not what they should be")
-    model._prepare(kernels, Weights(weights[0], weights[1], weights[2], column, tails), posteriors)
+    share = Weights(weights[0], weights[1], weights[2], column, tails)
+    seconds = document.get("fit_seconds")
+    model.fitted_ = Fitted(
+        training=training,
+        choice=choice,
+        kernel=kernel,
+        noise=scores["noise_"],
+        mixture=make_mixture(kernels, share, training.data, known_posteriors),
+        scores=FitScores(
+            scores["log_evidence_"], scores["bic_"], scores["loo_"], int(document["parameters"]), scores["jitter_"]
+        ),
+        status=str(document["status"]),
+        message=str(document["message"]),
+        origin=origin,
+        candidates=candidates_from_plain(document.get("candidates", []), matrix.shape[1]),
+        notes=tuple(str(note) for note in document.get("notes", ())),
+        stopped=stopped if stopped in get_args(Stopped) else "",
+        seconds=None if seconds is None else finite(seconds),
+    )
     return model
 
 
-def restore_columns(model: GPRegressor, document: dict[str, Any]) -> None:
-    """Give a model the columns of its table back."""
-    model.n_features_in_ = int(document["n_features"])
-    if document["features"] is not None:
-        model.feature_names_in_ = np.array([str(n) for n in document["features"]], dtype=object)
-    model.encoding_ = None
-    if document["encoding"] is not None:
-        from mercer.tables import Encoding
+def text_or_none(value: Any) -> str | None:
+    """Return a text of a file, where there is one."""
+    return None if value is None else str(value)
 
-        model.encoding_ = Encoding.from_json(document["encoding"])
-    columns = model.n_features_in_ if model.encoding_ is None else len(model.encoding_.names)
-    features = model.n_features_in_ if document["features"] is None else len(model.feature_names_in_)
-    if columns != model._train[0].shape[1] or features != model.n_features_in_:
+
+def read_columns(document: dict[str, Any], width: int) -> Columns:
+    """Read `columns_to_plain` back, checking that it fits a matrix of so many columns."""
+    from mercer.tables import Encoding
+
+    names = None if document["features"] is None else tuple(str(n) for n in document["features"])
+    encoding = None if document["encoding"] is None else Encoding.from_json(document["encoding"])
+    columns = Columns(int(document["n_features"]), names, encoding)
+    if len(columns.names) != width or (names is not None and len(names) != columns.count):
         raise InputError("its columns do not fit its data")
+    return columns
+
+
+def name_columns(model: Any, columns: Columns) -> None:
+    """Give an estimator what scikit-learn checks later tables by."""
+    model.n_features_in_ = columns.count
+    if columns.features is not None:
+        model.feature_names_in_ = np.array(columns.features, dtype=object)
 
 
 def read_units(entry: dict[str, Any], columns: int) -> Units:

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array, column_or_1d
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.errors import DataWarning, InputError
+from mercer.inference.choose import Choice
 from mercer.kernels.domains import Array
+from mercer.kernels.units import Units
+from mercer.model.fitted import Columns, TrainingRows
 
-if TYPE_CHECKING:
-    from mercer.tables import Encoding
+Value = TypeVar("Value")
+
+
+class Shown(Generic[Value]):
+    """An attribute of a fitted estimator that is read from its `fitted_`."""
+
+    def __init__(self, read: Callable[[Any], Value]) -> None:
+        self.read = read
+
+    def __get__(self, estimator: Any, owner: Any = None) -> Value:
+        if estimator is None:
+            return self  # type: ignore[return-value]  # the class is asked: it has the descriptor
+        check_is_fitted(estimator)
+        return self.read(estimator.fitted_)
 
 
 def is_streamed(X: Any) -> bool:
@@ -28,43 +46,86 @@ def is_mixed_table(X: Any) -> bool:
     return hasattr(X, "columns") and dtypes is not None and any(d.kind not in "biuf" for d in dtypes)
 
 
-def checked_inputs(estimator: Any, X: Any, *, reset: bool) -> Array:
-    """Return X as a finite float64 matrix; a table with dates or categories goes through the estimator's encoding."""
-    if is_mixed_table(X) or (not reset and estimator.encoding_ is not None and hasattr(X, "columns")):
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What a fit begins with: the rows, the columns that vary, and for a stream the engine."""
+
+    rows: TrainingRows
+    varying: list[int]
+    choice: Choice | None = None
+    notes: tuple[str, ...] = ()
+
+
+def read_training(estimator: Any, X: Any, y: Any) -> Reading:
+    """Return the rows of a table in memory that have a target, with how they are scaled."""
+    matrix, columns = read_table(estimator, X)
+    matrix, target = without_missing_targets(matrix, checked_target(y, len(matrix)))
+    varying = varying_columns(matrix, columns.names)
+    if np.ptp(target) == 0:
+        raise InputError(f"the target is the same ({target[0]:g}) in all {len(target)} rows: there is nothing to learn")
+    units, level = scaling(matrix, target)
+    rows = TrainingRows(matrix, target, units, level, columns, target_name(y))
+    return Reading(rows, varying or list(range(matrix.shape[1])))
+
+
+def target_name(y: Any) -> str | None:
+    """Return the name of a target that has one."""
+    name = getattr(y, "name", None)
+    return None if name is None else str(name)
+
+
+def scaling(X: Array, y: Array) -> tuple[Units, float]:
+    """Centre and scale to unit spread; a constant column keeps its unit."""
+    shift, spread = X.mean(axis=0), X.std(axis=0)
+    return units_from(shift, np.where(np.ptp(X, axis=0) > 0, spread, 0.0), float(y.std())), float(y.mean())
+
+
+def units_from(shift: Array, spread: Array, y_scale: float) -> Units:
+    """Return units of unit spread; a column that has none keeps its own."""
+    scale = np.where(spread > 0, spread, 1.0)
+    if not (math.isfinite(y_scale) and y_scale > 0 and np.isfinite(scale).all() and np.isfinite(shift).all()):
+        raise InputError(
+            "the numbers are too large or too small to be scaled: change their unit (by a factor of 1000, say)"
+        )
+    return Units(tuple(map(float, shift)), tuple(map(float, scale)), y_scale)
+
+
+def read_table(estimator: Any, X: Any) -> tuple[Array, Columns]:
+    """Return X as a finite float64 matrix with its columns; dates and categories are encoded as numbers."""
+    if is_mixed_table(X):
         from mercer.tables import Encoding
 
-        validate_data(estimator, X, reset=reset, skip_check_array=True)
-        if reset:
-            estimator.encoding_ = Encoding.learn(X)
-        if estimator.encoding_ is not None:
-            return np.asarray(estimator.encoding_.apply(X))
-    elif reset:
-        estimator.encoding_ = None
+        validate_data(estimator, X, reset=True, skip_check_array=True)
+        encoding = Encoding.learn(X)
+        return np.asarray(encoding.apply(X)), Columns(estimator.n_features_in_, _features(estimator), encoding)
+    matrix = _numbers(estimator, X, reset=True)
+    columns = Columns(estimator.n_features_in_, _features(estimator))
+    _require_finite(matrix, columns.names)
+    return matrix, columns
+
+
+def read_rows(estimator: Any, X: Any, columns: Columns) -> Array:
+    """Return new rows as the matrix that a fitted estimator needs."""
+    if columns.learned is not None and hasattr(X, "columns"):
+        validate_data(estimator, X, reset=False, skip_check_array=True)
+        return columns.encode(X)
+    matrix = _numbers(estimator, X, reset=False)
+    _require_finite(matrix, columns.names)
+    return matrix
+
+
+def _features(estimator: Any) -> tuple[str, ...] | None:
+    names = getattr(estimator, "feature_names_in_", None)
+    return None if names is None else tuple(map(str, names))
+
+
+def _numbers(estimator: Any, X: Any, reset: bool) -> Array:
     try:
-        matrix = validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
+        return np.asarray(validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False))
     except ValueError as error:
         if "could not convert" in str(error):
             _refuse_text(X)
         raise
-    _require_finite(matrix, column_names(estimator, matrix.shape[1]))
-    return np.asarray(matrix)
-
-
-def column_names(estimator: Any, count: int) -> list[str]:
-    """Return the names of the columns as the kernel sees them."""
-    if getattr(estimator, "encoding_", None) is not None:
-        return list(estimator.encoding_.names)
-    return [str(n) for n in getattr(estimator, "feature_names_in_", range(count))]
-
-
-def encoding_of(estimator: Any) -> Encoding:
-    """Return how a table becomes the matrix of a fitted estimator: its own encoding, or numbers as they are."""
-    from mercer.tables import Encoding
-    from mercer.tables.columns import NumberColumn
-
-    if estimator.encoding_ is not None:
-        return estimator.encoding_
-    return Encoding(tuple(NumberColumn(name) for name in column_names(estimator, estimator.n_features_in_)))
 
 
 def _refuse_text(X: Any) -> None:
@@ -142,6 +203,6 @@ def varying_among(varying: NDArray[np.bool_], names: list[str]) -> list[int]:
     if not varying.all():
         constant = ", ".join(f"'{names[d]}'" for d in np.flatnonzero(~varying))
         warnings.warn(
-            f"column(s) {constant} never change and were ignored: they carry no information", DataWarning, stacklevel=4
+            f"column(s) {constant} never change and were ignored: they carry no information", DataWarning, stacklevel=5
         )
     return [int(d) for d in np.flatnonzero(varying)]

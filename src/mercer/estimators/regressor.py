@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+import warnings
+from dataclasses import replace
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -15,33 +15,27 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.compute.program import compile_program
-from mercer.errors import InputError
+from mercer.errors import FitWarning, InputError, NumericalError
 from mercer.estimators import inputs
-from mercer.estimators.kernels import in_data_units
-from mercer.estimators.learning import chosen_engine, known_structure, learn_where_it_fits, scaling
-from mercer.estimators.mixture import Member, Mixture
-from mercer.explain import Explanation
+from mercer.estimators.inputs import Reading, Shown
 from mercer.explain.changes import Change
-from mercer.inference.choose import Choice, fits_in_memory
-from mercer.inference.contract import Data, Engine, Posterior, Source
-from mercer.inference.likelihood import Gaussian
-from mercer.kernels.algebra import told_components
+from mercer.explain.explanation import Explanation
+from mercer.explain.fitted import change_in, explain_fitted
+from mercer.fitting.optimise import Fit, FitOptions, fit
+from mercer.inference.choose import fallen_back, fits_in_memory
+from mercer.inference.contract import Data, Engine
+from mercer.inference.exact import Exact
+from mercer.kernels.algebra import structure
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
-from mercer.kernels.parameters import values_of
-from mercer.kernels.units import to_data_units
-from mercer.learners.contract import Learned, Learner, Stopped, Weights
-from mercer.learners.criteria import bic
-
-
-@dataclass(frozen=True, eq=False)
-class Component:
-    """One summand of the kernel: its expression (None for the constant level) and its posterior at some rows."""
-
-    kernel: Expression | None
-    mean: Array
-    std: Array
+from mercer.kernels.network import networks_in
+from mercer.kernels.parameters import bind
+from mercer.kernels.units import to_scaled_units
+from mercer.learners.contract import Context, Learned, Learner, checked_jobs, learned_alone
+from mercer.learners.large import learn, learned_from_all, sampled
+from mercer.model.fitted import Component, Fitted, Origin, TrainingRows, fitted_from
+from mercer.model.settings import choose_engine, expression_or_learner
+from mercer.report import write_report
 
 
 class GPRegressor(RegressorMixin, BaseEstimator):
@@ -118,9 +112,27 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
     # ------------------------------------------------------------------------------------------------------- fitting
 
-    _source: Source | None  # all rows, where the training rows are a sample of them
-    notes_: tuple[str, ...]
-    distilled_from_: str | None
+    fitted_: Fitted
+    kernel_ = Shown(lambda fitted: fitted.kernel)
+    noise_ = Shown(lambda fitted: fitted.noise)
+    log_evidence_ = Shown(lambda fitted: fitted.scores.log_evidence)
+    bic_ = Shown(lambda fitted: fitted.scores.bic)
+    loo_ = Shown(lambda fitted: fitted.scores.leave_one_out)
+    n_parameters_ = Shown(lambda fitted: fitted.scores.parameters)
+    jitter_ = Shown(lambda fitted: fitted.scores.jitter)
+    status_ = Shown(lambda fitted: fitted.status)
+    message_ = Shown(lambda fitted: fitted.message)
+    inference_ = Shown(lambda fitted: fitted.choice)
+    candidates_ = Shown(lambda fitted: fitted.candidates)
+    distilled_from_ = Shown(lambda fitted: fitted.origin.distilled_from)
+    stopped_ = Shown(lambda fitted: fitted.stopped)
+    notes_ = Shown(lambda fitted: fitted.notes)
+    fit_seconds_ = Shown(lambda fitted: fitted.seconds)
+    target_name_ = Shown(lambda fitted: fitted.training.target_name)
+    encoding_ = Shown(lambda fitted: fitted.columns.learned)
+    X_train_ = Shown(lambda fitted: fitted.training.X)
+    y_train_ = Shown(lambda fitted: fitted.training.y)
+    column_names_ = Shown(lambda fitted: fitted.columns.names)
 
     def fit(self, X: Any, y: Any = None, progress: Any = None) -> GPRegressor:
         """Fit the kernel: its parameters where the structure is given, otherwise the structure too.
@@ -133,90 +145,87 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         """
         started = time.perf_counter()
         if inputs.is_streamed(X):
-            from mercer.estimators.streaming import fit_stream
+            from mercer.estimators.streaming import read_stream  # brings pandas
 
-            return fit_stream(self, X, y, progress)
-        matrix = inputs.checked_inputs(self, X, reset=True)
-        target = inputs.checked_target(y, len(matrix))
-        matrix, target = inputs.without_missing_targets(matrix, target)
-        names = inputs.column_names(self, matrix.shape[1])
-        varying = inputs.varying_columns(matrix, names)
-        if np.ptp(target) == 0:
-            raise InputError(
-                f"the target is the same ({target[0]:g}) in all {len(target)} rows: there is nothing to learn"
-            )
-        columns = varying or list(range(matrix.shape[1]))
-        self._units, self._level = scaling(matrix, target)
-        self._train, self._source = (matrix, target), None
-        self.inference_: Choice = chosen_engine(self, known_structure(self, names, columns))
-        learn_where_it_fits(self, names, columns, progress)
-        name = getattr(y, "name", None)
-        self.target_name_ = None if name is None else str(name)
-        self.fit_seconds_ = time.perf_counter() - started
+            reading = read_stream(self, X, y)
+        else:
+            reading = inputs.read_training(self, X, y)
+        self.fitted_ = replace(self._learn(reading, progress), seconds=time.perf_counter() - started)
         return self
 
-    def _scaled_data(self) -> Data:
-        matrix, target = self._train
-        shift, scale = np.array(self._units.shift), np.array(self._units.scale)
-        inputs_, target_ = (matrix - shift) / scale, (target - self._level) / self._units.y_scale
-        return Data(inputs_, target_, free_level=True, source=self._source)
+    def _learn(self, reading: Reading, progress: Any) -> Fitted:
+        """Learn from the rows; where a GPU runs out of memory, with the next engine, and say so."""
+        rows, device = reading.rows, self.device
+        kernel, known = self._prepare_kernel(reading)
+        choice = reading.choice or choose_engine(kernel, self.inference, device, rows.data, known)
+        origin = Origin(self.get_params(deep=False))
+        while True:
+            try:
+                learned = self._learn_with(kernel, reading, choice.engine, progress, device)
+                fitted = fitted_from(learned, rows, choice, origin)
+                break
+            except RuntimeError as error:
+                from mercer.linalg.device import give_memory_back, is_out_of_memory  # loads PyTorch
 
-    def _keep(self, learned: Learned) -> None:
-        """Store what was learned, in the user's units."""
-        result = learned.fit
-        rows = len(self._train[1]) if self._source is None else self._source.count
-        scale = self._units.y_scale
-        self.candidates_ = tuple(in_data_units(c, self._units, learned.rows or rows) for c in learned.candidates)
-        self.notes_ = learned.notes
-        self.stopped_: Stopped = learned.stopped
-        self.kernel_ = to_data_units(result.expression, self._units)
-        self.noise_ = result.noise * scale**2
-        self.log_evidence_ = result.log_evidence - rows * math.log(scale)
-        self.loo_ = result.leave_one_out - rows * math.log(scale)
-        self.bic_ = bic(self.log_evidence_, result.parameters, rows)
-        self.n_parameters_ = result.parameters
-        self.jitter_ = result.jitter * scale**2
-        self.status_: str = result.status
-        self.message_ = result.message
-        known = []
-        if any(f.held is not None for f in learned.members):
-            data, engine = self._scaled_data(), self.inference_.engine
-            programs = [compile_program(f.expression) for f in learned.members]
-            known = [
-                (f.held or engine).posterior(program, f.values, Gaussian(f.noise), data)
-                for f, program in zip(learned.members, programs, strict=True)
-            ]
-        self._prepare([(f.expression, f.noise) for f in learned.members], learned.weights, known)
+                if device == "cpu" or not is_out_of_memory(error):
+                    raise
+            give_memory_back()
+            choice, device = fallen_back(choice, rows.count, device)
+        short = () if device == self.device else (choice.reason,)
+        return replace(fitted, notes=(*fitted.notes, *short, *reading.notes))
 
-    def _prepare(
-        self, kernels: Sequence[tuple[Expression, float]], weights: Weights, known: Sequence[Posterior] = ()
-    ) -> None:
-        """Factorise once, for all predictions; the first kernel (with its noise) is the one explained.
+    def _prepare_kernel(self, reading: Reading) -> tuple[Expression | Learner, Expression | None]:
+        """Return the kernel or learner for scaled data, and the structure that will be fitted where that is known."""
+        kernel, rows, varying = expression_or_learner(self.kernel), reading.rows, reading.varying
+        dimensions, names = rows.X.shape[1], rows.columns.names
+        if isinstance(kernel, Expression):
+            bound = bind(kernel, dimensions, names, default=varying)
+            return to_scaled_units(bound, rows.units), bound
+        scaled = kernel.scale_kernels(varying, names, rows.units)
+        return scaled, scaled.foresee(varying, dimensions)
 
-        Posteriors may be `known`: of a stream, which may be gone, or with inducing points that were moved.
-        """
-        data, engine = self._scaled_data(), self.inference_.engine
-        posteriors = known or [
-            engine.posterior(compile_program(k), values_of(k), Gaussian(noise), data) for k, noise in kernels
-        ]
-        members = tuple(
-            Member(k, noise, within, beyond, wide, posterior)
-            for (k, noise), (within, beyond, wide), posterior in zip(
-                kernels, weights.of_each(), posteriors, strict=True
-            )
+    def _learn_with(
+        self, kernel: Expression | Learner, reading: Reading, engine: Engine, progress: Any, device: str
+    ) -> Learned:
+        """Learn with one engine: from all rows where it is exact, else from a sample first."""
+        options, data = self._options(reading.rows), reading.rows.data
+        large = engine if engine.many_rows else None
+        rows = data if large is None else sampled(data.sample, options.seed)
+        if isinstance(kernel, Expression):
+            learned = learned_alone(_fit(kernel, rows, options, progress, device))
+        else:
+            _check_noise(kernel, options)
+            jobs, seed = self.n_jobs, options.seed
+            context = Context(rows, Exact(), reading.varying, seed, jobs, progress, device, options.noise)
+            learned = learn(kernel, context, data, large)
+        return learned if large is None else learned_from_all(learned, data, large, options)
+
+    def _options(self, rows: TrainingRows) -> FitOptions:
+        for name, least in (("restarts", 1), ("max_iterations", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or value < least:
+                raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
+        if self.priors not in (None, "weak"):
+            raise InputError(f"priors must be None or 'weak', not {self.priors!r}")
+        if self.noise is not None and not (
+            isinstance(self.noise, Real) and np.isfinite(self.noise) and self.noise >= 0
+        ):
+            raise InputError(f"noise must be None (fit it) or a variance not below zero, not {self.noise!r}")
+        return FitOptions(
+            restarts=self.restarts,
+            max_iterations=self.max_iterations,
+            priors=self.priors == "weak",
+            noise=_scaled_noise(self.noise, rows),
+            n_jobs=checked_jobs(self.n_jobs),
+            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
         )
-        self._change: Change | None = None  # worked out when asked for
-        along = data.X[:, weights.column or 0]
-        seen = data.y if data.source is None else np.empty(0)
-        ends = (float(along.min()), float(along.max()))
-        self._mixture = Mixture(members, weights.column, ends, weights.tails, seen)
 
     # ---------------------------------------------------------------------------------------------------- predicting
 
-    def _scaled_inputs(self, X: Any) -> Array:
+    def _rows(self, X: Any) -> Array:
+        """Return new rows as numbers, in the units of the data."""
         check_is_fitted(self)
-        matrix = inputs.checked_inputs(self, X, reset=False)
-        return (matrix - np.array(self._units.shift)) / np.array(self._units.scale)
+        return inputs.read_rows(self, X, self.fitted_.columns)
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, include_noise: bool = True) -> Any:
         """Return the mean of y at new rows and, if asked, its standard deviation or covariance.
@@ -226,14 +235,12 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         """
         if return_std and return_cov:
             raise InputError("ask for return_std or return_cov, not both")
-        rows, scale = self._scaled_inputs(X), self._units.y_scale
+        rows = self._rows(X)
         if return_cov:
             fits_in_memory(len(rows))
-            mean, covariance = self._mixture.predict_joint(rows, include_noise)
-            return self._level + scale * mean, scale**2 * covariance
-        prediction = self._mixture.predict(rows, include_noise)
-        mean = self._level + scale * prediction.mean
-        return (mean, scale * np.sqrt(prediction.variance)) if return_std else mean
+            return self.fitted_.predict_joint(rows, include_noise)
+        mean, std = self.fitted_.predict(rows, include_noise)
+        return (mean, std) if return_std else mean
 
     def log_density(self, X: Any, y: Any) -> Array:
         """Return the log predictive density of each value of y at its row: the larger, the better it was foreseen.
@@ -243,11 +250,10 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         predicted from the others: Student's t where they are clearly heavy, else a Gaussian. Beyond the data in time,
         it has the tails of the errors of earlier forecasts.
         """
-        rows, scale = self._scaled_inputs(X), self._units.y_scale
-        target = np.asarray(y, dtype=np.float64).ravel()
+        rows, target = self._rows(X), np.asarray(y, dtype=np.float64).ravel()
         if len(target) != len(rows):
             raise InputError(f"there are {len(rows)} rows of inputs and {len(target)} values of y")
-        return self._mixture.log_density(rows, (target - self._level) / scale) - np.log(scale)
+        return self.fitted_.log_density(rows, target)
 
     def decompose(self, X: Any = None) -> list[Component]:
         """Return the posterior of every summand of the kernel (in canonical form) at the rows, then the constant level.
@@ -256,33 +262,21 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         rows that were learned from.
         """
         check_is_fitted(self)
-        rows, scale = self._scaled_data().X if X is None else self._scaled_inputs(X), self._units.y_scale
-        parts: list[Component] = []
-        explained = self._mixture.members[0]
-        for term in told_components(explained.kernel):
-            part = explained.posterior.predict_part(compile_program(term), values_of(term), rows)
-            kernel = to_data_units(term, self._units)
-            parts.append(Component(kernel, scale * part.mean, scale * np.sqrt(part.variance)))
-        level = explained.posterior.level
-        mean, std = self._level + scale * float(level.mean[0]), scale * float(np.sqrt(level.variance[0]))
-        parts.append(Component(None, np.full(len(rows), mean), np.full(len(rows), std)))
-        return parts
+        return self.fitted_.decompose(None if X is None else self._rows(X))
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, include_noise: bool = True) -> Array:
         """Draw joint samples of y (or of the function without noise) at the rows: an array rows x n_samples."""
-        rows = self._scaled_inputs(X)
+        rows = self._rows(X)
         if n_samples < 1:
             raise InputError(f"n_samples must be at least 1, not {n_samples!r}")
         fits_in_memory(len(rows))
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-        return self._level + self._units.y_scale * self._mixture.sample(rows, n_samples, rng, include_noise)
+        return self.fitted_.sample(rows, n_samples, rng, include_noise)
 
     def leave_one_out(self) -> tuple[Array, Array]:
         """Return mean and standard deviation of every training target given all the others."""
         check_is_fitted(self)
-        left = self._mixture.members[0].posterior.leave_one_out()
-        scale = self._units.y_scale
-        return self._level + scale * left.mean, scale * np.sqrt(left.variance)
+        return self.fitted_.leave_one_out()
 
     def evidence_interval(self) -> tuple[float, float]:
         """Return between what the exact log evidence of the fitted kernel lies: twice the same with exact inference.
@@ -291,10 +285,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         the engine's make it narrower, as far as a minute or so goes. The upper end takes some products with the matrix
         of all pairs of rows (in blocks); beyond 30,000 rows none, and it may be loose.
         """
-        from mercer.estimators.bounding import interval_of
-
         check_is_fitted(self)
-        return interval_of(self)
+        return self.fitted_.evidence_interval()
 
     # ---------------------------------------------------------------------------------------------------- explaining
 
@@ -306,64 +298,97 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         tried is in `candidates_`. `progress(state)` is called as for a search; Ctrl-C and the end of `time_budget`
         (seconds) give the best so far.
         """
-        from mercer.estimators.distilling import distilled
+        from mercer.explain.wording import listed
+        from mercer.explain.words import distilled_note, network_phrase
+        from mercer.learners.distil import distil
 
         check_is_fitted(self)
-        return distilled(self, time_budget, progress)
+        old = self.fitted_
+        if time_budget is not None and not (isinstance(time_budget, Real) and time_budget > 0):
+            raise InputError(f"time_budget must be a number of seconds greater than zero, not {time_budget!r}")
+        if old.training.source is not None:
+            raise InputError(
+                "a network that was learned from a stream cannot be distilled: fit it to a table in memory"
+            )
+        started = time.perf_counter()
+        learned = distil(
+            old.as_fit(),
+            old.training.data,
+            old.choice.engine,
+            noise=_scaled_noise(self.noise, old.training),
+            max_iterations=self.max_iterations,
+            time_budget=time_budget,
+            jobs=checked_jobs(self.n_jobs) or 1,
+            report=progress,
+        )
+        seconds = time.perf_counter() - started
+        found = fitted_from(learned, old.training, old.choice, old.origin)
+        text = structure(found.kernel).text()  # fitting the new model to other data fits this structure
+        new = type(self)(**{**self.get_params(deep=False), "kernel": text})
+        source = listed([network_phrase(network) for network in networks_in(old.kernel)])
+        if not math.isfinite(found.scores.leave_one_out):  # engines that are not exact work it out when asked
+            left = found.explained.posterior.left_out_score() - found.training.log_scale
+            found = replace(found, scores=replace(found.scores, leave_one_out=left))
+        scores = [(each.log_evidence, each.leave_one_out, each.parameters) for each in (old.scores, found.scores)]
+        new.fitted_ = replace(
+            found,
+            origin=Origin(new.get_params(deep=False), source),
+            notes=(distilled_note(seconds, *scores), *learned.notes),
+            seconds=seconds,
+        )
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                setattr(new, name, getattr(self, name))
+        return new
 
     def explain(self) -> Explanation:
         """Return what was learned as plain data and words: `print` it, or see `to_json`."""
-        from mercer.estimators.explaining import explanation_of
-
         check_is_fitted(self)
-        return explanation_of(self)
+        return explain_fitted(self.fitted_)
 
     @property
     def change_(self) -> Change | None:
         """Where behaviour changes: regimes, crossings with intervals, shares at rows; None without a change surface."""
-        from mercer.estimators.explaining import subject_of
-        from mercer.explain.changes import change_of
-        from mercer.kernels.blend import has_blend
-
         check_is_fitted(self)
-        if not has_blend(self.kernel_):
-            return None
-        if self._change is None:
-            found = change_of(subject_of(self), self.candidates_)
-            encode = partial(inputs.checked_inputs, self, reset=False)
-            self._change = None if found is None else replace(found, encode=encode)
-        return self._change
+        found = change_in(self.fitted_)
+        return None if found is None else replace(found, encode=self._rows)
 
     def report(self, path: str | Path) -> None:
         """Write the explanation with its pictures to one HTML file that needs nothing else."""
-        from mercer.report import write_report  # the room above: a shortcut for users, imported only here
-
         check_is_fitted(self)
-        write_report(self, path)
-
-    # --------------------------------------------------------------------------------------------------------- files
+        write_report(self.fitted_, path)
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file of JSON and raw arrays; `mercer.load` reads it."""
         from mercer.estimators.files import save
 
         check_is_fitted(self)
-        save(self, path)
+        save(self.fitted_, path)
 
-    @property
-    def X_train_(self) -> Array:
-        """The rows that were learned from, encoded as numbers; of a stream, a random sample."""
-        check_is_fitted(self)
-        return self._train[0]
 
-    @property
-    def y_train_(self) -> Array:
-        """Their targets."""
-        check_is_fitted(self)
-        return self._train[1]
+def _scaled_noise(noise: Any, rows: TrainingRows) -> float | None:
+    return None if noise is None else float(noise) / rows.units.y_scale**2
 
-    @property
-    def column_names_(self) -> Sequence[str]:
-        """The names of the columns that kernel dimensions refer to."""
-        check_is_fitted(self)
-        return inputs.column_names(self, len(self._units.shift))
+
+def _check_noise(learner: Learner, options: FitOptions) -> None:
+    """Refuse a known noise for a learner that can only fit it."""
+    if options.noise is not None and not learner.keeps_noise:
+        raise InputError(
+            f"{type(learner).__name__} fits the noise and cannot keep a known one: leave noise=None. Kernels that are "
+            "given and networks keep it: learn the structure first, then give it as `kernel` together with `noise`"
+        )
+
+
+def _fit(expression: Expression, data: Data, options: FitOptions, progress: Any, device: str) -> Fit:
+    """Fit a kernel that was given; a failure is an error, an early end a warning."""
+    if device == "cpu":
+        result = fit(expression, data, Exact(), options, progress)
+    else:
+        from mercer.fitting.batched import fit_on_device
+
+        result = fit_on_device(expression, data, Exact(), options, device)
+    if result.status == "failed":
+        raise NumericalError(f"the fit failed: {result.message}; try another kernel or a larger noise")
+    if result.status in ("stopped", "interrupted"):
+        warnings.warn(f"the fit {result.status}: {result.message}", FitWarning, stacklevel=5)
+    return result

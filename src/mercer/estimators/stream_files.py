@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mercer.compute.program import compile_program
 from mercer.errors import InputError
 from mercer.inference.choose import Choice, asked_engine
-from mercer.inference.contract import Data, Posterior, Sum
+from mercer.inference.contract import Data, Engine, Posterior, Sum
 from mercer.inference.likelihood import Gaussian
 from mercer.inference.sparse import Statistics, model_of, solve
 from mercer.inference.vfe import VFE, FixedVFE
@@ -20,9 +20,7 @@ from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import values_of
 from mercer.linalg.factor import Failure
-
-if TYPE_CHECKING:
-    from mercer.estimators.regressor import GPRegressor
+from mercer.model.fitted import Fitted
 
 
 @dataclass(frozen=True)
@@ -39,11 +37,11 @@ class Forgotten:
         )
 
 
-def stream_to_plain(model: GPRegressor) -> tuple[dict[str, Any], dict[str, Array]]:
+def stream_to_plain(fitted: Fitted) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return the sums as JSON data and arrays by name."""
     arrays: dict[str, Array] = {}
     entries = []
-    for number, member in enumerate(model._mixture.members):
+    for number, member in enumerate(fitted.mixture.members):
         posterior = member.posterior
         assert isinstance(posterior, VFEPosterior)
         sums = posterior.solution.sums
@@ -51,8 +49,7 @@ def stream_to_plain(model: GPRegressor) -> tuple[dict[str, Any], dict[str, Array
         arrays[f"gram{number}.npy"] = np.tril(sums.gram)
         arrays[f"vectors{number}.npy"] = np.stack([sums.by_target, sums.by_one])
         entries.append({"log_noise": sums.log_noise, "prior": sums.prior, "moments": list(map(float, sums.moments))})
-    assert model._source is not None
-    return {"count": model._source.count, "sums": entries}, arrays
+    return {"count": fitted.training.count, "sums": entries}, arrays
 
 
 def posteriors_of(
@@ -79,14 +76,14 @@ def posteriors_of(
     return found
 
 
-def points_moved(model: GPRegressor) -> bool:
+def points_moved(engine: Engine) -> bool:
     """Tell whether the inducing points are not those that the engine chooses: they were fitted, or there are more."""
-    return model.inference_.engine.saves_points
+    return engine.saves_points
 
 
-def points_to_plain(model: GPRegressor) -> dict[str, Array]:
+def points_to_plain(fitted: Fitted) -> dict[str, Array]:
     """Return the inducing points of every member."""
-    posteriors = [member.posterior for member in model._mixture.members]
+    posteriors = [member.posterior for member in fitted.mixture.members]
     return {f"points{i}.npy": p.solution.model.Z for i, p in enumerate(posteriors) if isinstance(p, VFEPosterior)}
 
 
@@ -103,8 +100,8 @@ def moved_posteriors(
     return found
 
 
-def streamed_choice(model: GPRegressor) -> Choice:
+def streamed_choice(inference: Any) -> Choice:
     """Return the engine of a model that was learned from a stream."""
-    engine = asked_engine(model.inference)
+    engine = asked_engine(inference)
     able = engine if engine is not None and engine.streams else VFE()
     return Choice(able, "sparse variational inference, by sums over parts")

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from mercer.errors import InputError
 
 if TYPE_CHECKING:
-    from mercer.estimators import GPRegressor
     from mercer.explain import Explanation
+    from mercer.model.fitted import Fitted
     from mercer.report.view import Sight
 
 
-def write_report(model: GPRegressor | Sight, path: str | Path, explanation: Explanation | None = None) -> None:
-    """Write the report of a fitted model; give its explanation if you have it already."""
+def write_report(fitted: Fitted | Sight, path: str | Path, explanation: Explanation | None = None) -> None:
+    """Write the report of a fit; give its explanation if you have it already."""
     from mercer.report.html import report_html  # Matplotlib and Jinja take a moment to import
 
     check_place(Path(path))
-    write_whole(report_html(model, explanation), Path(path))
+    write_whole(report_html(fitted, explanation), Path(path))
 
 
 def check_place(path: Path) -> None:

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from mercer.explain.factors import opened
+from mercer.explain.fitted import change_in
 from mercer.kernels.domains import Array
 from mercer.report.view import (
     BLUE,
@@ -30,8 +31,8 @@ from mercer.report.view import (
 from mercer.tables.columns import CategoryColumn, DateColumn
 
 if TYPE_CHECKING:
-    from mercer.estimators import GPRegressor
     from mercer.explain.changes import Change
+    from mercer.model.fitted import Fitted
     from mercer.tables.columns import Column
 
 COLOURS = (BLUE, ORANGE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito
@@ -39,10 +40,10 @@ FEW = 1e-3  # a share below which a regime says nothing of its own
 MOST_ROWS = 1500  # dots on a map
 
 
-def change_figure(model: GPRegressor | Sight, *, width: int = 1200, density: int | None = None) -> Figure | None:
+def change_figure(fitted: Fitted | Sight, *, width: int = 1200, density: int | None = None) -> Figure | None:
     """Draw where behaviour changes; None where the kernel has no change surface, or one that cannot be drawn."""
-    sight, paper = Sight.of(model), Paper(width, density)
-    change = sight.model.change_
+    sight, paper = Sight.of(fitted), Paper(width, density)
+    change = change_in(sight.fitted)
     if change is None:
         return None
     on = [_column(sight, place) for place in change.surface.columns]
@@ -92,8 +93,8 @@ def _series(sight: Sight, paper: Paper, change: Change, column: Column) -> Figur
 
 def _own_predictions(sight: Sight, change: Change, column: Column) -> list[Array]:
     """What each regime would say by itself: E f_i = E[s_i f_i] / s_i, and what holds everywhere; NaN where silent."""
-    subject, rows = sight.subject, sight.model._scaled_inputs(sight.sweep(column).rows)
-    shares = change.shares(_encoded(sight, column))
+    subject, rows = sight.subject, sight.sweep(column).rows
+    shares = change.shares(rows)
     regimes = shares.shape[1]
     everywhere, own = np.full(len(rows), subject.fitted_level), np.zeros((regimes, len(rows)))
     for place, part in enumerate(subject.parts):
@@ -108,13 +109,6 @@ def _own_predictions(sight: Sight, change: Change, column: Column) -> list[Array
         return [np.where(shares[:, i] > FEW, everywhere + own[i] / shares[:, i], np.nan) for i in range(regimes)]
 
 
-def _encoded(sight: Sight, column: Column) -> Array:
-    """The rows of a sweep as numbers."""
-    rows = sight.model._scaled_inputs(sight.sweep(column).rows)
-    units = sight.model._units
-    return np.asarray(rows * np.array(units.scale) + np.array(units.shift))
-
-
 def _shade(axes: Axes, change: Change, column: Column) -> None:
     label: str | None = "95 % interval of the change"
     for crossing in change.crossings:
@@ -126,7 +120,7 @@ def _shade(axes: Axes, change: Change, column: Column) -> None:
 
 def _draw_shares(axes: Axes, sight: Sight, paper: Paper, change: Change, column: Column) -> None:
     """How much each regime holds, with two standard deviations."""
-    at, rows = sight.sweep(column).at, _encoded(sight, column)
+    at, rows = sight.sweep(column).at, sight.sweep(column).rows
     shares, spread = change.shares(rows), change.shares_std(rows)
     _shade(axes, change, column)
     for regime in range(shares.shape[1]):

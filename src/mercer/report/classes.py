@@ -15,9 +15,8 @@ from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from mercer.estimators.explaining import has_names
-from mercer.estimators.inputs import encoding_of
 from mercer.explain.classes import MOST_COLUMNS, ClassExplanation
+from mercer.explain.fitted_classes import explain_classes
 from mercer.report import check_place, write_whole
 from mercer.report.html import LIBRARIES, Picture, template_environment
 from mercer.report.networks import shape_figure
@@ -25,18 +24,18 @@ from mercer.report.view import BLUE, STYLE, Paper
 from mercer.tables.columns import CategoryColumn, DateColumn
 
 if TYPE_CHECKING:
-    from mercer.estimators.classifier import KernelSVC
+    from mercer.model.classes import FittedClasses
 
 
-def write_class_report(model: KernelSVC, path: str | Path, explanation: ClassExplanation | None = None) -> None:
+def write_class_report(fitted: FittedClasses, path: str | Path, explanation: ClassExplanation | None = None) -> None:
     """Write the report of a fitted classifier; give its explanation if you have it already."""
     check_place(Path(path))
-    write_whole(class_report_html(model, explanation), Path(path))
+    write_whole(class_report_html(fitted, explanation), Path(path))
 
 
-def class_report_html(model: KernelSVC, explanation: ClassExplanation | None = None) -> str:
+def class_report_html(fitted: FittedClasses, explanation: ClassExplanation | None = None) -> str:
     """Return the page."""
-    told = model.explain() if explanation is None else explanation
+    told = explain_classes(fitted) if explanation is None else explanation
     environment = template_environment()
     css = environment.get_template("report.css").render()
     pictures: dict[str, Any] = {
@@ -51,7 +50,7 @@ def class_report_html(model: KernelSVC, explanation: ClassExplanation | None = N
         ],
     }
     return environment.get_template("classes.html").render(
-        explanation=told, css=Markup(css), pictures=pictures, usage=_usage(model), protocol=_protocol(model)
+        explanation=told, css=Markup(css), pictures=pictures, usage=_usage(fitted), protocol=_protocol(fitted)
     )
 
 
@@ -73,13 +72,13 @@ def relevance_figure(told: ClassExplanation, *, width: int = 1200, density: int 
     return figure
 
 
-def _usage(model: KernelSVC) -> str:
-    encoding = encoding_of(model)
+def _usage(fitted: FittedClasses) -> str:
+    encoding = fitted.columns.encoding
     row: dict[str, Any] = {}
     place = 0
     for column in encoding.columns:
         width = len(column.encoded_names)
-        values = model.X_train_[-1, place : place + width]
+        values = fitted.training.X[-1, place : place + width]
         if isinstance(column, CategoryColumn):
             row[column.name] = str(column.levels[int(np.argmax(values))])
         elif isinstance(column, DateColumn):
@@ -87,7 +86,7 @@ def _usage(model: KernelSVC) -> str:
         else:
             row[column.name] = float(f"{values[0]:.6g}")
         place += width
-    if has_names(model):
+    if fitted.columns.named:
         new, imports = f"pd.DataFrame([{json.dumps(row, ensure_ascii=False)}])", "import mercer, pandas as pd"
     else:
         new, imports = json.dumps([list(row.values())]), "import mercer"
@@ -97,13 +96,14 @@ def _usage(model: KernelSVC) -> str:
     ])  # fmt: skip
 
 
-def _protocol(model: KernelSVC) -> list[tuple[str, str]]:
-    kernel = model.kernel if isinstance(model.kernel, str) else repr(model.kernel)
+def _protocol(fitted: FittedClasses) -> list[tuple[str, str]]:
+    options = fitted.options
+    kernel = options["kernel"] if isinstance(options["kernel"], str) else repr(options["kernel"])
     versions = ", ".join(f"{name} {version(name)}" for name in ("mercer", *LIBRARIES))
     return [
         ("Written", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
-        ("Time to learn", f"{model.fit_seconds_:.1f} s"),
-        ("Seed", str(model.random_state)),
-        ("Settings", f"kernel={kernel}, C={model.C}, nu={model.nu}"),
+        ("Time to learn", f"{fitted.seconds:.1f} s"),
+        ("Seed", str(options["random_state"])),
+        ("Settings", f"kernel={kernel}, C={options['C']}, nu={options['nu']}"),
         ("Versions", f"{versions}, Python {platform.python_version()}"),
     ]

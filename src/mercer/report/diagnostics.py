@@ -32,15 +32,15 @@ from mercer.report.view import (
 from mercer.tables.columns import DateColumn
 
 if TYPE_CHECKING:
-    from mercer.estimators import GPRegressor
     from mercer.learners.contract import Candidate
+    from mercer.model.fitted import Fitted
 
 LAGS = 24
 
 
-def residuals_figure(model: GPRegressor | Sight, *, width: int = 1200, density: int | None = None) -> Figure:
+def residuals_figure(fitted: Fitted | Sight, *, width: int = 1200, density: int | None = None) -> Figure:
     """Draw the one-step errors: in order, their correlations and rhythms, and how they are distributed."""
-    sight, paper = Sight.of(model), Paper(width, density)
+    sight, paper = Sight.of(fitted), Paper(width, density)
     subject = sight.subject
     order, errors = sight.errors()
     along = subject.order_column
@@ -56,8 +56,8 @@ def residuals_figure(model: GPRegressor | Sight, *, width: int = 1200, density: 
             at, unit = subject.in_user_units(along)[order], subject.columns[along].unit
             _draw_rhythms(next(places), errors, at, unit, paper)
         else:
-            fitted = subject.level + subject.units.y_scale * subject.posterior.predict(subject.data.X).mean[order]
-            _draw_in_order(next(places), fitted, errors, f"fitted {sight.target}", False, paper)
+            means = subject.level + subject.units.y_scale * subject.posterior.predict(subject.data.X).mean[order]
+            _draw_in_order(next(places), means, errors, f"fitted {sight.target}", False, paper)
         _draw_distribution(next(places), errors, paper)
         figure.canvas.draw()
     return figure
@@ -137,13 +137,13 @@ def _draw_distribution(axes: Axes, errors: Array, paper: Paper) -> None:
 
 
 def search_figure(
-    model: GPRegressor | Sight, score: str, *, width: int = 1200, density: int | None = None
+    fitted: Fitted | Sight, score: str, *, width: int = 1200, density: int | None = None
 ) -> Figure | None:
     """Draw every kernel that was tried, by depth and by how far it is behind the winner; None without a search."""
-    fitted = Sight.of(model).model
-    candidates = fitted.candidates_
-    winner = winner_of(candidates, fitted.kernel_)
-    if winner is None or has_network(fitted.kernel_):  # starts of one network: no way leads from one to another
+    found = Sight.of(fitted).fitted
+    candidates = found.candidates
+    winner = winner_of(candidates, found.kernel)
+    if winner is None or has_network(found.kernel):  # starts of one network: no way leads from one to another
         return None
     paper = Paper(width, density)
     with rc_context(STYLE):

@@ -16,15 +16,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
-from mercer.estimators.explaining import has_names
-from mercer.estimators.kernels import expression_or_learner
 from mercer.explain import ComponentExplanation, Explanation, words
+from mercer.explain.fitted import explain_fitted
 from mercer.explain.networks import NetworkExplanation
 from mercer.explain.search import PathStep, RunnerUp
 from mercer.explain.wording import listed, number, percent, resolved
 from mercer.fitting.periodogram import typical_gap
 from mercer.kernels.base import SPECS
-from mercer.kernels.expression import Expression
 from mercer.report.changes import change_figure
 from mercer.report.diagnostics import residuals_figure, search_figure
 from mercer.report.networks import network_figure, shape_figure, units_figure
@@ -34,7 +32,7 @@ from mercer.report.view import Sight
 from mercer.tables.columns import CategoryColumn, DateColumn
 
 if TYPE_CHECKING:
-    from mercer.estimators import GPRegressor
+    from mercer.model.fitted import Fitted
     from mercer.tables.columns import Column
 
 # The page shows one of two drawings of each picture: (class, width in pixels, pixels for an inch).
@@ -43,20 +41,20 @@ LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "torch")
 Draw = Callable[..., Figure | None]
 
 
-def report_html(model: GPRegressor | Sight, explanation: Explanation | None = None) -> str:
+def report_html(fitted: Fitted | Sight, explanation: Explanation | None = None) -> str:
     """Return the page."""
-    sight = Sight.of(model)
-    model = sight.model
-    explanation = model.explain() if explanation is None else explanation
+    sight = Sight.of(fitted)
+    fitted = sight.fitted
+    explanation = explain_fitted(fitted) if explanation is None else explanation
     environment = template_environment()
     css = environment.get_template("report.css").render()
     return environment.get_template("report.html").render(
         explanation=explanation,
         css=Markup(css),
         pictures=_pictures(sight, explanation),
-        symbols=_symbols(model),
-        usage=usage(model),
-        protocol=protocol(model),
+        symbols=_symbols(fitted),
+        usage=usage(fitted),
+        protocol=protocol(fitted),
     )
 
 
@@ -168,10 +166,10 @@ def _network_pictures(sight: Sight, place: int, network: NetworkExplanation) -> 
 # --------------------------------------------------------------------------------------------- mathematics and protocol
 
 
-def _symbols(model: GPRegressor) -> list[dict[str, Any]]:
+def _symbols(fitted: Fitted) -> list[dict[str, Any]]:
     """Return the base kernels that were tried, with their formulas; `used` are those of the winner."""
-    used = {leaf.symbol for leaf in model.kernel_.leaves()}
-    tried = used.union(leaf.symbol for c in model.candidates_ if c.depth == 0 for leaf in c.expression.leaves())
+    used = {leaf.symbol for leaf in fitted.kernel.leaves()}
+    tried = used.union(leaf.symbol for c in fitted.candidates if c.depth == 0 for leaf in c.expression.leaves())
     return [
         {"symbol": symbol, "name": spec.name, "formula": FORMULAS[symbol], "words": spec.words, "used": symbol in used}
         for symbol, spec in SPECS.items()
@@ -179,11 +177,11 @@ def _symbols(model: GPRegressor) -> list[dict[str, Any]]:
     ]
 
 
-def usage(model: GPRegressor) -> str:
+def usage(fitted: Fitted) -> str:
     """Return five lines of Python that use the model, with a row that it can predict."""
-    sight = Sight.of(model)
+    sight = Sight.of(fitted)
     row = {column.name: _example(sight, column) for column in sight.columns}
-    if has_names(model):
+    if fitted.columns.named:
         new, imports = f"pd.DataFrame([{json.dumps(row, ensure_ascii=False)}])", "import mercer, pandas as pd"
     else:
         new, imports = json.dumps([list(row.values())]), "import mercer"
@@ -207,20 +205,20 @@ def _example(sight: Sight, column: Column) -> Any:
     return float(f"{numbers[-1]:.6g}")
 
 
-def protocol(model: GPRegressor) -> list[tuple[str, str]]:
+def protocol(fitted: Fitted) -> list[tuple[str, str]]:
     """Return what another person needs to get the same result."""
     rows = [("Written", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"))]
-    if getattr(model, "fit_seconds_", None) is not None:
-        rows.append(("Time to learn", f"{model.fit_seconds_:.1f} s"))
-    rows.append(("Seed", str(model.random_state)))
-    learner = expression_or_learner(model.kernel)
-    given = isinstance(learner, Expression)
-    settings = {"kernel": str(model.kernel)} if isinstance(learner, Expression) else learner.describe()
+    if fitted.seconds is not None:
+        rows.append(("Time to learn", f"{fitted.seconds:.1f} s"))
+    origin = fitted.origin
+    rows.append(("Seed", str(origin.options["random_state"])))
+    given = origin.given is not None
+    settings = {"kernel": origin.given} if given else origin.learner_settings
     ours = ("noise", "restarts", "priors", "max_iterations", "device", "n_jobs") if given else ("n_jobs",)
-    options = {name: getattr(model, name) for name in ours}
+    options = {name: origin.options[name] for name in ours}
     shown = ", ".join(f"{name}={_plain(value)}" for name, value in (options | settings).items() if value is not None)
     rows.append(("Settings", shown))
-    rows.append(("Inference", model.inference_.reason))
+    rows.append(("Inference", fitted.choice.reason))
     versions = [f"{name} {version(name)}" for name in LIBRARIES]
     rows.append(
         ("Versions", ", ".join([f"mercer {version('mercer')}", f"Python {platform.python_version()}", *versions]))

@@ -15,7 +15,7 @@ from mercer.explain.networks import NetworkExplanation, UnitCurve, networks_of, 
 from mercer.report.view import BLUE, GREY, GROUND, INK, ORANGE, STYLE, Paper, Sight, few_ticks
 
 if TYPE_CHECKING:
-    from mercer.estimators import GPRegressor
+    from mercer.model.fitted import Fitted
 
 SIGNS = {"primitive": "", "linear": "+", "product": "×", "activation": "f"}
 THICKEST = 4.0  # points
@@ -25,7 +25,7 @@ PER_ROW = {True: 4, False: 8}  # small pictures of units, narrow and wide
 
 
 def network_figure(
-    model: GPRegressor | Sight,
+    fitted: Fitted | Sight,
     network: NetworkExplanation,
     *,
     width: int = 1200,
@@ -133,7 +133,7 @@ def _frame(axes: Axes, paper: Paper, layers: int) -> None:
 
 
 def units_figure(
-    model: GPRegressor | Sight,
+    fitted: Fitted | Sight,
     network: NetworkExplanation,
     place: int,
     *,
@@ -142,7 +142,7 @@ def units_figure(
     most_units: int = MOST_UNITS,
 ) -> Figure:
     """Draw the pattern of every unit as small pictures, layer by layer; `place` is the network's number."""
-    sight, paper = Sight.of(model), Paper(width, density)
+    sight, paper = Sight.of(fitted), Paper(width, density)
     found = networks_of(sight.subject)[place]
     layers = unit_curves(sight.subject, found.scaled, network.primitives)
     flows = [network.primitive_flows, *(layer.units for layer in network.layers)]

@@ -28,20 +28,20 @@ from mercer.report.view import (
 )
 
 if TYPE_CHECKING:
-    from mercer.estimators import GPRegressor
     from mercer.explain import ComponentExplanation, Explanation
+    from mercer.model.fitted import Fitted
 
 MOST_PANELS = 11
 
 
-def fit_figure(model: GPRegressor | Sight, *, width: int = 1200, density: int | None = None) -> Figure:
+def fit_figure(fitted: Fitted | Sight, *, width: int = 1200, density: int | None = None) -> Figure:
     """Draw the fit at the training rows.
 
     One input of numbers or dates: data, mean, and the band that holds 95 % of new observations, with what lies beyond
     the data shaded. Otherwise: each observation against its prediction by all the others (leave-one-out), and the
     effect of every input with the others at their median (most common category).
     """
-    sight, paper = Sight.of(model), Paper(width, density)
+    sight, paper = Sight.of(fitted), Paper(width, density)
     with rc_context(STYLE):
         if sight.is_curve:
             figure = paper.figure(1, 1, height=0.8 if paper.narrow else 0.56)
@@ -53,13 +53,13 @@ def fit_figure(model: GPRegressor | Sight, *, width: int = 1200, density: int | 
 
 
 def components_figure(
-    model: GPRegressor | Sight, explanation: Explanation, *, width: int = 1200, density: int | None = None
+    fitted: Fitted | Sight, explanation: Explanation, *, width: int = 1200, density: int | None = None
 ) -> Figure:
     """Draw every component with its 95 % band, and what is left of the data for it as faint points.
 
     Each is drawn along one input: the only one, or the one it reacts to most, the others at their median.
     """
-    sight, paper = Sight.of(model), Paper(width, density)
+    sight, paper = Sight.of(fitted), Paper(width, density)
     shown = explanation.main_components[:MOST_PANELS]
     with rc_context(STYLE):
         columns = 1 if paper.narrow or sight.is_curve else 2
@@ -76,7 +76,7 @@ def components_figure(
 
 
 def component_figure(
-    model: GPRegressor | Sight,
+    fitted: Fitted | Sight,
     explanation: Explanation,
     component: ComponentExplanation,
     *,
@@ -84,7 +84,7 @@ def component_figure(
     density: int | None = None,
 ) -> Figure:
     """Draw one component by itself, without a title."""
-    sight, paper = Sight.of(model), Paper(width, density)
+    sight, paper = Sight.of(fitted), Paper(width, density)
     with rc_context(STYLE):
         figure = paper.figure(1, 1, height=0.6 if paper.narrow else 0.32)
         _draw_component(figure.axes[0], sight, paper, explanation, component)

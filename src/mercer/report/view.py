@@ -22,14 +22,13 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from mercer.estimators.explaining import has_names, subject_of, target_name
-from mercer.estimators.inputs import encoding_of
 from mercer.explain import Subject
+from mercer.explain.fitted import subject_of
 from mercer.kernels.domains import Array
 from mercer.tables.columns import CategoryColumn, DateColumn
 
 if TYPE_CHECKING:
-    from mercer.estimators import GPRegressor
+    from mercer.model.fitted import Fitted
     from mercer.tables.columns import Column
 
 # Okabe and Ito's palette: told apart with any colour vision, and in grey.
@@ -95,7 +94,7 @@ class Sweep:
     """Rows along one input, the others held, and where they are on the axis."""
 
     at: Any  # numbers, datetime64, or category texts
-    rows: Any  # as the model takes them
+    rows: Array  # encoded, in the units of the data
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,12 +108,12 @@ class Band:
 class Sight:
     """A fitted model with its training rows, decoded; what was computed for one drawing is kept for the next."""
 
-    def __init__(self, model: GPRegressor) -> None:
-        self.model = model
-        self.columns: tuple[Column, ...] = encoding_of(model).columns
-        self.inputs = _decoded(model, self.columns)
-        self.observed = model.y_train_
-        self.target = target_name(model)
+    def __init__(self, fitted: Fitted) -> None:
+        self.fitted = fitted
+        self.columns: tuple[Column, ...] = fitted.columns.encoding.columns
+        self.inputs = _decoded(fitted.training.X, self.columns)
+        self.observed = fitted.training.y
+        self.target = fitted.training.target_name or "the target"
         varying = tuple(column for column in self.columns if self.inputs[column.name].nunique() > 1)
         self.varying = varying or self.columns[:1]
         # One input of numbers or dates: a curve says it all.
@@ -122,18 +121,18 @@ class Sight:
         self._kept: dict[Any, Any] = {}
 
     @staticmethod
-    def of(model: GPRegressor | Sight) -> Sight:
-        """Look at a model; nothing is computed twice for one that is looked at already."""
-        return model if isinstance(model, Sight) else Sight(model)
+    def of(fitted: Fitted | Sight) -> Sight:
+        """Look at a fit; nothing is computed twice for one that is looked at already."""
+        return fitted if isinstance(fitted, Sight) else Sight(fitted)
 
     @cached_property
     def subject(self) -> Subject:
         """The model as the room `explain` sees it."""
-        return subject_of(self.model)
+        return subject_of(self.fitted)
 
     def label(self, column: Column) -> str:
         """Return what an axis is called."""
-        return column.name if has_names(self.model) else f"column {column.name}"
+        return column.name if self.fitted.columns.named else f"column {column.name}"
 
     def encoded(self, column: Column) -> Array:
         """Return a column of numbers or dates as numbers."""
@@ -166,13 +165,13 @@ class Sight:
             at = axis_values(column, np.linspace(low - before * (high - low), high + after * (high - low), count))
         held = {other.name: self.typical(other) for other in self.columns if other.name != column.name}
         rows = pd.DataFrame({column.name: at, **held})[[each.name for each in self.columns]]
-        return Sweep(at, rows if has_names(self.model) else rows.to_numpy())
+        return Sweep(at, self.fitted.columns.encode(rows))
 
     def prediction(self, column: Column, include_noise: bool) -> Band:
         """Return what the model predicts along a column."""
 
         def predicted() -> Band:
-            mean, std = self.model.predict(self.sweep(column).rows, return_std=True, include_noise=include_noise)
+            mean, std = self.fitted.predict(self.sweep(column).rows, include_noise)
             return Band(mean, WITHIN_95 * std)
 
         return self._once(("prediction", column.name, include_noise), predicted)
@@ -181,7 +180,7 @@ class Sight:
         """Return one component along a column."""
 
         def computed() -> Band:
-            rows = self.model._scaled_inputs(self.sweep(column).rows)
+            rows = self.fitted.training.scale(self.sweep(column).rows)
             found = self.subject.part_at(self.subject.parts[position], rows)
             variance = found.variance
             if len(self.subject.parts) == 1:  # a constant is shared with the level only: together they are better known
@@ -193,7 +192,7 @@ class Sight:
 
     def left_out(self) -> Array:
         """Return the mean of every row given all the others."""
-        return self._once("left out", lambda: self.model.leave_one_out()[0])
+        return self._once("left out", lambda: self.fitted.leave_one_out()[0])
 
     def errors(self) -> tuple[NDArray[np.intp], Array]:
         """Return the one-step errors and the order of the rows."""
@@ -215,11 +214,11 @@ def _beyond(column: Column) -> tuple[float, float]:
     return (0.0, FORECAST) if isinstance(column, DateColumn) else (FORECAST / 2, FORECAST / 2)
 
 
-def _decoded(model: GPRegressor, columns: tuple[Column, ...]) -> pd.DataFrame:
+def _decoded(X: Array, columns: tuple[Column, ...]) -> pd.DataFrame:
     table, place = {}, 0
     for column in columns:
         width = len(column.encoded_names)
-        part = model.X_train_[:, place : place + width]
+        part = X[:, place : place + width]
         place += width
         if isinstance(column, CategoryColumn):
             table[column.name] = np.array(column.levels, dtype=object)[part.argmax(axis=1)]

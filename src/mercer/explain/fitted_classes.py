@@ -1,23 +1,18 @@
-"""A fitted classifier -> its explanation."""
+"""A `FittedClasses` -> its explanation."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mercer.errors import InputError
-from mercer.estimators.explaining import has_names, readable_columns, target_name
-from mercer.estimators.inputs import encoding_of
 from mercer.explain.classes import ClassExplanation, ColumnRelevance
+from mercer.explain.fitted import readable_columns
 from mercer.explain.functionals import explain_functionals
 from mercer.explain.wording import Vocabulary, counted
 from mercer.explain.words import Narrator
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression, Product
-
-if TYPE_CHECKING:
-    from mercer.estimators.classifier import KernelSVC
+from mercer.model.classes import FittedClasses
 
 FOUND = {
     "kfo": "A kernel without a formula was sought by Bayesian optimisation; every kernel was judged on rows left out.",
@@ -26,46 +21,48 @@ FOUND = {
 }
 
 
-def class_explanation_of(model: KernelSVC) -> ClassExplanation:
+def explain_classes(fitted: FittedClasses) -> ClassExplanation:
     """Explain a fitted or loaded classifier."""
-    if model._kernel is None or model.kernel_ is None:
+    training, kernel = fitted.training, fitted.kernel
+    if fitted.scaled_kernel is None or kernel is None:
         raise InputError("a precomputed Gram matrix leaves nothing to explain: give the rows and a kernel")
-    encoding = encoding_of(model)
-    columns = readable_columns(model, encoding)
-    narrator = Narrator(Vocabulary(target_name(model), tuple(columns)))
-    names = [column.name for column in columns] if has_names(model) else None
-    counts = np.bincount(model._labels, minlength=len(model.classes_))
-    known = model._left_out >= 0
+    columns = readable_columns(fitted.columns, training.X)
+    narrator = Narrator(Vocabulary(training.target_name or "the target", tuple(columns)))
+    names = [column.name for column in columns] if fitted.columns.named else None
+    labels, left_out = training.labels, fitted.machine.left_out
+    counts = np.bincount(labels, minlength=len(training.classes))
+    known = left_out >= 0
     confusion = np.zeros((len(counts), len(counts)), dtype=int)
-    np.add.at(confusion, (model._labels[known], model._left_out[known]), 1)
-    shares = _shares(model._kernel, len(columns))
+    np.add.at(confusion, (labels[known], left_out[known]), 1)
+    shares = _shares(fitted.scaled_kernel, len(columns))
     tables: dict[str, float] = {}
     for column, share in zip(columns, shares, strict=True):
         tables[column.table_name] = tables.get(column.table_name, 0.0) + float(share)
     ranked = sorted(tables.items(), key=lambda pair: -pair[1]) if shares.any() else []
-    name = model.kernel if isinstance(model.kernel, str) else type(model.kernel).__name__
+    given = fitted.options["kernel"]
+    name = given if isinstance(given, str) else type(given).__name__
     searched = "kfo" if name in ("kfo", "kfo-mkl", "KernelFunctional") else name
     found = FOUND.get(searched, f"The kernel '{name}' was used, its cost chosen by cross-validation.")
-    if model.candidates_:
-        found += f" {counted(len(model.candidates_), 'kernel')} tried."
+    if fitted.candidates:
+        found += f" {counted(len(fitted.candidates), 'kernel')} tried."
     return ClassExplanation(
-        target=target_name(model),
-        rows=len(model._labels),
+        target=training.target_name or "the target",
+        rows=len(labels),
         table_columns=tuple(tables),
-        classes=tuple(str(c) for c in model.classes_),
+        classes=tuple(str(c) for c in training.classes),
         counts=tuple(int(n) for n in counts),
         error=float(1.0 - np.trace(confusion) / max(1, confusion.sum())),
         error_of_most_common=float(1.0 - counts.max() / counts.sum()),
         confusion=tuple(tuple(int(n) for n in row) for row in confusion),
         relevance=tuple(ColumnRelevance(column, share) for column, share in ranked),
-        functionals=explain_functionals(model.kernel_, columns, names, narrator),
-        kernel=model.kernel_.text(4, names),
-        kernel_exact=model.kernel_.text(None, names),
-        cost=model.C_,
-        nu=model.nu_,
-        tried=len(model.candidates_),
+        functionals=explain_functionals(kernel, columns, names, narrator),
+        kernel=kernel.text(4, names),
+        kernel_exact=kernel.text(None, names),
+        cost=fitted.cost,
+        nu=fitted.nu,
+        tried=len(fitted.candidates),
         found_by=found,
-        notes=tuple(model.notes_),
+        notes=fitted.notes,
     )
 
 

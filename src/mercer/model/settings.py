@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
+from mercer.compute.program import compile_program
 from mercer.errors import InputError, KernelError
 from mercer.inference.bounds import Interval
+from mercer.inference.choose import Choice, asked_engine, choose, choose_grid
+from mercer.inference.contract import Data
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind
 from mercer.kernels.text import parse
-from mercer.kernels.units import Units, to_data_units
 from mercer.learners.contract import Candidate, Learner, Verdict, read_step
 from mercer.learners.grammar.grammar_search import GrammarSearch
 from mercer.learners.kfo import KernelFunctional
@@ -41,6 +42,19 @@ def expression_or_learner(kernel: Any) -> Expression | Learner:
     return kernel
 
 
+def choose_engine(
+    kernel: Expression | Learner, inference: Any, device: str, data: Data, structure: Expression | None
+) -> Choice:
+    """Choose the engine; a `structure` that is known beforehand may be one for grids."""
+    asked = asked_engine(inference)
+    if asked is None and structure is not None and device == "cpu":
+        found = choose_grid(compile_program(structure), data)
+        if found is not None:
+            return found
+    most = kernel.most_rows if isinstance(kernel, Learner) else None
+    return choose(len(data.y), asked, device=device, learner_rows=most)
+
+
 def to_plain(kernel: Any) -> Any:
     """Return the `kernel` of an estimator as JSON data: a text, or the name and settings of a learner."""
     for name, learner in LEARNERS.items():
@@ -55,20 +69,6 @@ def from_plain(data: Any) -> str | Learner:
         expression_or_learner(data)
         return data
     return LEARNERS[data["learner"]](**data["settings"])
-
-
-def in_data_units(candidate: Candidate, units: Units, rows: int) -> Candidate:
-    """Return a candidate with its kernel and scores as for the target in its own units."""
-    shift, bounds, verdict = rows * math.log(units.y_scale), candidate.interval, candidate.verdict
-    return replace(
-        candidate,
-        expression=to_data_units(candidate.expression, units),
-        log_evidence=candidate.log_evidence - shift,
-        score=candidate.score + 2.0 * shift,
-        fit=None,
-        interval=None if bounds is None else Interval(bounds.lower - shift, bounds.upper - shift),
-        verdict=None if verdict is None else replace(verdict, bar=verdict.bar + 2.0 * shift),
-    )
 
 
 # What is kept of a candidate besides its kernel and its scores.

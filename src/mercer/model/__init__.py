@@ -1,0 +1,1 @@
+"""What was learned, as frozen values: predictions, explanations, reports and files are functions of them."""

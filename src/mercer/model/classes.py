@@ -1,0 +1,137 @@
+"""`FittedClasses`: everything that a fitted classifier knows, as one frozen value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.compute import fused
+from mercer.compute.program import compile_program
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Expression
+from mercer.kernels.functional import is_definite
+from mercer.kernels.parameters import values_of
+from mercer.kernels.units import Units, to_data_units
+from mercer.learners.contract import Candidate
+from mercer.learners.margin import Labels, clipped_spectrum, decisions, folds_of, machine, sharpness
+from mercer.model.fitted import Columns
+
+NEGATIVE = 1e-8  # of the largest entry: an eigenvalue below minus this is one below zero
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledRows:
+    """The rows that were learned from, encoded as numbers, with the number of each one's class; or a Gram matrix."""
+
+    X: Array
+    labels: Labels
+    classes: NDArray[Any]
+    units: Units
+    columns: Columns
+    target_name: str | None = None
+
+    def scale(self, X: Array) -> Array:
+        """Return rows in scaled units."""
+        return np.asarray((X - np.array(self.units.shift)) / np.array(self.units.scale))
+
+
+@dataclass(frozen=True, eq=False)
+class Machine:
+    """A support vector machine with what turns its margins into probabilities."""
+
+    fitted: Any
+    sharpness: float  # one over the temperature of the probabilities
+    left_out: NDArray[np.intp]  # the class that each row was taken for when it was left out; -1 where it never was
+
+
+@dataclass(frozen=True, eq=False)
+class FittedClasses:
+    """A fitted classifier; `scaled_kernel` is None where a Gram matrix was given."""
+
+    training: LabelledRows
+    scaled_kernel: Expression | None
+    clip: Array | None  # what makes the Gram matrix positive semi-definite
+    cost: float
+    nu: float | None
+    error: float
+    machine: Machine
+    seed: int
+    options: Mapping[str, Any]  # the estimator's parameters, as the user gave them
+    functional: Expression | None = None
+    candidates: tuple[Candidate, ...] = ()
+    notes: tuple[str, ...] = ()
+    stopped: str = ""
+    seconds: float = 0.0
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of the user's table."""
+        return self.training.columns
+
+    @property
+    def kernel(self) -> Expression | None:
+        """The kernel in the units of the data."""
+        return None if self.scaled_kernel is None else to_data_units(self.scaled_kernel, self.training.units)
+
+    def cross(self, X: Array) -> Array:
+        """Return the kernel between new rows (a matrix in the units of the data) and those learned from."""
+        found = X
+        if self.scaled_kernel is not None:
+            rows, known = self.training.scale(X), self.training.scale(self.training.X)
+            found = fused.cross(compile_program(self.scaled_kernel), values_of(self.scaled_kernel), rows, known)
+        return found if self.clip is None else found @ self.clip
+
+    def margins(self, X: Array) -> Array:
+        """Return the margin of each row; with several classes one for each."""
+        return np.asarray(self.machine.fitted.decision_function(self.cross(X)))
+
+    def predict(self, X: Array) -> NDArray[Any]:
+        """Return the class of each row."""
+        found: NDArray[Any] = self.training.classes[self.machine.fitted.predict(self.cross(X))]
+        return found
+
+    def probabilities(self, X: Array) -> Array:
+        """Return the probability of each class, rows x classes."""
+        found = decisions(self.machine.fitted, self.cross(X), len(self.training.classes))
+        margins = self.machine.sharpness * found
+        shifted = np.exp(margins - margins.max(axis=1, keepdims=True))
+        return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
+
+
+def gram_of(kernel: Expression | None, training: LabelledRows) -> tuple[Array, Array | None]:
+    """Return a positive semi-definite Gram matrix of the training rows, and the matrix that made it so."""
+    if kernel is None:
+        gram = training.X
+        clips = float(np.linalg.eigvalsh(gram)[0]) < -NEGATIVE * float(np.abs(gram).max() or 1.0)
+    else:
+        gram = fused.gram(compile_program(kernel), values_of(kernel), training.scale(training.X))
+        clips = not is_definite(kernel)
+    clip = clipped_spectrum(gram) if clips else None
+    return (gram if clip is None else clip @ gram), clip
+
+
+def fit_machine(gram: Array, labels: Labels, cost: float, nu: float | None, seed: int) -> Machine:
+    """Fit the machine, and find the temperature that turns margins into probabilities, on rows left out.
+
+    One number, not a slope and an offset for each class as Platt has them: the most probable class then is the one
+    that is predicted.
+    """
+    fitted = machine(cost, nu).fit(gram, labels)
+    classes = int(labels.max()) + 1
+    margins, truth = [], []
+    left_out = np.full(len(labels), -1)
+    for train, out in folds_of(labels, seed):
+        other = machine(cost, nu)
+        try:
+            other.fit(gram[np.ix_(train, train)], labels[train])
+        except ValueError:
+            continue
+        margins.append(decisions(other, gram[np.ix_(out, train)], classes))
+        truth.append(labels[out])
+        left_out[out] = margins[-1].argmax(axis=1)
+    sharp = 1.0 if not margins else sharpness(np.concatenate(margins), np.concatenate(truth))
+    return Machine(fitted, sharp, left_out)

@@ -1,0 +1,343 @@
+"""`Fitted`: everything a fit found, as one frozen value.
+
+Predicting, explaining, reporting and saving are functions of a `Fitted` and of nothing else. An estimator keeps one as
+`fitted_` and shows its fields as attributes; nobody writes to an estimator from outside, and nobody reads its private
+names. Kernels of `mixture` and the rows of `training.data` are in the scaled units of the fit; everything else is in
+the units of the data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.compute.program import compile_program
+from mercer.errors import InputError
+from mercer.fitting.optimise import Fit
+from mercer.inference.bounds import Interval, closest
+from mercer.inference.choose import Choice
+from mercer.inference.contract import Data, Engine, Posterior, Prediction, Source
+from mercer.inference.likelihood import Gaussian
+from mercer.inference.vfe import VFE, is_sparse
+from mercer.kernels.algebra import told_components
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Expression
+from mercer.kernels.parameters import values_of
+from mercer.kernels.units import Units, to_data_units
+from mercer.learners.contract import Candidate, Learned, Learner, Stopped, Weights
+from mercer.learners.criteria import bic
+from mercer.model.mixture import Member, Mixture
+from mercer.model.settings import expression_or_learner
+
+if TYPE_CHECKING:
+    from mercer.tables import Encoding  # pandas comes with it: imported where it is used
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The columns of the user's table, and how it becomes a matrix of numbers."""
+
+    count: int
+    features: tuple[str, ...] | None = None  # their names, where they have some
+    learned: Encoding | None = None  # where there are dates or categories
+
+    @property
+    def named(self) -> bool:
+        """Whether the columns have names of their own."""
+        return self.learned is not None or self.features is not None
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns of the matrix, which kernel dimensions refer to."""
+        if self.learned is not None:
+            return list(self.learned.names)
+        return list(self.features) if self.features is not None else [str(number) for number in range(self.count)]
+
+    @property
+    def encoding(self) -> Encoding:
+        """How the table becomes the matrix: an encoding that was learned, or numbers as they are."""
+        from mercer.tables import Encoding
+        from mercer.tables.columns import NumberColumn
+
+        return self.learned or Encoding(tuple(NumberColumn(name) for name in self.names))
+
+    def encode(self, table: Any) -> Array:
+        """Return a table (or a matrix) like the one that was learned from as a matrix, without further checks."""
+        if self.learned is not None and hasattr(table, "columns"):
+            return np.asarray(self.learned.apply(table))
+        return np.asarray(table, dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """The rows that were learned from, encoded as numbers; of a `source`, a random sample of its rows."""
+
+    X: Array
+    y: Array
+    units: Units
+    level: float  # taken out of y before it is scaled
+    columns: Columns
+    target_name: str | None = None
+    source: Source | None = None  # all rows, in scaled units
+
+    @cached_property
+    def data(self) -> Data:
+        """The rows in scaled units."""
+        return Data(self.scale(self.X), self.scale_target(self.y), free_level=True, source=self.source)
+
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+        return len(self.y) if self.source is None else self.source.count
+
+    @property
+    def log_scale(self) -> float:
+        """By how much log densities of all rows are larger in scaled units."""
+        return self.count * math.log(self.units.y_scale)
+
+    def scale(self, X: Array) -> Array:
+        """Return rows in scaled units."""
+        return np.asarray((X - np.array(self.units.shift)) / np.array(self.units.scale))
+
+    def scale_target(self, y: Array) -> Array:
+        """Return targets in scaled units."""
+        return np.asarray((y - self.level) / self.units.y_scale)
+
+
+@dataclass(frozen=True)
+class FitScores:
+    """How good a fit is, for the target in its own units; `jitter` was added to the covariance's diagonal."""
+
+    log_evidence: float
+    bic: float  # -2 log evidence + parameters log rows
+    leave_one_out: float
+    parameters: int
+    jitter: float
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """Where the kernel comes from: the settings of the estimator, and the network that it was distilled from."""
+
+    options: Mapping[str, Any]  # the estimator's parameters, as the user gave them
+    distilled_from: str | None = None  # in words
+
+    @cached_property
+    def kernel(self) -> Expression | Learner:
+        """The structure that was given, or the learner that found it."""
+        return expression_or_learner(self.options["kernel"])
+
+    @property
+    def given(self) -> str | None:
+        """The structure that was given, as text; None where it was learned."""
+        return str(self.options["kernel"]) if isinstance(self.kernel, Expression) else None
+
+    @property
+    def learner_settings(self) -> dict[str, Any]:
+        """The settings of the learner; none where the structure was given."""
+        return {} if isinstance(self.kernel, Expression) else self.kernel.describe()
+
+    @property
+    def noise_is_fitted(self) -> bool:
+        """Whether the noise was fitted."""
+        return self.given is None or self.options["noise"] is None
+
+
+@dataclass(frozen=True, eq=False)
+class Component:
+    """One summand of the kernel: its expression (None for the constant level) and its posterior at some rows."""
+
+    kernel: Expression | None
+    mean: Array
+    std: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A fitted regression. Rows are given to its methods as matrices in the units of the data (`columns.encode`)."""
+
+    training: TrainingRows
+    choice: Choice  # of the engine, with its reason
+    kernel: Expression  # the one explained
+    noise: float
+    mixture: Mixture
+    scores: FitScores
+    status: str
+    message: str
+    origin: Origin
+    candidates: tuple[Candidate, ...] = ()
+    notes: tuple[str, ...] = ()
+    stopped: Stopped = ""
+    seconds: float | None = None
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of the user's table."""
+        return self.training.columns
+
+    @property
+    def units(self) -> Units:
+        """How the data were scaled."""
+        return self.training.units
+
+    @property
+    def explained(self) -> Member:
+        """The member of the mixture that is explained: the winner."""
+        return self.mixture.members[0]
+
+    # ---------------------------------------------------------------------------------------------------- predicting
+
+    def predict(self, X: Array, include_noise: bool = True) -> tuple[Array, Array]:
+        """Return the mean and the standard deviation of y (without noise: of the function) at each row."""
+        return self._in_data_units(self.mixture.predict(self.training.scale(X), include_noise))
+
+    def predict_joint(self, X: Array, include_noise: bool = True) -> tuple[Array, Array]:
+        """Return the mean and the covariance of all rows."""
+        mean, covariance = self.mixture.predict_joint(self.training.scale(X), include_noise)
+        return self.training.level + self.units.y_scale * mean, self.units.y_scale**2 * covariance
+
+    def sample(self, X: Array, count: int, rng: np.random.Generator, include_noise: bool = True) -> Array:
+        """Draw joint samples at the rows: an array rows x count."""
+        drawn = self.mixture.sample(self.training.scale(X), count, rng, include_noise)
+        return self.training.level + self.units.y_scale * drawn
+
+    def log_density(self, X: Array, y: Array) -> Array:
+        """Return the log predictive density of each value of y at its row."""
+        found = self.mixture.log_density(self.training.scale(X), self.training.scale_target(y))
+        return found - np.log(self.units.y_scale)
+
+    def leave_one_out(self) -> tuple[Array, Array]:
+        """Return the mean and the standard deviation of every training target given all the others."""
+        return self._in_data_units(self.explained.posterior.leave_one_out())
+
+    def decompose(self, X: Array | None = None) -> list[Component]:
+        """Return the posterior of every summand of the explained kernel at the rows, then the constant level."""
+        rows, scale = self.training.data.X if X is None else self.training.scale(X), self.units.y_scale
+        posterior = self.explained.posterior
+        parts: list[Component] = []
+        for term in told_components(self.explained.kernel):
+            part = posterior.predict_part(compile_program(term), values_of(term), rows)
+            parts.append(Component(to_data_units(term, self.units), scale * part.mean, scale * np.sqrt(part.variance)))
+        mean, std = self._in_data_units(posterior.level)
+        return [*parts, Component(None, np.full(len(rows), mean[0]), np.full(len(rows), std[0]))]
+
+    def _in_data_units(self, found: Prediction) -> tuple[Array, Array]:
+        scale = self.units.y_scale
+        return self.training.level + scale * found.mean, scale * np.sqrt(found.variance)
+
+    # ------------------------------------------------------------------------------------------------------ evidence
+
+    def evidence_interval(self) -> tuple[float, float]:
+        """Return between what the exact log evidence lies: twice the same where inference is exact."""
+        engine, own = self.choice.engine, self.scores.log_evidence
+        if engine.replaces_kernel:
+            raise InputError(
+                "random features put another kernel in the place of this one, which says nothing certain about its "
+                "evidence; use inference=mercer.VFE() for an interval"
+            )
+        if not is_sparse(engine):
+            return own, own
+        found, shift = self._interval(engine), self.training.log_scale
+        return max(found.lower - shift, own), max(found.upper - shift, own)
+
+    def _interval(self, engine: VFE) -> Interval:
+        """Return the interval in scaled units; on the CPU where a GPU has too little memory for it."""
+        kernel, noise, data = self.explained.kernel, self.explained.noise, self.training.data
+        program, values = compile_program(kernel), values_of(kernel)
+
+        def here() -> Interval:
+            return closest(program, values, noise, data, engine.hold(program, values, data), engine)[0]
+
+        if engine.device == "cpu":
+            return here()
+        from mercer.linalg.device import unless_short  # loads PyTorch
+
+        return unless_short(here) or self._interval(engine.on("cpu"))
+
+    def as_fit(self) -> Fit:
+        """Return the explained kernel as a fit in scaled units, to go on from."""
+        member, scores, shift = self.explained, self.scores, self.training.log_scale
+        return Fit(
+            expression=member.kernel,
+            noise=member.noise,
+            log_evidence=scores.log_evidence + shift,
+            leave_one_out=scores.leave_one_out + shift,
+            parameters=scores.parameters,
+            jitter=scores.jitter / self.units.y_scale**2,
+            status=self.status,  # type: ignore[arg-type]
+            message=self.message,
+            evaluations=0,
+            values=values_of(member.kernel),
+        )
+
+
+def fitted_from(learned: Learned, training: TrainingRows, choice: Choice, origin: Origin) -> Fitted:
+    """Return what was learned in the units of the data, ready to predict."""
+    result, scale, rows = learned.fit, training.units.y_scale, training.count
+    log_evidence = result.log_evidence - training.log_scale
+    kernels = [(fit.expression, fit.noise) for fit in learned.members]
+    engines = [fit.held or choice.engine for fit in learned.members]
+    return Fitted(
+        training=training,
+        choice=choice,
+        kernel=to_data_units(result.expression, training.units),
+        noise=result.noise * scale**2,
+        mixture=make_mixture(kernels, learned.weights, training.data, posteriors(kernels, engines, training.data)),
+        scores=FitScores(
+            log_evidence=log_evidence,
+            bic=bic(log_evidence, result.parameters, rows),
+            leave_one_out=result.leave_one_out - training.log_scale,
+            parameters=result.parameters,
+            jitter=result.jitter * scale**2,
+        ),
+        status=result.status,
+        message=result.message,
+        origin=origin,
+        candidates=tuple(candidate_in_data_units(c, training.units, learned.rows or rows) for c in learned.candidates),
+        notes=learned.notes,
+        stopped=learned.stopped,
+    )
+
+
+def posteriors(
+    kernels: Sequence[tuple[Expression, float]], engines: Sequence[Engine], data: Data
+) -> tuple[Posterior, ...]:
+    """Factorise once, for all predictions: the posterior of each kernel with its noise, by its engine."""
+    return tuple(
+        engine.posterior(compile_program(kernel), values_of(kernel), Gaussian(noise), data)
+        for (kernel, noise), engine in zip(kernels, engines, strict=True)
+    )
+
+
+def make_mixture(
+    kernels: Sequence[tuple[Expression, float]], weights: Weights, data: Data, known: Sequence[Posterior]
+) -> Mixture:
+    """Return the average of kernels (scaled units, each with its noise) of which the first is the one explained."""
+    members = tuple(
+        Member(kernel, noise, within, beyond, widening, posterior)
+        for (kernel, noise), (within, beyond, widening), posterior in zip(
+            kernels, weights.of_each(), known, strict=True
+        )
+    )
+    along = data.X[:, weights.column or 0]
+    seen = data.y if data.source is None else np.empty(0)
+    return Mixture(members, weights.column, (float(along.min()), float(along.max())), weights.tails, seen)
+
+
+def candidate_in_data_units(candidate: Candidate, units: Units, rows: int) -> Candidate:
+    """Return a candidate with its kernel and scores as for the target in its own units."""
+    shift, bounds, verdict = rows * math.log(units.y_scale), candidate.interval, candidate.verdict
+    return replace(
+        candidate,
+        expression=to_data_units(candidate.expression, units),
+        log_evidence=candidate.log_evidence - shift,
+        score=candidate.score + 2.0 * shift,
+        fit=None,
+        interval=None if bounds is None else Interval(bounds.lower - shift, bounds.upper - shift),
+        verdict=None if verdict is None else replace(verdict, bar=verdict.bar + 2.0 * shift),
+    )
