@@ -322,7 +322,7 @@ def test_effects_and_interactions(table: mercer.GPRegressor) -> None:
 
 def test_an_input_that_a_search_had_no_time_for(table: mercer.GPRegressor) -> None:
     early = copy.copy(table)
-    early.stopped_ = "time"
+    early.fitted_ = replace(table.fitted_, stopped="time")
     told = {effect.column: effect.sentence for effect in early.explain().effects}
     assert told["wind"] == "The input wind hardly matters in this kernel. The search for it was cut short."
     assert told["shop"] == {effect.column: effect.sentence for effect in table.explain().effects}["shop"]

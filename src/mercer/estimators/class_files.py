@@ -84,13 +84,15 @@ def rebuilt(document: dict[str, Any], matrix: Array, target: Array) -> KernelSVC
     name_columns(model, columns)
     units, labels = read_units(document["units"], rows.shape[1]), target.astype(np.intp)
     training = LabelledRows(rows, labels, classes, units, columns, text_or_none(document.get("target")))
-    kernel = to_scaled_units(bind(from_json(document["kernel"]), rows.shape[1]), units)
+    kernel = bind(from_json(document["kernel"]), rows.shape[1])
+    scaled_kernel = to_scaled_units(kernel, units)
     cost, nu = finite(document["C"]), None if document["nu"] is None else finite(document["nu"])
-    gram, clip = gram_of(kernel, training)
+    gram, clip = gram_of(scaled_kernel, training)
     seed = int(document["seed"])
     model.fitted_ = FittedClasses(
         training=training,
-        scaled_kernel=kernel,
+        kernel=kernel,
+        scaled_kernel=scaled_kernel,
         clip=clip,
         cost=cost,
         nu=nu,

@@ -127,6 +127,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         cost = float(best.cost) if cost is None else cost
         fitted = FittedClasses(
             training=training,
+            kernel=None if scaled_kernel is None else to_data_units(scaled_kernel, units),
             scaled_kernel=scaled_kernel,
             clip=clip,
             cost=cost,

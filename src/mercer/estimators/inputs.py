@@ -34,6 +34,9 @@ class Shown(Generic[Value]):
         check_is_fitted(estimator)
         return self.read(estimator.fitted_)
 
+    def __set__(self, estimator: Any, value: Any) -> None:
+        raise AttributeError("what a fit found cannot be assigned; see `fitted_`, whose fields `replace` can change")
+
 
 def is_streamed(X: Any) -> bool:
     """Tell whether X is read or worked on in parts: `mercer.ParquetRows`, or a collection of Dask."""

@@ -15,7 +15,7 @@ from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.functional import is_definite
 from mercer.kernels.parameters import values_of
-from mercer.kernels.units import Units, to_data_units
+from mercer.kernels.units import Units
 from mercer.learners.contract import Candidate
 from mercer.learners.margin import Labels, clipped_spectrum, decisions, folds_of, machine, sharpness
 from mercer.model.fitted import Columns
@@ -50,9 +50,10 @@ class Machine:
 
 @dataclass(frozen=True, eq=False)
 class FittedClasses:
-    """A fitted classifier; `scaled_kernel` is None where a Gram matrix was given."""
+    """A fitted classifier; `kernel` is None where a Gram matrix was given, `scaled_kernel` is it in scaled units."""
 
     training: LabelledRows
+    kernel: Expression | None
     scaled_kernel: Expression | None
     clip: Array | None  # what makes the Gram matrix positive semi-definite
     cost: float
@@ -71,11 +72,6 @@ class FittedClasses:
     def columns(self) -> Columns:
         """The columns of the user's table."""
         return self.training.columns
-
-    @property
-    def kernel(self) -> Expression | None:
-        """The kernel in the units of the data."""
-        return None if self.scaled_kernel is None else to_data_units(self.scaled_kernel, self.training.units)
 
     def cross(self, X: Array) -> Array:
         """Return the kernel between new rows (a matrix in the units of the data) and those learned from."""
