@@ -11,11 +11,11 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mercer.kernels.base import REGISTRY, SPECS, BaseSpec, ParameterSpec
 from mercer.kernels.blend import FEATURES, KINDS, ONE_COLUMN, Blend, blend
 from mercer.kernels.domains import Positive, Simplex
 from mercer.kernels.expression import Base, Expression, build_base, product_of, sum_of
-from mercer.kernels.functional import POSITIVE, Functional
+from mercer.kernels.functional import Functional
+from mercer.kernels.leaf import REGISTRY, Leaf, ParameterSpec, leaf_of, positive_kernels
 from mercer.kernels.network import Network, network
 
 MAX_DIMENSIONS = 3
@@ -40,7 +40,7 @@ def parameter_values(draw: st.DrawFn, spec: ParameterSpec, size: int) -> list[fl
 @st.composite
 def base_kernels(draw: st.DrawFn, dimensions: int = MAX_DIMENSIONS, symbol: str | None = None) -> Base:
     """A base kernel on one to `dimensions` columns, all values set."""
-    spec: BaseSpec = SPECS[symbol or draw(st.sampled_from(sorted(REGISTRY)))]
+    spec: Leaf = leaf_of(symbol or draw(st.sampled_from(sorted(REGISTRY))))
     columns = st.lists(st.integers(0, dimensions - 1), min_size=1, max_size=dimensions, unique=True)
     dims = draw(columns) if spec.uses_inputs else []
     components = draw(st.integers(1, 3)) if spec.mixture else 1
@@ -73,7 +73,7 @@ def kernels(dimensions: int = MAX_DIMENSIONS) -> st.SearchStrategy[Expression]:
 @st.composite
 def functionals(draw: st.DrawFn, dimensions: int = MAX_DIMENSIONS, definite: bool = True) -> Functional:
     """A functional with all values set, over a base kernel above zero or a product of two."""
-    plain = st.sampled_from(POSITIVE).flatmap(lambda symbol: base_kernels(dimensions, symbol))
+    plain = st.sampled_from(sorted(positive_kernels())).flatmap(lambda symbol: base_kernels(dimensions, symbol))
     inside = product_of(draw(st.lists(plain, min_size=1, max_size=2)))
     powers = tuple(sorted(draw(st.sets(st.integers(0, 20), min_size=1, max_size=4))))
     low = 0.0 if definite else -1.0
@@ -136,6 +136,6 @@ def blends(draw: st.DrawFn, dimensions: int = MAX_DIMENSIONS, kind: str | None =
     dims = [draw(st.integers(0, dimensions - 1))] if chosen in ONE_COLUMN else draw(columns)
     features = draw(st.integers(1, 3)) if chosen in FEATURES else 1
     components = 1 if chosen == "CW" else (regimes - 1) * features
-    specs = KINDS[chosen].parameters
+    specs = KINDS[chosen]
     values = {p.name: draw(parameter_values(p, p.size(len(dims), components))) for p in specs}
     return blend(parts, chosen, features=features, on=dims, **values)

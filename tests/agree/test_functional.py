@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import mercer
 from mercer.compute import fused, torch_backend
-from mercer.compute.program import Leaf, compile_program
+from mercer.compute.program import LeafNode, compile_program
 from mercer.errors import KernelError
 from mercer.kernels import KF, LIN, M32, PER, SE, Functional, bind, canonical, from_json, parse, to_json
 from mercer.kernels.parameters import values_of
@@ -105,7 +105,7 @@ def test_the_cost_of_a_pair_does_not_grow_with_the_powers() -> None:
     """One leaf, and a multiplication for each doubling of the power."""
     low = compile_program(bind(KF(M32(), [1], [1.0]), 3))
     high = compile_program(bind(KF(M32(), [1, 256], [0.5, 0.5]), 3))
-    assert sum(isinstance(node, Leaf) for node in high.nodes) == 1
+    assert sum(isinstance(node, LeafNode) for node in high.nodes) == 1
     assert len(high.nodes) <= len(low.nodes) + 8
 
 

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from mercer.compute import compiling, fused, torch_backend
 from mercer.compute import fused_sweep as sweep
-from mercer.compute.program import Affine, Leaf, LeafKind, Program, Term, compile_program
+from mercer.compute.program import Affine, LeafNode, Program, Term, compile_program
 from mercer.kernels import COS, CPER, LIN, M12, M52, PER, REGISTRY, RQ, SE, SM, WN, C, Expression, bind
 from mercer.kernels.parameters import values_of
 from mercer.linalg.threads import blas_threads
@@ -288,9 +288,9 @@ def test_far_points_are_independent_but_never_undefined() -> None:
 def test_a_network_reuses_its_nodes() -> None:
     """Nodes with several parents, in a program written by hand, on both paths: (a + 2k)^2 (x x') and the like."""
     nodes = (
-        Leaf(LeafKind.SE, (0,), (0,)),
-        Leaf(LeafKind.COS, (0,), (1,)),
-        Leaf(LeafKind.LIN, (0,), (4, 5)),
+        LeafNode("SE", (0,), (0,)),
+        LeafNode("COS", (0,), (1,)),
+        LeafNode("LIN", (0,), (4, 5)),
         Term((0,), (1,)),
         Term((), ()),
         Affine((3, 4, 3), ((2,), (3, 3), ())),

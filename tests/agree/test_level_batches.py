@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 
 import mercer
 from mercer.compute.forest import can_merge
-from mercer.compute.program import Affine, Leaf, LeafKind, Program, Term, compile_program
+from mercer.compute.program import Affine, LeafNode, Program, Term, compile_program
 from mercer.errors import InputError
 from mercer.fitting.optimise import FitOptions, prepare
 from mercer.fitting.rendezvous import together
@@ -84,7 +84,7 @@ def test_values_alone_and_structures_that_cannot_be_merged(monkeypatch: pytest.M
 
 
 def test_only_trees_are_merged() -> None:
-    leaf, term = Leaf(LeafKind.SE, (0,), (1,)), Term((0,), ())
+    leaf, term = LeafNode("SE", (0,), (1,)), Term((0,), ())
     mergeable = {text: can_merge(part.program) for text, part in zip(TEXTS, mixed_parts(two_columns()), strict=True)}
     assert [text for text, merged in mergeable.items() if not merged] == [TEXTS[-1]]  # regimes share their surface
     assert can_merge(Program((leaf, term, Affine((1,), ((0,),))), 2))
@@ -169,7 +169,7 @@ def test_candidates_that_fail_in_a_batch_are_rows_with_a_reason(monkeypatch: pyt
     original = LevelEvidence.__call__
 
     def broken(self: LevelEvidence, parts: list[Part], gradient: bool = True) -> Any:
-        with_period = [any(getattr(node, "kind", -1) == 6 for node in part.program.nodes) for part in parts]
+        with_period = [any(getattr(node, "kind", "") == "PER" for node in part.program.nodes) for part in parts]
         nowhere = [
             part._replace(values=part.values * np.nan) if bad else part
             for part, bad in zip(parts, with_period, strict=True)
@@ -182,7 +182,7 @@ def test_candidates_that_fail_in_a_batch_are_rows_with_a_reason(monkeypatch: pyt
     failed = [c for c in found.candidates if c.status == "failed"]
     assert failed
     assert all(c.message for c in failed)
-    assert not any(leaf.symbol == "PER" for leaf in found.fit.expression.leaves())
+    assert not any(leaf.spec.words.role == "wave" for leaf in found.fit.expression.leaves())
 
 
 def test_a_time_budget_ends_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:

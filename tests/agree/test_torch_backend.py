@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
 from mercer.compute import torch_backend
-from mercer.compute.program import Affine, Leaf, LeafKind, Program, Term, compile_program
+from mercer.compute.program import Affine, LeafNode, Program, Term, compile_program
 from mercer.kernels import CPER, M12, M32, M52, REGISTRY, SE, WN, Expression, bind
 from mercer.kernels.parameters import values_of
 from tests.agree.slow_reference import slow_gram
@@ -152,8 +152,8 @@ def test_white_noise_looks_at_its_own_columns() -> None:
 def test_nodes_with_several_uses_add_up() -> None:
     """A network reuses its primitives: (a + 2 k)^2 with k = exp(SE) * cos, written as a program by hand."""
     nodes = (
-        Leaf(LeafKind.SE, (0,), (0,)),
-        Leaf(LeafKind.COS, (0,), (1,)),
+        LeafNode("SE", (0,), (0,)),
+        LeafNode("COS", (0,), (1,)),
         Term((0,), (1,)),
         Term((), ()),
         Affine((2, 3, 2), ((2,), (3, 3), ())),

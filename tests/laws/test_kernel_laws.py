@@ -119,7 +119,7 @@ def test_structure_has_no_values_and_stays(kernel: Expression) -> None:
     assert structure(bare) == bare
     assert size(bare) == size(kernel)
     for leaf in bare.leaves():
-        for parameter, spec in zip(leaf.parameters, leaf.spec.parameters, strict=True):
+        for parameter, spec in zip(leaf.parameters, leaf.specs, strict=True):
             assert not parameter.fixed
             assert parameter.values is None or spec.domain.free_size(len(parameter.values)) == 0
 

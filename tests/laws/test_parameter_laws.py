@@ -30,7 +30,7 @@ def with_some_unset(draw: st.DrawFn) -> Expression:
     """A bound kernel, some of its parameters without values."""
 
     def some(leaf: Base) -> Expression:
-        for parameter, spec in zip(leaf.parameters, leaf.spec.parameters, strict=True):
+        for parameter, spec in zip(leaf.parameters, leaf.specs, strict=True):
             if spec.domain.free_size(len(parameter.values or ())) and draw(st.booleans()):
                 leaf = leaf.with_parameter(Parameter(parameter.name))
         return leaf

@@ -74,7 +74,7 @@ def partly_set(draw: st.DrawFn) -> Expression:
 
 
 def _left_out(leaf: Base, place: int) -> Parameter:
-    parameter, spec = leaf.parameters[place], leaf.spec.parameters[place]
+    parameter, spec = leaf.parameters[place], leaf.specs[place]
     return parameter if spec.domain.free_size(len(parameter.values or ())) == 0 else Parameter(parameter.name)
 
 
@@ -93,7 +93,7 @@ def _dims_reordered(draw: st.DrawFn, leaf: Base) -> Base:
         return leaf
     order = draw(st.permutations(range(len(leaf.dims))))
     parameters = []
-    for parameter, spec in zip(leaf.parameters, leaf.spec.parameters, strict=True):
+    for parameter, spec in zip(leaf.parameters, leaf.specs, strict=True):
         if "dimension" in spec.shape and parameter.values is not None:
             table = np.array(parameter.values).reshape(-1, len(order))[:, order]
             parameter = replace(parameter, values=tuple(map(float, table.ravel())))

@@ -12,7 +12,7 @@ import pytest
 import mercer
 from mercer.compute import fused
 from mercer.compute.patterns import unit_patterns
-from mercer.compute.program import Leaf, compile_program
+from mercer.compute.program import LeafNode, compile_program
 from mercer.errors import KernelError, KernelSyntaxError
 from mercer.explain.phrases import continuation, phrase, title
 from mercer.explain.wording import Column
@@ -20,8 +20,8 @@ from mercer.fitting.ranges import Frame, free_bounds
 from mercer.fitting.starts import Starts
 from mercer.inference.contract import Data
 from mercer.kernels import EXPI, LIN, NKN, PER, RQ, SE, SUMI, Network, bind, fixed, from_json, layout, parse, to_json
-from mercer.kernels.base import REGISTRY
 from mercer.kernels.layers import Linear, Multiply
+from mercer.kernels.leaf import REGISTRY
 from mercer.kernels.network import network, regression_network, time_series_network
 from mercer.kernels.parameters import held_variances, values_of
 from tests.agree.slow_reference import slow_gram
@@ -173,7 +173,7 @@ def test_a_network_carries_the_scale_of_a_product() -> None:
 
 def test_unused_parts_are_not_computed() -> None:
     program = compile_program(bind(NKN("EXPI + SE", "Linear2-Linear1"), 1))
-    assert [node.kind.name for node in program.nodes if isinstance(node, Leaf)] == ["COS", "SE"]
+    assert [node.kind for node in program.nodes if isinstance(node, LeafNode)] == ["COS", "SE"]
 
 
 # ------------------------------------------------------------------------------------------------- networks set by hand

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.compute.program import LOG_KINDS, Affine, Leaf, LeafKind, Program, Term, compile_program
+from mercer.compute.program import Affine, LeafNode, Program, Term, compile_program
 from mercer.compute.tape import AFFINE, CODE, EXP, PRODUCT, build_tape
 from mercer.kernels import CPER, LIN, PER, REGISTRY, RQ, SE, SM, WN, C, bind, parse
 from mercer.kernels.parameters import layout, values_of
@@ -25,8 +25,8 @@ def compiled(text: str, dimensions: int = 1) -> Program:
     return compile_program(bind(parse(text), dimensions))
 
 
-def children_of(node: Leaf | Term | Affine) -> tuple[int, ...]:
-    if isinstance(node, Leaf):
+def children_of(node: LeafNode | Term | Affine) -> tuple[int, ...]:
+    if isinstance(node, LeafNode):
         return ()
     return node.children if isinstance(node, Affine) else node.logs + node.factors
 
@@ -43,14 +43,12 @@ def test_every_program_is_in_order_and_reads_every_value(text: str, dimensions: 
         assert all(child < number for child in children_of(node))
         if isinstance(node, Affine):
             read |= {place for weight in node.weights for place in weight}
-        if isinstance(node, Leaf):
-            read |= {o + i for o in node.offsets for i in range(1 if node.kind is LeafKind.RQ else len(node.dims))}
-            if node.kind is LeafKind.RQ:
-                read |= {node.offsets[0] + i for i in range(len(node.dims))}
+        if isinstance(node, LeafNode):
+            read |= {o + i for o, size in zip(node.offsets, node.sizes, strict=True) for i in range(size)}
         if isinstance(node, Term):
             kinds = [program.nodes[n] for n in node.logs]
-            assert all(isinstance(leaf, Leaf) and leaf.kind in LOG_KINDS for leaf in kinds)
-            assert not any(isinstance(f := program.nodes[n], Leaf) and f.kind in LOG_KINDS for n in node.factors)
+            assert all(isinstance(leaf, LeafNode) and leaf.flags.log_form for leaf in kinds)
+            assert not any(isinstance(f := program.nodes[n], LeafNode) and f.flags.log_form for n in node.factors)
     assert read == set(range(program.n_values))
     used = {child for node in program.nodes for child in children_of(node)}
     assert used == set(range(len(program.nodes) - 1))
@@ -105,8 +103,8 @@ def test_variances_are_weights_of_the_sum() -> None:
 
 def test_a_mixture_becomes_a_sum_of_waves_under_envelopes() -> None:
     program = compile_program(bind(SM(0, 1, components=3), 2))
-    kinds = [node.kind for node in program.nodes if isinstance(node, Leaf)]
-    assert kinds == [LeafKind.ENVELOPE, LeafKind.COS] * 3
+    kinds = [node.kind for node in program.nodes if isinstance(node, LeafNode)]
+    assert kinds == ["ENVELOPE", "COS"] * 3
     assert program.n_values == 1 + 3 + 6 + 6
 
 

@@ -9,9 +9,8 @@ from scipy.special import ive
 
 from mercer.compute import fused
 from mercer.compute.program import compile_program
-from mercer.compute.spectral import draw_features
-from mercer.compute.spectral_parts import columns_of_part
-from mercer.compute.spectral_waves import _log_bessel, _log_bessel_slope
+from mercer.compute.spectral import columns_of_part, draw_features
+from mercer.compute.spectral_draws import log_bessel, log_bessel_slope
 from mercer.errors import InputError, KernelError
 from mercer.kernels import CPER, LIN, M32, PER, RQ, SE, WN, C, bind, components
 from mercer.kernels.expression import Expression, build_base
@@ -134,6 +133,6 @@ def test_what_cannot_be_drawn_is_refused_with_a_reason() -> None:
 @pytest.mark.parametrize("q", [1e-6, 0.3, 50.0, 2e4, 1e6])
 def test_bessel_weights_and_their_slopes(q: float) -> None:
     n, at = np.array([0.0, 1, 2, 5, 30, 300, 2000])[: 7 if q > 1e3 else 4], np.array(q)
-    assert_allclose(_log_bessel(n, at), np.log(ive(n, q)), rtol=1e-9, atol=1e-9)
-    slope = (_log_bessel(n, at * 1.0001) - _log_bessel(n, at * 0.9999)) / (2e-4 * q)
-    assert_allclose(_log_bessel_slope(n, at), slope, rtol=1e-6)
+    assert_allclose(log_bessel(n, at), np.log(ive(n, q)), rtol=1e-9, atol=1e-9)
+    slope = (log_bessel(n, at * 1.0001) - log_bessel(n, at * 0.9999)) / (2e-4 * q)
+    assert_allclose(log_bessel_slope(n, at), slope, rtol=1e-6)

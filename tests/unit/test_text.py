@@ -174,7 +174,7 @@ def test_known_json() -> None:
         (None, "not a Mercer kernel"),
         ([], "not a Mercer kernel"),
         ({"version": 1}, "not a Mercer kernel"),
-        (kernel_document({}, version=4), "version 4, this Mercer reads up to 3: update"),
+        (kernel_document({}, version=5), "version 5, this Mercer reads up to 4: update"),
         (kernel_document({}, version=None), "version is None"),
         (kernel_document({}, version=True), "version is True"),
         (kernel_document({}, version=0), "version is 0"),

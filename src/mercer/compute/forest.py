@@ -22,8 +22,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mercer.compute.program import Leaf, LeafKind, Program, Term
-from mercer.compute.torch_leaves import LEAVES, Pairs
+from mercer.compute.leaves import forget_with
+from mercer.compute.program import LeafNode, Program, Term
+from mercer.compute.torch_leaves import Pairs, leaf_gradient, leaf_values
 
 Indices = NDArray[np.int64]
 Key = tuple[Any, ...]
@@ -34,8 +35,7 @@ class Leaves:
     """Leaves of one kind on the same columns; `places[k]` (n, d) are those of their k-th parameter, in flat values."""
 
     rows: slice
-    kind: LeafKind
-    dims: tuple[int, ...]
+    example: LeafNode
     places: tuple[Tensor, ...]
 
 
@@ -66,16 +66,19 @@ class Forest:
     roots: Tensor
 
 
+@forget_with
 @lru_cache(maxsize=4096)
 def can_merge(program: Program) -> bool:
     """Return whether the program is a tree in which each value is read in one place, so that nothing is added up."""
     parts: list[int] = []
     places: list[int] = []
+    if program.ties:
+        return False
     for node in program.nodes:
-        if isinstance(node, Leaf):
-            if node.kind is LeafKind.GATE:  # the regimes of a change surface share its values
+        if isinstance(node, LeafNode):
+            if node.surface is not None:  # the regimes of a change surface share its values
                 return False
-            sizes = zip(node.offsets, _sizes(node), strict=True)
+            sizes = zip(node.offsets, node.sizes, strict=True)
             places += [offset + i for offset, size in sizes for i in range(size)]
         elif isinstance(node, Term):
             parts += [*node.logs, *node.factors]
@@ -138,12 +141,12 @@ def _group(
             return sent([np.empty((span.stop - span.start, 0), dtype=int)])
         return sent([np.stack([rows(tree, i) for i in getattr(node, name)], axis=1) for tree, node in nodes])
 
-    if isinstance(example, Leaf):
+    if isinstance(example, LeafNode):
         blocks = [
             sent([places(tree, node.offsets[k] + np.arange(size)) for tree, node in nodes])
-            for k, size in enumerate(_sizes(example))
+            for k, size in enumerate(example.sizes)
         ]
-        return Leaves(span, example.kind, example.dims, tuple(blocks))
+        return Leaves(span, example, tuple(blocks))
     if isinstance(example, Term):
         return Terms(span, parts("logs"), parts("factors"))
     longest = max(len(weight) for _, node in nodes for weight in node.weights)
@@ -159,18 +162,14 @@ def _keys(program: Program) -> tuple[Key, ...]:
     """What group each node belongs to; sorted, parts come before what is made of them."""
     keys: list[Key] = []
     for node in program.nodes:
-        if isinstance(node, Leaf):
-            keys.append((0, "leaf", int(node.kind), node.dims))
+        if isinstance(node, LeafNode):
+            keys.append((0, "leaf", node.kind, node.dims))
         elif isinstance(node, Term):
             height = 1 + max((keys[i][0] for i in (*node.logs, *node.factors)), default=0)
             keys.append((height, "term", len(node.logs), len(node.factors)))
         else:
             keys.append((1 + max(keys[i][0] for i in node.children), "sum", len(node.children)))
     return tuple(keys)
-
-
-def _sizes(leaf: Leaf) -> tuple[int, ...]:
-    return (len(leaf.dims), 1) if leaf.kind is LeafKind.RQ else (len(leaf.dims),) * len(leaf.offsets)
 
 
 # ---------------------------------------------------------------------------------------------------------- the sweeps
@@ -181,8 +180,7 @@ def forward(forest: Forest, values: Tensor, pairs: Pairs) -> Tensor:
     flat, result = values.reshape(-1), values.new_empty(forest.nodes, pairs.count)
     for group in forest.groups:
         if isinstance(group, Leaves):
-            function, _ = LEAVES[group.kind]
-            result[group.rows] = function(pairs.on(group.dims), *(flat[places] for places in group.places))
+            result[group.rows] = leaf_values(group.example, pairs, [flat[places] for places in group.places])
         elif isinstance(group, Terms):
             result[group.rows] = _product([_exponential(group, result), *_chosen(result, group.factors)], values)
         else:
@@ -200,8 +198,7 @@ def reverse(forest: Forest, values: Tensor, pairs: Pairs, nodes: Tensor, weights
     for group in reversed(forest.groups):
         adjoint = adjoints[group.rows]
         if isinstance(group, Leaves):
-            _, function = LEAVES[group.kind]
-            parts = function(pairs.on(group.dims), adjoint, *(flat[places] for places in group.places))
+            parts = leaf_gradient(group.example, pairs, adjoint, [flat[places] for places in group.places])
             for places, part in zip(group.places, parts, strict=True):
                 gradient[places] = part
         elif isinstance(group, Terms):

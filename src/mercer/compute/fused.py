@@ -16,7 +16,7 @@ import numpy as np
 from mercer.compute import fused_sweep as sweep
 from mercer.compute import surfaces
 from mercer.compute.fused_leaves import as_columns, centred_constants
-from mercer.compute.program import Leaf, Program
+from mercer.compute.program import Program
 from mercer.compute.tape import Integers, Tape, build_tape
 from mercer.kernels.domains import Array
 from mercer.linalg.threads import SMALL, blas_threads
@@ -79,11 +79,13 @@ class _Ready:
 
 def _ready(program: Program, values: Array, even: bool) -> _Ready:
     tape = build_tape(program, even)
-    values = np.ascontiguousarray(values, dtype=np.float64)
+    values = program.widen(values)
     coef, weight = np.empty(tape.n_sums), np.empty(len(tape.edge_child))
     sweep.prepare(tape.nodes, tape.pool, tape.weight_start, tape.weight_pool, tape.constant, values, coef, weight)
     for place, lengthscale in tape.centred:
         coef[place : place + 3] = centred_constants(float(values[lengthscale]))
+    for each in tape.external:
+        coef[each.place] = each.functions.coefficients(*(values[where] for where in each.parameters))
     return _Ready(tape, values, coef, weight)
 
 
@@ -92,7 +94,7 @@ def _waves(ready: _Ready, columns: Array, origin: Array) -> Array:
     if len(table):
         sweep.fill_waves(ready.tape.nodes, ready.tape.pool, ready.values, columns, origin, table)
     for gates in ready.tape.gates:
-        own = ready.values[gates.offset : gates.offset + sum(surfaces.sizes(gates.surface))]
+        own = ready.values[gates.offset : gates.offset + sum(gates.surface.sizes)]
         table[list(gates.rows)] = surfaces.shares(gates.surface, own, columns.T)[list(gates.regimes)]
     return table
 
@@ -100,14 +102,14 @@ def _waves(ready: _Ready, columns: Array, origin: Array) -> Array:
 def add_gates(ready: _Ready, columns: Array, by_point: Array, gradient: Array) -> None:
     """Add to a gradient by values what follows from that by the gates at the points, (gates, points)."""
     for gates in ready.tape.gates:
-        place = slice(gates.offset, gates.offset + sum(surfaces.sizes(gates.surface)))
+        place = slice(gates.offset, gates.offset + sum(gates.surface.sizes))
         by_shares = np.zeros((gates.surface.regimes, columns.shape[1]))
         by_shares[list(gates.regimes)] = by_point[gates.first : gates.first + len(gates.rows)]
         gradient[place] += surfaces.pull_back(gates.surface, ready.values[place], columns.T, by_shares)
 
 
 def _is_even(program: Program, at: Points) -> bool:
-    used = {d for node in program.nodes if isinstance(node, Leaf) for d in node.dims}
+    used = {d for leaf in program.leaves for d in leaf.dims}
     return len(used) == 1 and used <= at.even
 
 
@@ -227,10 +229,20 @@ def contract(program: Program, values: Array, at: Points, matrix: Array, vector:
         sweep.contract_lags(
             tape.lagged, *ready.arrays, at.columns, table, tape.shared, total, tape.edge_place, lag_bar.sum(axis=0)
         )
-    gradient = np.zeros(program.n_values)
+    gradient = by_values(ready, total)
+    add_gates(ready, at.columns, by_point.sum(axis=0), gradient)
+    return program.narrow(gradient)
+
+
+def by_values(ready: _Ready, sums: Array) -> Array:
+    """Turn sums over all pairs into a gradient by values."""
+    tape, gradient = ready.tape, np.zeros(len(ready.values))
     sweep.gradient_of_sums(
-        tape.nodes, tape.weight_start, tape.weight_pool, tape.constant, ready.values, ready.coef, total,
+        tape.nodes, tape.weight_start, tape.weight_pool, tape.constant, ready.values, ready.coef, sums,
         tape.edge_place, gradient,
     )  # fmt: skip
-    add_gates(ready, at.columns, by_point.sum(axis=0), gradient)
+    for each in tape.external:
+        parts = each.functions.finish(sums[each.place], *(ready.values[where] for where in each.parameters))
+        for where, part in zip(each.parameters, parts, strict=True):
+            gradient[where] += part
     return gradient

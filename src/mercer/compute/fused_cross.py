@@ -96,10 +96,10 @@ def contract_cross(
         )  # fmt: skip
 
     fused._run(task, len(sums))
-    gradient = _gradient(program, ready, sums)
+    gradient = fused.by_values(ready, sums.sum(axis=0))
     fused.add_gates(ready, ours, by_left.sum(axis=0), gradient)
     fused.add_gates(ready, theirs, by_right.sum(axis=0), gradient)
-    return gradient
+    return program.narrow(gradient)
 
 
 def contract_diagonal(program: Program, values: Array, X: Array, vector: Array) -> Array:
@@ -120,9 +120,9 @@ def contract_diagonal(program: Program, values: Array, X: Array, vector: Array) 
         )  # fmt: skip
 
     fused._run(task, len(sums))
-    gradient = _gradient(program, ready, sums)
+    gradient = fused.by_values(ready, sums.sum(axis=0))
     fused.add_gates(ready, columns, by_point.sum(axis=0), gradient)
-    return gradient
+    return program.narrow(gradient)
 
 
 def _edges(rows: int) -> list[int]:
@@ -132,13 +132,3 @@ def _edges(rows: int) -> list[int]:
 
 def _sums(ready: fused._Ready, rows: int) -> Array:
     return np.zeros((len(_edges(rows)) - 1, ready.tape.n_sums))
-
-
-def _gradient(program: Program, ready: fused._Ready, sums: Array) -> Array:
-    """Turn the sums of all parts into a gradient by values."""
-    tape, gradient = ready.tape, np.zeros(program.n_values)
-    sweep.gradient_of_sums(
-        tape.nodes, tape.weight_start, tape.weight_pool, tape.constant, ready.values, ready.coef, sums.sum(axis=0),
-        tape.edge_place, gradient,
-    )  # fmt: skip
-    return gradient

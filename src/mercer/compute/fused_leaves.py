@@ -1,9 +1,9 @@
 """The leaves of the fused CPU path: each base kernel over a block of pairs, forward and in reverse.
 
 A block is one left point i against m right points j0 .. j0+m-1. Points are stored column by column (x[d, i]). `forward`
-functions fill a row with the leaf's value (or logarithm, see program.LeafKind); `reverse` functions take a row `bar` of
-sensitivities and add to `sums` what the gradient needs; `finish` turns those sums into a gradient by parameters once,
-after all pairs. Waves are in fused_waves.py.
+functions fill a row with the leaf's value (or logarithm, where its record has a log form); `reverse` functions take a
+row `bar` of sensitivities and add to `sums` what the gradient needs; `finish` turns those sums into a gradient by
+parameters once, after all pairs. Waves are in fused_waves.py.
 """
 
 from __future__ import annotations
@@ -15,19 +15,11 @@ import numpy as np
 from mercer.compute import vector_math as vm
 from mercer.compute.compiling import compiled
 from mercer.compute.fused_waves import SMALL_Q
-from mercer.compute.nodes import LeafKind
+from mercer.compute.leaves import NUMBA, BuiltIn
 from mercer.kernels.domains import Array
 
-SE, RQ, M12, M32, M52, ENVELOPE = (
-    int(LeafKind.SE),
-    int(LeafKind.RQ),
-    int(LeafKind.M12),
-    int(LeafKind.M32),
-    int(LeafKind.M52),
-    int(LeafKind.ENVELOPE),
-)
-PER, CPER, LIN, COS, WN = int(LeafKind.PER), int(LeafKind.CPER), int(LeafKind.LIN), int(LeafKind.COS), int(LeafKind.WN)
-SIN, SUMI, GATE = int(LeafKind.SIN), int(LeafKind.SUMI), int(LeafKind.GATE)
+# Codes of the leaves in a tape; those up to ENVELOPE are radial.
+SE, RQ, M12, M32, M52, ENVELOPE, PER, CPER, LIN, COS, WN, SIN, SUMI, GATE = range(14)
 
 SQRT3, SQRT5 = math.sqrt(3.0), math.sqrt(5.0)
 TWO_PI = 2.0 * math.pi
@@ -75,7 +67,7 @@ def radial_forward(kind, out, m, dims, coef, xa, i, xb, j0):
         for l in range(m):
             u = SQRT3 * math.sqrt(out[l])
             out[l] = vm.log1p(u) - u
-    else:
+    elif kind == M52:
         for l in range(m):
             u = SQRT5 * math.sqrt(out[l])
             out[l] = vm.log1p(u + u * u / 3.0) - u
@@ -104,7 +96,7 @@ def radial_slope(kind, bar, work, m, dims, coef, sums, xa, i, xb, j0):
         elif kind == M32:
             for l in range(m):
                 work[l] = 3.0 * bar[l] / (1.0 + SQRT3 * math.sqrt(work[l]))
-        else:
+        elif kind == M52:
             for l in range(m):
                 u = SQRT5 * math.sqrt(work[l])
                 work[l] = (5.0 / 3.0) * bar[l] * (1.0 + u) / (1.0 + u + u * u / 3.0)
@@ -203,16 +195,23 @@ def gate_reverse(bar, m, ta, i, tb, j0, row, left, right):
 # --------------------------------------------------------------------------------- from parameters, and back to them
 
 
-def leaf_size(kind: int, count: int) -> int:
-    """Return how many coefficients and sums a leaf on `count` dimensions needs."""
-    return {SE: count, ENVELOPE: count, M12: count, M32: count, M52: count, RQ: count + 1}.get(
-        kind, {PER: 2 * count, CPER: 3, LIN: 2 * count, COS: count, WN: 0, SIN: count, SUMI: 2 * count}.get(kind, 0)
-    )
-
-
-def table_rows(kind: int, count: int) -> int:
-    """Return how many rows of the table of points a leaf needs: cos and sin, or the shares of a regime."""
-    return {PER: 2 * count, CPER: 2, COS: 2, SIN: 2, SUMI: 2, GATE: 1}.get(kind, 0)
+# How many coefficients and sums each needs on d columns, and rows of the table: cos and sin, or the shares of a regime.
+NUMBA |= {
+    "SE": BuiltIn(SE, lambda d: d),
+    "RQ": BuiltIn(RQ, lambda d: d + 1),
+    "M12": BuiltIn(M12, lambda d: d),
+    "M32": BuiltIn(M32, lambda d: d),
+    "M52": BuiltIn(M52, lambda d: d),
+    "ENVELOPE": BuiltIn(ENVELOPE, lambda d: d),
+    "PER": BuiltIn(PER, lambda d: 2 * d, lambda d: 2 * d),
+    "CPER": BuiltIn(CPER, lambda d: 3, lambda d: 2),
+    "LIN": BuiltIn(LIN, lambda d: 2 * d),
+    "COS": BuiltIn(COS, lambda d: d, lambda d: 2),
+    "WN": BuiltIn(WN, lambda d: 0),
+    "SIN": BuiltIn(SIN, lambda d: d, lambda d: 2),
+    "SUMI": BuiltIn(SUMI, lambda d: 2 * d, lambda d: 2),
+    "GATE": BuiltIn(GATE, lambda d: 0, lambda d: 1),
+}
 
 
 @compiled

@@ -14,28 +14,26 @@ from mercer.compute import fused
 from mercer.compute import fused_leaves as leaf
 from mercer.compute import fused_sweep as sweep
 from mercer.compute import fused_waves as wave
-from mercer.compute.compiling import compiled
-from mercer.compute.fused_leaves import (
-    COS,
-    CPER,
-    ENVELOPE,
-    LIN,
-    PER,
-    RQ,
-    SE,
-    SIN,
-    SUMI,
-    TWO_PI,
-    WN,
-    as_columns,
+from mercer.compute.compiling import call, compiled
+from mercer.compute.fused_leaves import COS, CPER, ENVELOPE, LIN, PER, RQ, SE, SIN, SUMI, TWO_PI, as_columns
+from mercer.compute.leaves import Compiled, compiled_functions
+from mercer.compute.program import Program
+from mercer.compute.tape import (
+    AFFINE,
+    CODE,
+    COUNT,
+    END,
+    EXP,
+    EXTERNAL,
+    FIRST,
+    PLACE,
+    POINTS,
+    PRODUCT,
+    START,
+    WAVE,
 )  # fmt: skip
-from mercer.compute.nodes import STATIONARY
-from mercer.compute.program import Leaf, LeafKind, Program
-from mercer.compute.tape import AFFINE, CODE, END, EXP, FIRST, PLACE, PRODUCT, START, WAVE
 from mercer.kernels.domains import Array
 from mercer.linalg.threads import SMALL
-
-MOVABLE = STATIONARY | {LeafKind.LIN, LeafKind.SUMI}
 
 
 @compiled
@@ -76,7 +74,7 @@ def wave_points(code, bar, work, m, dims, coef, values, first, ta, i, tb, j0, ro
         elif code == SIN:
             for l in range(m):
                 out[l] -= rate * bar[l] * (c * cb[l] + s * sb[l])
-        else:  # SUMI: cos of the phase of x times cos of the phase of z
+        elif code == SUMI:  # cos of the phase of x times cos of the phase of z
             for l in range(m):
                 out[l] -= rate * bar[l] * c * sb[l]
 
@@ -93,8 +91,12 @@ def leaf_points(node, pool, coef, values, xa, ta, i, xb, tb, j0, m, bar, work, s
             slope, out = own[len(dims) + k] * (xa[dims[k], i] - own[k]), moved[dims[k], j0 : j0 + m]
             for l in range(m):
                 out[l] += slope * bar[l]
-    elif code != WN:
+    elif code <= ENVELOPE:
         radial_points(code, bar, work, m, dims, own, sums[node[PLACE] :], xa, i, xb, j0, moved)
+    elif code == EXTERNAL:
+        sides = (xa.ctypes.data, xa.shape[1], i, xb.ctypes.data, xb.shape[1], j0, len(xa))
+        given = (bar.ctypes.data, m, dims.ctypes.data, len(dims), own.ctypes.data, node[COUNT], moved.ctypes.data)
+        call(node[POINTS], given + sides)
 
 
 @compiled
@@ -150,7 +152,9 @@ def points_rows(  # type: ignore[no-untyped-def]
 
 def can_move(program: Program) -> bool:
     """Tell whether the gradient is known: that of a change surface by its inputs is not."""
-    return all(node.kind in MOVABLE for node in program.nodes if isinstance(node, Leaf))
+    functions = [compiled_functions(leaf.kind) for leaf in program.leaves]
+    known = all(each.points is not None for each in functions if isinstance(each, Compiled))
+    return known and all(leaf.surface is None for leaf in program.leaves)
 
 
 def contract_points(

@@ -11,9 +11,24 @@ import numpy as np
 from mercer.compute import fused_leaves as leaf
 from mercer.compute import fused_waves as wave
 from mercer.compute import vector_math as vm
-from mercer.compute.compiling import compiled
-from mercer.compute.fused_leaves import COS, CPER, GATE, LIN, PER, SIN, SUMI, WN
-from mercer.compute.tape import AFFINE, CODE, END, EXP, FIRST, PLACE, PRODUCT, SECOND, START, WAVE
+from mercer.compute.compiling import call, compiled
+from mercer.compute.fused_leaves import COS, CPER, ENVELOPE, GATE, LIN, PER, SIN, SUMI, WN
+from mercer.compute.tape import (
+    AFFINE,
+    CODE,
+    COUNT,
+    END,
+    EXP,
+    EXTERNAL,
+    FIRST,
+    FORWARD,
+    PLACE,
+    PRODUCT,
+    REVERSE,
+    SECOND,
+    START,
+    WAVE,
+)  # fmt: skip
 
 BLOCK = 256
 
@@ -22,7 +37,7 @@ BLOCK = 256
 def prepare(nodes, pool, weight_start, weight_pool, constant, values, coef, weight):
     """Fill the coefficients of the leaves and the weights of the edges from the values vector."""
     for n in range(len(nodes)):
-        if nodes[n, CODE] < EXP:
+        if nodes[n, CODE] < EXTERNAL:
             place = nodes[n, PLACE]
             count = nodes[n, END] - nodes[n, START]
             leaf.coefficients(nodes[n, CODE], count, nodes[n, FIRST], nodes[n, SECOND], values, coef[place:])
@@ -64,8 +79,15 @@ def leaf_forward(node, pool, coef, xa, ta, i, xb, tb, j0, m, out):
         leaf.gate_forward(out, m, ta, i, tb, j0, row)
     elif code == WN:
         leaf.noise_forward(out, m, dims, xa, i, xb, j0)
-    else:
+    elif code <= ENVELOPE:
         leaf.radial_forward(code, out, m, dims, own, xa, i, xb, j0)
+    elif code == EXTERNAL:
+        size, sides = node[COUNT], (xa.ctypes.data, xa.shape[1], i, xb.ctypes.data, xb.shape[1], j0, len(xa))
+        given = (out.ctypes.data, m, dims.ctypes.data, len(dims), own.ctypes.data, size)
+        call(node[FORWARD], given + sides)
+    else:  # cannot be: a tape has known codes only
+        for l in range(m):
+            out[l] = np.nan
 
 
 @compiled
@@ -89,8 +111,12 @@ def leaf_reverse(node, pool, coef, xa, ta, i, xb, tb, j0, m, bar, work, sums, le
         leaf.lin_reverse(bar, m, dims, own, add, xa, i, xb, j0)
     elif code == GATE:
         leaf.gate_reverse(bar, m, ta, i, tb, j0, row, left[node[SECOND]], right[node[SECOND]])
-    elif code != WN:
+    elif code <= ENVELOPE:
         leaf.radial_reverse(code, bar, work, m, dims, own, add, xa, i, xb, j0)
+    elif code == EXTERNAL:
+        size, sides = node[COUNT], (xa.ctypes.data, xa.shape[1], i, xb.ctypes.data, xb.shape[1], j0, len(xa))
+        given = (bar.ctypes.data, m, dims.ctypes.data, len(dims), own.ctypes.data, size, add.ctypes.data)
+        call(node[REVERSE], given + sides)
 
 
 @compiled
@@ -358,7 +384,7 @@ def contract_lags(lagged, nodes, pool, edge_child, weight, coef, slot, x, table,
 def gradient_of_sums(nodes, weight_start, weight_pool, constant, values, coef, sums, edge_place, gradient):
     """Turn the sums over all pairs into a gradient by values."""
     for n in range(len(nodes)):
-        if nodes[n, CODE] < EXP:
+        if nodes[n, CODE] < EXTERNAL:
             place = nodes[n, PLACE]
             count = nodes[n, END] - nodes[n, START]
             leaf.finish(

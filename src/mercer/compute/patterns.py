@@ -53,7 +53,7 @@ def unit_patterns(network: Network, X: Array, Z: Array | None = None) -> tuple[L
 
 
 def _primitive(primitive: Expression, X: Array, Z: Array) -> NDArray[Any]:
-    if isinstance(primitive, Base) and primitive.symbol == "EXPI":
+    if isinstance(primitive, Base) and primitive.spec.form == "complex":
         columns = list(primitive.columns)
         variance, frequency = (np.array(parameter.values) for parameter in primitive.parameters)
         phase = (X[:, columns] @ frequency)[:, None] - (Z[:, columns] @ frequency)[None, :]

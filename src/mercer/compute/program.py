@@ -3,57 +3,159 @@
 A program is a list of nodes in order of evaluation, the last one being the kernel. Every node is a number for each pair
 of points. Strictly positive base kernels give their logarithm, so that a product of them costs one exponential:
 
-    Leaf     a unit function of one pair, or its logarithm (see LOG_KINDS)
-    Term     exp(sum of the log nodes) * product of the factor nodes; an empty Term is the constant one
-    Affine   sum over children of weight * child; a weight is a product of entries of the values vector, and a constant
+    LeafNode  a unit function of one pair, or its logarithm (`log_form` of its record)
+    Term      exp(sum of the log nodes) * product of the factor nodes; an empty Term is the constant one
+    Affine    sum over children of weight * child; a weight is a product of entries of the values vector, and a constant
 
-Parameters are read from the flat values vector of `mercer.kernels.parameters`.
+Parameters are read from the flat values vector of `mercer.kernels.parameters`. Where one lengthscale stands for several
+columns, the vector is made wider by one entry for each column, tied to the one value: then no back end need know. The
+gradient by the wider vector is added up in the same way.
+
+The units of a network are shared: each is computed once and read by every unit above it. A complex unit is a pair of
+nodes, the second None where the imaginary part is zero; (a + ib)(c + id) = (ac - bd) + i (ad + bc). Nobody asks for the
+imaginary part of the last unit, nor for what only it needs: `_prune` takes that out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
-from mercer.compute.network_program import NetworkCompiler, Unit, pruned
-from mercer.compute.nodes import LOG_KINDS, STATIONARY, Affine, Leaf, LeafKind, Node, Term
-from mercer.compute.surfaces import sizes
+import numpy as np
+
+from mercer.compute.leaves import Kind, forget_with, kind_of
 from mercer.errors import KernelError
-from mercer.kernels.base import NETWORK_ONLY
 from mercer.kernels.blend import Blend, Surface
+from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression, Product, Sum
 from mercer.kernels.functional import Functional
+from mercer.kernels.layers import Exponential, Layer, Linear, Multiply, Polynomial
 from mercer.kernels.network import Network
 
 
 @dataclass(frozen=True)
+class LeafNode:
+    """A unit function of one pair on some columns; `offsets` point at its parameter blocks in the values vector."""
+
+    kind: str
+    dims: tuple[int, ...]
+    offsets: tuple[int, ...]
+    surface: Surface | None = None  # of a gate, s_i(x) s_i(x'): without values, as those are in the values vector
+    regime: int = 0
+
+    @property
+    def flags(self) -> Kind:
+        """What is known of this kind of leaf."""
+        return kind_of(self.kind)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many values each parameter has."""
+        return self.flags.sizes(len(self.dims)) if self.surface is None else self.surface.sizes
+
+
+@dataclass(frozen=True)
+class Term:
+    """exp(sum of `logs`) times the product of `factors` (node numbers); a log is a leaf or the input of an Exp unit."""
+
+    logs: tuple[int, ...]
+    factors: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Affine:
+    """Weighted sum of `children` (node numbers); weights[i] lists the values whose product weighs children[i].
+
+    `constants` multiply the weights; none: they are one.
+    """
+
+    children: tuple[int, ...]
+    weights: tuple[tuple[int, ...], ...]
+    constants: tuple[float, ...] = ()
+
+    @property
+    def multipliers(self) -> tuple[float, ...]:
+        """The constants, written out."""
+        return self.constants or (1.0,) * len(self.children)
+
+
+Node = LeafNode | Term | Affine
+
+
+class Tie(NamedTuple):
+    """A further entry of the values vector: the entry at `source`, times `ratio`."""
+
+    source: int
+    ratio: float
+
+
+def parts_of(node: Node) -> tuple[int, ...]:
+    """Return the nodes that a node reads."""
+    if isinstance(node, LeafNode):
+        return ()
+    return node.logs + node.factors if isinstance(node, Term) else node.children
+
+
+def renumber(node: Node, place: Sequence[int] | dict[int, int]) -> Node:
+    """Return a node that reads others at their new places."""
+    if isinstance(node, LeafNode):
+        return node
+    if isinstance(node, Term):
+        return Term(tuple(place[n] for n in node.logs), tuple(place[n] for n in node.factors))
+    return Affine(tuple(place[n] for n in node.children), node.weights, node.constants)
+
+
+@dataclass(frozen=True)
 class Program:
-    """Nodes in order of evaluation (the last is the kernel) and the length of the values vector."""
+    """Nodes in order of evaluation (the last is the kernel), the length of the values vector, its further entries."""
 
     nodes: tuple[Node, ...]
     n_values: int
+    ties: tuple[Tie, ...] = ()
+
+    @cached_property
+    def leaves(self) -> tuple[LeafNode, ...]:
+        """The nodes that are leaves."""
+        return tuple(node for node in self.nodes if isinstance(node, LeafNode))
 
     @cached_property
     def dimensions(self) -> int:
         """The smallest number of columns that the program can run on."""
-        return 1 + max((d for node in self.nodes if isinstance(node, Leaf) for d in node.dims), default=-1)
+        return 1 + max((d for leaf in self.leaves for d in leaf.dims), default=-1)
 
     @cached_property
     def stationary(self) -> bool:
         """Whether k(x, x') depends on x - x' alone."""
-        return all(node.kind in STATIONARY for node in self.nodes if isinstance(node, Leaf))
+        return all(leaf.flags.stationary for leaf in self.leaves)
+
+    def widen(self, values: Array) -> Array:
+        """Return the values with the further entries."""
+        values = np.ascontiguousarray(values, dtype=np.float64)
+        return np.append(values, [ratio * values[source] for source, ratio in self.ties]) if self.ties else values
+
+    def narrow(self, gradient: Array) -> Array:
+        """Return the gradient by the values, given that by the values with the further entries."""
+        result = gradient[: self.n_values]
+        for (source, ratio), further in zip(self.ties, gradient[self.n_values :], strict=True):
+            result[source] += ratio * further
+        return result
 
 
+@forget_with
 @lru_cache(maxsize=4096)
 def compile_program(expression: Expression) -> Program:
     """Compile a bound expression. Values do not matter, only structure and dimensions."""
-    compiler = _Compiler()
+    sizes = [s.size(len(o.dims or ()), o.components) for o in expression.owners() for s in o.specs]
+    compiler = _Compiler(sum(sizes))
     if isinstance(expression, Network):
         root = compiler.network(expression)
     else:
         root = compiler.affine(expression.terms if isinstance(expression, Sum) else (expression,))
     assert root == len(compiler.nodes) - 1
-    return Program(tuple(pruned(compiler.nodes)), compiler.next_value)
+    assert compiler.next_value == compiler.n_values
+    return Program(_prune(compiler.nodes), compiler.n_values, tuple(compiler.ties))
 
 
 @dataclass
@@ -65,22 +167,36 @@ class _Factors:
     factors: list[int]
 
 
+@dataclass(frozen=True)
+class _Unit:
+    """One unit: the nodes of its parts, and the values whose product multiplies both (a primitive's variance)."""
+
+    real: int
+    imaginary: int | None = None
+    weights: tuple[int, ...] = ()
+
+
 class _Compiler:
     """Walks the expression in leaf order, so that leaves meet their parameters in the order of the values vector."""
 
-    def __init__(self) -> None:
+    def __init__(self, n_values: int) -> None:
         self.nodes: list[Node] = []
-        self.next_value = 0
+        self.ties: list[Tie] = []
+        self.next_value, self.n_values = 0, n_values
 
     def add(self, node: Node) -> int:
         self.nodes.append(node)
         return len(self.nodes) - 1
 
+    def node_of(self, parts: _Factors) -> int:
+        """The node of a product."""
+        alone = not parts.logs and len(parts.factors) == 1
+        return parts.factors[0] if alone else self.add(Term(tuple(parts.logs), tuple(parts.factors)))
+
     def affine(self, terms: tuple[Expression, ...]) -> int:
         children, weights = [], []
         for parts in (parts for term in terms for parts in self.summands(term)):
-            alone = not parts.logs and len(parts.factors) == 1
-            children.append(parts.factors[0] if alone else self.add(Term(tuple(parts.logs), tuple(parts.factors))))
+            children.append(self.node_of(parts))
             weights.append(tuple(parts.weights))
         return self.add(Affine(tuple(children), tuple(weights)))
 
@@ -97,12 +213,14 @@ class _Compiler:
 
     def gates(self, surface: Surface, regimes: list[int]) -> list[int]:
         """Gates of some regimes; the surface's values follow those of the parts."""
-        offsets = []
-        for size in sizes(surface):
-            offsets.append(self.next_value)
-            self.next_value += size
+        offsets = tuple(self.take(size) for size in surface.sizes)
         bare, columns = surface.without_values(), surface.columns
-        return [self.add(Leaf(LeafKind.GATE, columns, tuple(offsets), bare, i)) for i in regimes]
+        return [self.add(LeafNode("GATE", columns, offsets, bare, i)) for i in regimes]
+
+    def take(self, size: int) -> int:
+        """Return the place of the next values, and go on behind them."""
+        self.next_value += size
+        return self.next_value - size
 
     def gather(self, expression: Expression) -> _Factors:
         if isinstance(expression, Sum):
@@ -120,9 +238,9 @@ class _Compiler:
             return _Factors([], [], [self.network(expression)])
         if isinstance(expression, Functional):
             return self.functional(expression)
-        assert isinstance(expression, Base)
-        if expression.symbol in NETWORK_ONLY:
-            instead = "use COS, its real part" if expression.symbol == "EXPI" else "NKN(SUMI, Linear1) is one"
+        if not isinstance(expression, Base):
+            raise TypeError(f"unknown kind of kernel {type(expression).__name__}")
+        if instead := expression.spec.outside_networks:
             raise KernelError(f"{expression.symbol} is a primitive of a network, not a kernel on its own: {instead}")
         return self.base(expression)
 
@@ -140,54 +258,138 @@ class _Compiler:
         children = tuple(raised(p) for p in functional.powers)
         return _Factors(parts.weights, [], [self.add(Affine(children, ((),) * len(children), functional.weights))])
 
-    def network(self, network: Network) -> int:
-        """Return the node of the last unit; weights and biases follow the parameters of the primitives."""
-        primitives = [self.primitive(part) for part in network.primitives]
-        layers = NetworkCompiler(self.add)
-        (last,) = layers.units(primitives, network.layers, self.next_value)
-        self.next_value += sum(linear.width * (linear.inputs + 1) for linear in network.linears)
-        return last.real
-
-    def primitive(self, expression: Expression) -> Unit:
-        if isinstance(expression, Base) and expression.symbol == "EXPI":
-            variance, columns = self.next_value, tuple(expression.columns)
-            wave = (variance + 1,)
-            self.next_value += 1 + len(columns)
-            real, imaginary = (self.add(Leaf(kind, columns, wave)) for kind in (LeafKind.COS, LeafKind.SIN))
-            return Unit(real, imaginary, (variance,))
-        parts = self.base(expression) if isinstance(expression, Base) else self.gather(expression)
-        alone = not parts.logs and len(parts.factors) == 1
-        node = parts.factors[0] if alone else self.add(Term(tuple(parts.logs), tuple(parts.factors)))
-        return Unit(node, None, tuple(parts.weights))
+    # -------------------------------------------------------------------------------------------------- base kernels
 
     def base(self, leaf: Base) -> _Factors:
-        dims = tuple(leaf.columns)
-        offset: dict[str, int] = {}
-        for spec in leaf.spec.parameters:
-            offset[spec.name] = self.next_value
-            self.next_value += spec.size(len(dims), leaf.components)
-        weights = [offset["variance"]]
-        if leaf.symbol == "C":
+        dims, spec = tuple(leaf.columns), leaf.spec
+        places = [self.take(each.size(len(dims), leaf.components)) for each in leaf.specs]
+        weights, offsets = [places[0]], tuple(places[1:])
+        if spec.form == "constant":
             return _Factors(weights, [], [])
-        if leaf.symbol == "SM":
-            return _Factors(weights, [], [self.mixture(leaf, dims, offset)])
-        if leaf.symbol == "CPER":  # on several dimensions: the product of one centred function on each
-            places = [(offset["period"] + i, offset["lengthscale"] + i) for i in range(len(dims))]
-            nodes = [self.add(Leaf(LeafKind.CPER, (d,), place)) for d, place in zip(dims, places, strict=True)]
-            return _Factors(weights, [], nodes)
-        kind = LeafKind[leaf.symbol]
-        node = self.add(Leaf(kind, dims, tuple(offset[s.name] for s in leaf.spec.parameters if s.name != "variance")))
-        return _Factors(weights, [node], []) if kind in LOG_KINDS else _Factors(weights, [], [node])
+        if spec.form == "mixture":
+            return _Factors(weights, [], [self.mixture(leaf, dims, offsets)])
+        if spec.form == "per column":  # on several columns: the product of one function on each
+            each = [(d, tuple(offset + i for offset in offsets)) for i, d in enumerate(dims)]
+            return _Factors(weights, [], [self.add(LeafNode(leaf.symbol, (d,), place)) for d, place in each])
+        if spec.form != "node":
+            raise TypeError(f"unknown form {spec.form} of {leaf.symbol}")
+        if leaf.isotropic:
+            offsets = tuple(
+                self.tie(offset, leaf.ratios or (1.0,) * len(dims)) if each.name == "lengthscale" else offset
+                for offset, each in zip(offsets, leaf.specs[1:], strict=True)
+            )
+        node = self.add(LeafNode(leaf.symbol, dims, offsets))
+        return _Factors(weights, [node], []) if spec.log_form else _Factors(weights, [], [node])
 
-    def mixture(self, leaf: Base, dims: tuple[int, ...], offset: dict[str, int]) -> int:
+    def tie(self, source: int, ratios: Sequence[float]) -> int:
+        """Return the place of further entries, one for each ratio, that are tied to one value."""
+        self.ties += [Tie(source, ratio) for ratio in ratios]
+        return self.n_values + len(self.ties) - len(ratios)
+
+    def mixture(self, leaf: Base, dims: tuple[int, ...], offsets: tuple[int, ...]) -> int:
+        shares, frequency, bandwidth = offsets
         children, weights = [], []
         for component in range(leaf.components):
             step = component * len(dims)
-            envelope = self.add(Leaf(LeafKind.ENVELOPE, dims, (offset["bandwidth"] + step,)))
-            wave = self.add(Leaf(LeafKind.COS, dims, (offset["frequency"] + step,)))
+            envelope = self.add(LeafNode("ENVELOPE", dims, (bandwidth + step,)))
+            wave = self.add(LeafNode("COS", dims, (frequency + step,)))
             children.append(self.add(Term((envelope,), (wave,))))
-            weights.append((offset["weights"] + component,))
+            weights.append((shares + component,))
         return self.add(Affine(tuple(children), tuple(weights)))
 
+    # ------------------------------------------------------------------------------------------------------ networks
 
-__all__ = ["LOG_KINDS", "Affine", "Leaf", "LeafKind", "Node", "Program", "Term", "compile_program"]
+    def network(self, network: Network) -> int:
+        """Return the node of the last unit; weights and biases follow the parameters of the primitives."""
+        units, one = [self.primitive(part) for part in network.primitives], self.add(Term((), ()))
+        for number, layer in enumerate(network.layers):
+            units = self.layer(units, layer, one, last=number == len(network.layers) - 1)
+        return units[0].real
+
+    def primitive(self, expression: Expression) -> _Unit:
+        if isinstance(expression, Base) and expression.spec.form == "complex":
+            columns = tuple(expression.columns)
+            variance, wave = self.take(1), (self.take(len(columns)),)
+            real, imaginary = (self.add(LeafNode(kind, columns, wave)) for kind in ("COS", "SIN"))
+            return _Unit(real, imaginary, (variance,))
+        parts = self.base(expression) if isinstance(expression, Base) else self.gather(expression)
+        return _Unit(self.node_of(parts), None, tuple(parts.weights))
+
+    def layer(self, units: list[_Unit], layer: Layer, one: int, last: bool) -> list[_Unit]:
+        if isinstance(layer, Linear):
+            first = self.take(layer.width * (layer.inputs + 1))
+            return [self.linear(units, layer, u, first, one, last) for u in range(layer.width)]
+        if isinstance(layer, Multiply):
+            steps = range(0, len(units), layer.step)
+            return [self.multiply(units[start : start + layer.step]) for start in steps]
+        if isinstance(layer, Exponential):
+            return [_Unit(self.add(Term((unit.real,), ()))) for unit in units]
+        return [self.polynomial(unit, layer, one) for unit in units]
+
+    def linear(self, units: list[_Unit], layer: Linear, row: int, first: int, one: int, last: bool) -> _Unit:
+        """sum_j w_j unit_j + bias."""
+        places = [(first + row * layer.inputs + j, *unit.weights) for j, unit in enumerate(units)]
+        bias = first + layer.width * layer.inputs + row
+        parts = [(u.imaginary, p) for u, p in zip(units, places, strict=True) if u.imaginary is not None]
+        imaginary = None
+        if parts and not last:
+            imaginary = self.add(Affine(tuple(node for node, _ in parts), tuple(p for _, p in parts)))
+        real = self.add(Affine((*(u.real for u in units), one), (*places, (bias,))))
+        return _Unit(real, imaginary)
+
+    def multiply(self, units: list[_Unit]) -> _Unit:
+        """Real units in one product; complex ones two by two."""
+        if len(units) == 1:
+            return units[0]
+        if all(unit.imaginary is None for unit in units):
+            return _Unit(self.add(Term((), tuple(unit.real for unit in units))))
+        result = units[0]
+        for unit in units[1:]:
+            result = self.times(result, unit)
+        return result
+
+    def times(self, a: _Unit, b: _Unit) -> _Unit:
+        """(a + ib)(c + id)."""
+        real = self.both(a.real, b.real)
+        if a.imaginary is not None and b.imaginary is not None:
+            real = self.add(Affine((real, self.both(a.imaginary, b.imaginary)), ((), ()), (1.0, -1.0)))
+        crossed = [self.both(x, y) for x, y in ((a.real, b.imaginary), (a.imaginary, b.real)) if None not in (x, y)]
+        if len(crossed) == 2:
+            return _Unit(real, self.add(Affine(tuple(crossed), ((), ()))))
+        return _Unit(real, crossed[0] if crossed else None)
+
+    def both(self, a: int | None, b: int | None) -> int:
+        assert a is not None
+        assert b is not None
+        return self.add(Term((), (a, b)))
+
+    def polynomial(self, unit: _Unit, layer: Polynomial, one: int) -> _Unit:
+        """c0 + c1 z + c2 z^2 + ...; only the powers that are there."""
+        power, powers = unit, [(layer.coefficients[0], _Unit(one))]
+        for coefficient in layer.coefficients[1:]:
+            if len(powers) > 1:
+                power = self.times(power, unit)
+            powers.append((coefficient, power))
+        kept = [(c, p) for c, p in powers if c != 0.0] or [(0.0, _Unit(one))]
+        real = self.add(Affine(tuple(p.real for _, p in kept), ((),) * len(kept), tuple(c for c, _ in kept)))
+        parts = [(c, p.imaginary) for c, p in kept if p.imaginary is not None]
+        if not parts:
+            return _Unit(real)
+        constants = tuple(c for c, _ in parts)
+        return _Unit(real, self.add(Affine(tuple(node for _, node in parts), ((),) * len(parts), constants)))
+
+
+def _prune(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """Return the nodes that the last one needs, renumbered."""
+    needed = [False] * len(nodes)
+    needed[-1] = True
+    for number in range(len(nodes) - 1, -1, -1):
+        for part in parts_of(nodes[number]) if needed[number] else ():
+            needed[part] = True
+    place: dict[int, int] = {}
+    kept: list[Node] = []
+    for number, node in enumerate(nodes):
+        if needed[number]:
+            place[number] = len(kept)
+            kept.append(renumber(node, place))
+    return tuple(kept)

@@ -14,9 +14,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from mercer.compute.program import Affine, Leaf, LeafKind, Node, Program, Term
-
-SEPARABLE = frozenset({LeafKind.SE, LeafKind.PER, LeafKind.WN, LeafKind.ENVELOPE})
+from mercer.compute.leaves import forget_with
+from mercer.compute.program import Affine, LeafNode, Node, Program, Term, parts_of, renumber
 
 
 class _Tangled(Exception):
@@ -33,6 +32,7 @@ class _Part:
     copied: dict[int, int] = field(default_factory=dict)
 
 
+@forget_with
 @lru_cache(maxsize=512)
 def separated(program: Program, columns: int) -> tuple[Program, ...] | None:
     """Return one program for each column whose product is the kernel, or None; constants go to the first."""
@@ -47,10 +47,11 @@ def separated(program: Program, columns: int) -> tuple[Program, ...] | None:
 class Summand(NamedTuple):
     """One product of a sum: the gates of change surfaces in it, and one program for each column."""
 
-    gates: tuple[Leaf, ...]
+    gates: tuple[LeafNode, ...]
     parts: tuple[Program, ...]
 
 
+@forget_with
 @lru_cache(maxsize=512)
 def summands(program: Program, columns: int) -> tuple[Summand, ...] | None:
     """Return the summands of a kernel that is a sum of products over columns, or None."""
@@ -61,7 +62,7 @@ def summands(program: Program, columns: int) -> tuple[Summand, ...] | None:
     for number, child in enumerate(root.children):
         splitter = _Splitter(program, columns, gated=True)
         splitter.weights += root.weights[number]
-        splitter.constant *= root.constants[number] if root.constants else 1.0
+        splitter.constant *= root.multipliers[number]
         try:
             splitter.split(child)
         except _Tangled:
@@ -73,39 +74,38 @@ def summands(program: Program, columns: int) -> tuple[Summand, ...] | None:
 class _Splitter:
     def __init__(self, program: Program, columns: int, gated: bool = False) -> None:
         self.program, self.gated = program, gated
-        self.gates: list[Leaf] = []
+        self.gates: list[LeafNode] = []
         self.parts = [_Part() for _ in range(columns)]
         self.weights: list[int] = []
         self.constant = 1.0
         self.used: list[frozenset[int]] = []
         for node in program.nodes:
-            if isinstance(node, Leaf):
+            if isinstance(node, LeafNode):
                 self.used.append(frozenset(node.dims))
             else:
-                below = (*node.logs, *node.factors) if isinstance(node, Term) else node.children
-                self.used.append(frozenset().union(*(self.used[n] for n in below)))
+                self.used.append(frozenset().union(*(self.used[n] for n in parts_of(node))))
 
     def split(self, number: int, log: bool = False) -> None:
         """Deal the node (with `log`: its exponential) out to the columns."""
         node, used = self.program.nodes[number], self.used[number]
         if isinstance(node, Affine) and len(node.children) == 1 and not log:
             self.weights += node.weights[0]
-            self.constant *= node.constants[0] if node.constants else 1.0
+            self.constant *= node.multipliers[0]
             self.split(node.children[0])
         elif isinstance(node, Term) and not log:
             for child in node.logs:
                 self.split(child, log=True)
             for child in node.factors:
                 self.split(child)
-        elif isinstance(node, Leaf) and node.kind is LeafKind.GATE and self.gated and not log:
+        elif isinstance(node, LeafNode) and node.surface is not None and self.gated and not log:
             self.gates.append(node)
         elif len(used) <= 1:
             part = self.parts[min(used, default=0)]
             (part.logs if log else part.factors).append(self.copy(part, number))
-        elif isinstance(node, Leaf) and node.kind in SEPARABLE:
+        elif isinstance(node, LeafNode) and node.flags.separable:
             for place, column in enumerate(node.dims):
                 part = self.parts[column]
-                part.nodes.append(Leaf(node.kind, (0,), tuple(offset + place for offset in node.offsets)))
+                part.nodes.append(LeafNode(node.kind, (0,), tuple(offset + place for offset in node.offsets)))
                 (part.logs if log else part.factors).append(len(part.nodes) - 1)
         else:
             raise _Tangled
@@ -115,15 +115,12 @@ class _Splitter:
         if number not in part.copied:
             node = self.program.nodes[number]
             new: Node
-            if isinstance(node, Leaf):
-                if node.kind is LeafKind.GATE:  # its surface knows the columns of the whole
+            if isinstance(node, LeafNode):
+                if node.surface is not None:  # its surface knows the columns of the whole
                     raise _Tangled
                 new = replace(node, dims=(0,) * len(node.dims))
-            elif isinstance(node, Term):
-                logs, factors = ([self.copy(part, n) for n in group] for group in (node.logs, node.factors))
-                new = Term(tuple(logs), tuple(factors))
             else:
-                new = Affine(tuple(self.copy(part, n) for n in node.children), node.weights, node.constants)
+                new = renumber(node, {n: self.copy(part, n) for n in parts_of(node)})
             part.nodes.append(new)
             part.copied[number] = len(part.nodes) - 1
         return part.copied[number]
@@ -134,5 +131,5 @@ class _Splitter:
             last = len(part.nodes)
             weights, constant = (tuple(self.weights), self.constant) if number == 0 else ((), 1.0)
             nodes = (*part.nodes, Term(tuple(part.logs), tuple(part.factors)), Affine((last,), (weights,), (constant,)))
-            result.append(Program(nodes, self.program.n_values))
+            result.append(Program(nodes, self.program.n_values, self.program.ties))
         return tuple(result)

@@ -15,21 +15,23 @@ noise. Rows that are equal on the columns of WN share its value under the kernel
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from mercer.compute import fused
-from mercer.compute.program import Program, compile_program
-from mercer.compute.spectral_draws import Atoms, draw_atoms
-from mercer.compute.spectral_waves import Indices, Source
+from mercer.compute.program import Affine, LeafNode, Program, Term, compile_program
+from mercer.compute.spectral_draws import Atoms, Indices, Monomial, Source, draw_atoms, multiplied_out
 from mercer.compute.white import white_columns, without_white
 from mercer.errors import KernelError
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
+from mercer.kernels.leaf import LEAVES
 from mercer.kernels.parameters import bind, values_of
 
+CLOSE = 1e-9  # relative difference of numbers that have been multiplied in another order
 STEP = 1e-4  # relative, of central differences of the diagonal of WN's part; exact for variances and one offset
 
 
@@ -126,7 +128,7 @@ class Features:
         by_column = 0.5 * np.einsum("ij,ij->j", by_phi, phi)
         by_log = np.zeros(total)
         np.add.at(by_log, self._column_atom, by_column)
-        by_values = np.zeros(len(self.values))
+        by_values = np.zeros(len(self._wide))
         if self.atoms.factors:
             self._factor_slopes(X, by_phi, by_values)
         return Slopes(by_frequency, by_log, by_values)
@@ -135,11 +137,16 @@ class Features:
         """Return the gradient by values."""
         result, atoms = slopes.by_values.copy(), self.atoms
         weights = slopes.by_log[atoms.weighed]
-        result += np.bincount(atoms.weights, weights / self.values[atoms.weights], len(result))
+        result += np.bincount(atoms.weights, weights / self._wide[atoms.weights], len(result))
         for wave in atoms.waves:
             by_frequency = slopes.by_frequency[wave.cells]
-            wave.pull_back(self.values, by_frequency, slopes.by_log[wave.atoms], result)
-        return result
+            wave.pull_back(self._wide, by_frequency, slopes.by_log[wave.atoms], result)
+        return self.program.narrow(result)
+
+    @cached_property
+    def _wide(self) -> Array:
+        """The values with the further entries of the program, to which its leaves point."""
+        return self.program.widen(self.values)
 
     @cached_property
     def _column_atom(self) -> Indices:
@@ -150,7 +157,7 @@ class Features:
         """v of each atom, (atoms, dimensions)."""
         result = np.zeros((len(self.atoms.summand_of), len(self.atoms.origin)))
         for wave in self.atoms.waves:
-            result[wave.cells] += wave.frequency(self.values)
+            result[wave.cells] += wave.frequency(self._wide)
         return result
 
     @cached_property
@@ -158,10 +165,10 @@ class Features:
         """sqrt(a / M) of each atom."""
         atoms = self.atoms
         with np.errstate(divide="ignore"):
-            log_values = np.log(self.values[atoms.weights])
+            log_values = np.log(self._wide[atoms.weights])
         result = atoms.log_constant + np.bincount(atoms.weighed, log_values, len(atoms.log_constant))
         for wave in atoms.waves:
-            result[wave.atoms] += wave.log_weight(self.values)
+            result[wave.atoms] += wave.log_weight(self._wide)
         return np.exp(0.5 * result)
 
     def _size(self, X: Array) -> Array:
@@ -170,7 +177,7 @@ class Features:
             return np.broadcast_to(self._amplitude, (len(X), len(self._amplitude)))
         result = np.tile(self._amplitude, (len(X), 1))
         for factor in self.atoms.factors:
-            result[:, factor.atoms] *= factor.at(X, self.values)
+            result[:, factor.atoms] *= factor.at(X, self._wide)
         return result
 
     def _factor_slopes(self, X: Array, by_phi: Array, by_values: Array) -> None:
@@ -186,8 +193,8 @@ class Features:
             others = by_size[:, one.atoms]
             for other in self.atoms.factors:
                 if other is not one:
-                    others *= _on(other.at(X, self.values), other.atoms, one.atoms)
-            one.pull_back(X, self.values, others, by_values)
+                    others *= _on(other.at(X, self._wide), other.atoms, one.atoms)
+            one.pull_back(X, self._wide, others, by_values)
 
     def _noise_at(self, values: Array, X: Array) -> Array:
         whole, smooth = (fused.diagonal(p, values, X) for p in (self.program, without_white(self.program)))
@@ -240,4 +247,102 @@ def draw_program_features(
     return Features(atoms, np.array(values, dtype=np.float64))
 
 
-__all__ = ["Features", "Slopes", "draw_features", "draw_program_features"]
+# ----------------------------------------------------------------------------------- which columns belong to a part
+#
+# The parts that a report shows are the summands of the kernel's canonical form: its numbers stand in other places, SE
+# factors are merged and constants added up. So summands are compared by what they compute, not by how they are written.
+
+
+@dataclass(frozen=True, order=True)
+class Signature:
+    """What a product computes: words for its structure, then its numbers."""
+
+    words: tuple[str, ...]
+    numbers: tuple[float, ...]
+
+    def agrees(self, other: Signature) -> bool:
+        """Tell whether both are the same to rounding."""
+        return self.words == other.words and bool(np.allclose(self.numbers, other.numbers, rtol=CLOSE, atol=0.0))
+
+
+def columns_of_part(features: Features, program: Program, values: Array) -> Indices | None:
+    """Return the columns of a part; None where some summand of it is not one of the kernel's."""
+    mine, values = features.program.widen(features.values), program.widen(values)
+    own = [_signature(features.program, mine, each) for each in features.atoms.summands]
+    found: set[int] = set()
+    for summand in multiplied_out(program):
+        if any(_is_white(program, node) for node in summand.nodes):
+            continue  # it has no columns
+        same = _same(own, _signature(program, values, summand), found)
+        if not same:
+            return None
+        found.update(same)
+    columns = [features.columns_of(number) for number in sorted(found)]
+    return np.concatenate([np.empty(0, dtype=np.intp), *columns])
+
+
+def _same(own: list[Signature], wanted: Signature, taken: set[int]) -> list[int]:
+    """Return the first summand that agrees and is not taken yet, or all constants where it is their sum."""
+    free = [number for number in range(len(own)) if number not in taken]
+    alike = [number for number in free if own[number].agrees(wanted)][:1]
+    constants = [number for number in free if not own[number].words]
+    if alike or wanted.words or not np.isclose(sum(own[n].numbers[0] for n in constants), wanted.numbers[0], CLOSE, 0):
+        return alike
+    return constants
+
+
+def _is_white(program: Program, number: int) -> bool:
+    node = program.nodes[number]
+    return isinstance(node, LeafNode) and node.flags.white
+
+
+def _signature(program: Program, values: Array, summand: Monomial) -> Signature:
+    """The signature of a summand: its factors, then its coefficient."""
+    factors = _joined(program, values, summand.nodes)
+    coefficient = summand.constant * float(np.prod(values[list(summand.weights)]))
+    return Signature(factors.words, (*factors.numbers, coefficient))
+
+
+def _joined(program: Program, values: Array, nodes: Iterable[int]) -> Signature:
+    """The signature of a product: SE factors on the same columns are one, 1 / l^2 added up."""
+    merged: dict[tuple[str, tuple[int, ...]], Array] = {}
+    parts: list[Signature] = []
+    for number in nodes:
+        node = program.nodes[number]
+        if isinstance(node, LeafNode) and node.kind in LEAVES and LEAVES[node.kind].merges:
+            order = np.argsort(node.dims)
+            dims = tuple(sorted(node.dims))
+            lengths = values[node.offsets[0] : node.offsets[0] + len(dims)][order]
+            merged[node.kind, dims] = merged.get((node.kind, dims), np.zeros(len(dims))) + lengths**-2.0
+        else:
+            parts.append(_node_signature(program, values, number))
+    parts += [Signature((f"{kind}{dims}",), tuple(map(float, s))) for (kind, dims), s in merged.items()]
+    parts.sort()
+    return Signature(tuple(w for part in parts for w in part.words), tuple(n for part in parts for n in part.numbers))
+
+
+def _node_signature(program: Program, values: Array, number: int) -> Signature:
+    node = program.nodes[number]
+    if isinstance(node, LeafNode):
+        order = np.argsort(node.dims)
+        numbers: list[float] = []
+        for start, size in zip(node.offsets, node.sizes, strict=True):
+            block = values[start : start + size]
+            numbers += map(float, block[order] if size == len(order) else block)
+        return Signature((f"{node.kind}{tuple(sorted(node.dims))}",), tuple(numbers))
+    if isinstance(node, Term):
+        logs = [_node_signature(program, values, n) for n in node.logs]
+        rest = _joined(program, values, node.factors)
+        parts = [*sorted(logs), rest]
+    else:
+        parts = sorted(_weighted_parts(program, values, node))
+    words = tuple(w for part in parts for w in part.words)
+    return Signature((type(node).__name__, *words, "end"), tuple(n for part in parts for n in part.numbers))
+
+
+def _weighted_parts(program: Program, values: Array, node: Affine) -> list[Signature]:
+    result = []
+    for child, places, constant in zip(node.children, node.weights, node.multipliers, strict=True):
+        part = _node_signature(program, values, child)
+        result.append(Signature(part.words, (*part.numbers, constant * float(np.prod(values[list(places)])))))
+    return result

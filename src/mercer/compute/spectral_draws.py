@@ -1,7 +1,24 @@
 """Drawing the atoms of random features by walking a program (see spectral.py for what an atom is).
 
+A stationary unit kernel is k(d) = E cos(v.d) with v drawn from its spectrum (Bochner; METHODS 5):
+
+    SE                v = z / l,  z standard normal            ENVELOPE   v = 2 pi b z
+    RQ                v = z sqrt(g) / l,  g gamma with shape a and rate a
+    M12, M32, M52     v = t / l,  t Student with 1, 3, 5 degrees of freedom (on all columns together)
+    PER               v = 2 pi n / p,  n an integer with probability I_n(q) exp(-q), q = 1 / l^2, in each column
+    CPER              the same without n = 0, over 1 - I_0(q) exp(-q)
+    COS               v = +-2 pi f
+
+PER here is exp(-2 sin^2(pi d / p) / l^2) = exp(q (cos t - 1)), so that the weights are those of Solin & Sarkka (2014)
+with the same l. Three leaves are not stationary, and multiply the waves by a function of one point:
+
+    LIN   x_j - c_j for a column j drawn with some probability       SUMI   cos(2 pi f.(x - c))       GATE   s_i(x)
+
+What is drawn does not depend on the parameters, except for the integers n: those are weighed by their weight over the
+probability that they were drawn with, so that features are smooth in every parameter.
+
 The kernel is first multiplied out into its summands, and each has columns of its own, so that the parts of a model can
-be told apart. Who gets how many of the `count` columns:
+be told apart. Which gets how many of the `count` columns:
 
   1. A summand of LIN, SUMI and C factors and at most one COS is a finite sum of products: where its products need no
      more than an equal share, count // summands, they are all taken, and the summand is exact.
@@ -17,25 +34,448 @@ the power j from a Poisson law. Whatever was picked with probability p has its a
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product as cartesian
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaincinv, gammaln, ive, ndtri, stdtrit
 
-from mercer.compute.nodes import LOG_KINDS, Affine, Leaf, LeafKind, Node, Term
-from mercer.compute.program import Program
-from mercer.compute.spectral_waves import Factor, Indices, Share, Slope, Source, Standing, Wave, draw_wave
+from mercer.compute import surfaces
+from mercer.compute.fused_leaves import centred_constants
+from mercer.compute.leaves import SPECTRA, forget_with, spectrum_of
+from mercer.compute.program import Affine, LeafNode, Node, Program, Term
 from mercer.errors import InputError, KernelError
+from mercer.kernels.blend import Surface
 from mercer.kernels.domains import Array
+
+Indices = NDArray[np.intp]
 
 MOST_SUMMANDS = 64
 LARGEST_EXPONENT = 700.0
-FLAT_KINDS = (LeafKind.LIN, LeafKind.SUMI, LeafKind.GATE)
+TWO_PI = 2.0 * math.pi
+LARGE_Q = 1e4  # from where on Bessel functions are expanded
+LARGEST_Q = 1e10  # for drawing the integers of PER; beyond it they are weighed
+WIDER = 1.7  # times as wide as its own law is the one that stratified normal numbers of one column are drawn from
+TINY = 2e-16
+ALPHA_STEP = 1e-5  # relative, of the central difference of the gamma quantile by its shape
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Random numbers, all made of uniform ones: independent, or stratified (one in each of `count` equal intervals).
+
+    Stratified numbers are each uniform as well, so that features stay unbiased; but they fill the spectrum evenly. And
+    leaves on one column then draw from a wider law, and weigh: normal numbers WIDER, Student and integer ones from the
+    root of their law. Drawn as they are likely, weak high frequencies would be too rare for data with little noise, and
+    the evidence far too low. On several columns the weights would multiply. Signs are apart: v and -v are one feature.
+    """
+
+    rng: np.random.Generator
+    stratified: bool = False
+
+    def uniforms(self, count: int) -> Array:
+        """Return numbers strictly between zero and one."""
+        result = self.rng.uniform(size=count)
+        if self.stratified:
+            result = (self.rng.permutation(count) + result) / count
+        return np.clip(result, TINY, 1.0 - TINY)
+
+    def signs(self, count: int) -> Array:
+        """Return -1 or 1, independent."""
+        return self.rng.choice([-1.0, 1.0], count)
+
+    def normals(self, shape: tuple[int, int]) -> Array:
+        """Return standard normal numbers."""
+        columns = [ndtri(0.5 * self.uniforms(shape[0])) * self.signs(shape[0]) for _ in range(shape[1])]
+        return np.stack(columns, axis=1)
+
+    def picks(self, weights: Array, count: int) -> Indices:
+        """Return places, drawn in proportion to their weights."""
+        edges = np.cumsum(weights)
+        return np.searchsorted(edges, self.uniforms(count) * edges[-1], side="right")
+
+
+@dataclass(frozen=True, eq=False)
+class Wave(ABC):
+    """A stationary leaf in some atoms: what was drawn for each of them, (atoms, columns of the leaf)."""
+
+    leaf: LeafNode
+    atoms: Indices
+    base: Array
+    log_drawn: Array  # log of the probability of the integers; for the others, of density drawn from over density
+
+    @property
+    def cells(self) -> tuple[Indices, Indices]:
+        """Where its frequencies are in a matrix of atoms and columns of the data."""
+        return self.atoms[:, None], np.array(self.leaf.dims, dtype=np.intp)
+
+    def where(self, number: int) -> slice:
+        """Return the place of a parameter among the values."""
+        return slice(self.leaf.offsets[number], self.leaf.offsets[number] + self.leaf.sizes[number])
+
+    @abstractmethod
+    def frequency(self, values: Array) -> Array:
+        """Return v for each atom on the columns of the leaf."""
+
+    def log_weight(self, values: Array) -> Array:
+        """Return the log of how much likelier, under the leaf's own law, what was drawn is than it was to be drawn."""
+        return -self.log_drawn
+
+    @abstractmethod
+    def pull_back(self, values: Array, by_frequency: Array, by_log_weight: Array, gradient: Array) -> None:
+        """Add to the gradient by values what follows from those by frequency and by log weight."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledWave(Wave):
+    """v = base / l, l the first parameter: SE and Matern kernels."""
+
+    def frequency(self, values: Array) -> Array:
+        return self.base / values[self.where(0)]
+
+    def pull_back(self, values: Array, by_frequency: Array, by_log_weight: Array, gradient: Array) -> None:
+        where = self.where(0)
+        gradient[where] -= np.einsum("ij,ij->j", by_frequency, self.frequency(values)) / values[where]
+
+
+@dataclass(frozen=True, eq=False)
+class GammaWave(Wave):
+    """v = base sqrt(g) / l with the gamma number at a quantile: RQ."""
+
+    quantile: Array
+
+    def frequency(self, values: Array) -> Array:
+        return self.base * _gamma_root(self.quantile, self._alpha(values))[:, None] / values[self.where(0)]
+
+    def pull_back(self, values: Array, by_frequency: Array, by_log_weight: Array, gradient: Array) -> None:
+        where, alpha = self.where(0), self._alpha(values)
+        gradient[where] -= np.einsum("ij,ij->j", by_frequency, self.frequency(values)) / values[where]
+        by_root = np.einsum("ij,ij->i", by_frequency, self.base / values[where])
+        step = ALPHA_STEP * alpha
+        roots = [_gamma_root(self.quantile, alpha + side) for side in (step, -step)]
+        gradient[self.leaf.offsets[1]] += float(by_root @ (roots[0] - roots[1])) / (2 * step)
+
+    def _alpha(self, values: Array) -> float:
+        return float(values[self.leaf.offsets[1]])
+
+
+@dataclass(frozen=True, eq=False)
+class RateWave(Wave):
+    """v = 2 pi base f, f the first parameter: COS and the envelopes of SM."""
+
+    def frequency(self, values: Array) -> Array:
+        return TWO_PI * values[self.where(0)] * self.base
+
+    def pull_back(self, values: Array, by_frequency: Array, by_log_weight: Array, gradient: Array) -> None:
+        base = np.broadcast_to(self.base, by_frequency.shape)
+        gradient[self.where(0)] += TWO_PI * np.einsum("ij,ij->j", by_frequency, base)
+
+
+@dataclass(frozen=True, eq=False)
+class HarmonicWave(Wave):
+    """v = 2 pi n / p with weighed integers n: PER, and CPER where there is no n = 0."""
+
+    centred: bool
+
+    def frequency(self, values: Array) -> Array:
+        return TWO_PI * self.base / values[self.where(0)]
+
+    def log_weight(self, values: Array) -> Array:
+        return integer_log_weight(self.centred, self.base, values[self.where(1)]) - self.log_drawn
+
+    def pull_back(self, values: Array, by_frequency: Array, by_log_weight: Array, gradient: Array) -> None:
+        where = self.where(0)
+        gradient[where] -= np.einsum("ij,ij->j", by_frequency, self.frequency(values)) / values[where]
+        by_length = _log_weight_by_length(self.centred, self.base, values[self.where(1)])
+        gradient[self.where(1)] += by_log_weight @ by_length
+
+
+def _draw_scaled(
+    freedom: int | None, kind: type[ScaledWave] | type[RateWave], walk: Walk, leaf: LeafNode, atoms: Indices
+) -> None:
+    """Draw normal numbers, or Student ones with so many degrees of freedom."""
+    source, count = walk.source, len(atoms)
+    if len(leaf.dims) == 1:
+        base, log_drawn = _draw_wide(freedom, count, source)
+        walk.waves.append(kind(leaf, atoms, base[:, None], log_drawn))
+        return
+    base = source.normals((count, len(leaf.dims)))
+    if freedom is not None:
+        base /= _gamma_root(source.uniforms(count), freedom / 2)[:, None]
+    walk.waves.append(kind(leaf, atoms, base, np.zeros(count)))
+
+
+def _draw_gamma(walk: Walk, leaf: LeafNode, atoms: Indices) -> None:
+    source, count = walk.source, len(atoms)
+    log_drawn = np.zeros(count)
+    if len(leaf.dims) == 1:
+        plain, log_drawn = _draw_wide(None, count, source)
+        base = plain[:, None]
+    else:
+        base = source.normals((count, len(leaf.dims)))
+    walk.waves.append(GammaWave(leaf, atoms, base, log_drawn, source.uniforms(count)))
+
+
+def _draw_line(walk: Walk, leaf: LeafNode, atoms: Indices) -> None:
+    walk.waves.append(RateWave(leaf, atoms, walk.source.signs(len(atoms))[:, None], np.zeros(len(atoms))))
+
+
+def _draw_harmonics(centred: bool, walk: Walk, leaf: LeafNode, atoms: Indices) -> None:
+    lengths = walk.values[leaf.offsets[1] : leaf.offsets[1] + len(leaf.dims)]
+    drawn = [_draw_integers(centred, float(length), len(atoms), walk.source) for length in lengths]
+    integers, log_drawn = np.stack([n for n, _ in drawn], axis=1), np.sum([p for _, p in drawn], axis=0)
+    walk.waves.append(HarmonicWave(leaf, atoms, integers, log_drawn, centred))
+
+
+def _draw_wide(freedom: int | None, count: int, source: Source) -> tuple[Array, Array]:
+    """Draw normal or Student numbers from a law with wider tails; return them and log(density drawn from / density)."""
+    size = source.uniforms(count)
+    signs = source.signs(count)
+    if freedom is None:
+        wide = WIDER if source.stratified else 1.0
+        plain = ndtri(0.5 * size)
+        return wide * plain * signs, 0.5 * plain**2 * (wide**2 - 1) - math.log(wide)
+    if not source.stratified:
+        return stdtrit(freedom, 0.5 * size) * signs, np.zeros(count)
+    other = max(0.5, (freedom - 1) / 2)  # the root of the density is a Student law again
+    wide = math.sqrt(freedom / other)
+    plain = stdtrit(other, 0.5 * size)
+    return wide * plain * signs, _log_student(plain, other) - math.log(wide) - _log_student(wide * plain, freedom)
+
+
+def _log_student(t: Array, freedom: float) -> Array:
+    half = 0.5 * (freedom + 1)
+    constant = gammaln(half) - gammaln(0.5 * freedom) - 0.5 * math.log(freedom * math.pi)
+    return np.asarray(constant - half * np.log1p(t**2 / freedom))
+
+
+def _gamma_root(quantile: Array, alpha: float) -> Array:
+    """sqrt(g) of the gamma number with shape and rate alpha at these quantiles."""
+    return np.asarray(np.sqrt(gammaincinv(alpha, quantile) / alpha))
+
+
+def _draw_integers(centred: bool, lengthscale: float, count: int, source: Source) -> tuple[Array, Array]:
+    """Draw n from a table of |n| that ends where the probabilities do (12 deviations); return log probabilities too."""
+    q = min(lengthscale**-2, LARGEST_Q)
+    sizes = np.arange(40.0 + math.ceil(12 * math.sqrt(q)))
+    weights = np.exp(log_bessel(sizes, np.array(q)) * (0.5 if source.stratified else 1.0))
+    weights[0] *= 0.0 if centred else 0.5
+    chosen = source.picks(weights, count)
+    probability = weights[chosen] / weights.sum() * np.where(chosen == 0, 1.0, 0.5)
+    return sizes[chosen] * source.signs(count), np.log(probability)
+
+
+def integer_log_weight(centred: bool, integers: Array, lengths: Array) -> Array:
+    """Return the log of prod_d I_n(q_d) exp(-q_d), over 1 - I_0(q) exp(-q) for CPER."""
+    result = log_bessel(np.abs(integers), lengths**-2.0).sum(axis=1)
+    if centred:
+        result = result - sum(math.log(centred_constants(float(length))[1]) for length in lengths)
+    return np.asarray(result)
+
+
+def _log_weight_by_length(centred: bool, integers: Array, lengths: Array) -> Array:
+    """The slope of the log weight by each lengthscale, dq/dl = -2 / l^3."""
+    by_q = log_bessel_slope(np.abs(integers), lengths**-2.0)
+    if centred:
+        constants = np.array([centred_constants(float(length)) for length in lengths])
+        by_q = by_q + constants[:, 2] / constants[:, 1]
+    return np.asarray(by_q * (-2 * lengths**-3.0))
+
+
+def log_bessel(n: Array, q: Array) -> Array:
+    """log(I_n(q) exp(-q)).
+
+    For large q by Debye's expansion, r^2 = n^2 + q^2 (Abramowitz & Stegun 9.7.7; its error is of the order of 1 / q^2):
+    I_n(q) = exp(r - n asinh(n / q)) / sqrt(2 pi r) (1 + 1 / 8r - 5 n^2 / 24 r^3).
+    """
+    r = np.hypot(n, q)
+    large = n**2 / (r + q) - n * np.arcsinh(n / q) - 0.5 * np.log(TWO_PI * r)
+    large += np.log1p(0.125 / r - 5 * n**2 / (24 * r**3))
+    with np.errstate(divide="ignore"):
+        return np.where(q > LARGE_Q, large, np.log(ive(n, np.minimum(q, LARGE_Q))))
+
+
+def log_bessel_slope(n: Array, q: Array) -> Array:
+    """d log(I_n(q) exp(-q)) / dq = (I_n-1 + I_n+1) / 2 I_n - 1; zero where I_n is."""
+    r, small = np.hypot(n, q), np.minimum(q, LARGE_Q)
+    large = n**2 / (q * (r + q)) - 0.5 * q / r**2 - 0.125 * q / r**3 + 0.625 * n**2 * q / r**5
+    weight = ive(n, small)
+    some = np.where(weight > 0, weight, 1.0)
+    exact = np.where(weight > 0, (ive(np.abs(n - 1), small) + ive(n + 1, small)) / (2 * some) - 1, 0.0)
+    return np.where(q > LARGE_Q, large, exact)
+
+
+@dataclass(frozen=True, eq=False)
+class Slope:
+    """LIN in some atoms: the factor x_j - c_j, with the column j and the place of its offset for each atom."""
+
+    atoms: Indices
+    column: Indices
+    place: Indices
+
+    def at(self, X: Array, values: Array) -> Array:
+        """Return the factor at each row, (rows, atoms)."""
+        return X[:, self.column] - values[self.place]
+
+    def pull_back(self, X: Array, values: Array, by_factor: Array, gradient: Array) -> None:
+        """Add to the gradient by values what follows from that by the factor."""
+        np.subtract.at(gradient, self.place, by_factor.sum(axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """SUMI in some atoms: the factor cos(2 pi f.(x - c)), the same for all of them."""
+
+    leaf: LeafNode
+    atoms: Indices
+
+    def _angle(self, X: Array, values: Array) -> tuple[Array, Array, Array]:
+        f, c = (values[start : start + len(self.leaf.dims)] for start in self.leaf.offsets)
+        from_offset = X[:, list(self.leaf.dims)] - c
+        return TWO_PI * from_offset @ f, from_offset, f
+
+    def at(self, X: Array, values: Array) -> Array:
+        """Return the factor at each row, (rows, 1)."""
+        return np.cos(self._angle(X, values)[0])[:, None]
+
+    def pull_back(self, X: Array, values: Array, by_factor: Array, gradient: Array) -> None:
+        """Add to the gradient by values what follows from that by the factor."""
+        angle, from_offset, f = self._angle(X, values)
+        by_angle = -TWO_PI * np.sin(angle) * by_factor.sum(axis=1)
+        start, offset = self.leaf.offsets
+        gradient[start : start + len(f)] += by_angle @ from_offset
+        gradient[offset : offset + len(f)] -= by_angle.sum() * f
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """A gate in some atoms: the factor s_i(x) of one regime of a change surface, the same for all of them."""
+
+    leaf: LeafNode
+    atoms: Indices
+
+    def _surface(self) -> tuple[Surface, slice]:
+        assert self.leaf.surface is not None
+        start = self.leaf.offsets[0]
+        return self.leaf.surface, slice(start, start + sum(self.leaf.surface.sizes))
+
+    def at(self, X: Array, values: Array) -> Array:
+        """Return the factor at each row, (rows, 1)."""
+        surface, place = self._surface()
+        return surfaces.shares(surface, values[place], X)[self.leaf.regime][:, None]
+
+    def pull_back(self, X: Array, values: Array, by_factor: Array, gradient: Array) -> None:
+        """Add to the gradient by values what follows from that by the factor."""
+        surface, place = self._surface()
+        by_shares = np.zeros((surface.regimes, len(X)))
+        by_shares[self.leaf.regime] = by_factor.sum(axis=1)
+        gradient[place] += surfaces.pull_back(surface, values[place], X, by_shares)
+
+
+Factor = Slope | Standing | Share
+
+
+# ------------------------------------------------------------------------------------------------ spectra of the leaves
+
+
+def _draw_slopes(walk: Walk, leaf: LeafNode, atoms: Indices) -> None:
+    shares = walk.slopes(leaf)
+    chosen = walk.source.picks(shares, len(atoms))
+    walk.slope(leaf, atoms, chosen, shares[chosen] / shares.sum())
+
+
+def _take_slopes(walk: Walk, leaf: LeafNode, atoms: Indices, numbers: Indices) -> None:
+    several = len(leaf.dims)
+    walk.slope(leaf, atoms, numbers % several, np.full(len(atoms), 1.0 / several))
+
+
+def _draw_standing(walk: Walk, leaf: LeafNode, atoms: Indices) -> None:
+    walk.factors.append(Standing(leaf, atoms))
+
+
+def _draw_share(walk: Walk, leaf: LeafNode, atoms: Indices) -> None:
+    walk.factors.append(Share(leaf, atoms))
+
+
+def _draw_nothing(walk: Walk, leaf: LeafNode, atoms: Indices) -> None:
+    raise KernelError(f"{leaf.kind} has no random features")  # of size zero: nobody asks
+
+
+def _refuse_complex(walk: Walk, leaf: LeafNode) -> float:
+    raise KernelError("there are no random features for networks of complex units (EXPI): use COS instead")
+
+
+def _size_one(walk: Walk, leaf: LeafNode) -> float:
+    return 1.0
+
+
+def _size_half(walk: Walk, leaf: LeafNode) -> float:
+    return 0.5
+
+
+def _size_zero(walk: Walk, leaf: LeafNode) -> float:
+    return 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """How the random part of a leaf is drawn: `draw(walk, leaf, atoms)` adds a wave or a factor to the walk.
+
+    size : k(x, x) of the leaf at a typical row. choices : of a leaf that is a finite sum of products, how many; None:
+    it is drawn. waves : False where it is a function of one point, without a wave. take : `take(walk, leaf, atoms,
+    numbers)` takes the choices by number, one for each atom, where all are taken; there is one for each column.
+    """
+
+    draw: Callable[[Walk, LeafNode, Indices], None]
+    size: Callable[[Walk, LeafNode], float] = _size_one
+    choices: Callable[[LeafNode], int] | None = None
+    waves: bool = True
+    take: Callable[[Walk, LeafNode, Indices, Indices], None] | None = None
+
+
+def gaussian_spectrum() -> Spectrum:
+    """Return the spectrum of a kernel exp(-r^2 / 2), r^2 = sum d^2 / l^2, l its first parameter."""
+    return Spectrum(partial(_draw_scaled, None, ScaledWave))
+
+
+def student_spectrum(freedom: int) -> Spectrum:
+    """Return the spectrum of a Matern kernel of order freedom / 2, l its first parameter."""
+    return Spectrum(partial(_draw_scaled, freedom, ScaledWave))
+
+
+SPECTRA |= {
+    "SE": gaussian_spectrum(),
+    "RQ": Spectrum(_draw_gamma),
+    "M12": student_spectrum(1),
+    "M32": student_spectrum(3),
+    "M52": student_spectrum(5),
+    "ENVELOPE": Spectrum(partial(_draw_scaled, None, RateWave)),
+    "PER": Spectrum(partial(_draw_harmonics, False)),
+    "CPER": Spectrum(partial(_draw_harmonics, True)),
+    "COS": Spectrum(_draw_line, choices=lambda leaf: 1),
+    "LIN": Spectrum(
+        _draw_slopes,
+        lambda walk, leaf: float(walk.slopes(leaf).sum()),
+        lambda leaf: len(leaf.dims),
+        waves=False,
+        take=_take_slopes,
+    ),
+    "SUMI": Spectrum(_draw_standing, _size_half, lambda leaf: 1, waves=False),
+    "GATE": Spectrum(_draw_share, _size_half, lambda leaf: 1, waves=False),
+    "WN": Spectrum(_draw_nothing, _size_zero),
+    "SIN": Spectrum(_draw_nothing, _refuse_complex),
+}
+
+
+# ------------------------------------------------------------------------------------------------------------ walking
 
 
 @dataclass(frozen=True)
-class Summand:
+class Monomial:
     """One summand: the product of some values, a constant and some nodes (leaves, or parts not multiplied out)."""
 
     weights: tuple[int, ...]
@@ -52,7 +492,7 @@ class Atoms:
     """
 
     program: Program
-    summands: tuple[Summand, ...]
+    summands: tuple[Monomial, ...]
     origin: Array
     summand_of: Indices
     log_constant: Array
@@ -70,7 +510,7 @@ def draw_atoms(
     """Draw the atoms of at most `count` columns."""
     if dimensions < program.dimensions:
         raise InputError(f"the kernel needs {program.dimensions} columns, not {dimensions}")
-    walk = _Walk(program, np.asarray(values, dtype=np.float64), source, rows)
+    walk = Walk(program, program.widen(values), source, rows)
     summands = multiplied_out(program)
     sizes = [walk.size_of(summand) for summand in summands]
     due = _columns(program, summands, sizes, count)
@@ -81,18 +521,18 @@ def draw_atoms(
     return walk.atoms(summands, origin)
 
 
+@forget_with
 @lru_cache(maxsize=1024)
-def multiplied_out(program: Program) -> tuple[Summand, ...]:
+def multiplied_out(program: Program) -> tuple[Monomial, ...]:
     """Return the summands of a program; a part with too many of them, or under an Exp, stays as it is."""
-    found: list[tuple[Summand, ...]] = []
+    found: list[tuple[Monomial, ...]] = []
     for number, node in enumerate(program.nodes):
-        itself = (Summand((), 1.0, (number,)),)
-        parts: list[Summand] | None = None
+        itself = (Monomial((), 1.0, (number,)),)
+        parts: list[Monomial] | None = None
         if isinstance(node, Affine):
-            constants = node.constants or (1.0,) * len(node.children)
             parts = [
-                Summand((*part.weights, *weights), part.constant * constant, part.nodes)
-                for child, weights, constant in zip(node.children, node.weights, constants, strict=True)
+                Monomial((*part.weights, *weights), part.constant * constant, part.nodes)
+                for child, weights, constant in zip(node.children, node.weights, node.multipliers, strict=True)
                 for part in found[child]
             ]
         elif isinstance(node, Term) and all(_is_log_leaf(program.nodes[n]) for n in node.logs):
@@ -103,8 +543,8 @@ def multiplied_out(program: Program) -> tuple[Summand, ...]:
     return found[-1]
 
 
-def _product(parts: tuple[Summand, ...]) -> Summand:
-    return Summand(
+def _product(parts: tuple[Monomial, ...]) -> Monomial:
+    return Monomial(
         tuple(place for part in parts for place in part.weights),
         math.prod(part.constant for part in parts),
         tuple(node for part in parts for node in part.nodes),
@@ -112,25 +552,28 @@ def _product(parts: tuple[Summand, ...]) -> Summand:
 
 
 def _is_log_leaf(node: Node) -> bool:
-    return isinstance(node, Leaf) and node.kind in LOG_KINDS
+    return isinstance(node, LeafNode) and node.flags.log_form
 
 
+@forget_with
 @lru_cache(maxsize=1024)
 def _has_wave(program: Program, number: int) -> bool:
     node = program.nodes[number]
-    return not isinstance(node, Leaf) or node.kind not in FLAT_KINDS
+    return not isinstance(node, LeafNode) or spectrum_of(node.kind).waves
 
 
-def _finite_atoms(program: Program, summand: Summand) -> int | None:
+def _finite_atoms(program: Program, summand: Monomial) -> int | None:
     """Return how many products a summand is the sum of; None where waves are drawn."""
-    leaves = [program.nodes[number] for number in summand.nodes]
-    kinds = [leaf.kind if isinstance(leaf, Leaf) else None for leaf in leaves]
-    if kinds.count(LeafKind.COS) > 1 or any(kind not in (*FLAT_KINDS, LeafKind.COS) for kind in kinds):
-        return None
-    return math.prod(len(leaf.dims) for leaf in leaves if isinstance(leaf, Leaf) and leaf.kind is LeafKind.LIN)
+    total, waves = 1, 0
+    for leaf in (program.nodes[number] for number in summand.nodes):
+        choices = spectrum_of(leaf.kind).choices if isinstance(leaf, LeafNode) else None
+        if choices is None or not isinstance(leaf, LeafNode):
+            return None
+        total, waves = total * choices(leaf), waves + spectrum_of(leaf.kind).waves
+    return total if waves <= 1 else None
 
 
-def _columns(program: Program, summands: tuple[Summand, ...], sizes: list[float], count: int) -> list[int]:
+def _columns(program: Program, summands: tuple[Monomial, ...], sizes: list[float], count: int) -> list[int]:
     """Return the columns due to each summand (see the rules above)."""
     columns = [2 if any(_has_wave(program, n) for n in s.nodes) else 1 for s in summands]  # of one atom
     alive = [number for number, size in enumerate(sizes) if size > 0]
@@ -156,7 +599,7 @@ def _columns(program: Program, summands: tuple[Summand, ...], sizes: list[float]
 
 
 @dataclass
-class _Walk:
+class Walk:
     """Draws atoms and gathers what they are made of."""
 
     program: Program
@@ -178,30 +621,23 @@ class _Walk:
 
     # ------------------------------------------------------------------------------------------- sizes at a typical row
 
-    def size_of(self, summand: Summand) -> float:
+    def size_of(self, summand: Monomial) -> float:
         parts = (self.sizes[n] for n in summand.nodes)
         return summand.constant * float(np.prod(self.values[list(summand.weights)])) * math.prod(parts)
 
     def _size(self, node: Node) -> float:
-        if isinstance(node, Leaf):
-            return self._leaf_size(node)
+        if isinstance(node, LeafNode):
+            return spectrum_of(node.kind).size(self, node)
         if isinstance(node, Term):
             logs = (1.0 if _is_log_leaf(self.program.nodes[n]) else self._exp(self.sizes[n]) for n in node.logs)
             return math.prod(logs) * math.prod(self.sizes[n] for n in node.factors)
         return float(self._shares(node).sum())
 
-    def _leaf_size(self, leaf: Leaf) -> float:
-        if leaf.kind is LeafKind.SIN:
-            raise KernelError("there are no random features for networks of complex units (EXPI): use COS instead")
-        if leaf.kind is LeafKind.LIN:
-            return float(self._slopes(leaf).sum())
-        return {LeafKind.WN: 0.0, LeafKind.SUMI: 0.5, LeafKind.GATE: 0.5}.get(leaf.kind, 1.0)
-
     @staticmethod
     def _exp(size: float) -> float:
         return math.exp(min(size, LARGEST_EXPONENT))
 
-    def _slopes(self, leaf: Leaf) -> Array:
+    def slopes(self, leaf: LeafNode) -> Array:
         """w_d times the mean of (x_d - c_d)^2 over the rows, for each column of LIN."""
         offset, weight = (self.values[start : start + len(leaf.dims)] for start in leaf.offsets)
         if self.rows is None or not len(self.rows):
@@ -211,7 +647,7 @@ class _Walk:
 
     def _shares(self, node: Affine) -> Array:
         """Weight times size of each part of a sum."""
-        constants = node.constants or (1.0,) * len(node.children)
+        constants = node.multipliers
         if min(constants, default=0.0) < 0:
             raise KernelError("there are no random features for networks of complex units (EXPI): use COS instead")
         products = [
@@ -221,7 +657,7 @@ class _Walk:
 
     # --------------------------------------------------------------------------------------------------------- drawing
 
-    def draw_summand(self, number: int, summand: Summand, columns: int) -> None:
+    def draw_summand(self, number: int, summand: Monomial, columns: int) -> None:
         """Draw the atoms of one summand: as many as its columns hold."""
         waving = any(_has_wave(self.program, n) for n in summand.nodes)
         count = columns // 2 if waving else columns
@@ -235,10 +671,9 @@ class _Walk:
         step = 1  # in a finite summand, with as many atoms as products, atoms run through all choices of columns
         for node in summand.nodes:
             leaf = self.program.nodes[node]
-            if finite == count and isinstance(leaf, Leaf) and leaf.kind is LeafKind.LIN:
-                self._slope(
-                    leaf, atoms, np.arange(count) // step % len(leaf.dims), np.full(count, 1.0 / len(leaf.dims))
-                )
+            take = spectrum_of(leaf.kind).take if isinstance(leaf, LeafNode) and finite == count else None
+            if isinstance(leaf, LeafNode) and take is not None:
+                take(self, leaf, atoms, np.arange(count) // step)
                 step *= len(leaf.dims)
             else:
                 self._draw(node, atoms)
@@ -258,22 +693,14 @@ class _Walk:
                     self._draw_exp(child, atoms)
             for child in node.factors:
                 self._draw(child, atoms)
-        elif node.kind is LeafKind.LIN:
-            shares = self._slopes(node)
-            chosen = self.source.picks(shares, len(atoms))
-            self._slope(node, atoms, chosen, shares[chosen] / shares.sum())
-        elif node.kind is LeafKind.SUMI:
-            self.factors.append(Standing(node, atoms))
-        elif node.kind is LeafKind.GATE:
-            self.factors.append(Share(node, atoms))
         else:
-            self.waves.append(draw_wave(node, self.values, atoms, self.source))
+            spectrum_of(node.kind).draw(self, node, atoms)
 
     def _draw_part(self, node: Affine, atoms: Indices) -> None:
         shares = self._shares(node)
         shares = shares / shares.sum()
         chosen = self.source.picks(shares, len(atoms))
-        constants = node.constants or (1.0,) * len(node.children)
+        constants = node.multipliers
         for place, child in enumerate(node.children):
             those = atoms[chosen == place]
             if len(those):
@@ -292,7 +719,7 @@ class _Walk:
         for power in range(1, int(powers.max()) + 1):
             self._draw(child, atoms[powers >= power])
 
-    def _slope(self, leaf: Leaf, atoms: Indices, chosen: Indices, probability: Array) -> None:
+    def slope(self, leaf: LeafNode, atoms: Indices, chosen: Indices, probability: Array) -> None:
         offset, weight = leaf.offsets
         self.factors.append(Slope(atoms, np.array(leaf.dims, dtype=np.intp)[chosen], offset + chosen))
         self._weigh(atoms, weight + chosen)
@@ -305,7 +732,7 @@ class _Walk:
     def _multiply(self, atoms: Indices, constant: float) -> None:
         self.constants.append((atoms, np.full(len(atoms), math.log(constant))))
 
-    def atoms(self, summands: tuple[Summand, ...], origin: Array) -> Atoms:
+    def atoms(self, summands: tuple[Monomial, ...], origin: Array) -> Atoms:
         """Return all that was drawn; a kernel of white noise alone has one atom, of amplitude zero."""
         if not self.summand_of:
             self.summand_of, self.wave_of = [-1], [False]

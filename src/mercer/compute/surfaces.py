@@ -16,11 +16,6 @@ TWO_PI = 2.0 * np.pi
 RIDGE = 1e-3
 
 
-def sizes(surface: Surface) -> tuple[int, ...]:
-    """Return how many values each parameter of a bound surface has."""
-    return tuple(spec.size(len(surface.columns), surface.components) for spec in surface.spec.parameters)
-
-
 def values_in(surface: Surface) -> Array:
     """Return the values of a bound surface that has them all, one parameter after the other."""
     return np.concatenate([np.array(parameter.values, dtype=np.float64) for parameter in surface.parameters])
@@ -65,7 +60,7 @@ def nearest_weights(surface: Surface, values: Array, X: Array, wanted: Array) ->
 
 
 def _split(surface: Surface, values: Array) -> dict[str, Array]:
-    ends = np.cumsum(sizes(surface))[:-1]
+    ends = np.cumsum(surface.sizes)[:-1]
     return dict(zip((p.name for p in surface.parameters), np.split(values, ends), strict=True))
 
 

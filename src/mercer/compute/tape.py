@@ -1,6 +1,7 @@
 """Program -> integer arrays that the compiled sweeps run over.
 
-Node codes are the leaf kinds plus EXP (exponential of a sum of nodes; of none: one), PRODUCT and AFFINE. Where the
+Node codes are those of built-in leaves plus EXTERNAL (a leaf from outside), EXP (exponential of a sum of nodes; of
+none: one), PRODUCT and AFFINE. Where the
 inputs are evenly spaced, a stationary node takes only N different values: such nodes are *tabled* by lag and the sweep
 over pairs looks them up instead of computing them.
 """
@@ -13,17 +14,20 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.compute.fused_leaves import CPER, leaf_size, table_rows
-from mercer.compute.program import Affine, Leaf, LeafKind, Program, Term
+from mercer.compute.compiling import address_of
+from mercer.compute.fused_leaves import CPER
+from mercer.compute.leaves import BuiltIn, Compiled, compiled_functions, forget_with
+from mercer.compute.program import Affine, LeafNode, Program, Term
 from mercer.kernels.blend import Surface
 
-EXP, PRODUCT, AFFINE = 20, 21, 22
+EXTERNAL, EXP, PRODUCT, AFFINE = 19, 20, 21, 22
 # Columns of the tape: code, first list in the pool (start, end), parameter offsets, place of coefficients and sums,
-# first row of the wave table.
-CODE, START, END, FIRST, SECOND, PLACE, WAVE = range(7)
+# first row of the wave table; of a leaf from outside the number of its coefficients in place of the second offset, and
+# the addresses of its functions.
+CODE, START, END, FIRST, SECOND, PLACE, WAVE, FORWARD, REVERSE, POINTS = range(10)
+COUNT = SECOND
 
 Integers = NDArray[np.int64]
-NOT_STATIONARY = (LeafKind.LIN, LeafKind.SUMI, LeafKind.GATE)
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,15 @@ class Gates:
     first: int  # number of its first gate among all
     regimes: tuple[int, ...]
     rows: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class External:
+    """A leaf from outside: its functions, the place of its coefficients and sums, and where its parameters are."""
+
+    functions: Compiled
+    place: slice
+    parameters: tuple[slice, ...]
 
 
 @dataclass(frozen=True)
@@ -58,8 +71,10 @@ class Tape:
     centred: tuple[tuple[int, int], ...]  # (place of coefficients, offset of the lengthscale) of each CPER leaf
     gates: tuple[Gates, ...]
     n_gates: int
+    external: tuple[External, ...]
 
 
+@forget_with
 @lru_cache(maxsize=4096)
 def build_tape(program: Program, even: bool) -> Tape:
     """Lay a program out; `even` says that the one column in use is evenly spaced."""
@@ -82,8 +97,9 @@ class _Builder:
         self.number: dict[int, int] = {}
         self.centred: list[tuple[int, int]] = []
         self.gates: list[Gates] = []
+        self.external: list[External] = []
         for index, node in enumerate(program.nodes):
-            if isinstance(node, Leaf):
+            if isinstance(node, LeafNode):
                 self.number[index] = self.leaf(node)
             elif isinstance(node, Term):
                 self.number[index] = self.term(node)
@@ -93,25 +109,38 @@ class _Builder:
     def add(self, code: int, children: list[int], items: list[int], *, stationary: bool, edges: bool = False) -> int:
         start = len(self.edge_child) if edges else len(self.pool)
         (self.edge_child if edges else self.pool).extend(items)
-        self.rows.append([code, start, start + len(items), 0, 0, 0, 0])
+        self.rows.append([code, start, start + len(items), 0, 0, 0, 0, 0, 0, 0])
         self.children.append(children)
         self.stationary.append(stationary)
         return len(self.rows) - 1
 
-    def leaf(self, leaf: Leaf) -> int:
-        kind, count = int(leaf.kind), len(leaf.dims)
-        node = self.add(kind, [], list(leaf.dims), stationary=leaf.kind not in NOT_STATIONARY)
+    def leaf(self, leaf: LeafNode) -> int:
+        functions, count = compiled_functions(leaf.kind), len(leaf.dims)
+        if not isinstance(functions, BuiltIn):
+            return self.from_outside(leaf, functions)
+        node = self.add(functions.code, [], list(leaf.dims), stationary=leaf.flags.stationary)
         first, second = (*leaf.offsets, 0, 0)[:2]
-        self.rows[node][FIRST:] = [first, second, self.sums, self.waves]
-        if kind == CPER:
+        self.rows[node][FIRST:FORWARD] = [first, second, self.sums, self.waves]
+        if functions.code == CPER:
             self.centred.append((self.sums, second))
-        if leaf.kind is LeafKind.GATE:
+        if leaf.surface is not None:
             self.rows[node][SECOND] = self.gate(leaf)
-        self.sums += leaf_size(kind, count)
-        self.waves += table_rows(kind, count)
+        self.sums += functions.sums(count)
+        self.waves += functions.rows(count)
         return node
 
-    def gate(self, leaf: Leaf) -> int:
+    def from_outside(self, leaf: LeafNode, functions: Compiled) -> int:
+        """Add a leaf from outside, and return its number; a first call of its coefficients tells how many there are."""
+        node = self.add(EXTERNAL, [], list(leaf.dims), stationary=leaf.flags.stationary)
+        size = len(functions.coefficients(*(np.ones(size) for size in leaf.sizes)))
+        parameters = tuple(slice(start, start + n) for start, n in zip(leaf.offsets, leaf.sizes, strict=True))
+        self.external.append(External(functions, slice(self.sums, self.sums + size), parameters))
+        addresses = [address_of(functions, name) for name in ("forward", "reverse", "points")]
+        self.rows[node][SECOND:] = [size, self.sums, 0, *addresses]
+        self.sums += size
+        return node
+
+    def gate(self, leaf: LeafNode) -> int:
         """Note a gate with its surface, and return its number."""
         assert leaf.surface is not None
         number = self.n_gates
@@ -144,7 +173,7 @@ class _Builder:
     def affine(self, affine: Affine) -> int:
         children = [self.number[n] for n in affine.children]
         self.edge_weights.extend(affine.weights)
-        self.edge_constants.extend(affine.constants or (1.0,) * len(children))
+        self.edge_constants.extend(affine.multipliers)
         steady = all(self.stationary[n] for n in children)
         return self.add(AFFINE, children, children, stationary=steady, edges=True)
 
@@ -181,4 +210,5 @@ class _Builder:
             centred=tuple(self.centred),
             gates=tuple(self.gates),
             n_gates=self.n_gates,
+            external=tuple(self.external),
         )

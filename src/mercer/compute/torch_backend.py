@@ -23,10 +23,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mercer.compute.program import LOG_KINDS, Affine, Leaf, LeafKind, Program, Term
-from mercer.compute.surfaces import sizes
-from mercer.compute.torch_leaves import LEAVES, Pairs
-from mercer.compute.torch_surfaces import gate, gate_reverse
+from mercer.compute.program import Affine, LeafNode, Program, Term, parts_of
+from mercer.compute.torch_leaves import Pairs, leaf_gradient, leaf_values
 
 # How many numbers a node holds at a time: few enough for the cache of a CPU, or enough to keep a GPU busy for longer
 # than the launches take.
@@ -45,7 +43,7 @@ def gram(program: Program, values: Tensor, X: Tensor, *, lower_only: bool = Fals
 
     With `lower_only` the upper triangle means nothing: enough for a Cholesky factorisation.
     """
-    batch = torch.atleast_2d(values)
+    batch = _widen(program, torch.atleast_2d(values))
     n = len(X)
     result = X.new_zeros(len(batch), n, n) if lower_only else X.new_empty(len(batch), n, n)
     for strip, pairs in _strips(X, len(batch)):
@@ -60,7 +58,7 @@ def gram(program: Program, values: Tensor, X: Tensor, *, lower_only: bool = Fals
 
 def cross(program: Program, values: Tensor, X: Tensor, Z: Tensor) -> Tensor:
     """Return K(X, Z): (N, M) for values (P,), or (B, N, M) for values (B, P)."""
-    batch = torch.atleast_2d(values)
+    batch = _widen(program, torch.atleast_2d(values))
     result = X.new_empty(len(batch), len(X), len(Z))
     for strip in _row_strips(X, Z):
         first = strip.start
@@ -73,14 +71,14 @@ def cross(program: Program, values: Tensor, X: Tensor, Z: Tensor) -> Tensor:
 def diagonal(program: Program, values: Tensor, X: Tensor) -> Tensor:
     """Return k(x, x) for every row of X: (N,) for values (P,), or (B, N) for values (B, P)."""
     columns = X.T.contiguous()
-    result = _forward(program, torch.atleast_2d(values), Pairs(columns, columns))
+    result = _forward(program, _widen(program, torch.atleast_2d(values)), Pairs(columns, columns))
     return result if values.ndim == 2 else result[0]
 
 
 @torch.no_grad()
 def contract(program: Program, values: Tensor, X: Tensor, weights: Tensor) -> Tensor:
     """Return sum_ij weights_ij dK_ij / dvalues, shaped as `values`; `weights` (B, N, N) or (N, N) must be symmetric."""
-    batch = torch.atleast_2d(values)
+    batch = _widen(program, torch.atleast_2d(values))
     square = weights.expand(len(batch), len(X), len(X))
     gradient = torch.zeros_like(batch)
     for strip, pairs in _strips(X, len(batch)):
@@ -89,23 +87,42 @@ def contract(program: Program, values: Tensor, X: Tensor, weights: Tensor) -> Te
         for some in _candidates(len(batch), pairs.count, X):
             block = (square[some, strip, : strip.stop] * counts).reshape(-1, pairs.count)
             gradient[some] += _reverse(program, batch[some], pairs, block)
+    gradient = _narrow(program, gradient)
     return gradient if values.ndim == 2 else gradient[0]
 
 
 @torch.no_grad()
 def contract_cross(program: Program, values: Tensor, X: Tensor, Z: Tensor, weights: Tensor) -> Tensor:
     """Return sum_ij weights_ij d k(x_i, z_j) / d values for one candidate, values (P,)."""
-    gradient = torch.zeros_like(values)
+    batch = _widen(program, values[None])
+    gradient = torch.zeros_like(batch)
     for strip in _row_strips(X, Z):
-        gradient += _reverse(program, values[None], _all_pairs(X[strip], Z), weights[strip].reshape(1, -1))[0]
-    return gradient
+        gradient += _reverse(program, batch, _all_pairs(X[strip], Z), weights[strip].reshape(1, -1))
+    return _narrow(program, gradient)[0]
 
 
 @torch.no_grad()
 def contract_diagonal(program: Program, values: Tensor, X: Tensor, vector: Tensor) -> Tensor:
     """Return sum_i vector_i d k(x_i, x_i) / d values for one candidate, values (P,)."""
     columns = X.T.contiguous()
-    return _reverse(program, values[None], Pairs(columns, columns), vector[None])[0]
+    batch = _widen(program, values[None])
+    return _narrow(program, _reverse(program, batch, Pairs(columns, columns), vector[None]))[0]
+
+
+def _widen(program: Program, values: Tensor) -> Tensor:
+    """Return the values of each candidate with the program's further entries (see program.py)."""
+    if not program.ties:
+        return values
+    ratios = values.new_tensor([tie.ratio for tie in program.ties])
+    return torch.cat([values, values[:, [tie.source for tie in program.ties]] * ratios], 1)
+
+
+def _narrow(program: Program, gradient: Tensor) -> Tensor:
+    """Return the gradient by the values, given that by the wider ones."""
+    result = gradient[:, : program.n_values]
+    for place, (source, ratio) in enumerate(program.ties, program.n_values):
+        result[:, source] += ratio * gradient[:, place]
+    return result
 
 
 # --------------------------------------------------------------------------------------------------- pairs and strips
@@ -163,12 +180,9 @@ def _forward(program: Program, values: Tensor, pairs: Pairs) -> Tensor:
 
 def _evaluate(program: Program, number: int, values: Tensor, pairs: Pairs, tape: _Tape) -> None:
     node = program.nodes[number]
-    if isinstance(node, Leaf):
-        if node.kind is LeafKind.GATE:
-            tape.values[number] = gate(node, pairs.on(node.dims), _parameters(node, values))
-        elif node.kind not in LOG_KINDS:
-            forward, _ = LEAVES[node.kind]
-            tape.values[number] = forward(pairs.on(node.dims), *_parameters(node, values))
+    if isinstance(node, LeafNode):
+        if not node.flags.log_form:
+            tape.values[number] = leaf_values(node, pairs, _parameters(node, values))
     elif isinstance(node, Term):
         tape.exponentials[number] = exponential = _exponential(program, node, values, pairs, tape)
         tape.values[number] = _product(exponential, [tape.values[i] for i in node.factors], values)
@@ -186,9 +200,8 @@ def _exponential(program: Program, term: Term, values: Tensor, pairs: Pairs, tap
     total: Tensor | None = None
     for number in term.logs:
         node = program.nodes[number]
-        if isinstance(node, Leaf):
-            forward, _ = LEAVES[node.kind]
-            logarithm = forward(pairs.on(node.dims), *_parameters(node, values))
+        if isinstance(node, LeafNode):
+            logarithm = leaf_values(node, pairs, _parameters(node, values))
         else:
             logarithm = tape.values[number].clone()
         total = logarithm if total is None else total.add_(logarithm)
@@ -241,7 +254,7 @@ def _pull_back(
     """Pass the adjoint of one node on to its parts and its parameters."""
     node = program.nodes[number]
     scale, array, times_value = adjoints.pop(number)
-    if isinstance(node, Leaf):
+    if isinstance(node, LeafNode):
         _add_leaf_gradient(node, values, pairs, scale, array, gradient)
     elif isinstance(node, Term):
         exponential = tape.exponentials[number]
@@ -250,7 +263,7 @@ def _pull_back(
             by_logarithm = array * tape.values[number] if times_value is None else times_value
             for log in node.logs:
                 below = program.nodes[log]
-                if isinstance(below, Leaf):
+                if isinstance(below, LeafNode):
                     _add_leaf_gradient(below, values, pairs, scale, by_logarithm, gradient)
                 else:
                     _add_adjoint(adjoints, log, _Adjoint(scale, by_logarithm))
@@ -274,30 +287,21 @@ def _add_adjoint(adjoints: Adjoints, number: int, new: _Adjoint) -> None:
 
 
 def _add_leaf_gradient(
-    leaf: Leaf, values: Tensor, pairs: Pairs, scale: Tensor, array: Tensor, gradient: Tensor
+    leaf: LeafNode, values: Tensor, pairs: Pairs, scale: Tensor, array: Tensor, gradient: Tensor
 ) -> None:
-    parameters = _parameters(leaf, values)
-    if leaf.kind is LeafKind.GATE:
-        parts = gate_reverse(leaf, pairs.on(leaf.dims), array, parameters)
-    else:
-        _, reverse = LEAVES[leaf.kind]
-        parts = reverse(pairs.on(leaf.dims), array, *parameters)
+    parts = leaf_gradient(leaf, pairs, array, _parameters(leaf, values))
     for offset, part in zip(leaf.offsets, parts, strict=True):
         gradient[:, offset : offset + part.shape[1]] += scale * part
 
 
-def _parameters(leaf: Leaf, values: Tensor) -> list[Tensor]:
+def _parameters(leaf: LeafNode, values: Tensor) -> list[Tensor]:
     """The parameter blocks of a leaf, (B, number of its columns) each; alpha of RQ is (B, 1), a surface has its own."""
-    if leaf.surface is not None:
-        counts = sizes(leaf.surface)
-    else:
-        counts = (len(leaf.dims), 1) if leaf.kind is LeafKind.RQ else (len(leaf.dims),) * len(leaf.offsets)
-    return [values[:, offset : offset + size] for offset, size in zip(leaf.offsets, counts, strict=True)]
+    return [values[:, offset : offset + size] for offset, size in zip(leaf.offsets, leaf.sizes, strict=True)]
 
 
 def _edges(node: Affine) -> Iterator[tuple[int, tuple[int, ...], float]]:
     """Child, places of the values that weigh it, and constant."""
-    return zip(node.children, node.weights, node.constants or (1.0,) * len(node.children), strict=True)
+    return zip(node.children, node.weights, node.multipliers, strict=True)
 
 
 def _weight(values: Tensor, places: tuple[int, ...], constant: float) -> Tensor:
@@ -313,10 +317,7 @@ def _last_uses(program: Program) -> tuple[tuple[int, ...], ...]:
     """For each node, the nodes that are not needed after it."""
     last: dict[int, int] = {}
     for number, node in enumerate(program.nodes):
-        parts: tuple[int, ...] = ()
-        if not isinstance(node, Leaf):
-            parts = node.logs + node.factors if isinstance(node, Term) else node.children
-        last.update(dict.fromkeys(parts, number))
+        last.update(dict.fromkeys(parts_of(node), number))
     done: list[list[int]] = [[] for _ in program.nodes]
     for part, number in last.items():
         done[number].append(part)

@@ -8,14 +8,16 @@ parameter, (B, d) each: the sum over pairs of adjoint * d(leaf)/d(parameter).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from mercer.compute.nodes import LeafKind
+from mercer.compute.leaves import TORCH, Batched, batched_functions
+from mercer.compute.program import LeafNode
+from mercer.kernels.blend import Surface
 
 # The least square that a root is taken of: the slope of sqrt stays finite there, and is multiplied by d^2 = 0.
 SMALLEST_SQUARE = 1e-200
@@ -277,18 +279,85 @@ def _wn_reverse(x: Pairs, adjoint: Tensor) -> tuple[Tensor, ...]:
     return ()
 
 
-LEAVES: dict[LeafKind, tuple[Callable[..., Tensor], Callable[..., tuple[Tensor, ...]]]] = {
-    LeafKind.SE: (_se, _se_reverse),
-    LeafKind.RQ: (_rq, _rq_reverse),
-    LeafKind.M12: (_m12, _m12_reverse),
-    LeafKind.M32: (_m32, _m32_reverse),
-    LeafKind.M52: (_m52, _m52_reverse),
-    LeafKind.ENVELOPE: (_envelope, _envelope_reverse),
-    LeafKind.PER: (_per, _per_reverse),
-    LeafKind.CPER: (_cper, _cper_reverse),
-    LeafKind.LIN: (_lin, _lin_reverse),
-    LeafKind.COS: (_cos, _cos_reverse),
-    LeafKind.WN: (_wn, _wn_reverse),
-    LeafKind.SIN: (_sin, _sin_reverse),
-    LeafKind.SUMI: (_sumi, _sumi_reverse),
+TORCH |= {
+    "SE": Batched(_se, _se_reverse),
+    "RQ": Batched(_rq, _rq_reverse),
+    "M12": Batched(_m12, _m12_reverse),
+    "M32": Batched(_m32, _m32_reverse),
+    "M52": Batched(_m52, _m52_reverse),
+    "ENVELOPE": Batched(_envelope, _envelope_reverse),
+    "PER": Batched(_per, _per_reverse),
+    "CPER": Batched(_cper, _cper_reverse),
+    "LIN": Batched(_lin, _lin_reverse),
+    "COS": Batched(_cos, _cos_reverse),
+    "WN": Batched(_wn, _wn_reverse),
+    "SIN": Batched(_sin, _sin_reverse),
+    "SUMI": Batched(_sumi, _sumi_reverse),
 }
+
+
+# ------------------------------------------------------------------------------------------------- leaves of programs
+
+
+def leaf_values(node: LeafNode, pairs: Pairs, parameters: Sequence[Tensor]) -> Tensor:
+    """Return a leaf's value or logarithm at all pairs, (B, M) or what broadcasts to it."""
+    own = pairs.on(node.dims)
+    if node.surface is None:
+        return batched_functions(node.kind).forward(own, *parameters)
+    left, right = (_share(node.surface, node.regime, side, parameters) for side in (own.left, own.right))
+    return left * right
+
+
+def leaf_gradient(
+    node: LeafNode, pairs: Pairs, adjoint: Tensor, parameters: Sequence[Tensor]
+) -> tuple[Tensor, ...]:
+    """Return by each parameter the sum over pairs of adjoint * d(leaf)/d(parameter).
+
+    Autograd works it out for gates (so it does not depend on what is written out in surfaces.py), and where a leaf from
+    outside leaves it to it.
+    """
+    reverse = None if node.surface is not None else batched_functions(node.kind).reverse
+    if reverse is not None:
+        return reverse(pairs.on(node.dims), adjoint, *parameters)
+    with torch.enable_grad():
+        own = [parameter.detach().requires_grad_() for parameter in parameters]
+        total = (leaf_values(node, pairs, own) * adjoint).sum()
+        slopes = torch.autograd.grad(total, own, allow_unused=True) if own else ()
+    return tuple(torch.zeros_like(p) if s is None else s for p, s in zip(own, slopes, strict=True))
+
+
+# ------------------------------------------------------------------------------------------ change surfaces, for gates
+
+
+def _share(surface: Surface, regime: int, x: Tensor, parameters: Sequence[Tensor]) -> Tensor:
+    """s of one regime at points x (columns, M), (B, M)."""
+    if surface.kind == "CP":
+        location, width = parameters
+        result = x.new_ones(len(location), x.shape[1])
+        for k in range(min(regime + 1, surface.regimes - 1)):
+            step = (x - location[:, k : k + 1]) / width[:, k : k + 1]
+            result = result * torch.sigmoid(-step if k == regime else step)
+        return result
+    if surface.kind == "CW":
+        start, duration, width = parameters
+        inside = torch.sigmoid((x - start) / width) * torch.sigmoid((start + duration - x) / width)
+        return inside if regime == 1 else 1 - inside
+    functions = _functions(surface, x, parameters)
+    everyone = torch.cat([torch.zeros_like(functions[:, :1]), functions], 1)
+    return torch.softmax(everyone, 1)[:, regime]
+
+
+def _functions(surface: Surface, x: Tensor, parameters: Sequence[Tensor]) -> Tensor:
+    """w_2 ... w_r, (B, regimes - 1, M)."""
+    count, columns = surface.components, len(x)
+    if surface.kind == "linear":
+        slope, bias = parameters
+        return slope.reshape(-1, count, columns) @ x + bias[:, :, None]
+    if surface.kind == "rks":
+        weights, frequency, phase = parameters
+        features = torch.cos(2 * torch.pi * (frequency.reshape(-1, count, columns) @ x) + phase[:, :, None])
+    else:
+        weights, centres, lengthscale = parameters
+        away = (x - centres.reshape(-1, count, columns, 1)) / lengthscale[:, None, :, None]
+        features = torch.exp(-0.5 * away.square().sum(2))
+    return (weights[:, :, None] * features).unflatten(1, (surface.regimes - 1, surface.features)).sum(2)

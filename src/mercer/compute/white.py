@@ -12,7 +12,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from mercer.compute.program import Affine, Leaf, LeafKind, Node, Program, Term
+from mercer.compute.leaves import forget_with
+from mercer.compute.program import Affine, LeafNode, Node, Program, Term, renumber
 from mercer.kernels.domains import Array
 
 Columns = frozenset[tuple[int, ...]]
@@ -20,7 +21,7 @@ Columns = frozenset[tuple[int, ...]]
 
 def white_columns(program: Program) -> Columns:
     """Return the sets of columns on which the program has white noise."""
-    return frozenset(node.dims for node in program.nodes if isinstance(node, Leaf) and node.kind == LeafKind.WN)
+    return frozenset(leaf.dims for leaf in program.leaves if leaf.flags.white)
 
 
 def untied(columns: Columns, X: Array) -> Columns:
@@ -34,6 +35,7 @@ def _all_differ(X: Array, dims: tuple[int, ...]) -> bool:
     return len(dims) > 1 and len(np.unique(X[:, dims], axis=0)) == len(X)
 
 
+@forget_with
 @lru_cache(maxsize=4096)
 def without_white(program: Program, columns: Columns | None = None) -> Program:
     """Return the program with zero in place of white noise on these sets of columns (all); the values vector stays.
@@ -43,13 +45,9 @@ def without_white(program: Program, columns: Columns | None = None) -> Program:
     columns = white_columns(program) if columns is None else columns
     if not columns & white_columns(program):
         return program
+    places = range(1, 1 + len(program.nodes))
     nodes: list[Node] = [Term((), ())]  # the constant one, from which zero is made
     for node in program.nodes:
-        if isinstance(node, Leaf):
-            gone = node.kind == LeafKind.WN and node.dims in columns
-            nodes.append(Affine((0,), ((),), (0.0,)) if gone else node)
-        elif isinstance(node, Term):
-            nodes.append(Term(tuple(n + 1 for n in node.logs), tuple(n + 1 for n in node.factors)))
-        else:
-            nodes.append(Affine(tuple(n + 1 for n in node.children), node.weights, node.constants))
-    return Program(tuple(nodes), program.n_values)
+        gone = isinstance(node, LeafNode) and node.flags.white and node.dims in columns
+        nodes.append(Affine((0,), ((),), (0.0,)) if gone else renumber(node, places))
+    return Program(tuple(nodes), program.n_values, program.ties)

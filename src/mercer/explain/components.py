@@ -155,7 +155,7 @@ def _round(values: Array) -> tuple[float, ...]:
 
 def _slope(subject: Subject, kernel: Expression, mean: Array) -> float | None:
     """Return the slope of the posterior mean of a line in one column (it is a line exactly), else None."""
-    if not isinstance(kernel, Base) or kernel.symbol != "LIN" or len(kernel.columns) != 1:
+    if not isinstance(kernel, Base) or kernel.spec.words.role != "trend" or len(kernel.columns) != 1:
         return None
     column = subject.in_user_units(kernel.columns[0])
     low, high = int(np.argmin(column)), int(np.argmax(column))
@@ -452,11 +452,11 @@ def _relevant(subject: Subject, part: Part) -> list[int]:
 
     A linear kernel on several columns is a sum over them, and joins nothing.
     """
-    if isinstance(part.kernel, Base) and part.kernel.symbol == "LIN":
+    if isinstance(part.kernel, Base) and part.kernel.spec.words.role == "trend":
         return []
     columns: set[int] = set()
     for leaf in part.kernel.leaves():
         for place, d in enumerate(leaf.columns):
-            if leaf.symbol == "LIN" or change(leaf, place, subject.columns[d]) >= LITTLE:
+            if leaf.spec.words.role == "trend" or change(leaf, place, subject.columns[d]) >= LITTLE:
                 columns.add(d)
     return sorted(columns)

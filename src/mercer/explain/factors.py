@@ -6,38 +6,17 @@ Only the kernel and the range of its columns are looked at, no rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mercer.explain.wording import Column
 from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.expression import Base, Expression
+from mercer.kernels.leaf import Role
 from mercer.kernels.network import has_network
 
-# Which factor of a product is the noun; those of one symbol are taken in the order of the canonical form. A product is
-# as rough as its roughest factor.
-NOUNS = ("WN", "PER", "CPER", "COS", "SM", "LIN", "M12", "M32", "M52", "RQ", "SE", "C")
-IN_NETWORKS = ("EXPI", "SUMI")  # primitives of networks have no words of their own, but stand among their leaves
-WAVES = ("PER", "CPER", "COS", "SM")
-
-SMOOTHNESS = {  # the noun, how it varies, how it changes another noun, over what
-    "SE": ("a smooth function", "varying over", "changes smoothly", " over"),
-    "RQ": ("a function", "varying on many scales, typically", "changes on many scales", ", typically"),
-    "M52": ("a fairly smooth function", "varying over", "changes fairly smoothly", " over"),
-    "M32": ("a moderately rough function", "varying over", "changes somewhat roughly", " over"),
-    "M12": ("an erratic function", "its values forgotten over", "changes erratically", ", forgotten over"),
-}
 LITTLE = 0.33  # of its size: a factor that changes less over the data is next to constant (SE: three times their range)
 SLOW = 0.2  # of the range of the data: a random walk may be drawn back so soon and still look like one
-
-# What is left of the correlation after a distance of r lengthscales.
-CORRELATIONS: dict[str, Callable[[float, float], float]] = {
-    "SE": lambda r, _: math.exp(-(r**2) / 2),
-    "RQ": lambda r, alpha: (1 + r**2 / (2 * alpha)) ** -alpha,
-    "M52": lambda r, _: (1 + math.sqrt(5) * r + 5 / 3 * r**2) * math.exp(-math.sqrt(5) * r),
-    "M32": lambda r, _: (1 + math.sqrt(3) * r) * math.exp(-math.sqrt(3) * r),
-    "M12": lambda r, _: math.exp(-r),
-}
 
 
 def change(leaf: Base, place: int, column: Column) -> float:
@@ -48,7 +27,7 @@ def change(leaf: Base, place: int, column: Column) -> float:
     span = column.span
     if span is None:
         return math.inf
-    if leaf.symbol == "LIN":
+    if leaf.spec.words.role == "trend":
         offsets = leaf.parameter("offset").values
         if offsets is None or len(leaf.columns) > 1 or column.low is None:
             return math.inf
@@ -59,11 +38,12 @@ def change(leaf: Base, place: int, column: Column) -> float:
 
 def correlation(leaf: Base, place: int, distance: float) -> float | None:
     """Return what is left of the correlation of a fading factor after a distance along one of its columns."""
-    lengths = leaf.parameter("lengthscale").values if leaf.symbol in CORRELATIONS else None
-    if lengths is None:
+    law = leaf.spec.words.correlation
+    lengths = None if law is None else leaf.lengthscales()
+    if law is None or lengths is None:
         return None
-    alphas = leaf.parameter("alpha").values if leaf.symbol == "RQ" else None
-    return CORRELATIONS[leaf.symbol](distance / lengths[min(place, len(lengths) - 1)], alphas[0] if alphas else 1.0)
+    alphas = leaf.parameter("alpha").values if leaf.spec.has("alpha") else None
+    return law(distance / lengths[min(place, len(lengths) - 1)], alphas[0] if alphas else 1.0)
 
 
 def hardly_changes(leaf: Base, on: Sequence[Column]) -> bool:
@@ -73,12 +53,12 @@ def hardly_changes(leaf: Base, on: Sequence[Column]) -> bool:
 
 def walks(leaf: Base, on: Sequence[Column]) -> bool:
     """Tell whether a rough factor has a lengthscale beyond the range of the data, and so is a random walk in them."""
-    return leaf.symbol == "M12" and _is_long(leaf, on)
+    return leaf.spec.words.wanders == "value" and _is_long(leaf, on)
 
 
 def slope_walks(leaf: Base, on: Sequence[Column]) -> bool:
     """Tell whether a factor with a rough slope does: its slope is then a random walk."""
-    return leaf.symbol == "M32" and _is_long(leaf, on)
+    return leaf.spec.words.wanders == "slope" and _is_long(leaf, on)
 
 
 def drawn_back_over(leaf: Base, on: Sequence[Column]) -> float | None:
@@ -87,7 +67,8 @@ def drawn_back_over(leaf: Base, on: Sequence[Column]) -> float | None:
     A true random walk is often fitted like that: it stays near the average of its own values (Dickey and Fuller 1979).
     """
     length = _length(leaf, on)
-    return length if leaf.symbol == "M12" and length is not None and SLOW <= length / (on[0].span or 1.0) < 1 else None
+    rough = leaf.spec.words.wanders == "value"
+    return length if rough and length is not None and SLOW <= length / (on[0].span or 1.0) < 1 else None
 
 
 def _is_long(leaf: Base, on: Sequence[Column]) -> bool:
@@ -96,7 +77,7 @@ def _is_long(leaf: Base, on: Sequence[Column]) -> bool:
 
 
 def _length(leaf: Base, on: Sequence[Column]) -> float | None:
-    lengths = leaf.parameter("lengthscale").values if leaf.symbol in CORRELATIONS else None
+    lengths = None if leaf.spec.words.correlation is None else leaf.lengthscales()
     if lengths is None or len(on) != 1 or on[0].span is None or on[0].level is not None:
         return None
     return lengths[0]
@@ -126,8 +107,13 @@ def by_rule(term: Expression, columns: Sequence[Column]) -> Joint:
 
 
 def nouns_first(term: Expression) -> list[Base]:
-    """Return the base kernels of a summand in the order of `NOUNS`."""
-    return sorted(term.leaves(), key=lambda leaf: (*NOUNS, *IN_NETWORKS).index(leaf.symbol))
+    """Return the base kernels of a summand, the noun first: a product is as rough as its roughest factor."""
+    return sorted(term.leaves(), key=lambda leaf: leaf.spec.words.rank)
+
+
+def role(leaf: Base) -> Role:
+    """Return what a base kernel is in words."""
+    return leaf.spec.words.role
 
 
 def grouped(term: Expression) -> dict[tuple[int, ...], list[Base]]:
@@ -150,10 +136,10 @@ def merged(leaves: list[Base], on: Sequence[Column]) -> list[Base]:
     Where none is forgotten within the data, only those that hardly change beside the roughest are left out. Lines whose
     zero is far away are left out, too: what they multiply is no trend.
     """
-    if leaves[0].symbol == "LIN" and all(hardly_changes(leaf, on) for leaf in leaves if leaf.symbol == "LIN"):
-        leaves = [leaf for leaf in leaves if leaf.symbol != "LIN"] or leaves
-    fading = [leaf for leaf in leaves if leaf.symbol in SMOOTHNESS]
-    lengths = [leaf.parameter("lengthscale").values for leaf in fading]
+    if role(leaves[0]) == "trend" and all(hardly_changes(leaf, on) for leaf in leaves if role(leaf) == "trend"):
+        leaves = [leaf for leaf in leaves if role(leaf) != "trend"] or leaves
+    fading = [leaf for leaf in leaves if role(leaf) == "fading"]
+    lengths = [leaf.lengthscales() for leaf in fading]
     if len(fading) < 2 or len(on) != 1 or any(values is None for values in lengths):
         return leaves
     shortest = min(values[0] for values in lengths if values is not None)
@@ -171,7 +157,7 @@ def drifts(term: Expression, columns: Sequence[Column]) -> bool:
 
 def alters(others: Sequence[Base], on: Sequence[Column]) -> bool:
     """Tell whether factors make a pattern change from one repetition to the next."""
-    fading = [leaf for leaf in others if leaf.symbol in SMOOTHNESS]
+    fading = [leaf for leaf in others if role(leaf) == "fading"]
     return any(walks(leaf, on) or not hardly_changes(leaf, on) for leaf in fading)
 
 

@@ -82,11 +82,10 @@ def _shares(kernel: Expression, columns: int) -> Array:
 
 def _weights(leaf: Base, columns: int) -> Array:
     """Return how much a base kernel weighs each column: 1 / l^2, or the weights of a linear one."""
-    names = {parameter.name: parameter.values for parameter in leaf.parameters}
-    values = names.get("lengthscale") if leaf.symbol not in ("PER", "CPER") else None
+    values = leaf.lengthscales() if leaf.spec.radial else None
     weights = None if not values else np.array(values) ** -2.0
-    if leaf.symbol == "LIN":
-        weights = np.array(names["weights"] or ())
+    if leaf.spec.words.role == "trend":
+        weights = np.array(leaf.parameter("weights").values or ())
     total = np.zeros(columns)
     if weights is not None and len(weights) == len(leaf.columns):
         total[list(leaf.columns)] += weights

@@ -82,7 +82,7 @@ def _explain_functional(
     else:
         unit, reach = "distance in lengthscales", FAR
     along = _on_one_column(functional, single=len(used) == 1)
-    repeats = any(leaf.symbol == "PER" for leaf in functional.leaves())
+    repeats = any(leaf.spec.words.role == "wave" for leaf in functional.leaves())
     end = reach if repeats else _find_end(along, reach)
     at = np.linspace(0.0, end, PLACES)
     values = correlations(along, at)
@@ -112,7 +112,7 @@ def _on_one_column(functional: Functional, single: bool) -> Functional:
 
     def moved(leaf: Base) -> Expression:
         parameters = []
-        for parameter, spec in zip(leaf.parameters, leaf.spec.parameters, strict=True):
+        for parameter, spec in zip(leaf.parameters, leaf.specs, strict=True):
             values = parameter.values or ()
             if spec.name == "variance":
                 parameter = Parameter("variance", (1.0,))
@@ -121,7 +121,7 @@ def _on_one_column(functional: Functional, single: bool) -> Functional:
             elif "dimension" in spec.shape:
                 parameter = replace(parameter, values=values[:1])
             parameters.append(parameter)
-        return replace(leaf, dims=(0,), parameters=tuple(parameters))
+        return replace(leaf, dims=(0,), parameters=tuple(parameters), isotropic=False, ratios=())
 
     changed = functional.map_leaves(moved)
     assert isinstance(changed, Functional)
@@ -167,7 +167,7 @@ def spectrum_of(functional: Functional, reach: float) -> tuple[Array, Array]:
     window = 0.5 * (1.0 + np.cos(np.pi * at / reach))
     curve = correlations(functional, at)
     step = at[1]
-    repeats = any(leaf.symbol == "PER" for leaf in functional.leaves())
+    repeats = any(leaf.spec.words.role == "wave" for leaf in functional.leaves())
     if repeats:
         curve = curve - float(curve.mean())  # the mean is the level, and would hide everything else
     highest = (20.0 if repeats else 12.0) / reach

@@ -18,7 +18,6 @@ from mercer.compute.patterns import unit_patterns
 from mercer.compute.program import compile_program
 from mercer.errors import KernelError
 from mercer.explain.claims import Claim, Evidence
-from mercer.explain.factors import NOUNS
 from mercer.explain.phrases import phrase, title
 from mercer.explain.subject import Part, Subject
 from mercer.explain.wording import Column
@@ -386,7 +385,7 @@ def primitive_phrase(primitive: Expression, columns: Sequence[Column]) -> str:
     """Say what a primitive is by itself, without its size, which the weights have."""
     if not _has_words(primitive):
         return primitive.text(4, [column.name for column in columns])
-    if isinstance(primitive, Base) and primitive.symbol == "C":
+    if isinstance(primitive, Base) and primitive.spec.form == "constant":
         return "a constant"
     return ", plus ".join(phrase(part, columns) for part in components(primitive))
 
@@ -426,4 +425,4 @@ def term_words(network: Network, powers: Sequence[int], columns: Sequence[Column
 
 
 def _has_words(primitive: Expression) -> bool:
-    return not has_network(primitive) and all(leaf.symbol in NOUNS for leaf in primitive.leaves())
+    return not has_network(primitive) and not any(leaf.spec.outside_networks for leaf in primitive.leaves())

@@ -1,7 +1,8 @@
 """The words of a component, by rule (METHODS 3): what it is, what it is called, what it does beyond the data.
 
-One summand of a kernel becomes a noun phrase: among the factors on the same columns the first in `NOUNS` is the noun,
-the others are clauses about it. Factors on different columns make an interaction, unless `Joint` says otherwise.
+One summand of a kernel becomes a noun phrase: among the factors on the same columns the one of the lowest rank (see
+`Words` of a base kernel) is the noun, the others are clauses about it. Factors on different columns make an
+interaction, unless `Joint` says otherwise.
 Nothing here looks at data: all that is needed about the columns is in `Column`. What is said about the whole model
 is in `words.py`.
 """
@@ -14,8 +15,6 @@ from collections.abc import Sequence
 
 from mercer.explain.factors import (
     LITTLE,
-    SMOOTHNESS,
-    WAVES,
     Joint,
     acting,
     alters,
@@ -28,6 +27,7 @@ from mercer.explain.factors import (
     merged,
     nouns_first,
     opened,
+    role,
     slope_walks,
     walks,
 )
@@ -53,11 +53,6 @@ POWERS = {1: "linear", 2: "quadratic", 3: "cubic"}
 GROWTH = {1: "linearly", 2: "quadratically", 3: "cubically"}
 GOING_ON = {1: "in a straight line", 2: "as a parabola", 3: "as a cubic curve, which soon leaves all bounds"}
 UNFORESEEN = "Nothing of it can be foreseen"
-SHORT = {
-    "SE": "Smooth variation", "RQ": "Variation on many scales", "M52": "Fairly smooth variation",
-    "M32": "Moderately rough variation", "M12": "Erratic variation",
-}  # fmt: skip
-
 LONG = 3.0  # a lengthscale of so many times the range of the data changes next to nothing within it
 FEW_CYCLES = 3.0  # so often must a pattern be seen for "it repeats" to be plain
 NEARLY_SINUSOIDAL = 2.0  # the lengthscale of PER from which its second harmonic is below 7 % of the first
@@ -86,7 +81,7 @@ def phrase(term: Expression, columns: Sequence[Column], joint: Joint | None = No
         used = sorted({d for leaf in term.leaves() for d in leaf.columns})
         symbols = list(dict.fromkeys(leaf.symbol for leaf in term.leaves()))
         return f"a function of {name_columns([columns[d] for d in used])} learned by a network of {listed(symbols)}"
-    if has_functional(term) and not any(leaf.symbol in WAVES for leaf in term.leaves()):
+    if has_functional(term) and not any(role(leaf) == "wave" for leaf in term.leaves()):
         used = sorted({d for leaf in term.leaves() for d in leaf.columns})
         return (
             f"a function of {name_columns([columns[d] for d in used])} with a kernel that was learned without a formula"
@@ -111,11 +106,11 @@ def phrase(term: Expression, columns: Sequence[Column], joint: Joint | None = No
 def _on_same_columns(leaves: list[Base], on: list[Column]) -> str:
     leaves = merged(leaves, on)
     head, *others = leaves
-    if len(on) == 1 and on[0].level is not None and head.symbol != "WN":  # zero or one: whatever the kernel, a step
+    if len(on) == 1 and on[0].level is not None and role(head) != "noise":  # zero or one: whatever the kernel, a step
         return f"a difference between {on[0].name} and the others"
-    lines = bending([leaf for leaf in leaves if leaf.symbol == "LIN"], on)
-    others = [leaf for leaf in others if leaf.symbol != "LIN"]
-    if head.symbol == "LIN":
+    lines = bending([leaf for leaf in leaves if role(leaf) == "trend"], on)
+    others = [leaf for leaf in others if role(leaf) != "trend"]
+    if role(head) == "trend":
         return _joined(_polynomial(lines, on), [_changing(leaf, on, len(lines)) for leaf in others])
     clauses = [_changing(leaf, on) for leaf in others] + ([growing(lines, on)] if lines else [])
     return _joined(_noun(head, on, "approximately " if alters(others, on) else ""), clauses)
@@ -131,24 +126,26 @@ def _joined(noun: str, clauses: list[str]) -> str:
 
 
 def _noun(leaf: Base, on: list[Column], degree: str) -> str:
-    symbol, of = leaf.symbol, name_columns(on) if on else ""
-    if symbol in ("PER", "CPER"):
-        return _periodic(leaf, on, degree)
-    if symbol == "COS":
+    spec, of = leaf.spec, name_columns(on) if on else ""
+    if spec.words.role == "wave":
+        if spec.has("period"):
+            return _periodic(leaf, on, degree)
+        if spec.mixture:
+            return _mixture(leaf, on)
         return f"{'an approximately regular' if degree else 'a pure'} wave in {of}{_wavelengths(leaf, on)}"
-    if symbol == "SM":
-        return _mixture(leaf, on)
-    if symbol == "WN":
-        return f"uncorrelated noise, drawn anew for every value of {of}"
-    if symbol == "C":
-        return "a constant"
+    if spec.words.role == "noise":
+        return f"{spec.words.summary}, drawn anew for every value of {of}"
+    if spec.words.role == "constant":
+        return spec.words.summary
+    if spec.words.role == "trend":
+        return f"{spec.words.summary} of {of}"
     if walks(leaf, on):
         return f"a function of {of} that wanders like a random walk"
     if (pull := drawn_back_over(leaf, on)) is not None:
         return f"a function of {of} that wanders like a random walk, slowly drawn back over {_over(pull, on[0])}"
     if slope_walks(leaf, on):
         return f"a function of {of} whose slope wanders like a random walk: its last direction is the best guess"
-    return f"{SMOOTHNESS[symbol][0]} of {of}{_varying(leaf, on)}"
+    return f"{spec.words.noun} of {of}{_varying(leaf, on)}"
 
 
 def _periodic(leaf: Base, on: list[Column], degree: str) -> str:
@@ -250,10 +247,10 @@ def growing(lines: list[Base], on: Sequence[Column]) -> str:
 def _changing(leaf: Base, on: list[Column], power: int = 0) -> str:
     """Say how a factor other than LIN changes the noun; `power` is the degree where the noun is a polynomial."""
     subject = {0: "shape", 1: "slope"}.get(power, "size")
-    if leaf.symbol not in SMOOTHNESS:
+    if role(leaf) != "fading":
         return f"modulated by {_noun(leaf, on, '')}"
-    lengths = leaf.parameter("lengthscale").values
-    _, _, verb, over = SMOOTHNESS[leaf.symbol]
+    lengths = leaf.lengthscales()
+    verb, over = leaf.spec.words.verb, leaf.spec.words.over
     if walks(leaf, on):
         much = change(leaf, 0, on[0])
         by = f", by about {percent(much)} over the data" if much < 1 else ""
@@ -269,21 +266,24 @@ def _changing(leaf: Base, on: list[Column], power: int = 0) -> str:
 
 def _varying(leaf: Base, on: list[Column]) -> str:
     """Say over which lengths a function varies; with several columns, which of them matter most."""
-    lengths = leaf.parameter("lengthscale").values
+    lengths = leaf.lengthscales()
     if lengths is None:
         return ""
     if len(on) == 1:
         if hardly_changes(leaf, on):
             return f", almost straight within the data (lengthscale {on[0].length(lengths[0])})"
-        return f", {SMOOTHNESS[leaf.symbol][1]} {_over(lengths[0], on[0])}"
+        return f", {leaf.spec.words.varying} {_over(lengths[0], on[0])}"
+    if leaf.isotropic and not leaf.ratios:
+        straight = all(change(leaf, d, column) < LITTLE for d, column in enumerate(on))
+        how = "almost straight within the data" if straight else leaf.spec.words.varying.removesuffix(" over")
+        return f", {how}, with one lengthscale for all, {number(lengths[0])}"
     ratios = [length / (column.span or 1.0) for length, column in zip(_each(lengths, on), on, strict=True)]
     order = sorted(range(len(on)), key=lambda d: ratios[d])
     relevant = [d for d in order if change(leaf, d, on[d]) >= LITTLE]
     if not relevant:
         return ", almost straight within the data"
     names = [f"{on[d].name} (lengthscale {on[d].length(_each(lengths, on)[d])})" for d in relevant[:LISTED]]
-    scales = " on many scales" if leaf.symbol == "RQ" else ""
-    words = f"{scales}, most sensitive to {listed(names)}"
+    words = f"{leaf.spec.words.scales}, most sensitive to {listed(names)}"
     idle = len(on) - len(relevant)
     if 0 < idle <= LISTED:
         return f"{words} and hardly depending on {listed([on[d].name for d in order[-idle:]])}"
@@ -311,7 +311,7 @@ def _size(leaf: Base, on: Sequence[Column]) -> str:
     if walks(leaf, on):
         far = "" if variance is None else _steps(leaf, on[0], variance[0])
         return f"{far}: where it is now is the best guess for where it goes"
-    if variance is None or leaf.symbol not in ("WN", "C"):
+    if variance is None or role(leaf) not in ("noise", "constant"):
         return ""
     return f", of standard deviation {number(math.sqrt(variance[0]))}"
 
@@ -363,7 +363,7 @@ def title(term: Expression, columns: Sequence[Column], alone: bool = True, joint
         return f"{title(inside, columns, alone, joint)}, {gate_words(gates, columns)}"
     if has_network(term):
         return "Function learned by a network"
-    if has_functional(term) and not any(leaf.symbol in WAVES for leaf in term.leaves()):
+    if has_functional(term) and not any(role(leaf) == "wave" for leaf in term.leaves()):
         return "Function with a learned kernel"
     joint = by_rule(term, columns) if joint is None else joint
     groups = acting(term, columns, joint)
@@ -374,17 +374,17 @@ def title(term: Expression, columns: Sequence[Column], alone: bool = True, joint
         return f"{what} of {listed(involved) if len(involved) <= LISTED else f'{len(involved)} inputs'}"
     dims, leaves = next(iter(groups.items()))
     on = [columns[d] for d in dims]
-    if len(on) == 1 and on[0].level is not None and leaves[0].symbol != "WN":
+    if len(on) == 1 and on[0].level is not None and role(leaves[0]) != "noise":
         return f"Difference of {on[0].name if len(groups) == 1 else on[0].table_name}"
     return _of_one_group(merged(leaves, on), on, "" if alone or not on else f" in {name_columns(on)}")
 
 
 def _of_one_group(leaves: list[Base], on: list[Column], of: str) -> str:
     head, *others = leaves
-    if head.symbol in WAVES:
+    if role(head) == "wave":
         return f"{_kind([*_growth(leaves, on), *_drift(others, on)], 'pattern')}{of}{_title_period(head, on)}"
-    if head.symbol == "LIN":
-        power = len(bending([leaf for leaf in leaves if leaf.symbol == "LIN"], on))
+    if role(head) == "trend":
+        power = len(bending([leaf for leaf in leaves if role(leaf) == "trend"], on))
         shape = f"{POWERS[power]} trend" if power in POWERS else f"trend of degree {power}"
         return f"{_kind(_drift(others, on), shape)}{of}"
     if walks(head, on):
@@ -393,10 +393,10 @@ def _of_one_group(leaves: list[Base], on: list[Column], of: str) -> str:
         return f"Random walk{of}, drawn back{_title_length(head, on)}"
     if slope_walks(head, on):
         return f"Wandering trend{of}"
-    if head.symbol in SMOOTHNESS:
-        slow = "Slow change" if hardly_changes(head, on) else SHORT[head.symbol]
+    if role(head) == "fading":
+        slow = "Slow change" if hardly_changes(head, on) else head.spec.words.title
         return f"{slow}{of}{_title_length(head, on)}"
-    return f"Noise at each value{of}" if head.symbol == "WN" else "Constant"
+    return f"Noise at each value{of}" if role(head) == "noise" else "Constant"
 
 
 def _kind(adjectives: list[str], noun: str) -> str:
@@ -404,7 +404,7 @@ def _kind(adjectives: list[str], noun: str) -> str:
 
 
 def _growth(leaves: list[Base], on: list[Column]) -> list[str]:
-    lines = [leaf for leaf in leaves if leaf.symbol == "LIN"]
+    lines = [leaf for leaf in leaves if role(leaf) == "trend"]
     words = growing(lines, on) if lines else ""
     return [kind for kind in ("growing", "shrinking") if kind in words]
 
@@ -416,9 +416,9 @@ def _drift(others: list[Base], on: list[Column]) -> list[str]:
 
 
 def _title_period(leaf: Base, on: list[Column]) -> str:
-    if len(on) != 1 or leaf.symbol == "SM":
+    if len(on) != 1 or leaf.spec.mixture:
         return ""
-    if leaf.symbol == "COS":
+    if not leaf.spec.has("period"):
         frequencies = leaf.parameter("frequency").values
         return f" {period_of(frequencies[0], on[0])}" if frequencies else ""
     periods = leaf.parameter("period").values
@@ -456,14 +456,14 @@ def distinct(
 
 def _second_period(term: Expression, columns: Sequence[Column]) -> str:
     leaves = nouns_first(term)
-    waves = [leaf for leaf in leaves if leaf.symbol in ("PER", "CPER") and len(leaf.columns) == 1]
+    waves = [leaf for leaf in leaves if leaf.spec.has("period") and len(leaf.columns) == 1]
     periods = [(columns[leaf.columns[0]], leaf.parameter("period").values) for leaf in waves]
     lengths = [column.length(values[0]) for column, values in periods if values]
     return f", modulated with period {listed(lengths[1:])}" if len(lengths) > 1 else ""
 
 
 def _length(term: Expression, columns: Sequence[Column]) -> str:
-    fading = [leaf for leaf in term.leaves() if leaf.symbol in SMOOTHNESS and len(leaf.columns) == 1]
+    fading = [leaf for leaf in term.leaves() if role(leaf) == "fading" and len(leaf.columns) == 1]
     return next((_title_length(leaf, [columns[leaf.columns[0]]]).replace(" over", ", over") for leaf in fading), "")
 
 
@@ -483,17 +483,17 @@ def continuation(term: Expression, columns: Sequence[Column], horizon: float | N
         return continuation(inside, columns, horizon)
     leaves = nouns_first(term)
     column = columns[next((leaf.columns[0] for leaf in leaves if leaf.columns), 0)]
-    symbols = [leaf.symbol for leaf in leaves]
-    if "WN" in symbols:
+    roles = [role(leaf) for leaf in leaves]
+    if "noise" in roles:
         return f"{UNFORESEEN}."
-    if symbols == ["C"]:
+    if roles == ["constant"]:
         return "It stays as it is."
     if horizon == 0:
         return f"{UNFORESEEN}: even at the end of the data it is hardly known."
     until = "" if horizon is None else f"{after(horizon, column)} nothing of it is known any more"
     if has_network(term):
         return f"Beyond the data it goes on as the network has learned{until and f'; {until}'}."
-    if has_functional(term) and "PER" not in symbols:
+    if has_functional(term) and "wave" not in roles:
         return f"Beyond the data it returns to its average{until and f'; {until}'}."
     leaves = merged(leaves, [column])
     going = _going_on(leaves, column, horizon)
@@ -505,15 +505,15 @@ def continuation(term: Expression, columns: Sequence[Column], horizon: float | N
         return f"{going}, and its band grows {'' if alone else 'at least '}like the square root of the distance{end}."
     if until:
         return f"{going}; {until}."
-    fading = any(leaf.symbol in SMOOTHNESS for leaf in leaves)
+    fading = any(role(leaf) == "fading" for leaf in leaves)
     return f"{going}; its band stays narrow as far as one can look." if fading else f"{going}."
 
 
 def _going_on(leaves: list[Base], column: Column, horizon: float | None) -> str:
     """Say what its mean does."""
-    on, lines = [column], [leaf for leaf in leaves if leaf.symbol == "LIN"]
-    fading = [leaf for leaf in leaves if leaf.symbol in SMOOTHNESS]
-    wave = next((leaf for leaf in leaves if leaf.symbol in WAVES), None)
+    on, lines = [column], [leaf for leaf in leaves if role(leaf) == "trend"]
+    fading = [leaf for leaf in leaves if role(leaf) == "fading"]
+    wave = next((leaf for leaf in leaves if role(leaf) == "wave"), None)
     if wave is not None:
         if horizon is not None and horizon < _period(wave):
             return "Beyond the data it fades before it has repeated once"
@@ -534,10 +534,10 @@ def _going_on(leaves: list[Base], column: Column, horizon: float | None) -> str:
 
 def _period(wave: Base) -> float:
     """Return the longest period of a wave; zero where it is not known."""
-    if wave.symbol == "COS":
+    if wave.spec.has("frequency") and not wave.spec.mixture:
         frequencies = wave.parameter("frequency").values
         return 1 / abs(frequencies[0]) if frequencies and frequencies[0] else 0.0
-    periods = wave.parameter("period").values if wave.symbol in ("PER", "CPER") else None
+    periods = wave.parameter("period").values if wave.spec.has("period") else None
     return max(periods) if periods else 0.0
 
 

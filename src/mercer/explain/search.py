@@ -10,7 +10,6 @@ from functools import partial
 import numpy as np
 
 from mercer.explain.claims import Claim, Evidence, certainty_of
-from mercer.explain.factors import SMOOTHNESS, WAVES
 from mercer.explain.subject import Subject, structure_text
 from mercer.explain.wording import Column
 from mercer.explain.words import Narrator
@@ -277,13 +276,13 @@ def _looks_at(kernel: Expression, places: Sequence[int]) -> bool:
 
 
 def _has_wave(kernel: Expression, place: int) -> bool:
-    return any(leaf.symbol in WAVES and place in leaf.columns for leaf in kernel.leaves())
+    return any(leaf.spec.words.role == "wave" and place in leaf.columns for leaf in kernel.leaves())
 
 
 def _has_trend(kernel: Expression, place: int) -> bool:
     """Tell whether a summand is a line or a polynomial in the column."""
     return any(
-        all(leaf.symbol == "LIN" and leaf.columns == (place,) for leaf in term.leaves())
+        all(leaf.spec.words.role == "trend" and leaf.columns == (place,) for leaf in term.leaves())
         for term in components(structure(kernel))
     )
 
@@ -292,12 +291,12 @@ def _may_pass_for_a_trend(kernel: Expression, place: int, column: Column) -> boo
     """Tell whether a summand could look like a trend: a line that changes, or a curve too slow to bend much."""
     for term in components(kernel):
         leaves = [leaf for leaf in term.leaves() if place in leaf.columns]
-        if not leaves or any(leaf.symbol in WAVES for leaf in leaves):
-            slow = [leaf.parameter("period").values for leaf in leaves if leaf.symbol in ("PER", "CPER")]
+        if not leaves or any(leaf.spec.words.role == "wave" for leaf in leaves):
+            slow = [leaf.parameter("period").values for leaf in leaves if leaf.spec.has("period")]
             if any(values is not None and column.span is not None and max(values) > column.span for values in slow):
                 return True
             continue
-        lengths = [leaf.parameter("lengthscale").values for leaf in leaves if leaf.symbol in SMOOTHNESS]
+        lengths = [leaf.lengthscales() for leaf in leaves if leaf.spec.words.role == "fading"]
         shortest = min((min(values) for values in lengths if values), default=math.inf)
         if column.span is None or shortest > column.span:
             return True

@@ -105,7 +105,7 @@ def _scale_only(problem: Problem, point: Array) -> Problem:
 
 
 def _has_mixture(problem: Problem) -> bool:
-    return any(leaf.symbol == "SM" and leaf.parameter("weights").values is None for leaf in problem.expression.leaves())
+    return any(leaf.spec.mixture and leaf.parameter("weights").values is None for leaf in problem.expression.leaves())
 
 
 @dataclass
@@ -184,7 +184,7 @@ def _with_mixtures(
     owners = list(problem.expression.owners())
     slots = problem.objective.layout.slots
     for number, leaf in enumerate(owners):
-        if not isinstance(leaf, Base) or leaf.symbol != "SM" or len(leaf.columns) != 1:
+        if not isinstance(leaf, Base) or not leaf.spec.mixture or len(leaf.columns) != 1:
             continue
         found = mixture_of(spectra[leaf.columns[0]], leaf.components, rng, peaked)
         for slot in slots:

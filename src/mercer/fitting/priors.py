@@ -58,7 +58,8 @@ def weak_prior(expression: Expression, layout: Layout, frame: Frame) -> Gaussian
             spread += [np.inf] * count
         elif slot.spec.unit == "length":
             factor = max(1, len(columns)) ** 0.5 / 3.0
-            centre += [float(np.log(frame.span[d] * factor)) for d in columns]
+            logs = [float(np.log(frame.span[d] * factor)) for d in columns]
+            centre += logs if count == len(columns) else [float(np.mean(logs))]  # or one for all columns
             spread += [SPREAD] * count
         elif slot.spec.name == "bandwidth":
             repeats = count // len(columns)

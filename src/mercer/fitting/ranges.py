@@ -18,8 +18,6 @@ from mercer.kernels.parameters import Layout, Slot
 
 NOISE = (1e-8, 10.0)
 VARIANCE = (1e-8, 1e4)
-PURE_LENGTH = (0.15, 20.0)
-ALPHA = (0.1, 300.0)
 LOG_RATIO = 12.0
 CYCLES = 1.5  # of a period that the data must show: with less it is no period, and PER only stands in for SE
 # Of a network's weights and biases: the units are of order one. A weight at the lower end counts for nothing.
@@ -61,13 +59,13 @@ def value_bounds(slot: Slot, leaf: Owner, frame: Frame) -> Array:
         return surface_bounds(name, leaf, slot.size, low, span, gap)
     if name == "variance":
         return np.array([VARIANCE])
-    if name == "alpha":
-        return np.array([ALPHA])
     if isinstance(slot.spec.domain, Simplex):
         return np.tile([-LOG_RATIO, LOG_RATIO], (slot.size - 1, 1))
     if name == "period":
         shortest = np.array(frame.shortest)[columns]
         return np.column_stack([shortest, np.maximum(span / CYCLES, 1.01 * shortest)])
+    if unit == "length" and slot.size == 1:  # one for all columns
+        return np.array([[0.1 * gap.min(), 100.0 * span.max()]])
     if unit == "length":
         return np.column_stack([0.1 * gap, 100.0 * span])
     if unit == "position":
@@ -78,7 +76,7 @@ def value_bounds(slot: Slot, leaf: Owner, frame: Frame) -> Array:
             return np.column_stack([np.tile(1e-3 / span, repeats), np.tile(1.0 / gap, repeats)])
         highest = np.tile(0.5 / gap, repeats)  # Nyquist: a faster wave looks slow at the rows and is wrong between them
         return np.column_stack([-highest, highest])
-    return np.tile(PURE_LENGTH, (slot.size, 1))
+    return np.tile(slot.spec.limits, (slot.size, 1))
 
 
 def may_vanish(layout: Layout) -> list[bool]:

@@ -67,7 +67,8 @@ class Starts:
             elif slot.spec.unit == "position":
                 values[slot.where] = low - 3.0 * span
             elif slot.spec.name == "lengthscale":
-                values[slot.where] = 3.0 * span if slot.spec.unit == "length" else 5.0
+                longest = span if slot.size == len(span) else span.max()  # or one for all columns
+                values[slot.where] = 3.0 * longest if slot.spec.unit == "length" else 5.0
         return self._compensated(values)
 
     def inherited(self, values: Array) -> Array:
@@ -85,8 +86,9 @@ class Starts:
 
     def _compensated(self, values: Array) -> Array:
         """Divide a product by the mean square of each new LIN factor in it, so that its size stays."""
+        lines = {n for n, each in enumerate(self.leaves) if isinstance(each, Base) and each.spec.words.role == "trend"}
         new = {s.leaf for s in self.layout.slots if s.spec.name == "offset" and np.isnan(self.known[s.where]).any()}
-        new &= held_variances(self.expression)
+        new &= lines & held_variances(self.expression)
         if not new:
             return values
         numbered = iter(range(len(self.leaves)))
@@ -140,6 +142,8 @@ class Starts:
                 low, high = 0.15 * span * len(columns) ** 0.5, 1.5 * span * len(columns) ** 0.5
             else:
                 low, high = np.minimum(2.0 * gap, 0.05 * span), span
+            if size < len(columns):  # one for all columns
+                low, high = (np.exp(np.mean(np.log(end), keepdims=True)) for end in (low, high))
             return _log_uniform(rng, *_part(low, high, rank, copies))
         if unit == "position":
             middle = 0.5 if copies == 1 else rank / (copies - 1)  # copies from one end of the data to the other
@@ -149,7 +153,8 @@ class Starts:
         if name == "bandwidth":
             components = size // len(columns)
             return _log_uniform(rng, np.tile(0.05 / span, components), np.tile(1.0 / span, components))
-        pure = _part(np.full(size, 0.4), np.full(size, 2.5), rank, copies)  # pure numbers: alpha, PER's lengthscale
+        least, most = slot.spec.typical  # pure numbers: alpha, PER's lengthscale
+        pure = _part(np.full(size, least), np.full(size, most), rank, copies)
         return _log_uniform(rng, *pure)
 
     def _places_of(self, column: int) -> Array:

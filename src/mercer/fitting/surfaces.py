@@ -85,7 +85,7 @@ def surface_start(
     name: str, surface: Surface, X: Array, places: Array, span: Array, gap: Array, rng: np.random.Generator | None
 ) -> Array:
     """Return a start for one parameter of a surface; None for `rng`: the typical one. Sizes as in the values vector."""
-    size = next(s.size(len(span), surface.components) for s in surface.spec.parameters if s.name == name)
+    size = next(s.size(len(span), surface.components) for s in surface.specs if s.name == name)
     draw = rng or np.random.default_rng(0)
     low = X.min(axis=0)
     if name == "location":

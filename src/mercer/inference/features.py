@@ -27,9 +27,8 @@ import numpy as np
 
 from mercer.compute import fused
 from mercer.compute.program import Program
-from mercer.compute.spectral import Features, draw_program_features
-from mercer.compute.spectral_parts import columns_of_part
-from mercer.compute.spectral_waves import Indices
+from mercer.compute.spectral import Features, columns_of_part, draw_program_features
+from mercer.compute.spectral_draws import Indices
 from mercer.compute.white import without_white
 from mercer.errors import InputError, NumericalError
 from mercer.inference.contract import LOG_2_PI, Data, Engine, Evidence, Prediction, left_out_score, log_density

@@ -21,9 +21,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mercer.compute.nodes import Leaf
+from mercer.compute.program import LeafNode
 from mercer.compute.separate import Summand
-from mercer.compute.surfaces import pull_back, shares, sizes
+from mercer.compute.surfaces import pull_back, shares
 from mercer.inference.contract import Data
 from mercer.inference.grid_problem import Problem, is_toeplitz
 from mercer.inference.grid_solver import Cells, cells_of, sent
@@ -277,25 +277,25 @@ class SumProblem:
         return total
 
 
-def gate_at(gates: Sequence[Leaf], values: Array, X: Array) -> Array | None:
+def gate_at(gates: Sequence[LeafNode], values: Array, X: Array) -> Array | None:
     """Return the product of some gates' s at the rows; None where there are none."""
     if not gates:
         return None
     return np.prod([_share(gate, values, X) for gate in gates], axis=0)
 
 
-def _share(gate: Leaf, values: Array, X: Array) -> Array:
+def _share(gate: LeafNode, values: Array, X: Array) -> Array:
     assert gate.surface is not None
     return np.asarray(shares(gate.surface, _surface_values(gate, values), X)[gate.regime])
 
 
-def _surface_values(gate: Leaf, values: Array) -> Array:
+def _surface_values(gate: LeafNode, values: Array) -> Array:
     assert gate.surface is not None
-    pairs = zip(gate.offsets, sizes(gate.surface), strict=True)
+    pairs = zip(gate.offsets, gate.sizes, strict=True)
     return np.concatenate([values[offset : offset + size] for offset, size in pairs])
 
 
-def add_gate_gradient(gates: Sequence[Leaf], values: Array, X: Array, by_gate: Array, total: Array) -> None:
+def add_gate_gradient(gates: Sequence[LeafNode], values: Array, X: Array, by_gate: Array, total: Array) -> None:
     """Add the gradient by the values of the gates' surfaces, given that by the product of their s."""
     for number, gate in enumerate(gates):
         assert gate.surface is not None
@@ -304,6 +304,6 @@ def add_gate_gradient(gates: Sequence[Leaf], values: Array, X: Array, by_gate: A
         by_shares[gate.regime] = by_gate * np.prod(others, axis=0) if others else by_gate
         slope = pull_back(gate.surface, _surface_values(gate, values), X, by_shares)
         first = 0
-        for offset, size in zip(gate.offsets, sizes(gate.surface), strict=True):
+        for offset, size in zip(gate.offsets, gate.sizes, strict=True):
             total[offset : offset + size] += slope[first : first + size]
             first += size

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mercer.kernels.algebra import canonical, components, structure
-from mercer.kernels.base import REGISTRY
 from mercer.kernels.blend import Blend, Surface, blend
 from mercer.kernels.expression import Base, Expression, Fixed, Product, Sum, build_base, fixed
 from mercer.kernels.functional import Functional, functional
 from mercer.kernels.layers import Layer, Values
+from mercer.kernels.leaf import REGISTRY, Leaf, ParameterSpec, Words
 from mercer.kernels.network import Network, network, regression_network, time_series_network
 from mercer.kernels.parameters import bind, layout
 from mercer.kernels.polynomial import PolynomialTerm
@@ -18,9 +18,11 @@ from mercer.kernels.text import from_json, parse, to_json, to_text
 Value = float | Sequence[float] | Fixed | None
 
 
-def SE(*dims: int | str, variance: Value = None, lengthscale: Value = None) -> Base:
+def SE(
+    *dims: int | str, variance: Value = None, lengthscale: Value = None, isotropic: bool | Sequence[float] = False
+) -> Base:
     """Squared exponential: v exp(-sum_d (x_d - x'_d)^2 / 2 l_d^2). Smooth."""
-    return build_base("SE", *dims, variance=variance, lengthscale=lengthscale)
+    return build_base("SE", *dims, isotropic=isotropic, variance=variance, lengthscale=lengthscale)
 
 
 def PER(*dims: int | str, variance: Value = None, period: Value = None, lengthscale: Value = None) -> Base:
@@ -38,9 +40,15 @@ def LIN(*dims: int | str, variance: Value = None, offset: Value = None, weights:
     return build_base("LIN", *dims, variance=variance, offset=offset, weights=weights)
 
 
-def RQ(*dims: int | str, variance: Value = None, lengthscale: Value = None, alpha: Value = None) -> Base:
+def RQ(
+    *dims: int | str,
+    variance: Value = None,
+    lengthscale: Value = None,
+    alpha: Value = None,
+    isotropic: bool | Sequence[float] = False,
+) -> Base:
     """Rational quadratic: v (1 + sum_d (x_d - x'_d)^2 / 2 a l_d^2)^(-a). Smooth on many scales."""
-    return build_base("RQ", *dims, variance=variance, lengthscale=lengthscale, alpha=alpha)
+    return build_base("RQ", *dims, isotropic=isotropic, variance=variance, lengthscale=lengthscale, alpha=alpha)
 
 
 def C(variance: Value = None) -> Base:
@@ -53,19 +61,25 @@ def WN(*dims: int | str, variance: Value = None) -> Base:
     return build_base("WN", *dims, variance=variance)
 
 
-def M12(*dims: int | str, variance: Value = None, lengthscale: Value = None) -> Base:
+def M12(
+    *dims: int | str, variance: Value = None, lengthscale: Value = None, isotropic: bool | Sequence[float] = False
+) -> Base:
     """Matern 1/2: v exp(-r), r^2 = sum_d (x_d - x'_d)^2 / l_d^2. Continuous, rough."""
-    return build_base("M12", *dims, variance=variance, lengthscale=lengthscale)
+    return build_base("M12", *dims, isotropic=isotropic, variance=variance, lengthscale=lengthscale)
 
 
-def M32(*dims: int | str, variance: Value = None, lengthscale: Value = None) -> Base:
+def M32(
+    *dims: int | str, variance: Value = None, lengthscale: Value = None, isotropic: bool | Sequence[float] = False
+) -> Base:
     """Matern 3/2: v (1 + sqrt3 r) exp(-sqrt3 r)."""
-    return build_base("M32", *dims, variance=variance, lengthscale=lengthscale)
+    return build_base("M32", *dims, isotropic=isotropic, variance=variance, lengthscale=lengthscale)
 
 
-def M52(*dims: int | str, variance: Value = None, lengthscale: Value = None) -> Base:
+def M52(
+    *dims: int | str, variance: Value = None, lengthscale: Value = None, isotropic: bool | Sequence[float] = False
+) -> Base:
     """Matern 5/2: v (1 + sqrt5 r + 5 r^2 / 3) exp(-sqrt5 r)."""
-    return build_base("M52", *dims, variance=variance, lengthscale=lengthscale)
+    return build_base("M52", *dims, isotropic=isotropic, variance=variance, lengthscale=lengthscale)
 
 
 def COS(*dims: int | str, variance: Value = None, frequency: Value = None) -> Base:
@@ -175,11 +189,14 @@ __all__ = [
     "Expression",
     "Fixed",
     "Functional",
+    "Leaf",
     "Network",
+    "ParameterSpec",
     "PolynomialTerm",
     "Product",
     "Sum",
     "Surface",
+    "Words",
     "bind",
     "blend",
     "canonical",

@@ -91,7 +91,7 @@ def _waves_around_zero(term: Expression) -> Expression:
 
 
 def _is_flat(leaf: Base) -> bool:
-    if leaf.symbol != "PER" or any(p.values is None for p in leaf.parameters):
+    if not leaf.spec.centred or any(p.values is None for p in leaf.parameters):
         return False
     lengths = leaf.parameter("lengthscale").values
     return lengths is not None and len(lengths) == 1 and lengths[0] >= FLAT
@@ -101,7 +101,7 @@ def _around_zero(leaf: Base) -> Expression:
     (variance,), (length,) = (leaf.parameter(name).values or () for name in ("variance", "lengthscale"))
     mean = float(i0e(length**-2))
     wave = build_base(
-        "CPER", *(leaf.dims or ()), variance=variance * (1 - mean), period=leaf.parameter("period").values,
+        leaf.spec.centred, *(leaf.dims or ()), variance=variance * (1 - mean), period=leaf.parameter("period").values,
         lengthscale=length,
     )  # fmt: skip
     return sum_of([build_base("C", variance=variance * mean), wave])
@@ -117,7 +117,8 @@ def _without_values(owner: Owner) -> Owner:
         return Linear(owner.width, owner.inputs)
     if isinstance(owner, Surface):
         return owner.without_values()
-    return build_base(owner.symbol, *(owner.dims or ()), components=owner.components)
+    bare = build_base(owner.symbol, *(owner.dims or ()), components=owner.components)
+    return replace(bare, isotropic=owner.isotropic, ratios=owner.ratios)
 
 
 def canonical_structure(expression: Expression) -> Expression:
@@ -175,8 +176,8 @@ def _simplified(term: Term) -> Term:
     if wholes:
         return _with_wholes(wholes, bases)
     variance = _product_of_variances(bases)
-    factors = [_dims_in_order(leaf) for leaf in bases if leaf.symbol != "C"]
-    factors = _merge_se(_swallow(factors)) or [bases[0]]
+    factors = [_dims_in_order(leaf) for leaf in bases if leaf.spec.form != "constant"]
+    factors = _merge_factors(_swallow(factors)) or [bases[0]]
     factors.sort(key=lambda leaf: _order((_with_variance(leaf, Parameter("variance")),)))
     rest = Parameter("variance", None if variance.values is None else (1.0,), variance.fixed)
     return (_with_variance(factors[0], variance), *(_with_variance(leaf, rest) for leaf in factors[1:]))
@@ -199,7 +200,7 @@ def _with_wholes(wholes: list[Whole], bases: tuple[Base, ...]) -> Term:
             carrier = _canonical_parts(carrier)
         wholes = _in_order([carrier, *wholes[1:]])
         others = [_with_variance(leaf, Parameter("variance", (1.0,), scale.fixed)) for leaf in others]
-    return (*wholes, *(leaf for leaf in others if leaf.symbol != "C"))
+    return (*wholes, *(leaf for leaf in others if leaf.spec.form != "constant"))
 
 
 def _is_open(whole: Whole) -> bool:
@@ -214,12 +215,13 @@ def _dims_in_order(leaf: Base) -> Base:
     if order == list(range(len(dims))):
         return leaf
     parameters = []
-    for parameter, spec in zip(leaf.parameters, leaf.spec.parameters, strict=True):
+    for parameter, spec in zip(leaf.parameters, leaf.specs, strict=True):
         values = parameter.values
         if values is not None and "dimension" in spec.shape:
             values = tuple(values[row + i] for row in range(0, len(values), len(dims)) for i in order)
         parameters.append(replace(parameter, values=values))
-    return replace(leaf, dims=tuple(dims[i] for i in order), parameters=tuple(parameters))
+    ratios = tuple(leaf.ratios[i] for i in order) if leaf.ratios else ()
+    return replace(leaf, dims=tuple(dims[i] for i in order), parameters=tuple(parameters), ratios=ratios)
 
 
 def _dim_order(dim: int | str) -> tuple[int, str]:
@@ -238,23 +240,23 @@ def _with_variance(leaf: Base, variance: Parameter) -> Base:
     return leaf.with_parameter(variance)
 
 
-def _merge_se(factors: list[Base]) -> list[Base]:
+def _merge_factors(factors: list[Base]) -> list[Base]:
     """SE(l1) SE(l2) = SE(l) with 1/l^2 = 1/l1^2 + 1/l2^2 in each dimension."""
     groups: dict[object, list[Base]] = {}
     for leaf in factors:
-        if leaf.symbol == "SE":
-            groups.setdefault(leaf.dims, []).append(leaf)
-    return [leaf for leaf in factors if leaf.symbol != "SE"] + [_combined_se(group) for group in groups.values()]
+        if leaf.spec.merges:
+            groups.setdefault((leaf.symbol, leaf.dims, leaf.isotropic, leaf.ratios), []).append(leaf)
+    return [leaf for leaf in factors if not leaf.spec.merges] + [_combined(group) for group in groups.values()]
 
 
-def _combined_se(group: list[Base]) -> Base:
+def _combined(group: list[Base]) -> Base:
     parameters = [leaf.parameter("lengthscale") for leaf in group]
     given = [p.values for p in parameters if p.values is not None]
     if len(given) < len(parameters):
         return group[0].with_parameter(Parameter("lengthscale"))
     size = max(map(len, given))
-    spec = next(s for s in group[0].spec.parameters if s.name == "lengthscale")
-    values = tuple(map(_joint_length, zip(*(broadcast("SE", spec, v, size) for v in given), strict=True)))
+    spec = next(s for s in group[0].specs if s.name == "lengthscale")
+    values = tuple(map(_joint_length, zip(*(broadcast(group[0].symbol, spec, v, size) for v in given), strict=True)))
     return group[0].with_parameter(Parameter("lengthscale", values, all(p.fixed for p in parameters)))
 
 
@@ -265,7 +267,7 @@ def _joint_length(lengths: tuple[float, ...]) -> float:
 
 def _swallow(factors: list[Base]) -> list[Base]:
     """Where x = x' on its dimensions white noise is one, and elsewhere zero: stationary factors there add nothing."""
-    noises = [leaf for leaf in factors if leaf.symbol == "WN"]
+    noises = [leaf for leaf in factors if leaf.spec.white]
     if not noises:
         return factors
     covered = {d for noise in noises for d in noise.dims or ()}
@@ -274,7 +276,7 @@ def _swallow(factors: list[Base]) -> list[Base]:
 
     def swallowed(leaf: Base) -> bool:
         inside = everywhere or (leaf.dims is not None and covered.issuperset(leaf.dims))
-        return leaf.symbol == "WN" or (leaf.spec.stationary and inside)
+        return leaf.spec.white or (leaf.spec.stationary and inside)
 
     return [noise, *(leaf for leaf in factors if not swallowed(leaf))]
 
@@ -285,7 +287,7 @@ def _merge_sum(terms: list[Term]) -> list[Term]:
     others: list[Term] = []
     for term in terms:
         only = term[0]
-        if len(term) == 1 and isinstance(only, Base) and only.symbol in ("C", "WN"):
+        if len(term) == 1 and isinstance(only, Base) and (only.spec.white or only.spec.form == "constant"):
             groups.setdefault((only.symbol, only.dims), []).append(only)
         else:
             others.append(term)

@@ -26,7 +26,6 @@ from numbers import Integral
 import numpy as np
 
 from mercer.errors import KernelError
-from mercer.kernels.base import BaseSpec, ParameterSpec, Shape
 from mercer.kernels.domains import Array, Positive, Real
 from mercer.kernels.expression import (
     DEEPEST,
@@ -40,6 +39,7 @@ from mercer.kernels.expression import (
     checked_dims,
     nesting,
 )
+from mercer.kernels.leaf import ParameterSpec, Shape
 
 MOST_REGIMES = 20
 MOST_FEATURES = 1000
@@ -59,15 +59,12 @@ WEIGHTS = ParameterSpec("weights", Real(), "per component", "none")
 CENTRES = ParameterSpec("centres", Real(), _EACH, "position")
 LENGTHSCALE = ParameterSpec("lengthscale", Positive(), "per dimension", "length")
 
-KINDS: dict[str, BaseSpec] = {
-    spec.symbol: spec
-    for spec in (
-        BaseSpec("CP", "change point", (LOCATION, WIDTH), False, False, "a change"),
-        BaseSpec("CW", "change window", (START, DURATION, WIDTH), False, False, "a window"),
-        BaseSpec("linear", "linear surface", (SLOPE, BIAS), False, False, "a change along a direction"),
-        BaseSpec("rks", "random kitchen sinks", (AMPLITUDE, FREQUENCY, PHASE), False, False, "a change surface"),
-        BaseSpec("gp", "Gaussian process", (WEIGHTS, CENTRES, LENGTHSCALE), False, False, "a change surface"),
-    )
+KINDS: dict[str, tuple[ParameterSpec, ...]] = {
+    "CP": (LOCATION, WIDTH),
+    "CW": (START, DURATION, WIDTH),
+    "linear": (SLOPE, BIAS),
+    "rks": (AMPLITUDE, FREQUENCY, PHASE),
+    "gp": (WEIGHTS, CENTRES, LENGTHSCALE),
 }
 ONE_COLUMN = ("CP", "CW")
 
@@ -90,14 +87,19 @@ class Surface:
         return self.kind
 
     @property
-    def spec(self) -> BaseSpec:
-        """What its parameters are."""
+    def specs(self) -> tuple[ParameterSpec, ...]:
+        """What its parameters are, in order."""
         return KINDS[self.kind]
 
     @property
     def components(self) -> int:
         """What takes the place of a mixture's components: change points, functions or features."""
         return 1 if self.kind == "CW" else (self.regimes - 1) * self.features
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many values each parameter of a bound surface has."""
+        return tuple(spec.size(len(self.columns), self.components) for spec in self.specs)
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -128,7 +130,7 @@ class Surface:
         if self.kind in ONE_COLUMN and len(dims) != 1:
             raise KernelError(f"{self.kind} changes along one column, not along {len(dims)}: name it, as in on=0")
         parameters = []
-        for parameter, spec in zip(self.parameters, self.spec.parameters, strict=True):
+        for parameter, spec in zip(self.parameters, self.specs, strict=True):
             values = parameter.values
             if values is not None:
                 values = broadcast(self.kind, spec, values, spec.size(len(dims), self.components))
@@ -155,16 +157,16 @@ def surface(
         raise KernelError(f"{kind} has no features; only {' and '.join(FEATURES)} have")
     if not _is_whole(count) or not 1 <= count <= MOST_FEATURES:
         raise KernelError(f"a surface has 1 to {MOST_FEATURES} features, not {count!r}")
-    spec = KINDS[kind]
-    dims = checked_dims(kind, spec, tuple(on))
+    specs = KINDS[kind]
+    dims = checked_dims(kind, tuple(on))
     if kind in ONE_COLUMN and dims is not None and len(dims) != 1:
         raise KernelError(f"{kind} changes along one column, not along {len(dims)}")
-    known = [p.name for p in spec.parameters]
+    known = [p.name for p in specs]
     for name in values:
         if name not in known:
             raise KernelError(f"{kind} has no parameter '{name}'; it has {', '.join(known)}")
     bare = Surface(kind, int(regimes), int(count), dims, tuple(Parameter(name) for name in known))
-    return replace(bare, parameters=tuple(_checked(bare, p, values.get(p.name)) for p in spec.parameters))
+    return replace(bare, parameters=tuple(_checked(bare, p, values.get(p.name)) for p in specs))
 
 
 def _is_whole(value: object) -> bool:

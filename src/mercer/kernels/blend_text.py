@@ -105,7 +105,7 @@ def _part(parser: Parser) -> Expression | None:
 def _argument(
     parser: Parser, kind: str, name: str, columns: list[int | str], values: dict[str, Fixed | tuple[float, ...]]
 ) -> None:
-    known = [p.name for p in KINDS[kind].parameters]
+    known = [p.name for p in KINDS[kind]]
     if name in values or (name == "on" and columns):
         raise parser.fail(f"'{name}' is given twice")
     if name == "on":

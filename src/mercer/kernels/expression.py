@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from mercer.errors import KernelError
-from mercer.kernels.base import REGISTRY, SPECS, BaseSpec, ParameterSpec
-from mercer.kernels.domains import Array, Simplex
+from mercer.kernels.domains import Array, Positive, Simplex
+from mercer.kernels.leaf import LEAVES, Leaf, ParameterSpec, leaf_of
 
 if TYPE_CHECKING:
     from mercer.kernels.blend import Surface
@@ -114,17 +114,28 @@ class Expression(ABC):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Base(Expression):
-    """A base kernel on some dimensions (None: all of them), with its parameters in registry order."""
+    """A base kernel on some dimensions (None: all of them), with its parameters in the order of its record.
+
+    isotropic : one lengthscale l for all dimensions; ratios : that of dimension d is l times ratios[d] (none: l).
+        A kernel that is isotropic in one set of units is so in others only with such ratios: see `units.py`.
+    """
 
     symbol: str
     dims: tuple[int | str, ...] | None
     parameters: tuple[Parameter, ...]
     components: int = 1
+    isotropic: bool = False
+    ratios: tuple[float, ...] = ()
 
     @property
-    def spec(self) -> BaseSpec:
-        """The registry entry of this kernel."""
-        return SPECS[self.symbol]
+    def spec(self) -> Leaf:
+        """The record of this kernel."""
+        return leaf_of(self.symbol)
+
+    @property
+    def specs(self) -> tuple[ParameterSpec, ...]:
+        """What its parameters are, in order."""
+        return self.spec.isotropic_parameters() if self.isotropic else self.spec.parameters
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -168,6 +179,13 @@ class Base(Expression):
         """Return a parameter's value: a number, a tuple if it has several, None if unset."""
         values = self.parameter(name).values
         return values[0] if values is not None and len(values) == 1 else values
+
+    def lengthscales(self) -> tuple[float, ...] | None:
+        """Return the lengthscale of each dimension, also where there is one for all; None where it is unset."""
+        values = self.parameter("lengthscale").values
+        if values is None or not self.isotropic:
+            return values
+        return tuple(values[0] * ratio for ratio in self.ratios or (1.0,) * max(1, len(self.dims or ())))
 
     def with_parameter(self, parameter: Parameter) -> Base:
         """Return the kernel with the parameter of that name replaced."""
@@ -246,12 +264,17 @@ def as_expression(value: Expression | float) -> Expression:
 
 
 def build_base(
-    symbol: str, *dims: int | str, components: int | None = None, **values: float | Sequence[float] | Fixed | None
+    symbol: str,
+    *dims: int | str,
+    components: int | None = None,
+    isotropic: bool | Sequence[float] = False,
+    **values: float | Sequence[float] | Fixed | None,
 ) -> Base:
-    """Build a base kernel, checking names, sizes and domains; every constructor and the parser come through here."""
-    if symbol not in SPECS:
-        raise KernelError(f"there is no base kernel '{symbol}'; there are {_listed(REGISTRY)}")
-    spec = SPECS[symbol]
+    """Build a base kernel, checking names, sizes and domains; every constructor and the parser come through here.
+
+    isotropic : True: one lengthscale for all dimensions; numbers: one for all, times these.
+    """
+    spec = leaf_of(symbol)
     known = [p.name for p in spec.parameters]
     for name in values:
         if name not in known:
@@ -262,14 +285,35 @@ def build_base(
     if not isinstance(components, Integral) or isinstance(components, bool) or not 1 <= components <= most:
         advice = f"give a whole number from 1 to {most}" if spec.mixture else "only a mixture such as SM has several"
         raise KernelError(f"{symbol} cannot have {components!r} components: {advice}")
-    checked = checked_dims(symbol, spec, dims)
-    parameters = tuple(_parameter(symbol, p, values.get(p.name), checked, components) for p in spec.parameters)
-    return Base(symbol, checked, parameters, int(components))
+    checked = checked_dims(symbol, dims, spec.uses_inputs)
+    one, ratios = _isotropy(spec, isotropic, checked)
+    specs = spec.isotropic_parameters() if one else spec.parameters
+    parameters = tuple(_parameter(symbol, p, values.get(p.name), checked, components) for p in specs)
+    return Base(symbol, checked, parameters, int(components), one, ratios)
 
 
-def checked_dims(symbol: str, spec: BaseSpec, dims: tuple[int | str, ...]) -> tuple[int | str, ...] | None:
+def _isotropy(
+    spec: Leaf, given: bool | Sequence[float], dims: tuple[int | str, ...] | None
+) -> tuple[bool, tuple[float, ...]]:
+    """Return whether there is one lengthscale for all dimensions, and what multiplies it (nothing: empty)."""
+    if given is False:
+        return False, ()
+    if not spec.radial:
+        able = _listed(symbol for symbol, leaf in LEAVES.items() if leaf.radial)
+        raise KernelError(f"{spec.symbol} cannot be isotropic: only {able} have a lengthscale for each dimension")
+    if given is True:
+        return dims is None or len(dims) > 1, ()
+    ratios = as_tuple(given)
+    if not Positive().contains(np.asarray(ratios)) or (dims is not None and len(ratios) != len(dims)):
+        raise KernelError(
+            f"{spec.symbol}: 'isotropic' is True, or one number greater than zero for each dimension, not {given!r:.80}"
+        )
+    return True, () if len(set(ratios)) == 1 and ratios[0] == 1.0 else ratios
+
+
+def checked_dims(symbol: str, dims: tuple[int | str, ...], uses_inputs: bool = True) -> tuple[int | str, ...] | None:
     """Return the dimensions of a base kernel or a surface (None: all of them), refusing what is none."""
-    if not spec.uses_inputs:
+    if not uses_inputs:
         if dims:
             raise KernelError(f"{symbol} does not look at the inputs, so it takes no dimension; {dims} was given")
         return None

@@ -20,8 +20,8 @@ from numbers import Integral
 
 from mercer.errors import KernelError
 from mercer.kernels.expression import Base, Expression, Product, as_tuple
+from mercer.kernels.leaf import positive_kernels
 
-POSITIVE = ("SE", "RQ", "M12", "M32", "M52", "PER")  # base kernels above zero everywhere, and one at distance zero
 MOST_POWERS = 64
 HIGHEST_POWER = 4096
 
@@ -40,10 +40,10 @@ class Functional(Expression):
 
     def __post_init__(self) -> None:
         factors = self.inside.factors if isinstance(self.inside, Product) else (self.inside,)
-        if not all(isinstance(f, Base) and f.symbol in POSITIVE for f in factors):
+        if not all(isinstance(f, Base) and f.spec.log_form for f in factors):
             raise KernelError(
-                f"KF takes a kernel that is above zero everywhere ({', '.join(POSITIVE)}, or a product of them), "
-                f"not {self.inside!r:.80}"
+                f"KF takes a kernel that is above zero everywhere ({', '.join(positive_kernels())}, or a product of "
+                f"them), not {self.inside!r:.80}"
             )
         _check_series(self.powers, self.weights)
 

@@ -19,16 +19,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mercer.errors import KernelError
-from mercer.kernels.base import BaseSpec, ParameterSpec
 from mercer.kernels.domains import Array, NonNegative
 from mercer.kernels.expression import Fixed, Parameter, as_tuple, broadcast
+from mercer.kernels.leaf import ParameterSpec
 
 WIDEST = 1000  # units of a layer; a slip such as Linear80000000 is an error and not a memory of gigabytes
 
 # Row by row: the weights of the first unit on all its inputs, then those of the second, ...
 WEIGHTS = ParameterSpec("weights", NonNegative(), "per component and dimension", "none")
 BIAS = ParameterSpec("bias", NonNegative(), "per component", "none")
-LINEAR = BaseSpec("Linear", "linear layer", (WEIGHTS, BIAS), False, False, "a linear layer", uses_inputs=False)
 
 Values: TypeAlias = float | Sequence[float] | Array | Fixed | None
 
@@ -47,9 +46,9 @@ class Linear:
         return f"Linear{self.width}"
 
     @property
-    def spec(self) -> BaseSpec:
-        """What its parameters are."""
-        return LINEAR
+    def specs(self) -> tuple[ParameterSpec, ...]:
+        """What its parameters are, in order."""
+        return WEIGHTS, BIAS
 
     @property
     def dims(self) -> tuple[int, ...]:

@@ -152,7 +152,7 @@ def network(
     """
     parts = _primitives_from(primitives)
     if complex is None:
-        complex = any(isinstance(part, Base) and part.symbol == "EXPI" for part in parts)
+        complex = any(isinstance(part, Base) and part.spec.form == "complex" for part in parts)
     built = tuple(layers) if _are_layers(layers) else layers_from(layers, len(parts))
     return Network(parts, built, complex, variances)
 
@@ -206,9 +206,9 @@ def _check_primitives(primitives: tuple[Expression, ...], is_complex: bool) -> N
         raise KernelError(f"a kernel may nest at most {DEEPEST} sums, products and networks in each other")
     for primitive in primitives:
         if isinstance(primitive, Base):
-            if primitive.symbol == "EXPI" and not is_complex:
+            if primitive.spec.form == "complex" and not is_complex:
                 raise KernelError("EXPI is complex: give complex=True, or use COS, its real part")
-        elif any(leaf.symbol == "EXPI" for leaf in primitive.leaves()):
+        elif any(leaf.spec.form == "complex" for leaf in primitive.leaves()):
             raise KernelError(
                 f"{primitive.text(digits=4)}: EXPI must be a primitive of its own; the layers multiply it with others"
             )

@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.errors import KernelError
-from mercer.kernels.base import ParameterSpec
 from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.domains import Array, Domain, Simplex
 from mercer.kernels.expression import Base, Expression, Owner, Parameter, Product, Sum, broadcast, only_value
 from mercer.kernels.functional import Functional
+from mercer.kernels.leaf import ParameterSpec
 from mercer.kernels.network import Network
 
 NETWORK = -1  # the carrier of a scale that lies in many weights, of which none can be held
@@ -51,12 +51,15 @@ def bind(
             return leaf
         dims = _all_columns(leaf)
         parameters = []
-        for parameter, spec in zip(leaf.parameters, leaf.spec.parameters, strict=True):
+        for parameter, spec in zip(leaf.parameters, leaf.specs, strict=True):
             size = _size(leaf, spec, dims)
             given = parameter.values
             values = only_value(spec, size) if given is None else broadcast(leaf.symbol, spec, given, size)
             parameters.append(replace(parameter, values=values))
-        return replace(leaf, dims=dims, parameters=tuple(parameters))
+        if leaf.ratios and len(leaf.ratios) != len(dims):
+            raise KernelError(f"{leaf.text(digits=4)} has {len(leaf.ratios)} ratios for {len(dims)} columns")
+        isotropic = leaf.isotropic and (len(dims) > 1 or bool(leaf.ratios))  # of one column every kernel is
+        return replace(leaf, dims=dims, parameters=tuple(parameters), isotropic=isotropic)
 
     def _all_columns(leaf: Base | Surface) -> tuple[int, ...]:
         dims = everywhere if leaf.dims is None else tuple(c for d in leaf.dims for c in _columns(leaf, d))
@@ -89,7 +92,7 @@ def bind(
 
 
 def _size(leaf: Owner, spec: ParameterSpec, dims: Sequence[object] | None) -> int:
-    if dims is None and isinstance(leaf, Base | Surface) and leaf.spec.uses_inputs:
+    if dims is None and (isinstance(leaf, Surface) or (isinstance(leaf, Base) and leaf.spec.uses_inputs)):
         raise KernelError(f"{leaf.text(digits=4)} acts on columns not known yet: bind it to the data first")
     return spec.size(len(dims or ()), leaf.components)
 
@@ -251,7 +254,7 @@ def layout(expression: Expression) -> Layout:
     slots: list[Slot] = []
     offset = 0
     for number, leaf in enumerate(expression.owners()):
-        for parameter, spec in zip(leaf.parameters, leaf.spec.parameters, strict=True):
+        for parameter, spec in zip(leaf.parameters, leaf.specs, strict=True):
             size = _size(leaf, spec, leaf.dims)
             redundant = spec.name == "variance" and number in held
             fitted = not (parameter.fixed or redundant)
@@ -265,7 +268,7 @@ def values_of(expression: Expression) -> Array:
     held = held_variances(expression)
     parts: list[Array] = []
     for number, leaf in enumerate(expression.owners()):
-        for parameter, spec in zip(leaf.parameters, leaf.spec.parameters, strict=True):
+        for parameter, spec in zip(leaf.parameters, leaf.specs, strict=True):
             if parameter.values is not None:
                 parts.append(np.array(parameter.values))
             else:
@@ -281,7 +284,7 @@ def with_values(expression: Expression, values: Array) -> Expression:
     def filled(leaf: Owner) -> Owner:
         nonlocal position
         parameters = []
-        for parameter, spec in zip(leaf.parameters, leaf.spec.parameters, strict=True):
+        for parameter, spec in zip(leaf.parameters, leaf.specs, strict=True):
             size = _size(leaf, spec, leaf.dims)
             given = tuple(float(v) for v in values[position : position + size])
             known = not any(v != v for v in given)

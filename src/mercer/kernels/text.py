@@ -15,10 +15,9 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from mercer.errors import KernelError, KernelSyntaxError
-from mercer.kernels.base import REGISTRY, SPECS
 from mercer.kernels.blend import Blend, has_blend
 from mercer.kernels.blend_text import WORDS, blend_from_node, blend_node, blend_text, dim_text, parse_blend
 from mercer.kernels.domains import Simplex
@@ -38,12 +37,15 @@ from mercer.kernels.expression import (
 from mercer.kernels.functional import Functional, has_functional
 from mercer.kernels.functional_text import functional_from_node, functional_node, functional_text, parsed_functional
 from mercer.kernels.layers import LAYERS
+from mercer.kernels.leaf import LEAVES, leaf_of
 from mercer.kernels.network import Network, has_network, network
 from mercer.kernels.network_text import network_from_node, network_node, network_text, repeated, with_given
 
-JSON_VERSION = 3
+JSON_VERSION = 4
+BLEND_VERSION = 3  # of a kernel with change surfaces and without isotropic base kernels
 NETWORK_VERSION = 2  # of a kernel with networks or functionals and without change surfaces
 PLAIN_VERSION = 1  # of one without any of them: older versions of Mercer read it
+T = TypeVar("T")
 DEEPEST = 100  # nested parentheses: enough for any kernel, and far from Python's limit on recursion
 
 # ---------------------------------------------------------------------------------------------------------- printing
@@ -66,7 +68,9 @@ def to_text(expression: Expression, digits: int | None = None, names: Sequence[s
     assert isinstance(expression, Base)
     symbol = expression.symbol + (str(expression.components) if expression.spec.mixture else "")
     arguments = [dim_text(d, names) for d in expression.dims or ()]
-    for parameter, spec in zip(expression.parameters, expression.spec.parameters, strict=True):
+    if expression.isotropic:
+        arguments.append(f"isotropic={_values_text(expression.ratios, digits) if expression.ratios else True}")
+    for parameter, spec in zip(expression.parameters, expression.specs, strict=True):
         if parameter.values is None or _has_no_choice(expression, parameter, spec.domain):
             continue
         arguments.append(f"{parameter.name}={_parameter_text(parameter, digits)}")
@@ -202,13 +206,12 @@ class Parser:
 
     def base(self, word: str, start: int) -> Expression:
         symbol, components = word, None
-        mixture = re.fullmatch(r"(SM)(\d{1,9})", word)
-        if mixture:
-            symbol, components = "SM", int(mixture[2])
-        if symbol not in SPECS:
-            raise self.fail(f"there is no base kernel '{word}'; there are {', '.join(REGISTRY)}", start)
+        mixture = re.fullmatch(r"(.*?)(\d{1,9})", word)
+        if mixture and mixture[1] in LEAVES and LEAVES[mixture[1]].mixture:
+            symbol, components = mixture[1], int(mixture[2])
+        self.checked(lambda: leaf_of(symbol), start)
         dims: list[int | str] = []
-        values: dict[str, Fixed | tuple[float, ...]] = {}
+        values: dict[str, Any] = {}
         if self.accept("(") and not self.accept(")"):
             self.arguments(symbol, dims, values)
             self.expect(")", f"to close {symbol}(")
@@ -266,17 +269,18 @@ class Parser:
             if not self.accept("+"):
                 return primitives
 
-    def arguments(self, symbol: str, dims: list[int | str], values: dict[str, Fixed | tuple[float, ...]]) -> None:
+    def arguments(self, symbol: str, dims: list[int | str], values: dict[str, Any]) -> None:
         while True:
             kind, found, end = self.peek()
             before = self.position
             self.position = end
             if kind == "name" and self.accept("="):
-                known = [p.name for p in SPECS[symbol].parameters]
+                spec = leaf_of(symbol)
+                known = [p.name for p in spec.parameters] + ["isotropic"] * spec.radial
                 if found in values or found not in known:
                     problem = "is given twice" if found in values else f"is not a parameter of {symbol}"
                     raise self.fail(f"'{found}' {problem}; it has {', '.join(known)}", before)
-                values[found] = self.value()
+                values[found] = self.isotropic() if found == "isotropic" else self.value()
             else:
                 dim = self.dimension(symbol, kind, found, before)
                 if values:
@@ -297,6 +301,13 @@ class Parser:
                 raise self.fail(f"{found} is not a column name: write it as in JSON", start) from None
         given = f", found '{found}'" if found else ""
         raise self.fail(f"expected a dimension or a parameter of {symbol}{given}", start)
+
+    def isotropic(self) -> bool | tuple[float, ...]:
+        kind, found, end = self.peek()
+        if kind == "name" and found in ("True", "False"):
+            self.position = end
+            return found == "True"
+        return self.numbers()
 
     def value(self) -> Fixed | tuple[float, ...]:
         kind, found, end = self.peek(signed=True)
@@ -324,7 +335,7 @@ class Parser:
         self.position = end
         return float(found)
 
-    def checked(self, build: Callable[[], Expression], start: int) -> Expression:
+    def checked(self, build: Callable[[], T], start: int) -> T:
         """Build a node; what the builder rejects is reported at the place in the text."""
         try:
             return build()
@@ -338,7 +349,9 @@ class Parser:
 def to_json(expression: Expression) -> dict[str, Any]:
     """Return the kernel as plain JSON data with a version."""
     written = NETWORK_VERSION if has_network(expression) or has_functional(expression) else PLAIN_VERSION
-    newest = JSON_VERSION if has_blend(expression) else written
+    newest = BLEND_VERSION if has_blend(expression) else written
+    if any(leaf.isotropic for leaf in expression.leaves()):
+        newest = JSON_VERSION
     return {"format": "mercer-kernel", "version": newest, "kernel": _node(expression)}
 
 
@@ -362,6 +375,8 @@ def _node(expression: Expression) -> dict[str, Any]:
         node["dims"] = list(expression.dims)
     if expression.spec.mixture:
         node["components"] = expression.components
+    if expression.isotropic:
+        node["isotropic"] = list(expression.ratios) or True
     return node
 
 
@@ -392,7 +407,12 @@ def _from_node(node: Any, depth: int = 0) -> Expression:
         if "functional" in node:
             return functional_from_node(node["functional"], lambda part: _from_node(part, depth + 1))
         values = {name: _read_values(entry) for name, entry in node["parameters"].items()}
-        return build_base(node["base"], *_list(node.get("dims", [])), components=node.get("components"), **values)
+        isotropic = node.get("isotropic", False)
+        if not isinstance(isotropic, bool | list):
+            raise TypeError(f"'isotropic' is true, false or a list of ratios, not {isotropic!r:.80}")
+        return build_base(
+            node["base"], *_list(node.get("dims", [])), components=node.get("components"), isotropic=isotropic, **values
+        )
     except KernelError:
         raise
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:

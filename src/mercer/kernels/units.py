@@ -1,8 +1,12 @@
 """Carry a kernel through a change of units of the inputs and the target, and back.
 
 With z = (x - shift) / scale and t = y / y_scale, the kernel of y over x is  k(x, x') = y_scale^2 k_scaled(z, z').
-Every parameter follows from its unit in the registry; only LIN mixes units (its variance is y^2 / x^2), and a change
+Every parameter follows from its unit in its record; only LIN mixes units (its variance is y^2 / x^2), and a change
 surface, whose biases and phases are counted from where x = 0.
+
+One lengthscale for all columns is one in the units of the user, in which `isotropic=True` is written. Columns that are
+scaled differently then have lengthscales l r_d in other units: still one free number l, with ratios r_d that follow
+from the scales (their geometric mean is one) and go away on the way back.
 """
 
 from __future__ import annotations
@@ -11,12 +15,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mercer.kernels.base import ParameterSpec
 from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression, Parameter, Product, Sum
+from mercer.kernels.leaf import ParameterSpec
 from mercer.kernels.network import Network
 from mercer.kernels.parameters import fill_held
+
+SAME = 1e-12  # relative: scales that differ by less are one
 
 
 @dataclass(frozen=True)
@@ -155,8 +161,8 @@ def _of_columns(owner: Base | Surface, units: Units) -> tuple[Array, Array]:
 def _converted(owner: Base | Surface, shift: Array, scale: Array) -> tuple[Parameter, ...]:
     """Return the parameters in the other units, each by its own."""
     result = []
-    for parameter, spec in zip(owner.parameters, owner.spec.parameters, strict=True):
-        if parameter.values is not None and spec.unit not in ("none", "variance"):
+    for parameter, spec in zip(owner.parameters, owner.specs, strict=True):
+        if parameter.values is not None and spec.unit not in ("none", "variance") and "dimension" in spec.shape:
             values = _convert_values(np.array(parameter.values), spec, shift, scale)
             parameter = replace(parameter, values=tuple(float(v) for v in values))
         result.append(parameter)
@@ -169,15 +175,26 @@ def _convert_base(leaf: Base, units: Units) -> tuple[Base, float]:
         return leaf, 1.0
     shift, scale = _of_columns(leaf, units)
     changed = replace(leaf, parameters=_converted(leaf, shift, scale))
-    if leaf.symbol != "LIN":
+    if leaf.isotropic:
+        changed = _convert_isotropic(changed, scale)
+    if leaf.spec.unit_rule is None:
         return changed, 1.0
-    # v sum_d w_d (z_d - c_d)(z'_d - c_d) with z = (x - shift) / scale: the weights become w_d / scale_d^2.
-    weights = leaf.parameter("weights")
-    relative = np.array(weights.values or [1 / len(scale)] * len(scale)) / scale**2
-    total = float(relative.sum())
-    if weights.values is not None:
-        changed = changed.with_parameter(replace(weights, values=tuple(float(v) for v in relative / total)))
-    return changed, total
+    given = {p.name: None if p.values is None else np.array(p.values) for p in leaf.parameters}
+    replaced, factor = leaf.spec.unit_rule(given, scale)
+    for name, values in replaced.items():
+        changed = changed.with_parameter(replace(leaf.parameter(name), values=tuple(float(v) for v in values)))
+    return changed, factor
+
+
+def _convert_isotropic(leaf: Base, scale: Array) -> Base:
+    """l r_d scale_d of all columns d: a new l, and new ratios unless they are all one."""
+    lengths = scale * np.array(leaf.ratios or (1.0,) * len(scale))
+    same = bool(np.ptp(lengths) <= SAME * lengths[0])
+    factor = float(lengths[0] if same else np.exp(np.mean(np.log(lengths))))
+    length = leaf.parameter("lengthscale")
+    if length.values is not None:
+        leaf = leaf.with_parameter(replace(length, values=(float(length.values[0] * factor),)))
+    return replace(leaf, ratios=() if same else tuple(float(r) for r in lengths / factor))
 
 
 def _convert_values(values: Array, spec: ParameterSpec, shift: Array, scale: Array) -> Array:

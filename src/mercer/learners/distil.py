@@ -360,12 +360,16 @@ def check_networks(expression: Expression) -> None:
                 "a network with an Exp layer cannot be distilled: it is no polynomial, its series has no end; "
                 "use Poly(c0, c1, ...) instead"
             )
-        if any(leaf.symbol == "SUMI" for leaf in network.leaves()):
-            raise KernelError("a network with SUMI cannot be distilled: SUMI is no kernel outside a network")
         if network.complex:
             raise KernelError(
                 "a complex network cannot be distilled: its terms are no kernels of their own; use COS in place of EXPI"
             )
+        alone = next((leaf.symbol for leaf in network.leaves() if leaf.spec.outside_networks), None)
+        if alone is not None:
+            raise KernelError(f"a network with {alone} cannot be distilled: {alone} is no kernel outside a network")
+        alone = next((leaf.symbol for leaf in network.leaves() if leaf.spec.outside_networks), None)
+        if alone is not None:
+            raise KernelError(f"a network with {alone} cannot be distilled: {alone} is no kernel outside a network")
 
 
 def expanded(expression: Expression, X: Array) -> list[Summand]:

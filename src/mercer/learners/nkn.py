@@ -326,7 +326,7 @@ class Training:
     @cached_property
     def peaks(self) -> dict[int, Array]:
         """Periods of the target, by column."""
-        if not any("period" in [p.name for p in leaf.spec.parameters] for leaf in self.network.leaves()):
+        if not any("period" in [p.name for p in leaf.specs] for leaf in self.network.leaves()):
             return {}
         found = {column: periods(self.data.X[:, column], self.data.y, PEAKS) for column in self.columns}
         return {column: peaks for column, peaks in found.items() if len(peaks)}

@@ -55,7 +55,7 @@ class Form:
         if alone is not None and self.shared is None:  # what holds everywhere, with a change of level on it
             levels = self._bound(self._blend([parse("C")] * regimes))
             found.append(sum_of([alone, levels]))
-            repeats = [term for term in _terms(alone) if any(leaf.symbol == "PER" for leaf in term.leaves())]
+            repeats = [term for term in _terms(alone) if any(leaf.spec.has("period") for leaf in term.leaves())]
             if repeats:
                 smooth = self._bound(self._blend([parse("SE")] * regimes))
                 found.append(sum_of([*repeats, smooth]))
@@ -142,7 +142,7 @@ def without_regime(expression: Expression, regime: int) -> Expression:
         gone = min(regime, len(parts) - 1)  # the change point after it, the last for the last
     per = own.surface.components // (own.surface.regimes - 1)
     kept: dict[str, tuple[float, ...] | None] = {}
-    for parameter, spec in zip(own.surface.parameters, own.surface.spec.parameters, strict=True):
+    for parameter, spec in zip(own.surface.parameters, own.surface.specs, strict=True):
         values = parameter.values
         if values is not None and "component" in spec.shape:
             rows = np.array(values).reshape(own.surface.regimes - 1, per, -1)

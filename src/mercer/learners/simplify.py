@@ -23,7 +23,6 @@ from mercer.kernels.parameters import fill_held, layout, values_of
 from mercer.kernels.units import multiplied
 from mercer.learners.contract import Step
 
-ON_COLUMNS = ("SE", "RQ", "LIN", "M12", "M32", "M52")
 IDLE = 0.3  # of a lengthscale: a column whose whole range is less changes next to nothing
 
 Simpler = tuple[Expression, Step]
@@ -63,11 +62,12 @@ def _steps(kernel: Expression, X: Array) -> Iterator[Simpler]:
 
 
 def _simpler_base(leaf: Base, X: Array) -> Iterator[tuple[Base, Step]]:
-    if leaf.symbol == "RQ":
-        smooth = build_base("SE", *(leaf.dims or ()))
-        for name in ("variance", "lengthscale"):
-            smooth = smooth.with_parameter(leaf.parameter(name))
-        yield smooth, Step("replace", structure(leaf), words=f"{structure(leaf).text()} -> SE")
+    if simpler := leaf.spec.simpler:
+        bare = build_base(simpler, *(leaf.dims or ()))
+        smooth = replace(bare, isotropic=leaf.isotropic, ratios=leaf.ratios)
+        for spec in smooth.specs:
+            smooth = smooth.with_parameter(leaf.parameter(spec.name))
+        yield smooth, Step("replace", structure(leaf), words=f"{structure(leaf).text()} -> {simpler}")
     relevance = _relevance(leaf, X)
     if len(relevance) > 1:
         order = sorted(range(len(relevance)), key=lambda place: relevance[place])
@@ -79,10 +79,11 @@ def _simpler_base(leaf: Base, X: Array) -> Iterator[tuple[Base, Step]]:
 
 def _relevance(leaf: Base, X: Array) -> list[float]:
     """How much a base kernel on several columns changes along each of them over the data; nothing where not known."""
-    if leaf.symbol not in ON_COLUMNS or len(leaf.columns) < 2:
+    linear = leaf.spec.words.role == "trend"
+    if not (leaf.spec.radial or linear) or leaf.isotropic or len(leaf.columns) < 2:
         return []
     span = np.ptp(X[:, list(leaf.columns)], axis=0)
-    if leaf.symbol == "LIN":
+    if linear:
         return [float(v) for v in np.array(leaf.parameter("weights").values) * span**2]
     return [float(v) for v in span / np.array(leaf.parameter("lengthscale").values)]
 
@@ -91,7 +92,7 @@ def _on_fewer_columns(leaf: Base, dropped: tuple[int, ...]) -> Base:
     kept = [place for place in range(len(leaf.columns)) if place not in dropped]
     result = replace(leaf, dims=tuple(leaf.columns[place] for place in kept))
     share = 1.0
-    for parameter, spec in zip(leaf.parameters, leaf.spec.parameters, strict=True):
+    for parameter, spec in zip(leaf.parameters, leaf.specs, strict=True):
         if "dimension" in spec.shape and parameter.values is not None:
             values = [parameter.values[place] for place in kept]
             if spec.name == "weights":  # they add up to one
@@ -122,7 +123,7 @@ def _taken_out(node: Sum) -> Iterator[tuple[Expression, Expression]]:
         parts = [_factors(node.terms[place]) for place in (one, other)]
         for factor in parts[0]:
             twin = next((each for each in parts[1] if structure(each) == structure(factor)), None)
-            if not isinstance(factor, Base) or factor.symbol in ("C", "WN") or twin is None:
+            if not isinstance(factor, Base) or factor.spec.words.role in ("constant", "noise") or twin is None:
                 continue
             inside = sum_of([_rest(parts[0], factor), _rest(parts[1], twin)])
             joined = product_of([_of_variance_one(factor), inside])

@@ -22,7 +22,7 @@ from mercer.explain.networks import NetworkExplanation
 from mercer.explain.search import PathStep, RunnerUp
 from mercer.explain.wording import listed, number, percent, resolved
 from mercer.fitting.periodogram import typical_gap
-from mercer.kernels.base import SPECS
+from mercer.kernels.leaf import LEAVES
 from mercer.report.changes import change_figure
 from mercer.report.diagnostics import residuals_figure, search_figure
 from mercer.report.networks import network_figure, shape_figure, units_figure
@@ -171,9 +171,9 @@ def _symbols(fitted: Fitted) -> list[dict[str, Any]]:
     used = {leaf.symbol for leaf in fitted.kernel.leaves()}
     tried = used.union(leaf.symbol for c in fitted.candidates if c.depth == 0 for leaf in c.expression.leaves())
     return [
-        {"symbol": symbol, "name": spec.name, "formula": FORMULAS[symbol], "words": spec.words, "used": symbol in used}
-        for symbol, spec in SPECS.items()
-        if symbol in tried
+        {"symbol": s, "name": leaf.name, "formula": leaf.formula, "words": leaf.words.summary, "used": s in used}
+        for s, leaf in LEAVES.items()
+        if s in tried
     ]
 
 
@@ -279,24 +279,3 @@ def search_caption(explanation: Explanation) -> str:
     steps = [f"{step.kernel} ({explanation.search.score} {step.score:.1f})" for step in explanation.search.path]
     told = f"{explanation.search.tried} kernels by depth and score. The way to the winner: {listed(steps)}."
     return told if explanation.search.intervals is None else f"{told} {explanation.search.intervals.sentence}"
-
-
-# ------------------------------------------------------------------------------------------------------------- formulas
-
-
-FORMULAS = {
-    "SE": "v exp(−d² / 2l²)",
-    "PER": "v exp(−2 sin²(π d / p) / l²)",
-    "CPER": "v (exp(cos(2π d / p) / l²) − I₀(1/l²)) / (exp(1/l²) − I₀(1/l²))",
-    "LIN": "v (x − c)(x′ − c), c the offset",
-    "RQ": "v (1 + d² / 2αl²)^(−α)",
-    "C": "v",
-    "WN": "v where x = x′, else 0",
-    "M12": "v exp(−d / l)",
-    "M32": "v (1 + √3 d / l) exp(−√3 d / l)",
-    "M52": "v (1 + √5 d / l + 5d² / 3l²) exp(−√5 d / l)",
-    "COS": "v cos(2π f d), f the frequency",
-    "SM": "v Σ w exp(−2π² b² d²) cos(2π f d), f the frequencies, b the bandwidths",
-    "EXPI": "v exp(2πi f d), f the frequency; the real part is taken at the end",
-    "SUMI": "v cos(2π f (x − c)) cos(2π f (x′ − c)), f the frequency, c the offset",
-}

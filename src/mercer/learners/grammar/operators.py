@@ -17,9 +17,9 @@ from typing import Literal
 
 from mercer.errors import InputError, KernelError
 from mercer.kernels.algebra import canonical, canonical_structure, size, subexpressions, substitute
-from mercer.kernels.base import REGISTRY
 from mercer.kernels.blend import Blend, blend
 from mercer.kernels.expression import Base, Expression, Parameter, Product, Sum, build_base, product_of, sum_of
+from mercer.kernels.leaf import REGISTRY
 from mercer.learners.contract import Step
 
 Grammar = Literal["full", "cks"]
@@ -113,9 +113,9 @@ def _inside(parent: Expression, path: tuple[int, ...], kind: type[Expression]) -
 
 def _replacement(old: Base, new: Base) -> Base:
     """The new base kernel keeps what it has in common with the old one: its variance, and a lengthscale of one kind."""
-    units = {spec.name: spec.unit for spec in old.spec.parameters}
+    units = {spec.name: spec.unit for spec in old.specs}
     result = new
-    for spec in new.spec.parameters:
+    for spec in new.specs:
         alike = spec.name == "variance" or (units.get(spec.name) == spec.unit and old.dims == new.dims)
         if alike and spec.name in units:
             result = result.with_parameter(Parameter(spec.name, old.parameter(spec.name).values))

@@ -399,4 +399,4 @@ class Search:
 
 
 def _names(base: Base) -> set[str]:
-    return {parameter.name for parameter in base.spec.parameters}
+    return {parameter.name for parameter in base.specs}

@@ -1,0 +1,341 @@
+"""The base kernels: one `Leaf` record for each, with all there is to know of it apart from its numerical functions.
+
+Those are registered in `mercer.compute.leaves`, so that this room needs no tensor library. Every base kernel is a
+variance times a unit function; with d = x - x' on one dimension and sums over the chosen dimensions where there are
+several (METHODS: one lengthscale each, or one for all of them where the kernel is isotropic):
+
+    SE    exp(-d^2 / 2 l^2)                                    M12  exp(-r), r^2 = sum d^2 / l^2
+    PER   exp(-2 sin^2(pi d / p) / l^2)                        M32  (1 + sqrt3 r) exp(-sqrt3 r)
+    CPER  PER less its mean over a period, scaled to 1 at 0    M52  (1 + sqrt5 r + 5 r^2 / 3) exp(-sqrt5 r)
+    LIN   sum_d w_d (x_d - c_d)(x'_d - c_d)                    COS  cos(2 pi f.d)
+    RQ    (1 + r^2 / 2a)^(-a)                                  WN   [x = x']
+    C     1
+    SM    sum_q w_q exp(-2 pi^2 sum_d b_qd^2 d^2) cos(2 pi f_q.d)
+
+Two more are units of a neural kernel network only (NKN 3.1 and appendix G):
+
+    EXPI  exp(2 pi i f.d), complex                             SUMI  cos(2 pi f.(x - c)) cos(2 pi f.(x' - c))
+
+Appendix G multiplies by exp(i (x + x').nu) and by its conjugate, which is 2 cos(nu.(x + x')). That is not a kernel, not
+even as a factor: on the diagonal it is negative wherever cos(2 nu.x) is. With the stationary terms that complete the
+square it is one, cos(nu.(x + x')) + cos(nu.(x - x')) = 2 cos(nu.x) cos(nu.x'): this is SUMI.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from mercer.errors import KernelError
+from mercer.kernels.domains import Array, Domain, Positive, Real, Simplex
+
+Shape = Literal["one", "per dimension", "per component", "per component and dimension"]
+Unit = Literal["variance", "length", "frequency", "position", "none"]
+# How a base kernel becomes nodes of a program: one node; none at all; envelopes times waves; one node for each column;
+# a real and an imaginary part.
+Form = Literal["node", "constant", "mixture", "per column", "complex"]
+# What a component with this kernel is in words: something that varies, repeats, rises, is drawn anew, or stays.
+Role = Literal["fading", "wave", "trend", "noise", "constant"]
+
+
+@dataclass(frozen=True)
+class ParameterSpec:
+    """Name, domain, shape and physical unit of one parameter.
+
+    Starts, bounds and weak priors follow from the unit; those of a pure number (unit "none") from the last two fields.
+    A parameter called "period" starts at peaks of the periodogram.
+    """
+
+    name: str
+    domain: Domain
+    shape: Shape
+    unit: Unit
+    typical: tuple[float, float] = (0.4, 2.5)  # between these a pure number starts
+    limits: tuple[float, float] = (0.15, 20.0)  # and between these it stays
+
+    def size(self, dimensions: int, components: int) -> int:
+        """Return how many values the parameter has on this many dimensions and components."""
+        return {
+            "one": 1,
+            "per dimension": dimensions,
+            "per component": components,
+            "per component and dimension": components * dimensions,
+        }[self.shape]
+
+
+@dataclass(frozen=True)
+class Words:
+    """What is said of a component with this kernel; the report's list of kernels shows `summary`.
+
+    rank : of the factors of a product the one with the lowest rank is the noun; the rougher, the lower.
+    noun, varying, verb, over, scales, title : of a kernel that fades with the distance: "a smooth function", "varying
+        over" a lengthscale; as a factor it "changes smoothly" the noun " over" a lengthscale.
+    wanders : where the lengthscale is beyond the data, the "value" or the "slope" is a random walk.
+    correlation : k(r) / k(0) at a distance of r lengthscales, given alpha where the kernel has one (else 1).
+    """
+
+    summary: str
+    role: Role
+    rank: int
+    noun: str = ""
+    title: str = ""
+    verb: str = ""
+    varying: str = "varying over"
+    over: str = " over"
+    scales: str = ""
+    wanders: Literal["", "value", "slope"] = ""
+    correlation: Callable[[float, float], float] | None = None
+
+
+# From the values of each parameter (None: unset) and the scale of each column to changed values and a factor of the
+# variance.
+UnitRule = Callable[[Mapping[str, Array | None], Array], tuple[Mapping[str, Array], float]]
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """All about one base kernel but its numerical functions.
+
+    stationary : k(x, x') depends on x - x' alone. log_form : above zero everywhere and one at distance zero; back ends
+        compute its logarithm, so that a product of such kernels costs one exponential. radial : a function of
+        sum d^2 / l^2, which may be isotropic. separable : on several columns the product of itself on each of them.
+        white : zero unless x = x'. mixture : has components. merges : a product of several on the same columns is one
+        of them, 1 / l^2 added up.
+    outside_networks : empty, or what to use instead where it is not a kernel of its own.
+    simpler : the symbol of a kernel with fewer parameters that is nearly the same. centred : of one that is the same
+        without its mean.
+    unit_rule : how its parameters follow a change of units where each one's unit is not enough.
+    module : the module that registers a kernel from outside; it is imported where a copy is unpickled.
+    """
+
+    symbol: str
+    name: str
+    parameters: tuple[ParameterSpec, ...]
+    formula: str
+    tex: str
+    words: Words
+    stationary: bool = True
+    log_form: bool = False
+    radial: bool = False
+    separable: bool = False
+    white: bool = False
+    mixture: bool = False
+    merges: bool = False
+    uses_inputs: bool = True
+    form: Form = "node"
+    outside_networks: str = ""
+    simpler: str = ""
+    centred: str = ""
+    unit_rule: UnitRule | None = None
+    module: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.parameters or self.parameters[0].name != "variance":
+            raise KernelError(f"the first parameter of a base kernel is its variance; {self.symbol} has none there")
+        if self.radial and "lengthscale" not in (p.name for p in self.parameters):
+            raise KernelError(f"{self.symbol} is radial, so it needs a parameter 'lengthscale'")
+
+    def isotropic_parameters(self) -> tuple[ParameterSpec, ...]:
+        """Return the parameters with one lengthscale for all dimensions."""
+        return tuple(replace(p, shape="one") if p.name == "lengthscale" else p for p in self.parameters)
+
+    def has(self, name: str) -> bool:
+        """Tell whether there is a parameter of that name."""
+        return any(p.name == name for p in self.parameters)
+
+
+def _line_in_other_units(values: Mapping[str, Array | None], scale: Array) -> tuple[Mapping[str, Array], float]:
+    """v sum_d w_d (z_d - c_d)(z'_d - c_d) with z = (x - shift) / scale: the weights become w_d / scale_d^2."""
+    weights = values["weights"]
+    relative = (np.full(len(scale), 1 / len(scale)) if weights is None else weights) / scale**2
+    total = float(relative.sum())
+    return {} if weights is None else {"weights": relative / total}, total
+
+
+VARIANCE = ParameterSpec("variance", Positive(), "one", "variance")
+LENGTHSCALE = ParameterSpec("lengthscale", Positive(), "per dimension", "length")
+PERIOD = ParameterSpec("period", Positive(), "per dimension", "length")
+# The width of a bump within one period: a pure number, so it stays when the inputs change their unit.
+ROUGHNESS = ParameterSpec("lengthscale", Positive(), "per dimension", "none")
+ALPHA = ParameterSpec("alpha", Positive(), "one", "none", limits=(0.1, 300.0))
+OFFSET = ParameterSpec("offset", Real(), "per dimension", "position")
+# Only the ratio of the slopes: the variance carries their common size (identifiable, unlike one slope per dimension).
+RELEVANCE = ParameterSpec("weights", Simplex(), "per dimension", "none")
+FREQUENCY = ParameterSpec("frequency", Real(), "per dimension", "frequency")
+MIXTURE_WEIGHTS = ParameterSpec("weights", Simplex(), "per component", "none")
+MIXTURE_FREQUENCY = ParameterSpec("frequency", Real(), "per component and dimension", "frequency")
+MIXTURE_BANDWIDTH = ParameterSpec("bandwidth", Positive(), "per component and dimension", "frequency")
+
+# ------------------------------------------------------------------------------------------------- radial kernels
+
+SE = Leaf(
+    "SE", "squared exponential", (VARIANCE, LENGTHSCALE),
+    formula="v exp(−d² / 2l²)", tex=r"\sigma^2 \exp(-r^2 / 2)",
+    log_form=True, radial=True, separable=True, merges=True,
+    words=Words(
+        "a smooth function", "fading", 100,
+        noun="a smooth function", title="Smooth variation", verb="changes smoothly",
+        correlation=lambda r, _: math.exp(-(r**2) / 2),
+    ),
+)  # fmt: skip
+
+RQ = Leaf(
+    "RQ", "rational quadratic", (VARIANCE, LENGTHSCALE, ALPHA),
+    formula="v (1 + d² / 2αl²)^(−α)", tex=r"\sigma^2 (1 + r^2 / 2\alpha)^{-\alpha}",
+    log_form=True, radial=True, simpler="SE",
+    words=Words(
+        "a function of many scales", "fading", 90,
+        noun="a function", title="Variation on many scales", verb="changes on many scales",
+        varying="varying on many scales, typically", over=", typically", scales=" on many scales",
+        correlation=lambda r, alpha: (1 + r**2 / (2 * alpha)) ** -alpha,
+    ),
+)  # fmt: skip
+
+M12 = Leaf(
+    "M12", "Matern 1/2", (VARIANCE, LENGTHSCALE),
+    formula="v exp(−d / l)", tex=r"\sigma^2 \exp(-r)",
+    log_form=True, radial=True,
+    words=Words(
+        "a rough function", "fading", 60,
+        noun="an erratic function", title="Erratic variation", verb="changes erratically",
+        varying="its values forgotten over", over=", forgotten over", wanders="value",
+        correlation=lambda r, _: math.exp(-r),
+    ),
+)  # fmt: skip
+
+M32 = Leaf(
+    "M32", "Matern 3/2", (VARIANCE, LENGTHSCALE),
+    formula="v (1 + √3 d / l) exp(−√3 d / l)", tex=r"\sigma^2 (1 + \sqrt{3} r) \exp(-\sqrt{3} r)",
+    log_form=True, radial=True,
+    words=Words(
+        "a function with one derivative", "fading", 70,
+        noun="a moderately rough function", title="Moderately rough variation", verb="changes somewhat roughly",
+        wanders="slope",
+        correlation=lambda r, _: (1 + math.sqrt(3) * r) * math.exp(-math.sqrt(3) * r),
+    ),
+)  # fmt: skip
+
+M52 = Leaf(
+    "M52", "Matern 5/2", (VARIANCE, LENGTHSCALE),
+    formula="v (1 + √5 d / l + 5d² / 3l²) exp(−√5 d / l)",
+    tex=r"\sigma^2 (1 + \sqrt{5} r + 5 r^2 / 3) \exp(-\sqrt{5} r)",
+    log_form=True, radial=True,
+    words=Words(
+        "a function with two derivatives", "fading", 80,
+        noun="a fairly smooth function", title="Fairly smooth variation", verb="changes fairly smoothly",
+        correlation=lambda r, _: (1 + math.sqrt(5) * r + 5 / 3 * r**2) * math.exp(-math.sqrt(5) * r),
+    ),
+)  # fmt: skip
+
+# ---------------------------------------------------------------------------------------------------------- waves
+
+PER = Leaf(
+    "PER", "periodic", (VARIANCE, PERIOD, ROUGHNESS),
+    formula="v exp(−2 sin²(π d / p) / l²)", tex=r"\sigma^2 \exp(-2 \sin^2(\pi d / p) / l^2)",
+    log_form=True, separable=True, centred="CPER",
+    words=Words("a periodic function", "wave", 10),
+)  # fmt: skip
+
+CPER = Leaf(
+    "CPER", "centred periodic", (VARIANCE, PERIOD, ROUGHNESS),
+    formula="v (exp(cos(2π d / p) / l²) − I₀(1/l²)) / (exp(1/l²) − I₀(1/l²))",
+    tex=r"\sigma^2 \frac{\exp(\cos(2 \pi d / p) / l^2) - I_0(1 / l^2)}{\exp(1 / l^2) - I_0(1 / l^2)}",
+    form="per column",
+    words=Words("a periodic function around zero", "wave", 20),
+)  # fmt: skip
+
+COS = Leaf(
+    "COS", "cosine", (VARIANCE, FREQUENCY),
+    formula="v cos(2π f d), f the frequency", tex=r"\sigma^2 \cos(2 \pi f d)",
+    words=Words("a pure wave", "wave", 30),
+)  # fmt: skip
+
+SM = Leaf(
+    "SM", "spectral mixture", (VARIANCE, MIXTURE_WEIGHTS, MIXTURE_FREQUENCY, MIXTURE_BANDWIDTH),
+    formula="v Σ w exp(−2π² b² d²) cos(2π f d), f the frequencies, b the bandwidths",
+    tex=r"\sigma^2 \sum_q w_q \exp(-2 \pi^2 b_q^2 d^2) \cos(2 \pi f_q d)",
+    mixture=True, form="mixture",
+    words=Words("a mixture of fading waves", "wave", 40),
+)  # fmt: skip
+
+# -------------------------------------------------------------------------------------- lines, constants and noise
+
+LIN = Leaf(
+    "LIN", "linear", (VARIANCE, OFFSET, RELEVANCE),
+    formula="v (x − c)(x′ − c), c the offset", tex=r"\sigma^2 (x - c)(x' - c)",
+    stationary=False, unit_rule=_line_in_other_units,
+    words=Words("a linear function", "trend", 50),
+)  # fmt: skip
+
+C = Leaf(
+    "C", "constant", (VARIANCE,),
+    formula="v", tex=r"\sigma^2",
+    uses_inputs=False, form="constant",
+    words=Words("a constant", "constant", 110),
+)  # fmt: skip
+
+WN = Leaf(
+    "WN", "white noise", (VARIANCE,),
+    formula="v where x = x′, else 0", tex=r"\sigma^2 [x = x']",
+    separable=True, white=True,
+    words=Words("uncorrelated noise", "noise", 0),
+)  # fmt: skip
+
+# ------------------------------------------------------------------------------------------- primitives of networks
+
+EXPI = Leaf(
+    "EXPI", "complex wave", (VARIANCE, FREQUENCY),
+    formula="v exp(2πi f d), f the frequency; the real part is taken at the end", tex=r"\sigma^2 e^{2 \pi i f d}",
+    form="complex", outside_networks="use COS, its real part",
+    words=Words("a complex wave", "wave", 120),
+)  # fmt: skip
+
+SUMI = Leaf(
+    "SUMI", "standing wave", (VARIANCE, FREQUENCY, OFFSET),
+    formula="v cos(2π f (x − c)) cos(2π f (x′ − c)), f the frequency, c the offset",
+    tex=r"\sigma^2 \cos(2 \pi f (x - c)) \cos(2 \pi f (x' - c))",
+    stationary=False, outside_networks="NKN(SUMI, Linear1) is one",
+    words=Words("a standing wave", "wave", 130),
+)  # fmt: skip
+
+# All base kernels by symbol, and those that are kernels of their own: both are read, and only `add` and `remove` below
+# change them.
+LEAVES: dict[str, Leaf] = {
+    leaf.symbol: leaf for leaf in (SE, PER, CPER, LIN, RQ, C, WN, M12, M32, M52, COS, SM, EXPI, SUMI)
+}
+REGISTRY: dict[str, Leaf] = {symbol: leaf for symbol, leaf in LEAVES.items() if not leaf.outside_networks}
+RESERVED = ("NKN", "KF", "CP", "CW", "BLEND", "fixed")
+
+
+def leaf_of(symbol: str) -> Leaf:
+    """Return the record of a base kernel."""
+    if symbol not in LEAVES:
+        raise KernelError(f"there is no base kernel '{symbol}'; there are {', '.join(REGISTRY)}")
+    return LEAVES[symbol]
+
+
+def positive_kernels() -> Iterator[str]:
+    """Yield the symbols of base kernels above zero everywhere and one at distance zero: those a functional may take."""
+    return (symbol for symbol, leaf in REGISTRY.items() if leaf.log_form)
+
+
+def add(leaf: Leaf) -> None:
+    """Enter a base kernel from outside; `mercer.compute.leaves.register` does, together with its functions."""
+    if leaf.symbol in LEAVES or leaf.symbol in RESERVED:
+        raise KernelError(f"there is a kernel '{leaf.symbol}' already")
+    if not leaf.symbol.isidentifier():
+        raise KernelError(f"a symbol is a name such as WEN, not {leaf.symbol!r}")
+    if leaf.form != "node" or leaf.mixture or not leaf.uses_inputs:
+        raise KernelError(f"{leaf.symbol}: a base kernel from outside is one function of a pair of points")
+    LEAVES[leaf.symbol] = REGISTRY[leaf.symbol] = leaf
+
+
+def remove(symbol: str) -> None:
+    """Take out a base kernel that was entered from outside."""
+    if not leaf_of(symbol).module:
+        raise KernelError(f"{symbol} belongs to Mercer and stays")
+    del LEAVES[symbol], REGISTRY[symbol]
