@@ -40,7 +40,7 @@ from mercer.explain.search import (
     tell_story,
 )
 from mercer.explain.subject import Subject, structure_text
-from mercer.explain.wording import Column
+from mercer.explain.wording import Column, Vocabulary
 from mercer.explain.words import Narrator
 from mercer.kernels.functional import has_functional
 from mercer.kernels.network import has_network
@@ -199,7 +199,7 @@ class Explanation:
         for component in self.main_components:
             text = " ".join(filter(None, [component.sentence, component.removed_sentence]))
             lines += wording.wrap(text, f"{wording.percent(component.share):>7}  ", width)
-        noise = words.noise_sentence(self.noise_std)
+        noise = words.say(Claim("noise", self.target, self.noise_std), Vocabulary(self.target, ()))
         lines += wording.wrap(noise, f"{wording.percent(self.noise_share):>7}  ", width)
         lines += wording.wrap(self.minor_sentence, "         ", width)
         lines += [*wording.wrap(words.shares_sentence(), "         ", width), ""]

@@ -61,7 +61,16 @@ FLOW_CAPTION = (
 )
 
 Sentence = Callable[[Claim, Vocabulary], str]
-SENTENCES: dict[str, Sentence] = {}
+
+
+class Sentences(dict[str, Sentence]):
+    """The function that puts a kind of claim into words, by kind."""
+
+    def __missing__(self, kind: str) -> Sentence:
+        raise InputError(f"there are no words for claims of the kind '{kind}': enter some with `words_for`")
+
+
+SENTENCES = Sentences()
 
 
 def words_for(*kinds: str) -> Callable[[Sentence], Sentence]:
@@ -76,8 +85,6 @@ def words_for(*kinds: str) -> Callable[[Sentence], Sentence]:
 
 def say(claim: Claim, vocabulary: Vocabulary) -> str:
     """Put a claim into words."""
-    if claim.kind not in SENTENCES:
-        raise InputError(f"there are no words for claims of the kind '{claim.kind}': enter some with `words_for`")
     return SENTENCES[claim.kind](claim, vocabulary)
 
 
@@ -91,7 +98,7 @@ class Narrator:
     def say(self, claim: Claim) -> str:
         """Keep a claim and return its sentence."""
         self.claims.append(claim)
-        return say(claim, self.vocabulary)
+        return SENTENCES[claim.kind](claim, self.vocabulary)
 
     def complete(self, claim: Claim) -> Any:
         """Keep a claim whose value is a record, and return that record with its sentence."""
@@ -149,12 +156,7 @@ def _say_continuation(claim: Claim, vocabulary: Vocabulary) -> str:
 
 @words_for("noise")
 def _say_noise(claim: Claim, _: Vocabulary) -> str:
-    return noise_sentence(claim.value)
-
-
-def noise_sentence(std: float) -> str:
-    """Say what no component explains."""
-    return f"Noise of standard deviation {number(std)}."
+    return f"Noise of standard deviation {number(claim.value)}."
 
 
 def shares_sentence() -> str:
