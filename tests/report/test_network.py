@@ -12,8 +12,8 @@ from mercer.compute.fused import gram
 from mercer.compute.patterns import unit_patterns
 from mercer.compute.program import compile_program
 from mercer.estimators import GPRegressor
-from mercer.explain.fitted import subject_of
 from mercer.explain.networks import explain_networks, networks_of, unit_curves
+from mercer.explain.subject import subject_of
 from mercer.explain.words import Narrator
 from mercer.kernels.blend import has_blend, under, within
 from mercer.kernels.parameters import values_of

@@ -18,8 +18,8 @@ from mercer.compute.program import compile_program
 from mercer.explain import Explanation
 from mercer.explain.claims import Claim, Evidence
 from mercer.explain.components import find_horizon, forecast, held_out_parts, part_horizon, rank_contributions
-from mercer.explain.fitted import subject_of
 from mercer.explain.search import find_absences, gain_over_noise, tell_story, winner_of
+from mercer.explain.subject import subject_of
 from mercer.explain.words import SENTENCES, Narrator, say
 from mercer.kernels import Expression, parse
 from mercer.kernels.parameters import bind, values_of

@@ -10,7 +10,7 @@ import mercer
 from mercer.explain.claims import Claim
 from mercer.explain.components import Horizon, find_horizon, part_horizon
 from mercer.explain.factors import drifts
-from mercer.explain.fitted import subject_of
+from mercer.explain.subject import subject_of
 from mercer.explain.wording import Column, Vocabulary
 from mercer.explain.words import say
 from mercer.kernels import canonical, parse

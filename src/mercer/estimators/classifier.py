@@ -18,8 +18,7 @@ from mercer.errors import DataWarning, InputError
 from mercer.estimators import inputs
 from mercer.estimators.class_kernels import best_nu, checked_cost, checked_kernel, highest_nu, learned_kernel
 from mercer.estimators.inputs import Shown
-from mercer.explain.classes import ClassExplanation
-from mercer.explain.fitted_classes import explain_classes
+from mercer.explain.classes import ClassExplanation, explain_classes
 from mercer.inference.choose import fits_in_memory
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression

@@ -18,9 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.errors import FitWarning, InputError, NumericalError
 from mercer.estimators import inputs
 from mercer.estimators.inputs import Reading, Shown
-from mercer.explain.changes import Change
-from mercer.explain.explanation import Explanation
-from mercer.explain.fitted import change_in, explain_fitted
+from mercer.explain.changes import Change, change_in
+from mercer.explain.explanation import Explanation, explain
 from mercer.fitting.optimise import Fit, FitOptions, fit
 from mercer.inference.choose import fallen_back, fits_in_memory
 from mercer.inference.contract import Data, Engine
@@ -344,7 +343,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     def explain(self) -> Explanation:
         """Return what was learned as plain data and words: `print` it, or see `to_json`."""
         check_is_fitted(self)
-        return explain_fitted(self.fitted_)
+        return explain(self.fitted_)
 
     @property
     def change_(self) -> Change | None:

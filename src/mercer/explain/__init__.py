@@ -2,12 +2,12 @@
 
 from mercer.explain.claims import Claim, Evidence
 from mercer.explain.components import ComponentExplanation
-from mercer.explain.explanation import Explanation, Outcome, Provenance, Scores, explain
-from mercer.explain.subject import Subject
+from mercer.explain.explanation import Explanation, Outcome, Scores, explain
+from mercer.explain.subject import Subject, subject_of
 from mercer.explain.wording import Column
 from mercer.explain.words import say, words_for
 
 __all__ = [
-    "Claim", "Column", "ComponentExplanation", "Evidence", "Explanation", "Outcome", "Provenance", "Scores", "Subject",
-    "explain", "say", "words_for",
+    "Claim", "Column", "ComponentExplanation", "Evidence", "Explanation", "Outcome", "Scores", "Subject", "explain",
+    "say", "subject_of", "words_for",
 ]  # fmt: skip

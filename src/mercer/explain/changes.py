@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,19 +14,20 @@ from numpy.typing import NDArray
 from mercer.compute.surfaces import shares, values_in
 from mercer.explain.claims import Claim, certainty_of
 from mercer.explain.phrases import where_phrase
-from mercer.explain.subject import Subject
+from mercer.explain.subject import Subject, subject_of
 from mercer.explain.wording import name_columns
 from mercer.explain.words import regime_phrase, say
 from mercer.fitting.surfaces import WEIGHT
 from mercer.fitting.uncertainty import Profile, profile, slice_draws
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
-from mercer.kernels.blend import Blend, Surface, blends_in
+from mercer.kernels.blend import Blend, Surface, blends_in, has_blend
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import layout, values_of, with_values
 from mercer.kernels.units import to_data_units
 from mercer.learners.contract import Candidate
+from mercer.model.fitted import Fitted
 
 NINE = float(2 * np.log(9.0))  # a logistic function goes from a tenth to nine tenths over so many widths
 MOST_ROWS = 500  # that the uncertainty is worked out with; more are sampled
@@ -164,6 +166,21 @@ class Change:
         first, second = np.meshgrid(x, y)
         grid[:, self.surface.columns[0]], grid[:, self.surface.columns[1]] = first.ravel(), second.ravel()
         return x, y, self.shares(grid)[:, regime].reshape(steps, steps)
+
+
+_CHANGES: WeakKeyDictionary[Fitted, Change] = WeakKeyDictionary()  # its uncertainty takes a while to work out
+
+
+def change_in(fitted: Fitted) -> Change | None:
+    """Return where behaviour changes; None without a change surface."""
+    if not has_blend(fitted.kernel):
+        return None
+    if fitted not in _CHANGES:
+        found = change_of(subject_of(fitted), fitted.candidates)
+        if found is None:
+            return None
+        _CHANGES[fitted] = found
+    return _CHANGES[fitted]
 
 
 def change_of(subject: Subject, candidates: Sequence[Candidate]) -> Change | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mercer.explain import wording, words
-from mercer.explain.changes import Change, ChangeExplanation
+from mercer.explain.changes import ChangeExplanation, change_in
 from mercer.explain.checks import ResidualCheck, check_residuals
 from mercer.explain.claims import Claim, Composition, Evidence, Size, Spread, certainty_of, plain
 from mercer.explain.components import (
@@ -39,14 +39,16 @@ from mercer.explain.search import (
     left_out_gain_over_noise,
     tell_story,
 )
-from mercer.explain.subject import Subject, structure_text
+from mercer.explain.subject import Subject, structure_text, subject_of
 from mercer.explain.wording import Column, Vocabulary
 from mercer.explain.words import Narrator
 from mercer.kernels.functional import has_functional
 from mercer.kernels.network import has_network
-from mercer.learners.contract import Candidate
+from mercer.learners.criteria import CRITERIA
+from mercer.model.fitted import Fitted
 
 ROWS_FOR_A_NUMBER = 2  # fewer rows for each number that was fitted, and any model fits them
+SCORE_NAMES = {**{name: criterion.label for name, criterion in CRITERIA.items()}, "evidence": "-2 log evidence"}
 Finder = Callable[[Subject], Sequence[Claim]]  # of claims that are added to an explanation
 
 
@@ -240,38 +242,13 @@ class Explanation:
 # ---------------------------------------------------------------------------------------- from a fit to its explanation
 
 
-@dataclass(frozen=True)
-class Provenance:
-    """How the model came about: `given` is the user's structure, or `bases` what a search built from.
-
-    `distilled_from` says what network the kernel was distilled from.
-    """
-
-    scores: Scores
-    status: str
-    message: str
-    jitter: float
-    noise_is_fitted: bool = True
-    given: str | None = None
-    distilled_from: str | None = None
-    starts: int = 1
-    bases: tuple[str, ...] = ()
-    score: str = "BIC"
-    candidates: tuple[Candidate, ...] = ()
-    weights: tuple[float, ...] = (1.0,)
-    weights_beyond: tuple[float, ...] | None = None
-    notes: tuple[str, ...] = ()
-    cut_short: bool = False  # the fit or the search, by its time budget or by Ctrl-C
-
-
-def explain(
-    subject: Subject, origin: Provenance, change: Change | None = None, finders: Sequence[Finder] = ()
-) -> Explanation:
-    """Explain a fitted model; `change` is its change surface, where it has one, `finders` add claims of their own."""
+def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
+    """Explain a fit at the rows it was learned from; `finders` add claims of their own."""
+    subject, change = subject_of(fitted), change_in(fitted)
     kernel, narrator = subject.fitted, Narrator(subject.vocabulary)
     noise_std = math.sqrt(subject.noise) * subject.units.y_scale
-    guess = _is_guess(subject, origin)
-    gain = _gain(subject, origin)
+    guess = _is_guess(fitted)
+    gain = _gain(subject, fitted)
     found = gain >= CLEAR and not guess
     ranking = rank_contributions(subject) if found else None  # else "it removes 90 % of the error" would mislead
     joints = [judge_joint(subject, part) for part in subject.parts]
@@ -279,8 +256,8 @@ def explain(
     composition = Composition(sum(not each.minor for each in components), noise_std**2 / subject.variance)
     narrator.say(Claim("noise", subject.target, noise_std))
     checks = check_residuals(subject, narrator)
-    story = tell_story(subject, origin.candidates, origin.score, narrator)
-    absent = [] if guess else find_absences(subject, origin.candidates)
+    story = tell_story(subject, fitted.candidates, score_name(fitted), narrator)
+    absent = [] if guess else find_absences(subject, fitted.candidates)
     narrator.claims += absent
     if change is not None:
         narrator.claims += change.claims
@@ -289,7 +266,7 @@ def explain(
         rows=subject.data.count,
         table_columns=tuple(dict.fromkeys(column.table_name for column in subject.columns)),
         inputs=tuple(_summarise(column) for column in subject.columns),
-        structure=Structure(found, gain, narrator.say(_structure_claim(subject, origin, gain, composition))),
+        structure=Structure(found, gain, narrator.say(_structure_claim(subject, fitted, gain, composition))),
         expression=structure_text(kernel, subject.names, len(subject.columns)),
         kernel=kernel.text(SHOWN_DIGITS, subject.names),
         kernel_exact=kernel.text(None, subject.names),
@@ -301,7 +278,7 @@ def explain(
         held_out=None if ranking is None else narrator.complete(_held_out_claim(subject, ranking)),
         effects=tuple(
             narrator.complete(
-                Claim("effect", effect.column, effect, evidence=Evidence(all_finished=not origin.cut_short))
+                Claim("effect", effect.column, effect, evidence=Evidence(all_finished=not fitted.stopped))
             )
             for effect in find_effects(subject)
         ),
@@ -311,11 +288,11 @@ def explain(
         residual_sentence=words.residual_sentence(checks),
         not_found=tuple(claim.value for claim in absent),
         not_found_sentences=tuple(words.absence_sentences(absent, len(subject.table_columns))),
-        averaging=_average(subject, origin, narrator),
+        averaging=_average(subject, fitted, narrator),
         search=story,
-        scores=origin.scores,
-        outcome=_end(subject, origin, story, narrator),
-        notes=origin.notes,
+        scores=_score(fitted),
+        outcome=_end(subject, fitted, story, narrator),
+        notes=fitted.notes,
         change=None if change is None else change.explanation,
         functionals=explain_functionals(kernel, subject.columns, subject.names, narrator),
         remarks=tuple(narrator.say(claim) for find in finders for claim in find(subject)),
@@ -323,21 +300,24 @@ def explain(
     )
 
 
-def _is_guess(subject: Subject, origin: Provenance) -> bool:
+def _is_guess(fitted: Fitted) -> bool:
     """Tell whether so many numbers were fitted that they must fit; those of a network say much the same."""
-    return not has_network(subject.kernel) and subject.data.count < ROWS_FOR_A_NUMBER * origin.scores.parameters
+    return (
+        not has_network(fitted.kernel)
+        and fitted.training.data.sample.count < ROWS_FOR_A_NUMBER * fitted.scores.parameters
+    )
 
 
-def _gain(subject: Subject, origin: Provenance) -> float:
+def _gain(subject: Subject, fitted: Fitted) -> float:
     if has_network(subject.kernel):  # BIC counts all its weights, of which few matter: rows left out judge it
-        return left_out_gain_over_noise(subject, origin.scores.leave_one_out)
-    return gain_over_noise(subject, origin.scores.bic, origin.noise_is_fitted)
+        return left_out_gain_over_noise(subject, fitted.scores.leave_one_out)
+    return gain_over_noise(subject, fitted.scores.bic, fitted.origin.noise_is_fitted)
 
 
-def _structure_claim(subject: Subject, origin: Provenance, gain: float, composition: Composition) -> Claim:
+def _structure_claim(subject: Subject, fitted: Fitted, gain: float, composition: Composition) -> Claim:
     rows, target = subject.data.count, subject.target
-    if _is_guess(subject, origin):
-        return Claim("too few rows", target, Size(rows, origin.scores.parameters), evidence=Evidence(rows=rows))
+    if _is_guess(fitted):
+        return Claim("too few rows", target, Size(rows, fitted.scores.parameters), evidence=Evidence(rows=rows))
     if gain < CLEAR:
         return Claim(
             "noise alone", target, Spread(subject.level, math.sqrt(subject.variance)), certainty=certainty_of(-gain)
@@ -379,29 +359,45 @@ def _extrapolate(
     return Extrapolation(column.name, column.unit, horizon.distance, " ".join(sentences), forecasts)
 
 
-def _average(subject: Subject, origin: Provenance, narrator: Narrator) -> Averaging | None:
-    if len(origin.weights) < 2:
+def _average(subject: Subject, fitted: Fitted, narrator: Narrator) -> Averaging | None:
+    members = fitted.mixture.members
+    if len(members) < 2:
         return None
-    found = Averaging(origin.weights, origin.weights_beyond or origin.weights)
+    within = tuple(member.within for member in members)
+    beyond = within if fitted.mixture.column is None else tuple(member.beyond for member in members)
+    found = Averaging(within, beyond)
     averaging: Averaging = narrator.complete(Claim("averaging", subject.target, found))
     return averaging
 
 
-def _end(subject: Subject, origin: Provenance, story: Story | None, narrator: Narrator) -> Outcome:
-    kernel = subject.fitted
+def _end(subject: Subject, fitted: Fitted, story: Story | None, narrator: Narrator) -> Outcome:
+    kernel, origin, score = subject.fitted, fitted.origin, score_name(fitted)
+    bases = tuple(origin.learner_settings.get("bases", ()))
     if origin.distilled_from is not None:
         found_by = Claim("distilled network", origin.distilled_from, story)
     elif origin.given is not None:
-        found_by = Claim("given structure", origin.given, origin.starts)
-    elif any(candidate.step.kind == "regimes" for candidate in origin.candidates):
-        most = max(candidate.depth for candidate in origin.candidates) + 1
-        found_by = Claim("learned regimes", subject.target, RegimesTried(len(origin.candidates), most))
-    elif has_functional(kernel) and not origin.bases:
-        found_by = Claim("kernel functional", origin.score, story)
+        found_by = Claim("given structure", origin.given, origin.options["restarts"])
+    elif any(candidate.step.kind == "regimes" for candidate in fitted.candidates):
+        most = max(candidate.depth for candidate in fitted.candidates) + 1
+        found_by = Claim("learned regimes", subject.target, RegimesTried(len(fitted.candidates), most))
+    elif has_functional(kernel) and not bases:
+        found_by = Claim("kernel functional", score, story)
     elif has_network(kernel):
-        found_by = Claim("trained network", origin.score, story)
+        found_by = Claim("trained network", score, story)
     else:
-        found_by = Claim("searched structure", origin.score, Searched(story, origin.bases))
+        found_by = Claim("searched structure", score, Searched(story, bases))
     names = [column.name for column in subject.columns]
-    sentence = words.status_sentence(origin.status, origin.message, kernel, names)
-    return Outcome(narrator.say(found_by), origin.status, origin.message, origin.jitter, sentence)
+    sentence = words.status_sentence(fitted.status, fitted.message, kernel, names)
+    return Outcome(narrator.say(found_by), fitted.status, fitted.message, fitted.scores.jitter, sentence)
+
+
+def score_name(fitted: Fitted) -> str:
+    """Return the name of what a learner chose by."""
+    settings = fitted.origin.learner_settings
+    return SCORE_NAMES.get(settings.get("score", settings.get("selection", "bic")), "score")
+
+
+def _score(fitted: Fitted) -> Scores:
+    found = fitted.scores
+    bound = fitted.choice.engine.name == "vfe"
+    return Scores(found.log_evidence, found.bic, found.leave_one_out, found.parameters, bound)

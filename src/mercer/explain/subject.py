@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +23,7 @@ from mercer.kernels.expression import Expression, build_base
 from mercer.kernels.parameters import values_of
 from mercer.kernels.units import Units, to_data_units
 from mercer.linalg.factor import Failure, factorise
+from mercer.model.fitted import Columns, Fitted
 
 # Scaled rows -> mean and standard deviation of new observations, in the user's units.
 Predict = Callable[[Array], tuple[Array, Array]]
@@ -177,6 +180,57 @@ class Subject:
             return order, factor.half_solve(data.y - self.posterior.level.mean)
         left = self.posterior.leave_one_out()
         return order, ((y - left.mean) / np.sqrt(left.variance))[order]
+
+
+_SUBJECTS: WeakKeyDictionary[Fitted, Subject] = WeakKeyDictionary()  # the explanation and all pictures share one
+
+
+def subject_of(fitted: Fitted) -> Subject:
+    """Return the winner with its data."""
+    if fitted not in _SUBJECTS:
+        _SUBJECTS[fitted] = _make_subject(fitted)
+    return _SUBJECTS[fitted]
+
+
+def _make_subject(fitted: Fitted) -> Subject:
+    first, training, mixture = fitted.explained, fitted.training, fitted.mixture
+    scale, level = training.units.y_scale, training.level
+
+    def predict(rows: Array) -> tuple[Array, Array]:
+        found = mixture.predict(rows, include_noise=True)
+        return level + scale * found.mean, scale * np.sqrt(found.variance)
+
+    return Subject(
+        target=training.target_name or "the target",
+        columns=tuple(readable_columns(fitted.columns, training.X)),
+        fitted=fitted.kernel,
+        kernel=first.kernel,
+        noise=first.noise,
+        data=training.data.sample,
+        engine=fitted.choice.engine,
+        posterior=first.posterior,
+        units=training.units,
+        level=level,
+        predict=predict,
+        named=fitted.columns.named,
+    )
+
+
+def readable_columns(table: Columns, X: Array) -> list[Column]:
+    """Return the encoded columns as a reader knows them; X are the rows that were learned from."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    whole = (np.round(X) == X).all(axis=0)
+    encoding = table.encoding
+    columns: list[Column] = []
+    for each in encoding.columns:
+        levels: Any = getattr(each, "levels", (None,) * len(each.encoded_names))
+        for name, unit, level in zip(each.encoded_names, each.units, levels, strict=True):
+            d = len(columns)
+            show: Callable[[float], str] | None = None if unit is None else partial(encoding.describe_value, name)
+            shown = name if table.named else f"column {name}"
+            source = each.name if table.named else shown
+            columns.append(Column(shown, unit, float(low[d]), float(high[d]), show, source, level, bool(whole[d])))
+    return columns
 
 
 def structure_text(kernel: Expression, names: Sequence[str] | None, columns: int) -> str:

@@ -9,8 +9,8 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from mercer.explain.changes import change_in
 from mercer.explain.factors import opened
-from mercer.explain.fitted import change_in
 from mercer.kernels.domains import Array
 from mercer.report.view import (
     BLUE,

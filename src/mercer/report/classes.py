@@ -15,8 +15,7 @@ from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from mercer.explain.classes import MOST_COLUMNS, ClassExplanation
-from mercer.explain.fitted_classes import explain_classes
+from mercer.explain.classes import MOST_COLUMNS, ClassExplanation, explain_classes
 from mercer.report import check_place, write_whole
 from mercer.report.html import LIBRARIES, Picture, template_environment
 from mercer.report.networks import shape_figure

@@ -16,8 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
-from mercer.explain import ComponentExplanation, Explanation, words
-from mercer.explain.fitted import explain_fitted
+from mercer.explain import ComponentExplanation, Explanation, explain, words
 from mercer.explain.networks import NetworkExplanation
 from mercer.explain.search import PathStep, RunnerUp
 from mercer.explain.wording import listed, number, percent, resolved
@@ -45,7 +44,7 @@ def report_html(fitted: Fitted | Sight, explanation: Explanation | None = None) 
     """Return the page."""
     sight = Sight.of(fitted)
     fitted = sight.fitted
-    explanation = explain_fitted(fitted) if explanation is None else explanation
+    explanation = explain(fitted) if explanation is None else explanation
     environment = template_environment()
     css = environment.get_template("report.css").render()
     return environment.get_template("report.html").render(

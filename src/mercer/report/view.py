@@ -23,7 +23,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from mercer.explain import Subject
-from mercer.explain.fitted import subject_of
+from mercer.explain.subject import subject_of
 from mercer.kernels.domains import Array
 from mercer.tables.columns import CategoryColumn, DateColumn
 
