@@ -9,9 +9,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from numbers import Integral
 from numbers import Real as RealNumber
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -168,6 +169,10 @@ class Base(Expression):
         assert isinstance(changed, Base)
         return changed
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        fields = (self.symbol, self.dims, self.parameters, self.components, self.isotropic, self.ratios)
+        return _restore, (self.spec.module, *fields)
+
     def parameter(self, name: str) -> Parameter:
         """Return the parameter of that name."""
         for parameter in self.parameters:
@@ -190,6 +195,13 @@ class Base(Expression):
     def with_parameter(self, parameter: Parameter) -> Base:
         """Return the kernel with the parameter of that name replaced."""
         return replace(self, parameters=tuple(parameter if p.name == parameter.name else p for p in self.parameters))
+
+
+def _restore(module: str, symbol: str, *fields: Any) -> Base:
+    """Unpickle a base kernel; one from outside is registered by importing the module that does so."""
+    if module and symbol not in LEAVES:
+        import_module(module)
+    return Base(symbol, *fields)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
