@@ -19,7 +19,7 @@ from mercer.compute.program import compile_program
 from mercer.errors import NumericalError
 from mercer.explain import phrases
 from mercer.explain.claims import Claim, Evidence
-from mercer.explain.factors import LITTLE, Joint, by_rule, change, correlation
+from mercer.explain.factors import LITTLE, Joint, change, correlation, judge_by_rule
 from mercer.explain.subject import Part, Subject
 from mercer.explain.wording import Column
 from mercer.explain.words import FARTHEST, Narrator
@@ -399,7 +399,7 @@ def judge_joint(subject: Subject, part: Part) -> Joint:
     """
     sets = _table_sets(subject, part)
     if not 1 < len(sets) <= MOST_COLUMNS:
-        return by_rule(part.kernel, subject.columns)
+        return judge_by_rule(part.kernel, subject.columns)
     idle: list[int] = []
     apart = True
     for own in sets.values():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from mercer.explain.wording import Column
 from mercer.kernels.blend import Blend, Surface
@@ -94,11 +95,11 @@ class Joint:
     add_up: bool = False
 
 
-def by_rule(term: Expression, columns: Sequence[Column]) -> Joint:
+def judge_by_rule(term: Expression, columns: Sequence[Column]) -> Joint:
     """Judge by the kernel alone: a factor that hardly changes over the data is idle, unless all of them are so."""
     if has_network(term):
         return Joint()
-    groups = grouped(term)
+    groups = group_factors(term)
     on = {dims: [columns[d] for d in dims] for dims in groups}
     idle = [dims for dims, leaves in groups.items() if all(hardly_changes(leaf, on[dims]) for leaf in leaves)]
     if len(idle) == len(groups):
@@ -116,7 +117,7 @@ def role(leaf: Base) -> Role:
     return leaf.spec.words.role
 
 
-def grouped(term: Expression) -> dict[tuple[int, ...], list[Base]]:
+def group_factors(term: Expression) -> dict[tuple[int, ...], list[Base]]:
     """Return the factors of a summand by the columns they look at, the noun of each group first."""
     groups: dict[tuple[int, ...], list[Base]] = {}
     for leaf in nouns_first(term):
@@ -124,13 +125,13 @@ def grouped(term: Expression) -> dict[tuple[int, ...], list[Base]]:
     return groups
 
 
-def acting(term: Expression, columns: Sequence[Column], joint: Joint | None) -> dict[tuple[int, ...], list[Base]]:
+def find_acting(term: Expression, columns: Sequence[Column], joint: Joint | None) -> dict[tuple[int, ...], list[Base]]:
     """Return the groups of factors that do something."""
-    groups, idle = grouped(term), (by_rule(term, columns) if joint is None else joint).idle
+    groups, idle = group_factors(term), (judge_by_rule(term, columns) if joint is None else joint).idle
     return {dims: leaves for dims, leaves in groups.items() if not dims or not idle.issuperset(dims)} or groups
 
 
-def merged(leaves: list[Base], on: Sequence[Column]) -> list[Base]:
+def merge_factors(leaves: list[Base], on: Sequence[Column]) -> list[Base]:
     """Join factors that depend on distances in one column: as rough as the roughest, forgotten as soon as the first.
 
     Where none is forgotten within the data, only those that hardly change beside the roughest are left out. Lines whose
@@ -151,8 +152,8 @@ def merged(leaves: list[Base], on: Sequence[Column]) -> list[Base]:
 
 def drifts(term: Expression, columns: Sequence[Column]) -> bool:
     """Tell whether a factor of a summand is a random walk within the data."""
-    groups = [(leaves, [columns[d] for d in dims]) for dims, leaves in grouped(term).items()]
-    return any(walks(leaf, on) for leaves, on in groups for leaf in merged(leaves, on))
+    groups = [(leaves, [columns[d] for d in dims]) for dims, leaves in group_factors(term).items()]
+    return any(walks(leaf, on) for leaves, on in groups for leaf in merge_factors(leaves, on))
 
 
 def alters(others: Sequence[Base], on: Sequence[Column]) -> bool:
@@ -161,15 +162,41 @@ def alters(others: Sequence[Base], on: Sequence[Column]) -> bool:
     return any(walks(leaf, on) or not hardly_changes(leaf, on) for leaf in fading)
 
 
-def bending(lines: list[Base], on: Sequence[Column]) -> list[Base]:
+def find_bending(lines: list[Base], on: Sequence[Column]) -> list[Base]:
     """Return the factors LIN that matter within the data: not those whose zero is far away, as long as one is left."""
     return [line for line in lines if not hardly_changes(line, on)] or lines[:1]
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How lines scale what they multiply over the data; `zero` is where a single line passes it, if known."""
+
+    kind: Literal["constant", "growing", "shrinking", "changing"]
+    power: int
+    zero: float | None = None
+
+
+def find_growth(lines: list[Base], on: Sequence[Column]) -> Growth:
+    """Tell how a line, or several, scales what it multiplies."""
+    lines = find_bending(lines, on)
+    power = len(lines)
+    if power == 1 and hardly_changes(lines[0], on):
+        return Growth("constant", 1)
+    offsets = [line.parameter("offset").values for line in lines]
+    known = [values[0] for values in offsets if values is not None]
+    low, high = on[0].low, on[0].high
+    if len(on) > 1 or len(known) < power or low is None or high is None:
+        return Growth("growing", power)
+    zero = known[0] if power == 1 else None
+    if min(known) >= high:
+        return Growth("shrinking", power, zero)
+    return Growth("growing" if power == 1 or max(known) <= low else "changing", power, zero)
 
 
 # ---------------------------------------------------------------------------------------------------------------- gates
 
 
-def opened(term: Expression) -> tuple[Expression, tuple[tuple[Surface, int], ...]]:
+def open_gates(term: Expression) -> tuple[Expression, tuple[tuple[Surface, int], ...]]:
     """Return what is inside the gates of a component, and the gates: surfaces with the regime, from outside in."""
     gates: list[tuple[Surface, int]] = []
     while isinstance(term, Blend):

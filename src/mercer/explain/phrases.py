@@ -12,21 +12,23 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from mercer.explain.factors import (
     LITTLE,
     Joint,
-    acting,
     alters,
-    bending,
-    by_rule,
     change,
     drawn_back_over,
+    find_acting,
+    find_bending,
+    find_growth,
     hardly_changes,
     has_ended,
-    merged,
+    judge_by_rule,
+    merge_factors,
     nouns_first,
-    opened,
+    open_gates,
     role,
     slope_walks,
     walks,
@@ -36,6 +38,7 @@ from mercer.explain.wording import (
     LISTED,
     Column,
     capital,
+    choose_unit,
     counted,
     first_few,
     listed,
@@ -58,6 +61,13 @@ FEW_CYCLES = 3.0  # so often must a pattern be seen for "it repeats" to be plain
 NEARLY_SINUSOIDAL = 2.0  # the lengthscale of PER from which its second harmonic is below 7 % of the first
 
 
+class Clause(NamedTuple):
+    """A clause behind a noun, and what it is about ("whose shape")."""
+
+    about: str
+    text: str
+
+
 def sentence(
     term: Expression, columns: Sequence[Column], slope: float | None = None, joint: Joint | None = None
 ) -> str:
@@ -65,34 +75,31 @@ def sentence(
 
     `slope` is the fitted slope of a linear summand on one column; a kernel alone does not know it.
     """
-    words = phrase(term, columns, joint)
-    if slope is not None:
-        (leaf,) = term.leaves()
-        words += f", {_slope_words(slope, columns[leaf.columns[0]])}"
-    return f"{capital(words)}."
+    (leaf,) = term.leaves() if slope is not None else (None,)
+    slope_words = "" if slope is None or leaf is None else f", {_slope_words(slope, columns[leaf.columns[0]])}"
+    return f"{capital(phrase(term, columns, joint))}{slope_words}."
 
 
 def phrase(term: Expression, columns: Sequence[Column], joint: Joint | None = None) -> str:
     """Say what one summand is, as a noun phrase such as "a periodic function of month with period 12.0 months"."""
     if isinstance(term, Blend):
-        inside, gates = opened(term)
+        inside, gates = open_gates(term)
         return f"{phrase(inside, columns, joint)}, {gate_words(gates, columns)}"
+    used = sorted({d for leaf in term.leaves() for d in leaf.columns})
     if has_network(term):  # its primitives are added and multiplied by weights: no rule for products applies
-        used = sorted({d for leaf in term.leaves() for d in leaf.columns})
         symbols = list(dict.fromkeys(leaf.symbol for leaf in term.leaves()))
         return f"a function of {name_columns([columns[d] for d in used])} learned by a network of {listed(symbols)}"
     if has_functional(term) and not any(role(leaf) == "wave" for leaf in term.leaves()):
-        used = sorted({d for leaf in term.leaves() for d in leaf.columns})
-        return (
-            f"a function of {name_columns([columns[d] for d in used])} with a kernel that was learned without a formula"
-        )
-    joint = by_rule(term, columns) if joint is None else joint
-    groups = acting(term, columns, joint)
-    parts = [_on_same_columns(leaves, [columns[d] for d in dims]) for dims, leaves in groups.items()]
+        what = f"a function of {name_columns([columns[d] for d in used])}"
+        return f"{what} with a kernel that was learned without a formula"
+    joint = judge_by_rule(term, columns) if joint is None else joint
+    groups, parts = find_acting(term, columns, joint), []
+    for dims, leaves in groups.items():
+        parts.append(_describe_factors(leaves, [columns[d] for d in dims]))
     if isinstance(term, Base):  # in a product the variance of one factor says nothing
         return parts[0] + _size(term, [columns[d] for d in term.columns])
     involved = sorted({d for dims in groups for d in dims})
-    idle = sorted({d for leaf in term.leaves() for d in leaf.columns}.difference(involved))
+    idle = sorted(set(used).difference(involved))
     hardly = f", hardly changing with {name_columns([columns[d] for d in idle])}" if idle else ""
     if len(parts) == 1:
         return parts[0] + hardly
@@ -103,36 +110,38 @@ def phrase(term: Expression, columns: Sequence[Column], joint: Joint | None = No
     return f"an interaction of {name_columns([columns[d] for d in involved])}: {', multiplied by '.join(parts)}{hardly}"
 
 
-def _on_same_columns(leaves: list[Base], on: list[Column]) -> str:
-    leaves = merged(leaves, on)
+def _describe_factors(leaves: list[Base], on: list[Column]) -> str:
+    """Say what factors on the same columns are: a noun with clauses, the second about a thing with "and"."""
+    leaves = merge_factors(leaves, on)
     head, *others = leaves
     if len(on) == 1 and on[0].level is not None and role(head) != "noise":  # zero or one: whatever the kernel, a step
         return f"a difference between {on[0].name} and the others"
-    lines = bending([leaf for leaf in leaves if role(leaf) == "trend"], on)
+    lines = find_bending([leaf for leaf in leaves if role(leaf) == "trend"], on)
     others = [leaf for leaf in others if role(leaf) != "trend"]
     if role(head) == "trend":
-        return _joined(_polynomial(lines, on), [_changing(leaf, on, len(lines)) for leaf in others])
-    clauses = [_changing(leaf, on) for leaf in others] + ([growing(lines, on)] if lines else [])
-    return _joined(_noun(head, on, "approximately " if alters(others, on) else ""), clauses)
+        text, about = _polynomial(lines, on), {1: "whose slope"}.get(len(lines), "whose size")
+    else:
+        text, about = _noun(head, on, alters(others, on)), "whose shape"
+    clauses: list[Clause] = []
+    for leaf in others:
+        if role(leaf) == "fading":
+            again = bool(clauses) and clauses[-1].about == about
+            clauses.append(Clause(about, f"{'and' if again else about} {_changes(leaf, on)}"))
+        else:
+            clauses.append(Clause("", f"modulated by {_noun(leaf, on, False)}"))
+    if lines and role(head) != "trend":
+        clauses.append(Clause("", _amplitude(lines, on)))
+    return " ".join([text, ", ".join([clause.text for clause in clauses])]) if clauses else text
 
 
-def _joined(noun: str, clauses: list[str]) -> str:
-    """Put clauses behind a noun; the second about the same thing begins with "and"."""
-    for place in range(len(clauses) - 1, 0, -1):
-        about = " ".join(clauses[place].split()[:2])
-        if about.startswith("whose") and clauses[place - 1].startswith(about):
-            clauses[place] = clauses[place].replace(about, "and", 1)
-    return " ".join([noun, ", ".join(clauses)]) if clauses else noun
-
-
-def _noun(leaf: Base, on: list[Column], degree: str) -> str:
+def _noun(leaf: Base, on: list[Column], altered: bool) -> str:
     spec, of = leaf.spec, name_columns(on) if on else ""
     if spec.words.role == "wave":
         if spec.has("period"):
-            return _periodic(leaf, on, degree)
+            return _periodic(leaf, on, altered)
         if spec.mixture:
             return _mixture(leaf, on)
-        return f"{'an approximately regular' if degree else 'a pure'} wave in {of}{_wavelengths(leaf, on)}"
+        return f"{'an approximately regular' if altered else 'a pure'} wave in {of}{_wavelengths(leaf, on)}"
     if spec.words.role == "noise":
         return f"{spec.words.summary}, drawn anew for every value of {of}"
     if spec.words.role == "constant":
@@ -148,12 +157,11 @@ def _noun(leaf: Base, on: list[Column], degree: str) -> str:
     return f"{spec.words.noun} of {of}{_varying(leaf, on)}"
 
 
-def _periodic(leaf: Base, on: list[Column], degree: str) -> str:
+def _periodic(leaf: Base, on: list[Column], altered: bool) -> str:
     periods, widths = leaf.parameter("period").values, leaf.parameter("lengthscale").values
-    shape = "sinusoidal" if widths is not None and min(widths) >= NEARLY_SINUSOIDAL else "periodic"
-    degree = degree or ("nearly " if shape == "sinusoidal" else "")
-    article = "an" if degree.startswith("a") else "a"
-    base = f"{article} {degree}{shape} function of {name_columns(on)}"
+    sinusoidal = widths is not None and min(widths) >= NEARLY_SINUSOIDAL
+    article = "an approximately" if altered else "a nearly" if sinusoidal else "a"
+    base = f"{article} {'sinusoidal' if sinusoidal else 'periodic'} function of {name_columns(on)}"
     if periods is None:
         return base
     if len(on) == 1:
@@ -224,44 +232,33 @@ def _polynomial(lines: list[Base], on: list[Column]) -> str:
     return f"{words}, steepest in {listed(steep)}" if steep else words
 
 
-def growing(lines: list[Base], on: Sequence[Column]) -> str:
-    """Say how a factor LIN, or several, scales the noun."""
-    lines = bending(lines, on)
-    power = len(lines)
-    if power == 1 and hardly_changes(lines[0], on):
+def _amplitude(lines: list[Base], on: Sequence[Column]) -> str:
+    """Say how a line, or several, scales the noun."""
+    growth = find_growth(lines, on)
+    if growth.kind == "constant":
         return "with almost constant amplitude"
-    how = GROWTH.get(power, f"as a polynomial of degree {power}")
-    offsets = [line.parameter("offset").values for line in lines]
-    known = [values[0] for values in offsets if values is not None]
-    low, high = on[0].low, on[0].high
-    if len(on) > 1 or len(known) < power or low is None or high is None:
-        return f"with amplitude growing {how} with {name_columns(on)}"
-    if min(known) >= high:
-        whither = f"towards {on[0].at(known[0])}" if power == 1 else f"with {on[0].name}"
-        return f"with amplitude shrinking {how} {whither}"
-    if power == 1:
-        return f"with amplitude growing {how} away from {on[0].at(known[0])}"
-    return f"with amplitude {'growing' if max(known) <= low else 'changing'} {how} with {on[0].name}"
+    how = GROWTH.get(growth.power, f"as a polynomial of degree {growth.power}")
+    whither = f"with {name_columns(on)}"
+    if growth.zero is not None:
+        whither = f"{'towards' if growth.kind == 'shrinking' else 'away from'} {on[0].at(growth.zero)}"
+    return f"with amplitude {growth.kind} {how} {whither}"
 
 
-def _changing(leaf: Base, on: list[Column], power: int = 0) -> str:
-    """Say how a factor other than LIN changes the noun; `power` is the degree where the noun is a polynomial."""
-    subject = {0: "shape", 1: "slope"}.get(power, "size")
-    if role(leaf) != "fading":
-        return f"modulated by {_noun(leaf, on, '')}"
+def _changes(leaf: Base, on: list[Column]) -> str:
+    """Say how a factor that fades changes the noun."""
     lengths = leaf.lengthscales()
     verb, over = leaf.spec.words.verb, leaf.spec.words.over
     if walks(leaf, on):
         much = change(leaf, 0, on[0])
         by = f", by about {percent(much)} over the data" if much < 1 else ""
-        return f"whose {subject} drifts like a random walk{by}"
+        return f"drifts like a random walk{by}"
     if lengths is None:
-        return f"whose {subject} {verb}"
+        return verb
     if len(on) > 1:
-        return f"whose {subject} {verb}{_varying(leaf, on)}"
+        return f"{verb}{_varying(leaf, on)}"
     if hardly_changes(leaf, on):
-        return f"whose {subject} hardly changes within the data (lengthscale {on[0].length(lengths[0])})"
-    return f"whose {subject} {verb}{over} {_over(lengths[0], on[0])}"
+        return f"hardly changes within the data (lengthscale {on[0].length(lengths[0])})"
+    return f"{verb}{over} {_over(lengths[0], on[0])}"
 
 
 def _varying(leaf: Base, on: list[Column]) -> str:
@@ -359,14 +356,14 @@ def where_phrase(surface: Surface, regime: int, columns: Sequence[Column]) -> st
 def title(term: Expression, columns: Sequence[Column], alone: bool = True, joint: Joint | None = None) -> str:
     """Name one summand in a few words: "Pattern with period 12.0 months". `alone`: there is only one input."""
     if isinstance(term, Blend):
-        inside, gates = opened(term)
+        inside, gates = open_gates(term)
         return f"{title(inside, columns, alone, joint)}, {gate_words(gates, columns)}"
     if has_network(term):
         return "Function learned by a network"
     if has_functional(term) and not any(role(leaf) == "wave" for leaf in term.leaves()):
         return "Function with a learned kernel"
-    joint = by_rule(term, columns) if joint is None else joint
-    groups = acting(term, columns, joint)
+    joint = judge_by_rule(term, columns) if joint is None else joint
+    groups = find_acting(term, columns, joint)
     used = sorted({d for dims in groups for d in dims})
     involved = list(dict.fromkeys(columns[d].table_name for d in used))
     if len(groups) > 1 and len(involved) > 1:
@@ -376,26 +373,26 @@ def title(term: Expression, columns: Sequence[Column], alone: bool = True, joint
     on = [columns[d] for d in dims]
     if len(on) == 1 and on[0].level is not None and role(leaves[0]) != "noise":
         return f"Difference of {on[0].name if len(groups) == 1 else on[0].table_name}"
-    return _of_one_group(merged(leaves, on), on, "" if alone or not on else f" in {name_columns(on)}")
+    return _title_of_factors(merge_factors(leaves, on), on, "" if alone or not on else f" in {name_columns(on)}")
 
 
-def _of_one_group(leaves: list[Base], on: list[Column], of: str) -> str:
+def _title_of_factors(leaves: list[Base], on: list[Column], of: str) -> str:
     head, *others = leaves
     if role(head) == "wave":
         return f"{_kind([*_growth(leaves, on), *_drift(others, on)], 'pattern')}{of}{_title_period(head, on)}"
     if role(head) == "trend":
-        power = len(bending([leaf for leaf in leaves if role(leaf) == "trend"], on))
+        power = len(find_bending([leaf for leaf in leaves if role(leaf) == "trend"], on))
         shape = f"{POWERS[power]} trend" if power in POWERS else f"trend of degree {power}"
         return f"{_kind(_drift(others, on), shape)}{of}"
     if walks(head, on):
         return f"Random walk{of}"
     if drawn_back_over(head, on) is not None:
-        return f"Random walk{of}, drawn back{_title_length(head, on)}"
+        return f"Random walk{of}, drawn back {_title_length(head, on)}"
     if slope_walks(head, on):
         return f"Wandering trend{of}"
     if role(head) == "fading":
         slow = "Slow change" if hardly_changes(head, on) else head.spec.words.title
-        return f"{slow}{of}{_title_length(head, on)}"
+        return " ".join(filter(None, [f"{slow}{of}", _title_length(head, on)]))
     return f"Noise at each value{of}" if role(head) == "noise" else "Constant"
 
 
@@ -405,8 +402,8 @@ def _kind(adjectives: list[str], noun: str) -> str:
 
 def _growth(leaves: list[Base], on: list[Column]) -> list[str]:
     lines = [leaf for leaf in leaves if role(leaf) == "trend"]
-    words = growing(lines, on) if lines else ""
-    return [kind for kind in ("growing", "shrinking") if kind in words]
+    kind = find_growth(lines, on).kind if lines else "constant"
+    return [kind] if kind in ("growing", "shrinking") else []
 
 
 def _drift(others: list[Base], on: list[Column]) -> list[str]:
@@ -430,7 +427,7 @@ def _title_length(leaf: Base, on: list[Column]) -> str:
     if not lengths or len(on) != 1:
         return ""
     short = roughly(lengths[0], str(on[0].unit)) if on[0].unit in DAYS else f"about {on[0].length(lengths[0])}"
-    return f" over {short}"
+    return f"over {short}"
 
 
 def distinct(
@@ -464,7 +461,8 @@ def _second_period(term: Expression, columns: Sequence[Column]) -> str:
 
 def _length(term: Expression, columns: Sequence[Column]) -> str:
     fading = [leaf for leaf in term.leaves() if role(leaf) == "fading" and len(leaf.columns) == 1]
-    return next((_title_length(leaf, [columns[leaf.columns[0]]]).replace(" over", ", over") for leaf in fading), "")
+    lengths = [_title_length(leaf, [columns[leaf.columns[0]]]) for leaf in fading]
+    return f", {lengths[0]}" if lengths and lengths[0] else ""
 
 
 # ------------------------------------------------------------------------------------------------------ beyond the data
@@ -477,7 +475,7 @@ def continuation(term: Expression, columns: Sequence[Column], horizon: float | N
     within any sensible distance; zero: the data say next to nothing of it even at the last row.
     """
     if isinstance(term, Blend):
-        inside, gates = opened(term)
+        inside, gates = open_gates(term)
         if any(has_ended(surface, regime, columns) for surface, regime in gates):
             return "It has ended before the end of the data and plays no part beyond it."
         return continuation(inside, columns, horizon)
@@ -495,7 +493,7 @@ def continuation(term: Expression, columns: Sequence[Column], horizon: float | N
         return f"Beyond the data it goes on as the network has learned{until and f'; {until}'}."
     if has_functional(term) and "wave" not in roles:
         return f"Beyond the data it returns to its average{until and f'; {until}'}."
-    leaves = merged(leaves, [column])
+    leaves = merge_factors(leaves, [column])
     going = _going_on(leaves, column, horizon)
     if any(walks(leaf, [column]) for leaf in leaves):
         alone = len(leaves) == 1
@@ -517,9 +515,9 @@ def _going_on(leaves: list[Base], column: Column, horizon: float | None) -> str:
     if wave is not None:
         if horizon is not None and horizon < _period(wave):
             return "Beyond the data it fades before it has repeated once"
-        swings = ", with growing swings" if lines and "growing" in growing(lines, on) else ""
+        swings = ", with growing swings" if lines and find_growth(lines, on).kind == "growing" else ""
         return f"Beyond the data it goes on repeating{swings}"
-    power = len(bending(lines, on))
+    power = len(find_bending(lines, on))
     if power and fading and not any(walks(leaf, on) for leaf in fading):
         return "Beyond the data it goes on for a while, less and less surely"
     if power:
@@ -543,7 +541,7 @@ def _period(wave: Base) -> float:
 
 def after(distance: float, column: Column) -> str:
     """Say "after about 3 years (36.0 months)"."""
-    if column.unit not in DAYS:
+    if column.unit is None or column.unit not in DAYS:
         return f"after another {column.length(distance)}"
-    short, exact = roughly(distance, str(column.unit)), column.length(distance)
-    return f"after {short}" if short.endswith(f" {column.unit}") else f"after {short} ({exact})"
+    exact = "" if choose_unit(distance, column.unit) == column.unit else f" ({column.length(distance)})"
+    return f"after {roughly(distance, column.unit)}{exact}"

@@ -111,12 +111,17 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %" if share < 0.0995 else f"{100 * share:.0f} %"
 
 
-def roughly(value: float, unit: str) -> str:
-    """A length of time in the unit that suits it: 71 months are "about 6 years"."""
+def choose_unit(value: float, unit: str) -> str:
+    """Return the unit that suits a length of time: the longest of which it has two."""
     days = value * DAYS[unit]
     fitting = [name for name, length in DAYS.items() if days / length >= 2 and (name != "weeks" or unit == "weeks")]
-    chosen = fitting[-1] if fitting else unit
-    amount = days / DAYS[chosen]
+    return fitting[-1] if fitting else unit
+
+
+def roughly(value: float, unit: str) -> str:
+    """A length of time in the unit that suits it: 71 months are "about 6 years"."""
+    chosen = choose_unit(value, unit)
+    amount = value * DAYS[unit] / DAYS[chosen]
     shown = f"{amount:.1f}".removesuffix(".0") if amount < 3 else f"{float(f'{amount:.2g}'):,.0f}"
     return f"about {shown} {chosen}"
 

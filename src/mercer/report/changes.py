@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from mercer.explain.changes import change_in
-from mercer.explain.factors import opened
+from mercer.explain.factors import open_gates
 from mercer.kernels.domains import Array
 from mercer.report.view import (
     BLUE,
@@ -99,7 +99,7 @@ def _own_predictions(sight: Sight, change: Change, column: Column) -> list[Array
     everywhere, own = np.full(len(rows), subject.fitted_level), np.zeros((regimes, len(rows)))
     for place, part in enumerate(subject.parts):
         mean = sight.part(place, column).mean
-        _, gates = opened(part.kernel)
+        _, gates = open_gates(part.kernel)
         outer = [regime for surface, regime in gates if surface.kind == change.surface.kind]
         if outer:
             own[outer[0]] += mean
