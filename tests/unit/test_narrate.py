@@ -6,10 +6,13 @@ import re
 
 import pytest
 
+from mercer.explain.claims import Claim
+from mercer.explain.explanation import Ending, name_bounds
 from mercer.explain.factors import Joint
 from mercer.explain.phrases import continuation, distinct, phrase, sentence, title
-from mercer.explain.wording import Column, number, p_value, percent, resolved, roughly
-from mercer.explain.words import status_sentence
+from mercer.explain.wording import Column, Vocabulary, number, p_value, percent, resolved, roughly
+from mercer.explain.words import say
+from mercer.fitting.optimise import AtBound
 from mercer.kernels import REGISTRY, canonical, components, parse
 
 MONTH = Column("month", "months", 0.0, 143.0, lambda value: f"month {value:.0f}")
@@ -331,12 +334,14 @@ def test_lengths_of_time_in_a_fitting_unit(value: float, unit: str, text: str) -
 
 
 def test_status_names_parameters_by_kernel_and_column() -> None:
-    kernel = parse("SE(0) + SE(0, 1) * PER(0)")
-    message = "the optimum lies at a bound: 1:SE.lengthscale[1] at its upper bound, noise at its lower bound"
-    words = status_sentence("at a bound", message, kernel, ["month", "heat"])
+    def told(status: str, kernel: str, *reached: AtBound) -> str:
+        ending = Ending("stopped on request", name_bounds(parse(kernel), reached))
+        return say(Claim("fit", status, ending), Vocabulary("sales", (MONTH, HEAT)))
+
+    kernel = "SE(0) + SE(0, 1) * PER(0)"
+    words = told("at a bound", kernel, AtBound("1:SE.lengthscale[1]", "upper"), AtBound("noise", "lower"))
     assert "the lengthscale of SE(month, heat) for heat at its upper bound and noise at its lower bound" in words
-    message = "at a bound: 0:PER.period at its lower bound, 1:PER.period at its lower bound"
-    copies = status_sentence("at a bound", message, parse("PER(0) * PER(0)"), ["month"])
+    copies = told("at a bound", "PER(0) * PER(0)", AtBound("0:PER.period", "lower"), AtBound("1:PER.period", "lower"))
     assert copies.count("the period of PER(month) at its lower bound") == 1
-    assert status_sentence("converged", "converged", kernel, ["month", "heat"]) == "The fit converged."
-    assert "stopped on request" in status_sentence("interrupted", "stopped on request", kernel, ["month", "heat"])
+    assert told("converged", kernel) == "The fit converged."
+    assert "stopped on request" in told("interrupted", kernel)

@@ -24,6 +24,7 @@ from mercer.estimators.stream_files import (
     stream_to_plain,
     streamed_choice,
 )
+from mercer.fitting.optimise import AtBound
 from mercer.inference.choose import Choice, choose, engine_from_plain, engine_to_plain, name_to_keep
 from mercer.inference.contract import Posterior
 from mercer.inference.exact import Exact
@@ -67,6 +68,7 @@ def save(fitted: Fitted, path: str | Path) -> None:
         "parameters": fitted.scores.parameters,
         "status": fitted.status,
         "message": fitted.message,
+        "at_bounds": [list(bound) for bound in fitted.at_bounds],
         "stopped": fitted.stopped,
         "level": training.level,
         **columns_to_plain(training.columns, training.units),
@@ -243,6 +245,7 @@ def _rebuilt(document: dict[str, Any], arrays: dict[str, Array]) -> GPRegressor:
         origin=origin,
         candidates=candidates_from_plain(document.get("candidates", []), matrix.shape[1]),
         notes=tuple(str(note) for note in document.get("notes", ())),
+        at_bounds=tuple(AtBound(*bound) for bound in document.get("at_bounds", ())),
         stopped=stopped if stopped in get_args(Stopped) else "",
         seconds=None if seconds is None else finite(seconds),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mercer.explain import wording, words
@@ -42,8 +42,11 @@ from mercer.explain.search import (
 from mercer.explain.subject import Subject, structure_text, subject_of
 from mercer.explain.wording import Column, Vocabulary
 from mercer.explain.words import Narrator
+from mercer.fitting.optimise import AtBound
+from mercer.kernels.expression import Expression
 from mercer.kernels.functional import has_functional
 from mercer.kernels.network import has_network
+from mercer.kernels.parameters import layout
 from mercer.learners.criteria import CRITERIA
 from mercer.model.fitted import Fitted
 
@@ -122,6 +125,25 @@ class Scores:
     leave_one_out: float
     parameters: int
     bound: bool = False
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A parameter whose optimum lies at a bound: of a kernel on columns, of one of these by itself, or the noise."""
+
+    parameter: str
+    side: str
+    symbol: str | None = None
+    columns: tuple[int, ...] = ()
+    place: int | None = None  # among the columns
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a fit ended."""
+
+    message: str
+    bounds: tuple[Bound, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -386,9 +408,23 @@ def _end(subject: Subject, fitted: Fitted, story: Story | None, narrator: Narrat
         found_by = Claim("trained network", score, story)
     else:
         found_by = Claim("searched structure", score, Searched(story, bases))
-    names = [column.name for column in subject.columns]
-    sentence = words.status_sentence(fitted.status, fitted.message, kernel, names)
+    ending = Ending(fitted.message, name_bounds(kernel, fitted.at_bounds))
+    sentence = narrator.say(Claim("fit", fitted.status, ending))
     return Outcome(narrator.say(found_by), fitted.status, fitted.message, fitted.scores.jitter, sentence)
+
+
+def name_bounds(kernel: Expression, reached: Sequence[AtBound]) -> tuple[Bound, ...]:
+    """Tell which parameters of a kernel bounds belong to."""
+    owners = list(kernel.owners())
+    named: dict[str, Bound] = {}
+    for slot in layout(kernel).slots:
+        owner = owners[slot.leaf]
+        for place in range(slot.size):
+            path = slot.path if slot.size == 1 else f"{slot.path}[{place}]"
+            own = place if slot.size > 1 and slot.spec.name != "weights" and place < len(owner.columns) else None
+            named[path] = Bound(slot.spec.name, "upper", owner.symbol, owner.columns, own)
+    unknown = Bound("", "upper")
+    return tuple(replace(named.get(path, replace(unknown, parameter=path)), side=side) for path, side in reached)
 
 
 def score_name(fitted: Fitted) -> str:

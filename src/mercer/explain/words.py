@@ -6,7 +6,6 @@ Nothing here computes anything. The noun phrases of components are in `phrases.p
 from __future__ import annotations
 
 import math
-import re
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -36,7 +35,7 @@ from mercer.kernels.network import Network
 
 if TYPE_CHECKING:
     from mercer.explain.checks import Residual, ResidualCheck
-    from mercer.explain.explanation import Scores
+    from mercer.explain.explanation import Bound, Scores
     from mercer.explain.networks import NetworkTerm, TermKind
     from mercer.explain.search import Story
 
@@ -487,35 +486,27 @@ def scores_phrase(found: Scores) -> str:
     )
 
 
-def status_sentence(status: str, message: str, kernel: Expression, names: Sequence[str]) -> str:
+@words_for("fit")
+def _say_fit(claim: Claim, vocabulary: Vocabulary) -> str:
     """Say how the fit ended, naming parameters by kernel and column instead of by their place in a vector."""
-    if status == "converged":
+    if claim.subject == "converged":
         return "The fit converged."
-    if status == "at a bound":
-        bounds = (message.partition(": ")[2] or message).split(", ")
-        named = dict.fromkeys(_with_parameter_names(bound, kernel, names) for bound in bounds)  # copies read alike
-        told = first_few(list(named))
-        return f"The fit converged at the edge of the search, with {told}: a simpler kernel may say as much."
-    if status == "interrupted":
-        return f"The fit was interrupted: {message}."
-    return f"The fit {status}: {_with_parameter_names(message, kernel, names)}."
+    if claim.subject == "at a bound":
+        reached = dict.fromkeys(_name_bound(bound, vocabulary) for bound in claim.value.bounds)  # copies read alike
+        which = f", with {first_few(list(reached))}" if reached else ""
+        return f"The fit converged at the edge of the search{which}: a simpler kernel may say as much."
+    how = "was interrupted" if claim.subject == "interrupted" else claim.subject
+    return f"The fit {how}: {claim.value.message}."
 
 
-def _with_parameter_names(message: str, kernel: Expression, names: Sequence[str]) -> str:
-    """Turn "2:PER.lengthscale" into "the lengthscale of PER(month)"."""
-    leaves = list(kernel.owners())
-
-    def named(match: re.Match[str]) -> str:
-        place = int(match["leaf"])
-        if place >= len(leaves) or leaves[place].symbol != match["symbol"]:
-            return match[0]
-        on, index = leaves[place].columns, int(match["index"] or 0)
-        own = match["index"] and match["name"] != "weights" and index < len(on)
-        which = f" for {names[on[index]]}" if own else ""
-        of = ", ".join(names[d] for d in on) if len(on) <= LISTED else f"{len(on)} inputs"
-        return f"the {match['name']} of {match['symbol']}({of}){which}"
-
-    return re.sub(r"\b(?P<leaf>\d+):(?P<symbol>[A-Z0-9]+)\.(?P<name>\w+)(?:\[(?P<index>\d+)\])?", named, message)
+def _name_bound(bound: Bound, vocabulary: Vocabulary) -> str:
+    """Write "the lengthscale of PER(month) at its upper bound"."""
+    if bound.symbol is None:
+        return f"{bound.parameter} at its {bound.side} bound"
+    on = [vocabulary.columns[d].name for d in bound.columns]
+    of = ", ".join(on) if len(on) <= LISTED else f"{len(on)} inputs"
+    which = "" if bound.place is None else f" for {on[bound.place]}"
+    return f"the {bound.parameter} of {bound.symbol}({of}){which} at its {bound.side} bound"
 
 
 # ------------------------------------------------------------------------------------------------------------- networks

@@ -18,7 +18,7 @@ import numpy as np
 
 from mercer.compute.program import compile_program
 from mercer.errors import InputError
-from mercer.fitting.optimise import Fit
+from mercer.fitting.optimise import AtBound, Fit
 from mercer.inference.bounds import Interval, closest
 from mercer.inference.choose import Choice
 from mercer.inference.contract import Data, Engine, Posterior, Prediction, Source
@@ -174,6 +174,7 @@ class Fitted:
     notes: tuple[str, ...] = ()
     stopped: Stopped = ""
     seconds: float | None = None
+    at_bounds: tuple[AtBound, ...] = ()  # where the status is "at a bound"
 
     @property
     def columns(self) -> Columns:
@@ -273,6 +274,7 @@ class Fitted:
             message=self.message,
             evaluations=0,
             values=values_of(member.kernel),
+            at_bounds=self.at_bounds,
         )
 
 
@@ -301,6 +303,7 @@ def fitted_from(learned: Learned, training: TrainingRows, choice: Choice, origin
         candidates=tuple(candidate_in_data_units(c, training.units, learned.rows or rows) for c in learned.candidates),
         notes=learned.notes,
         stopped=learned.stopped,
+        at_bounds=result.at_bounds,
     )
 
 
