@@ -11,9 +11,22 @@ import pytest
 import mercer
 from mercer import KernelFunctional, KernelSVC
 from mercer.errors import DataWarning, InputError, ModelFileError
+from mercer.fitting.clock import Clock, Progress
+from mercer.inference.contract import Data
+from mercer.inference.exact import Exact
 from mercer.kernels.functional import Functional, functionals_in
-from mercer.learners.classes import Trial, easy_weights, relevances, sample_of
-from mercer.learners.margin import clipped_spectrum, folds_of, from_gram, log_loss, quickly_validated
+from mercer.learners.classes import CrossValidation, draw_rows, evaluate_blocks, find_easy_weights, fit_relevances
+from mercer.learners.contract import Context
+from mercer.learners.kfo_classes import ClassSearch
+from mercer.learners.margin import (
+    build_machine,
+    clip_spectrum,
+    cross_validate_quickly,
+    log_loss,
+    make_folds,
+    split_gram,
+)
+from mercer.learners.trials import Trials
 
 QUICK = {"subspaces": 1, "iterations": 1, "tuning": 1, "hyperkernel": "matern-harmonic"}
 
@@ -230,7 +243,7 @@ def test_a_damaged_file(tmp_path) -> None:
 
 def test_relevance_finds_the_column_that_says_nothing() -> None:
     X, y = rings(150)
-    found = relevances((X - X.mean(axis=0)) / X.std(axis=0), y)
+    found = fit_relevances((X - X.mean(axis=0)) / X.std(axis=0), y)
     assert found[2] < 0.2 * found[:2].min()
     assert np.isclose(found.mean(), 1.0, atol=1e-3)
 
@@ -239,7 +252,7 @@ def test_quick_verdicts_equal_a_slow_reference() -> None:
     """Least-squares SVM by solving the whole linear system."""
     X, y = rings(50)
     gram = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
-    folds = folds_of(y, 0)
+    folds = make_folds(y, 0)
     cost = 7.0
     margins = []
     for train, out in folds:
@@ -250,24 +263,24 @@ def test_quick_verdicts_equal_a_slow_reference() -> None:
         solved = np.linalg.solve(system, np.vstack([signs, np.zeros((1, 2))]))
         margins.append(gram[np.ix_(out, train)] @ solved[:n] + solved[n])
     truth = np.concatenate([y[out] for _, out in folds])
-    found = quickly_validated(from_gram(gram, folds), y, folds, [cost])
+    found = cross_validate_quickly(split_gram(gram, folds), y, folds, [cost])
     assert np.isclose(found.loss, log_loss(np.concatenate(margins), truth))
     assert np.isclose(found.error, np.mean(np.concatenate(margins).argmax(axis=1) != truth))
 
 
 def test_relevances_of_a_fold_have_not_seen_the_rows_left_out() -> None:
     X, y = rings(60)
-    trial = Trial.of(X, y, 0)
-    for (train, _), sight in zip(trial.folds, trial.sights, strict=True):
-        assert len(sight.rows) == len(train)
-        np.testing.assert_allclose(sight.relevance, relevances(X[train], y[train], 0))
+    folds = CrossValidation.draw(X, y, 0)
+    for (train, _), scales in zip(folds.folds, folds.scales, strict=True):
+        assert len(scales.rows) == len(train)
+        np.testing.assert_allclose(scales.relevance, fit_relevances(X[train], y[train], 0))
 
 
 def test_clipping_a_spectrum_and_carrying_it_to_new_rows() -> None:
     rng = np.random.default_rng(0)
     square = rng.normal(size=(20, 20))
     gram = square + square.T
-    keep = clipped_spectrum(gram)
+    keep = clip_spectrum(gram)
     values = np.linalg.eigvalsh(keep @ gram)
     np.testing.assert_allclose(np.sort(values)[-10:], np.sort(np.maximum(np.linalg.eigvalsh(gram), 0))[-10:], atol=1e-9)
     assert values.min() > -1e-9
@@ -277,14 +290,14 @@ def test_easy_weights_prefer_the_kernel_that_parts_the_classes() -> None:
     X, y = rings(80)
     good = np.exp(-0.5 * ((X[:, None, :2] - X[None, :, :2]) ** 2).sum(axis=2))
     bad = np.exp(-0.5 * (X[:, None, 2] - X[None, :, 2]) ** 2)
-    weights = easy_weights([good, bad], y)
+    weights = find_easy_weights([good, bad], y)
     assert weights[0] > weights[1]
     assert np.isclose(weights.sum(), 1.0)
 
 
 def test_samples_keep_every_class() -> None:
     labels = np.array([0] * 500 + [1] * 490 + [2] * 10)
-    chosen = sample_of(labels, 100, 0)
+    chosen = draw_rows(labels, 100, 0)
     assert len(chosen) <= 103
     assert (np.bincount(labels[chosen]) >= [2, 2, 2]).all()
 
@@ -306,48 +319,68 @@ def test_progress_is_told_and_ctrl_c_keeps_the_best() -> None:
     assert next(functionals_in(model.kernel_)) is not None
 
 
+class HandClock(Clock):
+    """A clock whose time is up when a test says so."""
+
+    up = False
+
+    @property
+    def seconds(self) -> float:
+        return 2.0 if HandClock.up else 0.0
+
+
+def class_context(X, y, engine=None) -> Context:
+    _, labels = np.unique(y, return_inverse=True)
+    return Context(Data((X - X.mean(axis=0)) / X.std(axis=0), labels.astype(float)), engine or Exact(), [0, 1, 2])
+
+
 @pytest.mark.parametrize("step", ["part of a sum", "usual"])
 @pytest.mark.parametrize("reason", ["request", "time"])
-def test_a_search_that_ends_while_kernels_are_added_keeps_what_it_found(step, reason, monkeypatch) -> None:
-    from mercer.learners import kfo_classes as classes
+def test_a_search_that_ends_while_kernels_are_added_keeps_what_it_found(step, reason) -> None:
+    context, HandClock.up = class_context(*rings(60)), False
+
+    def stop(state: Progress) -> None:
+        if trials.candidates[-1].step.kind == step:
+            HandClock.up = True
+            if reason == "request":
+                raise KeyboardInterrupt
+
+    trials = Trials(stop, HandClock(budget=1.0))
+    found = ClassSearch(KernelFunctional(subspaces=0, tuning=0, plus="LIN"), context, trials).run()
+    assert found.stopped == reason
+    assert any("this is the best kernel found until then" in note for note in found.notes)
+    labels = context.data.y.astype(np.intp)
+    gram, _ = evaluate_blocks(found.kernel, context.data.X, context.data.X[:1])
+    assert build_machine(found.cost).fit(gram, labels).score(gram, labels) > 0.9
+
+
+@pytest.mark.parametrize("relevances", [0, 1])
+def test_ctrl_c_is_not_lost_while_a_fit_inside_gives_its_best_so_far(relevances) -> None:
+    """A fit that is interrupted returns what it has; the search around it must stop all the same.
+
+    It happens while the relevances of all rows are fitted, or those of the first fold, for the first kernel.
+    """
+
+    class Interrupted(Exact):
+        def evidence(self, program, values, likelihood, data, gradient=True):
+            rows.add(data.count)
+            if len(rows) > relevances:
+                raise KeyboardInterrupt
+            return super().evidence(program, values, likelihood, data, gradient)
+
+    rows: set[int] = set()
+    context = class_context(*rings(60), Interrupted())
+    with pytest.raises(KeyboardInterrupt):
+        KernelFunctional(**QUICK).learn_classes(context)
+    assert len(rows) == relevances + 1
+
+
+def test_ctrl_c_while_a_given_kernel_is_fitted_to_the_labels() -> None:
+    def stop(state: Progress) -> None:
+        raise KeyboardInterrupt
 
     X, y = rings(60)
-    real = classes.ClassSearch.keep
-
-    def keep(self, form, verdict, told, outcome) -> None:
-        real(self, form, verdict, told, outcome)
-        if told == step:
-            raise KeyboardInterrupt if reason == "request" else classes.TimeIsUp
-
-    monkeypatch.setattr(classes.ClassSearch, "keep", keep)
-    learner = KernelFunctional(subspaces=0, tuning=0, plus="LIN")
-    model = KernelSVC(learner, random_state=0).fit(X, y)
-    assert model.stopped_ == reason
-    assert any("this is the best kernel found until then" in note for note in model.notes_)
-    assert model.score(X, y) > 0.9
-
-
-def test_ctrl_c_is_not_lost_while_a_fit_inside_gives_its_best_so_far(monkeypatch) -> None:
-    """A fit that is interrupted returns what it has; the search around it must stop all the same."""
-    from dataclasses import replace
-
-    from mercer.estimators import class_kernels
-    from mercer.fitting.optimise import fit
-    from mercer.learners import classes as relevance
-
-    def interrupted(*given, **named):
-        return replace(fit(*given, **named), status="interrupted")
-
-    X, y = rings(60)
-    monkeypatch.setattr(relevance, "fit", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        KernelSVC(KernelFunctional(**QUICK), random_state=0).fit(X, y)
-    seen = iter([fit])  # the relevances of all rows; then those of the first fold, while the first kernel is judged
-    monkeypatch.setattr(relevance, "fit", lambda *given: next(seen, interrupted)(*given))
-    with pytest.raises(KeyboardInterrupt):
-        KernelSVC(KernelFunctional(**QUICK), random_state=0).fit(X, y)
-    monkeypatch.setattr(class_kernels, "fit", interrupted)
-    assert KernelSVC("M32", random_state=0).fit(X, y).stopped_ == "request"
+    assert KernelSVC("M32", random_state=0).fit(X, y, progress=stop).stopped_ == "request"
 
 
 def test_a_search_that_ends_early_says_so() -> None:

@@ -28,7 +28,7 @@ from mercer.learners.bayesian import (
 )
 from mercer.learners.contract import Context
 from mercer.learners.kernel_space import LADDER, LARGE_GRID, build_space, choose_grid, expand_in_powers, hyperkernel
-from mercer.learners.kfo import rounding
+from mercer.learners.kfo import rounding_variance
 
 GRID = np.append(np.linspace(0.0, 0.95, 39), 1.0)
 
@@ -213,8 +213,8 @@ def test_grids() -> None:
 
 
 def test_rounding_of_a_target_in_steps() -> None:
-    assert math.isclose(rounding(np.array([0.0, 1.0] * 10)), 1 / 12)
-    assert rounding(np.random.default_rng(0).normal(size=50)) == 0.0
+    assert math.isclose(rounding_variance(np.array([0.0, 1.0] * 10)), 1 / 12)
+    assert rounding_variance(np.random.default_rng(0).normal(size=50)) == 0.0
 
 
 def wiggle(rows: int = 60) -> tuple[np.ndarray, np.ndarray]:

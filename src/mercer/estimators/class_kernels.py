@@ -18,19 +18,19 @@ from mercer.kernels.expression import Base, Expression
 from mercer.kernels.parameters import bind, values_of
 from mercer.kernels.units import Units, to_scaled_units
 from mercer.learners.classes import (
+    ColumnScales,
+    CrossValidation,
     LearnedForClasses,
-    Sight,
-    Trial,
-    blocks_of,
-    candidate_of,
-    multiple,
-    sample_of,
-    sight_of,
-    with_cost,
+    choose_cost,
+    combine_kernels,
+    draw_rows,
+    evaluate_blocks,
+    make_candidate,
+    scale_columns,
 )
 from mercer.learners.contract import Candidate, Context, Stopped
 from mercer.learners.kfo import KernelFunctional
-from mercer.learners.margin import COSTS, Labels, cross_validated, folds_of
+from mercer.learners.margin import COSTS, Labels, cross_validate, make_folds
 from mercer.model.settings import LEARNERS, expression_or_learner
 
 NAMES = ("kfo", "kfo-mkl", "rbf", "linear", "mkl", "mkl-uniform", *(name for name in LEARNERS if name != "kfo"))
@@ -58,14 +58,17 @@ def learned_kernel(
     elif kernel == "kfo-mkl":
         kernel = KernelFunctional(plus=MIXED)
     if isinstance(kernel, KernelFunctional):
-        return _on_columns(kernel.learn_classes(X[:, columns], labels, seed, report), columns)
+        data = Data(X[:, columns], labels.astype(np.float64))
+        context = Context(data, Exact(), list(range(len(columns))), seed, report=report)
+        return _on_columns(kernel.learn_classes(context), columns)
     if kernel in ("mkl", "mkl-uniform"):
-        return _on_columns(multiple(X[:, columns], labels, seed, "easy" if kernel == "mkl" else "uniform"), columns)
+        weights = "easy" if kernel == "mkl" else "uniform"
+        return _on_columns(combine_kernels(X[:, columns], labels, seed, weights), columns)
     if kernel == "rbf":
         return _on_columns(_rbf(X[:, columns], labels, seed), columns)
     if kernel == "linear":
-        linear = sight_of(X[:, columns], labels, seed, ard=False).linear()
-        verdict = with_cost(linear, X[:, columns], labels, seed)
+        linear = scale_columns(X[:, columns], labels, seed, ard=False).linear()
+        verdict = choose_cost(linear, X[:, columns], labels, seed)
         return _on_columns(LearnedForClasses(linear, verdict.cost, verdict.error), columns)
     if isinstance(kernel, str):
         kernel = LEARNERS[kernel]()
@@ -75,22 +78,22 @@ def learned_kernel(
 def _rbf(X: Array, labels: Labels, seed: int) -> LearnedForClasses:
     """SVM-RBF: lengthscale and cost by cross-validation of the error; the log loss breaks ties."""
     started = time.perf_counter()
-    trial = Trial.of(X, labels, seed, ard=False, most=RBF_ROWS)
-    whole = sight_of(X, labels, seed, ard=False)
+    folds = CrossValidation.draw(X, labels, seed, ard=False, most=RBF_ROWS)
+    whole = scale_columns(X, labels, seed, ard=False)
     found = []
     for factor in RBF_FACTORS:
-        verdict = trial.judge_slowly(partial(_squared_exponential, factor=factor))
+        verdict = folds.score_by_svm(partial(_squared_exponential, factor=factor))
         found.append((verdict.error, verdict.loss, factor, verdict))
     candidates = [
-        candidate_of(whole.radial("SE", 0.0, f), v, 0, "lengthscale", time.perf_counter() - started)
+        make_candidate(whole.radial("SE", 0.0, f), v, 0, "lengthscale", time.perf_counter() - started)
         for _, _, f, v in found
     ]
     _, _, factor, verdict = min(found, key=lambda row: row[:2])
     return LearnedForClasses(whole.radial("SE", 0.0, factor), verdict.cost, verdict.error, tuple(candidates))
 
 
-def _squared_exponential(sight: Sight, factor: float) -> Expression:
-    return sight.radial("SE", 0.0, factor)
+def _squared_exponential(scales: ColumnScales, factor: float) -> Expression:
+    return scales.radial("SE", 0.0, factor)
 
 
 def _from_labels(
@@ -101,7 +104,7 @@ def _from_labels(
     With several classes the labels are those of the class that parts the rows most evenly.
     """
     target = _most_even(labels)
-    chosen = sample_of(labels, LABEL_ROWS, seed)
+    chosen = draw_rows(labels, LABEL_ROWS, seed)
     data = Data(X[chosen], target[chosen], free_level=True)
     candidates: tuple[Candidate, ...] = ()
     notes: list[str] = []
@@ -109,7 +112,8 @@ def _from_labels(
     if isinstance(kernel, Expression):
         bound = to_scaled_units(bind(kernel, X.shape[1], names, default=columns), units)
         if np.isnan(values_of(bound)).any():
-            result = fit(bound, data, Exact(), FitOptions(restarts=3, max_iterations=100, priors=True, seed=seed))
+            options = FitOptions(restarts=3, max_iterations=100, priors=True, seed=seed)
+            result = fit(bound, data, Exact(), options, report)
             if result.status == "failed":
                 raise NumericalError(f"the kernel could not be fitted to the labels: {result.message}")
             bound, stopped = result.expression, "request" if result.status == "interrupted" else ""
@@ -120,7 +124,7 @@ def _from_labels(
         learned = scaled.learn(Context(data, Exact(), columns, seed, report=report))
         bound, candidates, stopped = learned.fit.expression, learned.candidates, learned.stopped
         notes += [*learned.notes, "the kernel was learned from the labels by the evidence of a Gaussian process", SEEN]
-    verdict = with_cost(bound, X, labels, seed)
+    verdict = choose_cost(bound, X, labels, seed)
     return LearnedForClasses(bound, verdict.cost, verdict.error, candidates, tuple(notes), stopped)
 
 
@@ -131,17 +135,17 @@ def _most_even(labels: Labels) -> Array:
 
 def best_nu(kernel: Expression, X: Array, labels: Labels, seed: int) -> float:
     """Return the nu of nu-SVM with the best cross-validated score."""
-    chosen = sample_of(labels, RBF_ROWS, seed)
+    chosen = draw_rows(labels, RBF_ROWS, seed)
     _, few = np.unique(labels[chosen], return_inverse=True)
-    rows, folds = X[chosen], folds_of(few, seed)
+    rows, folds = X[chosen], make_folds(few, seed)
     highest = highest_nu(few)
     feasible = [nu for nu in NUS if nu < 0.95 * highest] or [0.9 * highest]
 
     def blocks(number: int) -> tuple[Array, Array]:
         train, out = folds[number]
-        return blocks_of(kernel, rows[train], rows[out])
+        return evaluate_blocks(kernel, rows[train], rows[out])
 
-    return cross_validated(blocks, few, folds, feasible, nu=True).cost
+    return cross_validate(blocks, few, folds, feasible, nu=True).cost
 
 
 def highest_nu(labels: Labels) -> float:

@@ -25,7 +25,7 @@ from mercer.kernels.expression import Expression
 from mercer.kernels.units import Units, to_data_units
 from mercer.learners.classes import LearnedForClasses
 from mercer.learners.contract import Learner
-from mercer.learners.margin import Labels, Verdict, cross_validated, folds_of, from_gram
+from mercer.learners.margin import ClassScore, Labels, cross_validate, make_folds, split_gram
 from mercer.model.classes import FittedClasses, LabelledRows, fit_machine, gram_of
 from mercer.model.fitted import candidate_in_data_units
 
@@ -223,10 +223,10 @@ def _learn(kernel: Any, training: LabelledRows, seed: int, progress: Any) -> Lea
     return learned_kernel(kernel, rows, training.labels, columns, names, training.units, seed, progress)
 
 
-def _cross_validate_gram(gram: Array, labels: Labels, seed: int) -> Verdict:
+def _cross_validate_gram(gram: Array, labels: Labels, seed: int) -> ClassScore:
     """Choose the cost for a precomputed Gram matrix."""
-    folds = folds_of(labels, seed)
-    return cross_validated(from_gram(gram, folds), labels, folds)
+    folds = make_folds(labels, seed)
+    return cross_validate(split_gram(gram, folds), labels, folds)
 
 
 def _best_nu(kernel: Expression | None, training: LabelledRows, seed: int) -> float:
@@ -255,7 +255,7 @@ def _check_classes(classes: Any, labels: Labels) -> None:
             f"there is only one class ({shown}) in the {len(labels)} rows: a classifier needs two classes or more. "
             "Check that the target is the column you mean."
         )
-    if not folds_of(labels, 0):
+    if not make_folds(labels, 0):
         raise InputError(
             f"n_samples={len(labels)}: too few rows of a class to check a kernel on rows left out; give more data"
         )

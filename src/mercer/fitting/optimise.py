@@ -245,12 +245,12 @@ def _run_all(
     for done, point in enumerate(points):
         try:
             run = optimise(problem, point, options.max_iterations)
+            runs.append(run)
+            best = min(best, run.value)
+            if progress is not None:
+                progress(Progress(done + 1, len(points), "starts", score=2.0 * best, seconds=clock.seconds))
         except KeyboardInterrupt:
             return runs, True
-        runs.append(run)
-        best = min(best, run.value)
-        if progress is not None:
-            progress(Progress(done + 1, len(points), "starts", score=2.0 * best, seconds=clock.seconds))
     return runs, False
 
 

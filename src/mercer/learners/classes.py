@@ -1,4 +1,4 @@
-"""Kernels for classes: what a learner of them returns, and how a family of kernels is judged on folds.
+"""Kernels for classes: families of kernels, their scores on folds, and weighted sums of standard kernels.
 
 A family is a function of (relevance of the columns, typical distance) to a kernel. Both are found anew on the training
 rows of each fold: relevances that have seen the rows left out make every kernel with them look better than it is.
@@ -6,9 +6,10 @@ rows of each fold: relevances that have seen the rows left out make every kernel
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from mercer.compute import fused
 from mercer.compute.program import compile_program
 from mercer.fitting.optimise import FitOptions, fit
-from mercer.inference.contract import Data
+from mercer.inference.contract import Data, Engine
 from mercer.inference.exact import Exact
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, build_base, sum_of
@@ -26,18 +27,26 @@ from mercer.kernels.units import multiplied
 from mercer.learners.contract import Candidate, Step, Stopped
 from mercer.learners.margin import (
     COSTS,
+    ClassScore,
     Fold,
     Labels,
-    Verdict,
-    clipped_spectrum,
-    cross_validated,
-    folds_of,
-    quickly_validated,
+    clip_spectrum,
+    cross_validate,
+    cross_validate_quickly,
+    make_folds,
 )
 
-ROWS = 400  # that kernels are compared on
-FEW = 250  # rows: with fewer, the folds are drawn twice
-PAIRS = 200
+COMPARED_ROWS = 400  # that kernels are compared on: one eigendecomposition for each fold and kernel
+FEW_ROWS = 250  # with fewer, the folds are drawn twice
+DISTANCE_ROWS = 200  # whose distances tell the typical one
+COST_ROWS = 1500  # that the cost is chosen on
+RELEVANCE_ROWS = 300  # more are not needed to see which columns matter
+RELEVANCE_CLASSES = 6  # the largest, of many
+LEAST_RELEVANCE = 1e-4
+MIXED_FACTORS = (0.2, 0.4, 0.8, 1.6)  # of the median distance: the lengthscales that are mixed
+FAINT_SHARE = 0.02  # of the largest weight: kernels with less are left out
+WEIGHING_ROWS = 800  # that weights are found on
+UNEVENNESS = 0.5  # weight of EasyMKL's penalty on uneven points
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,16 +62,19 @@ class LearnedForClasses:
     functional: Expression | None = None  # the one that was found, where others were added to it
 
 
+# --------------------------------------------------------------------------------------------------- families, on folds
+
+
 @dataclass(frozen=True, eq=False)
-class Sight:
-    """What a family of kernels may look at: relevance of each column (mean one), and the rows."""
+class ColumnScales:
+    """What a family of kernels is scaled by: the relevance of each column (mean one), and the rows."""
 
     relevance: Array
     rows: Array
 
     def distance(self, strength: float) -> float:
         """Return the median distance between rows, each column weighed by relevance ** strength."""
-        some = self.rows[:PAIRS] * self.relevance ** (strength / 2.0)
+        some = self.rows[:DISTANCE_ROWS] * self.relevance ** (strength / 2.0)
         squares = (some**2).sum(axis=1)
         between = squares[:, None] + squares[None, :] - 2.0 * some @ some.T
         above = np.sqrt(np.maximum(between[np.triu_indices(len(some), 1)], 0.0))
@@ -79,82 +91,110 @@ class Sight:
         lengths = self.lengthscales(strength, factor)
         return build_base(symbol, *range(len(lengths)), variance=1.0, lengthscale=lengths)
 
-    def linear(self, strength: float = 0.0) -> Expression:
+    def linear(self) -> Expression:
         """Return the linear kernel, one on average over the rows."""
-        weights = self.relevance**strength
-        weights = weights / weights.sum()
+        count = len(self.relevance)
+        weights = np.full(count, 1.0 / count)
         size = float(np.mean(self.rows**2 @ weights)) or 1.0
-        count = len(weights)
         return build_base("LIN", *range(count), variance=1.0 / size, offset=[0.0] * count, weights=list(weights))
 
 
-Family = Callable[[Sight], Expression]
+Family = Callable[[ColumnScales], Expression]
+
+
+def scale_columns(X: Array, labels: Labels, seed: int, ard: bool, engine: Engine | None = None) -> ColumnScales:
+    """Return the scales of these rows; without `ard` all columns count the same."""
+    return ColumnScales(fit_relevances(X, labels, seed, engine) if ard else np.ones(X.shape[1]), X)
+
+
+def fit_relevances(X: Array, labels: Labels, seed: int = 0, engine: Engine | None = None) -> Array:
+    """Return how much each column matters for telling the classes apart, one on average over those that vary.
+
+    A Gaussian process with Matern 3/2 and a lengthscale for each column is fitted to each class against the rest (+1
+    and -1) by its evidence, with weak priors; relevances 1 / l^2, scaled to a mean of one, are averaged over classes.
+    """
+    rng = np.random.default_rng(seed)
+    if len(X) > RELEVANCE_ROWS:
+        chosen = rng.choice(len(X), RELEVANCE_ROWS, replace=False)
+        X, labels = X[chosen], labels[chosen]
+    varying = np.flatnonzero(np.ptp(X, axis=0) > 1e-9)
+    if not len(varying):
+        return np.ones(X.shape[1])
+    kernel = bind(build_base("M32"), len(varying))
+    counts = np.bincount(labels)
+    most = 1 if len(counts) == 2 else RELEVANCE_CLASSES
+    total = np.zeros(len(varying))
+    options = FitOptions(restarts=1, max_iterations=30, priors=True)
+    for each in [c for c in np.argsort(-counts, kind="stable") if counts[c]][:most]:
+        target = np.where(labels == each, 1.0, -1.0)
+        if np.ptp(target) == 0:
+            continue
+        found = fit(kernel, Data(X[:, varying], target, free_level=True), engine or Exact(), options)
+        if found.status == "interrupted":
+            raise KeyboardInterrupt  # a fit returns its best so far; the search that needs the relevances must stop
+        if found.status != "failed":
+            share = np.array(next(found.expression.leaves()).parameter("lengthscale").values) ** -2.0
+            total += share / share.sum()
+    result = np.full(X.shape[1], LEAST_RELEVANCE)
+    mean_one = len(varying) * total / max(total.sum(), 1e-300)
+    result[varying] = np.maximum(mean_one, LEAST_RELEVANCE) if total.any() else 1.0
+    return result
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
-    """Rows to compare kernels on, their folds, and what each fold may look at. `columns` are those that vary."""
+class CrossValidation:
+    """Rows to compare kernels on, their folds, and the column scales of each fold."""
 
     X: Array
     labels: Labels
     folds: tuple[Fold, ...]
     seed: int
     ard: bool = True
+    engine: Engine | None = None  # for relevances; None: exact
 
     @staticmethod
-    def of(X: Array, labels: Labels, seed: int, ard: bool = True, most: int = ROWS, repeats: int = 2) -> Trial:
+    def draw(
+        X: Array, labels: Labels, seed: int, ard: bool = True, most: int = COMPARED_ROWS, repeats: int = 2,
+        engine: Engine | None = None,
+    ) -> CrossValidation:  # fmt: skip
         """Choose rows, with the classes in proportion where there are too many, and folds (several times of few)."""
-        chosen = sample_of(labels, most, seed)
+        chosen = draw_rows(labels, most, seed)
         X, labels = X[chosen], labels[chosen]
         _, labels = np.unique(labels, return_inverse=True)
-        repeats = repeats if len(labels) < FEW else 1
-        return Trial(X, labels, tuple(folds_of(labels, seed, repeats)), seed, ard)
+        repeats = repeats if len(labels) < FEW_ROWS else 1
+        return CrossValidation(X, labels, tuple(make_folds(labels, seed, repeats)), seed, ard, engine)
 
     @cached_property
-    def sights(self) -> tuple[Sight, ...]:
-        """What each fold may look at."""
-        return tuple(sight_of(self.X[train], self.labels[train], self.seed, self.ard) for train, _ in self.folds)
+    def scales(self) -> tuple[ColumnScales, ...]:
+        """The column scales of each fold, from its training rows."""
+        rows = [train for train, _ in self.folds]
+        return tuple(scale_columns(self.X[r], self.labels[r], self.seed, self.ard, self.engine) for r in rows)
 
-    def blocks(self, family: Family, number: int) -> tuple[Array, Array]:
+    def blocks(self, family: Family, number: int, clip: bool = False) -> tuple[Array, Array]:
         """Return the two blocks of a fold."""
         train, out = self.folds[number]
-        return raw_blocks(family(self.sights[number]), self.X[train], self.X[out])
+        return evaluate_blocks(family(self.scales[number]), self.X[train], self.X[out], clip)
 
-    def judge(self, family: Family) -> Verdict:
-        """Return the quick verdict on a family of kernels."""
-        return quickly_validated(lambda number: self.blocks(family, number), self.labels, self.folds)
+    def score(self, family: Family) -> ClassScore:
+        """Return the score of a family of kernels with least-squares SVMs, which is quick."""
+        return cross_validate_quickly(lambda number: self.blocks(family, number), self.labels, self.folds)
 
-    def judge_slowly(self, family: Family, costs: Sequence[float] = COSTS) -> Verdict:
-        """Return the verdict of SVMs themselves."""
-
-        def blocks(number: int) -> tuple[Array, Array]:
-            train, out = self.folds[number]
-            return blocks_of(family(self.sights[number]), self.X[train], self.X[out])
-
-        return cross_validated(blocks, self.labels, self.folds, costs)
+    def score_by_svm(self, family: Family, costs: Sequence[float] = COSTS) -> ClassScore:
+        """Return the score with the SVMs themselves."""
+        return cross_validate(lambda number: self.blocks(family, number, clip=True), self.labels, self.folds, costs)
 
 
-def sight_of(X: Array, labels: Labels, seed: int, ard: bool) -> Sight:
-    """Return what a kernel for these rows may look at."""
-    return Sight(relevances(X, labels, seed) if ard else np.ones(X.shape[1]), X)
-
-
-def raw_blocks(kernel: Expression, rows: Array, new: Array) -> tuple[Array, Array]:
-    """Return k(rows, rows) and k(new, rows) as they are."""
+def evaluate_blocks(kernel: Expression, rows: Array, new: Array, clip: bool = True) -> tuple[Array, Array]:
+    """Return k(rows, rows) and k(new, rows); `clip` the spectrum of a kernel that may be indefinite."""
     program, values = compile_program(kernel), values_of(kernel)
-    return fused.gram(program, values, rows), fused.cross(program, values, new, rows)
-
-
-def blocks_of(kernel: Expression, rows: Array, new: Array) -> tuple[Array, Array]:
-    """Return k(rows, rows) and k(new, rows); of a kernel that may be indefinite with its spectrum clipped."""
-    within, across = raw_blocks(kernel, rows, new)
-    if is_definite(kernel):
+    within, across = fused.gram(program, values, rows), fused.cross(program, values, new, rows)
+    if not clip or is_definite(kernel):
         return within, across
-    keep = clipped_spectrum(within)
+    keep = clip_spectrum(within)
     return keep @ within, across @ keep
 
 
-def sample_of(labels: Labels, most: int, seed: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+def draw_rows(labels: Labels, most: int, seed: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
     """Return the numbers of at most so many rows, of each class in proportion and at least two of it."""
     if len(labels) <= most:
         return np.arange(len(labels))
@@ -167,123 +207,64 @@ def sample_of(labels: Labels, most: int, seed: int) -> np.ndarray[tuple[int], np
     return np.sort(np.concatenate(chosen))
 
 
-def candidate_of(
-    kernel: Expression, verdict: Verdict | None, depth: int, step: str, seconds: float, problem: str = ""
+def make_candidate(
+    kernel: Expression, score: ClassScore | None, depth: int, step: str, seconds: float, problem: str = ""
 ) -> Candidate:
     """Return a row of the table of candidates; the score is the error of rows left out and half their log loss."""
-    infinite = float("inf")
+    message = f"error of rows left out {score.error:.4g}, cost {score.cost:g}" if score and not problem else problem
     return Candidate(
-        expression=kernel, depth=depth, step=Step(step, words=step), parent=None, log_evidence=-infinite, parameters=0,
-        score=infinite if verdict is None else -verdict.score, status="failed" if problem else "converged",
-        message=problem or f"error of rows left out {verdict.error:.4g}, cost {verdict.cost:g}" if verdict else problem,
-        seconds=seconds, fit=None,
+        expression=kernel, depth=depth, step=Step(step, words=step), parent=None, log_evidence=-math.inf, parameters=0,
+        score=math.inf if score is None else -score.score, status="failed" if problem else "converged",
+        message=message, seconds=seconds, fit=None,
     )  # fmt: skip
 
 
-MOST_FOR_COST = 1500  # rows
-
-
-def with_cost(kernel: Expression, X: Array, labels: Labels, seed: int, around: float | None = None) -> Verdict:
-    """Return the verdict on one kernel with its cost chosen on (at most so many of) the rows."""
-    chosen = sample_of(labels, MOST_FOR_COST, seed)
+def choose_cost(kernel: Expression, X: Array, labels: Labels, seed: int) -> ClassScore:
+    """Return the score of one kernel with its cost chosen on the rows, or on a sample of many."""
+    chosen = draw_rows(labels, COST_ROWS, seed)
     rows = X[chosen]
     _, few = np.unique(labels[chosen], return_inverse=True)
-    folds = folds_of(few, seed)
-    costs = COSTS if around is None else tuple(around * f for f in (0.1, 0.3, 1.0, 3.0, 10.0))
+    folds = make_folds(few, seed)
 
     def blocks(number: int) -> tuple[Array, Array]:
         train, out = folds[number]
-        return blocks_of(kernel, rows[train], rows[out])
+        return evaluate_blocks(kernel, rows[train], rows[out])
 
-    return cross_validated(blocks, few, folds, costs)
-
-
-def renewed(learned: LearnedForClasses, verdict: Verdict) -> LearnedForClasses:
-    """Return what was learned with another cost."""
-    return replace(learned, cost=verdict.cost, error=verdict.error)
+    return cross_validate(blocks, few, folds)
 
 
-# How much each column matters for telling classes apart: lengthscales of a Gaussian process on the labels.
-#
-# One process with Matern 3/2 and a lengthscale for each column is fitted to each class against the rest (labels +1 and
-# -1) by its evidence, with weak priors; relevances 1 / l^2, scaled to a mean of one, are averaged over the classes.
+# ----------------------------------------------------------------------------------------------------- multiple kernels
 
 
-RELEVANCE_ROWS = 300  # more are not needed to see which columns matter
-CLASSES = 6  # the largest, of many
-LEAST = 1e-4
-
-
-def relevances(X: Array, labels: Labels, seed: int = 0) -> Array:
-    """Return one number for each column, one on average over the columns that vary."""
-    rng = np.random.default_rng(seed)
-    if len(X) > RELEVANCE_ROWS:
-        chosen = rng.choice(len(X), RELEVANCE_ROWS, replace=False)
-        X, labels = X[chosen], labels[chosen]
-    varying = np.flatnonzero(np.ptp(X, axis=0) > 1e-9)
-    if not len(varying):
-        return np.ones(X.shape[1])
-    kernel = bind(build_base("M32"), len(varying))
-    counts = np.bincount(labels)
-    chosen_classes = [c for c in np.argsort(-counts, kind="stable") if counts[c]][: 1 if len(counts) == 2 else CLASSES]
-    total = np.zeros(len(varying))
-    options = FitOptions(restarts=1, max_iterations=30, priors=True)
-    for each in chosen_classes:
-        target = np.where(labels == each, 1.0, -1.0)
-        if np.ptp(target) == 0:
-            continue
-        found = fit(kernel, Data(X[:, varying], target, free_level=True), Exact(), options)
-        if found.status == "interrupted":
-            raise KeyboardInterrupt  # the fit gives its best so far; whoever asked for relevances is to stop
-        if found.status != "failed":
-            share = np.array(next(found.expression.leaves()).parameter("lengthscale").values) ** -2.0
-            total += share / share.sum()
-    result = np.full(X.shape[1], LEAST)
-    result[varying] = np.maximum(len(varying) * total / max(total.sum(), 1e-300), LEAST) if total.any() else 1.0
-    return result
-
-
-# Multiple kernel learning: weighted sums of kernels for a support vector machine.
-#
-# uniform : equal weights. easy : after EasyMKL (Aiolli and Donini 2015), the weights that serve the hardest pair of
-# points of the two convex hulls. tuned : Bayesian optimisation of the weights in (0, 1] (KFO-MKL, appendix A.5.3).
-
-
-FACTORS = (0.2, 0.4, 0.8, 1.6)  # of the median distance: the lengthscales that are mixed
-FAINT = 0.02  # a share below which a kernel is left out
-WEIGHING_ROWS = 800  # that weights are found on
-MIXED = 0.5  # of EasyMKL's penalty on uneven points
-
-
-def standard_kernels(sight: Sight) -> list[Expression]:
-    """Return the kernels that are mixed: SE and Matern 3/2 of several lengthscales, and the linear one."""
-    radial = [sight.radial(symbol, 0.0, factor) for symbol in ("SE", "M32") for factor in FACTORS]
-    return [*radial, sight.linear()]
-
-
-def mixture(kernels: Sequence[Expression], weights: Array) -> Expression:
+def mix(kernels: Sequence[Expression], weights: Array) -> Expression:
     """Return the weighted sum, the weights adding up to one, without faint parts."""
-    shares = np.where(weights < FAINT * weights.max(), 0.0, weights)
+    shares = np.where(weights < FAINT_SHARE * weights.max(), 0.0, weights)
     shares = shares / shares.sum()
     return sum_of([multiplied(k, float(w)) for k, w in zip(kernels, shares, strict=True) if w > 0])
 
 
-def multiple(X: Array, labels: Labels, seed: int, weights: str) -> LearnedForClasses:
-    """Return the sum of standard kernels with "uniform" or "easy" weights, and its cost."""
+def combine_kernels(X: Array, labels: Labels, seed: int, weights: str) -> LearnedForClasses:
+    """Return a weighted sum of SE and Matern 3/2 of several lengthscales and the linear kernel, and its cost.
+
+    uniform : equal weights. easy : after EasyMKL (Aiolli and Donini 2015), the weights that serve the hardest pair of
+    points of the two convex hulls.
+    """
     started = time.perf_counter()
-    kernels = standard_kernels(sight_of(X, labels, seed, ard=False))
+    scales = scale_columns(X, labels, seed, ard=False)
+    kernels = [scales.radial(symbol, 0.0, factor) for symbol in ("SE", "M32") for factor in MIXED_FACTORS]
+    kernels.append(scales.linear())
     shares = np.ones(len(kernels))
     if weights == "easy":
-        chosen = sample_of(labels, WEIGHING_ROWS, seed)
+        chosen = draw_rows(labels, WEIGHING_ROWS, seed)
         grams = [fused.gram(compile_program(k), values_of(k), X[chosen]) for k in kernels]
-        shares = easy_weights(grams, labels[chosen])
-    kernel = mixture(kernels, shares)
-    verdict = with_cost(kernel, X, labels, seed)
-    row = candidate_of(kernel, verdict, 0, f"{weights} weights", time.perf_counter() - started)
-    return LearnedForClasses(kernel, verdict.cost, verdict.error, (row,))
+        shares = find_easy_weights(grams, labels[chosen])
+    kernel = mix(kernels, shares)
+    score = choose_cost(kernel, X, labels, seed)
+    row = make_candidate(kernel, score, 0, f"{weights} weights", time.perf_counter() - started)
+    return LearnedForClasses(kernel, score.cost, score.error, (row,))
 
 
-def easy_weights(grams: Sequence[Array], labels: Labels, steps: int = 300) -> Array:
+def find_easy_weights(grams: Sequence[Array], labels: Labels, steps: int = 300) -> Array:
     """Return weights in proportion to g'Y K Y g, averaged over each class against the rest.
 
     g is a distribution over the rows of each class: min (1 - s) g'Y (sum of K) Y g + s |g|^2, by projected gradient.
@@ -293,18 +274,18 @@ def easy_weights(grams: Sequence[Array], labels: Labels, steps: int = 300) -> Ar
     summed = np.mean(grams, axis=0)
     for each in classes[:1] if len(classes) == 2 else classes:
         sign = np.where(labels == each, 1.0, -1.0)
-        quadratic = (1.0 - MIXED) * summed * np.outer(sign, sign) + MIXED * np.eye(len(sign))
+        quadratic = (1.0 - UNEVENNESS) * summed * np.outer(sign, sign) + UNEVENNESS * np.eye(len(sign))
         point = np.where(sign > 0, 1.0 / (sign > 0).sum(), 1.0 / (sign < 0).sum())
         step = 1.0 / np.abs(quadratic).sum(axis=1).max()
         for _ in range(steps):
-            point = _onto_simplexes(point - step * (quadratic @ point), sign)
+            point = _project_onto_simplexes(point - step * (quadratic @ point), sign)
         signed = point * sign
         found = np.array([max(float(signed @ gram @ signed), 0.0) for gram in grams])
         total += found / (found.sum() or 1.0)
     return total / total.sum() if total.sum() > 0 else np.ones(len(grams)) / len(grams)
 
 
-def _onto_simplexes(point: Array, sign: Array) -> Array:
+def _project_onto_simplexes(point: Array, sign: Array) -> Array:
     """Return the nearest point whose parts for the two classes are distributions."""
     result = np.empty_like(point)
     for side in (sign > 0, sign < 0):
@@ -316,11 +297,11 @@ def _onto_simplexes(point: Array, sign: Array) -> Array:
     return result
 
 
-def judged_mixture(trial: Trial, families: Sequence[Family]):  # type: ignore[no-untyped-def]
-    """Return a function from weights to the verdict on the weighted sum; each kernel is evaluated once for a fold."""
-    blocks = [[trial.blocks(family, number) for family in families] for number in range(len(trial.folds))]
+def prepare_mixtures(folds: CrossValidation, families: Sequence[Family]) -> Callable[[Array], ClassScore]:
+    """Return a function from weights to the score of the weighted sum; each kernel is evaluated once for a fold."""
+    blocks = [[folds.blocks(family, number) for family in families] for number in range(len(folds.folds))]
 
-    def verdict(weights: Array) -> Verdict:
+    def score(weights: Array) -> ClassScore:
         shares = weights / weights.sum()
 
         def mixed(number: int) -> tuple[Array, Array]:
@@ -328,6 +309,6 @@ def judged_mixture(trial: Trial, families: Sequence[Family]):  # type: ignore[no
             across = sum(w * pair[1] for w, pair in zip(shares, blocks[number], strict=True))
             return np.asarray(within), np.asarray(across)
 
-        return quickly_validated(mixed, trial.labels, trial.folds)
+        return cross_validate_quickly(mixed, folds.labels, folds.folds)
 
-    return verdict
+    return score

@@ -24,6 +24,9 @@ from mercer.kernels.domains import Array
 
 Definite = Literal["series", "clip", "flip", "spectrum"]
 Distance = Literal["rkhs", "l2"]
+Series = tuple[tuple[int, ...], tuple[float, ...]]  # powers and weights
+
+PLAIN: Series = ((1,), (1.0,))  # the kernel inside as it is
 
 LADDER = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 AT = np.linspace(0.0, 1.0, 129)[1:]  # values of u where a series is fitted
@@ -81,7 +84,7 @@ class KernelSpace:
         """Return what multiplies each squared difference of coordinates: one, or the eigenvalues (KFO 20, 21)."""
         return np.ones(self.dimensions) if kind == "rkhs" else self.eigenvalues
 
-    def series(self, beta: Array, definite: Definite) -> tuple[tuple[int, ...], tuple[float, ...]] | None:
+    def series(self, beta: Array, definite: Definite) -> Series | None:
         """Return powers and weights of the kernel, K(0) being one; None where nothing is left of it.
 
         clip, flip : alpha below zero becomes zero, or loses its sign: a kernel. series : weights of powers below zero
@@ -98,7 +101,7 @@ class KernelSpace:
         return _normalise(weights)
 
 
-def _normalise(weights: Array) -> tuple[tuple[int, ...], tuple[float, ...]] | None:
+def _normalise(weights: Array) -> Series | None:
     """Return the powers that matter, with their weights scaled so that they add up to one where they can."""
     size = float(np.abs(weights).max())
     if not (np.isfinite(size) and size > 0):

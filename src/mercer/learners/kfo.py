@@ -1,9 +1,11 @@
-"""`KernelFunctional`: the settings of a search for a kernel without a formula, and what the search returns."""
+"""Kernel functional optimisation (KFO) for a Gaussian process: `KernelFunctional` and its search.
+
+First the kernel inside, then the rate of the hyperkernel, then the shape, all on some rows; then the best on all rows.
+"""
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
@@ -16,7 +18,7 @@ from scipy.special import logsumexp
 from mercer.compute import fused
 from mercer.compute.program import compile_program
 from mercer.errors import InputError, NumericalError
-from mercer.fitting.clock import Progress, Report
+from mercer.fitting.clock import Clock
 from mercer.fitting.optimise import (
     CORRECTIONS,
     FLAT,
@@ -51,19 +53,21 @@ from mercer.learners.bayesian import (
     tune,
 )
 from mercer.learners.classes import LearnedForClasses
-from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Stopped, Weights, alone
+from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Weights, alone
 from mercer.learners.kernel_space import (
     MOST_COMPONENTS,
+    PLAIN,
     RATE_LIMITS,
     RATES,
     Definite,
     Distance,
     KernelSpace,
+    Series,
     build_space,
     choose_grid,
 )
-from mercer.learners.kfo_classes import ENDED, ClassSearch, TimeIsUp, with_standard_kernels
-from mercer.learners.margin import Labels
+from mercer.learners.kfo_classes import ENDED, ClassSearch
+from mercer.learners.trials import Trials
 from mercer.linalg.threads import one_thread
 
 HYPERKERNELS = {
@@ -135,29 +139,23 @@ class KernelFunctional(Learner):
 
     def learn(self, context: Context) -> Learned:
         """Find a kernel for scaled data."""
-        self.check()
+        self._check()
         if self.definite == "spectrum":
             raise InputError(
                 "definite='spectrum' is for classification: a Gaussian process needs a kernel that is positive "
                 "definite at rows not yet seen. Use 'series', 'clip' or 'flip'."
             )
-        return Regression(self, context.data, context.engine, context.columns, context.seed, context.report).run()
+        return FunctionalSearch(self, context, Trials(context.report, Clock(self.time_budget))).run()
 
-    def learn_classes(self, X: Array, labels: Labels, seed: int, report: Report | None = None) -> LearnedForClasses:
-        """Find a kernel for a support vector machine, X being scaled and the labels 0, 1, ..."""
-        self.check()
-        search = ClassSearch(self, X, labels, seed, report)
-        learned = search.run()
-        if self.plus is None or search.stopped or search.chosen is None or callable(self.objective):
-            return learned
-        try:
-            return with_standard_kernels(search, learned, search.chosen)
-        except KeyboardInterrupt:
-            stopped: Stopped = "request"
-        except TimeIsUp:
-            stopped = "time"
-        notes = (ENDED[stopped], *learned.notes)
-        return replace(learned, functional=learned.kernel, stopped=stopped, notes=notes)
+    def learn_classes(self, context: Context) -> LearnedForClasses:
+        """Find a kernel for a support vector machine on scaled rows, whose targets are the classes 0, 1, ..."""
+        self._check()
+        return ClassSearch(self, context, Trials(context.report, Clock(self.time_budget))).run()
+
+    @property
+    def insides(self) -> tuple[str, ...]:
+        """The kernels that may be inside."""
+        return HYPERKERNELS[self.hyperkernel]
 
     def plan(self) -> SubspacePlan:
         """Return how the search runs."""
@@ -176,7 +174,7 @@ class KernelFunctional(Learner):
             settings["objective"] = "evidence"  # a file holds no code
         return settings
 
-    def check(self) -> None:
+    def _check(self) -> None:
         """Refuse settings that mean nothing."""
         for name, known in CHOICES.items():
             if getattr(self, name) not in known:
@@ -199,235 +197,17 @@ class KernelFunctional(Learner):
             parse(self.plus)
 
 
-# KFO for a Gaussian process: the kernel inside, the rate of the hyperkernel, the shape, then all rows.
+@dataclass(frozen=True)
+class FunctionalPolicy:
+    """How many rows and steps a search for a shape takes."""
 
-ROWS = 400  # that the shape is sought on; parameters are then fitted to all
-PAIRS = 64  # rows whose pairs the grid is taken from
-STARTS, FIRST_STEPS, STEPS, LAST_STEPS = 3, 60, 10, 150
-FINALISTS = 3
-
-
-@dataclass(eq=False)
-class Regression:
-    """One run of the search."""
-
-    settings: KernelFunctional
-    data: Data
-    engine: Engine
-    columns: list[int]
-    seed: int
-    report: Report | None
-    candidates: list[Candidate] = field(default_factory=list)
-    stopped: Stopped = ""
-
-    def __post_init__(self) -> None:
-        self.started = time.perf_counter()
-        rng = np.random.default_rng(self.seed)
-        self.rng = rng
-        chosen = np.sort(rng.choice(self.data.count, min(ROWS, self.data.count), replace=False))
-        self.rows = self.data.take(chosen)
-        self.fitter = Fitter(self.rows, self.engine, self.settings.ard, self.seed)
-        plan = self.settings.plan()
-        self.total = len(self.insides()) + self.settings.tuning + len(RATES)
-        self.total += plan.subspaces * (plan.iterations + 4) + FINALISTS
-
-    def run(self) -> Learned:
-        """Do it all; Ctrl-C and the end of the time budget give the best so far."""
-        try:
-            space, lead = self.tune(self.first())
-            self.shapes(space, lead)
-        except KeyboardInterrupt:
-            self.stopped = "request"
-        except _TimeIsUp:
-            self.stopped = "time"
-        if not any(c.fit is not None for c in self.candidates):
-            if self.stopped == "request":
-                raise KeyboardInterrupt  # there is nothing yet to go on with
-            problem = self.candidates[0].message if self.candidates else "it was stopped too early"
-            raise NumericalError(f"no kernel could be fitted: {problem}")
-        return self.conclude()
-
-    # -------------------------------------------------------------------------------------------------------- stages
-
-    def insides(self) -> list[Expression]:
-        """Return the kernels that may be inside, on the columns in use."""
-        names = list(HYPERKERNELS[self.settings.hyperkernel])
-        alone = self.settings.hyperkernel == "auto" and len(self.columns) == 1
-        if alone and may_repeat(self.data.X[:, self.columns[0]]):
-            names += ["PER", "SE*PER"]
-        return [bind(parse(name), self.data.X.shape[1], default=self.columns) for name in names]
-
-    def first(self) -> Lead:
-        """Fit each kernel that may be inside, as it is; return the best."""
-        leads = []
-        for inside in self.insides():
-            found = self.fitter.first(self.of_shape(inside, ((1,), (1.0,))), STARTS, FIRST_STEPS)
-            outcome = self.outcome_of(found)
-            if self.keep(found, 0, Step("as it is", inside), outcome):
-                leads.append(Lead(found, outcome.value))
-        if not leads:
-            raise NumericalError("none of the kernels inside could be fitted; try another hyperkernel or fewer columns")
-        return max(leads, key=lambda lead: lead.value)
-
-    def of_shape(self, inside: Expression, series: tuple[tuple[int, ...], tuple[float, ...]]) -> Expression:
-        """Return the kernel of a shape: a function of the distance, or a product of one for each column."""
-        if self.settings.form == "distance" or len(self.columns) == 1:
-            return Functional(inside, *series)
-        symbol = next(inside.leaves()).symbol
-        parts = [bind(parse(f"{symbol}({d})"), self.data.X.shape[1]) for d in self.columns]
-        return product_of([Functional(part, *series) for part in parts])
-
-    def reshaped(self, known: Fit, series: tuple[tuple[int, ...], tuple[float, ...]]) -> Expression:
-        """Return the kernel of a fit with another shape, its parameters unset."""
-        return with_series(known.expression, series)
-
-    def tune(self, lead: Lead) -> tuple[KernelSpace, Lead]:
-        """Tune the rate h: the kernel kappa(., no distance) of the space is judged after a few steps of fitting."""
-        grid = self.grid(lead.fit)
-        size = self.settings.components
-
-        def judged(point: Array) -> ObjectiveValue:
-            space = build_space(grid, float(np.clip(point[0], *RATE_LIMITS)), size, self.seed)
-            outcome, found = self.judge(space, space.first, lead.fit, 0, Step("tuning", words="tuning"))
-            lead.take(found, outcome.value)
-            return outcome
-
-        first = [np.array([rate]) for rate in RATES] if self.settings.tuning else [np.array([0.6])]
-        point, _ = find_best(tune(judged, 1, self.settings.tuning, self.rng, first))
-        return build_space(grid, float(np.clip(point[0], *RATE_LIMITS)), size, self.seed), lead
-
-    def shapes(self, space: KernelSpace, lead: Lead) -> None:
-        """Search the subspaces, from the best kernel so far."""
-
-        def evaluate(beta: Array, subspace: int, step: int) -> ObjectiveValue:
-            where = f"subspace {subspace}, step {step}" if step else f"subspace {subspace}, at random"
-            where = where if subspace else "where the search begins"
-            how = Step("subspace", number=subspace, words=where)
-            outcome, found = self.judge(space, beta, lead.fit, max(1, subspace), how)
-            lead.take(found, outcome.value)
-            return outcome
-
-        seeds = [space.first, space.coordinates(_shape(lead.fit, space.grid))]
-        search_subspaces(space, evaluate, self.settings.plan(), self.rng, seeds)
-
-    # ------------------------------------------------------------------------------------------------------- judging
-
-    def grid(self, known: Fit) -> Array:
-        """Return the grid: values of the kernel inside at pairs of rows."""
-        functional = _first_functional(known.expression)
-        inside = functional.inside
-        rows = self.rows.X[self.rng.choice(self.rows.count, min(PAIRS, self.rows.count), replace=False)]
-        matrix = fused.gram(compile_program(inside), values_of(inside), rows)
-        units = (matrix / matrix[0, 0])[np.triu_indices(len(rows), 1)]
-        return choose_grid(units, self.settings.grid_size(len(self.columns)))
-
-    def judge(
-        self, space: KernelSpace, beta: Array, start: Fit, depth: int, step: Step
-    ) -> tuple[ObjectiveValue, Fit | None]:
-        """Fit a kernel of the space for a few steps and return its objective."""
-        series = space.series(beta, self.settings.definite)
-        if series is None:
-            return ObjectiveValue(-math.inf, "no weight of the kernel is above zero"), None
-        found = self.fitter.onward(self.reshaped(start, series), start, STEPS)
-        outcome = self.outcome_of(found)
-        return outcome, found if self.keep(found, depth, step, outcome) else None
-
-    def outcome_of(self, found: Fit) -> ObjectiveValue:
-        """Return the objective of a fit, or why there is none."""
-        if found.status == "failed":
-            return ObjectiveValue(-math.inf, found.message)
-        return evaluate_safely(lambda: self.value_of(found))
-
-    def value_of(self, found: Fit) -> float:
-        """Return the objective of a fit, larger being better."""
-        objective = self.settings.objective
-        if objective == "evidence":
-            return found.log_evidence
-        if objective == "loo":
-            return found.leave_one_out
-        if objective == "cv":
-            return self.fitter.held_out(found)
-        assert callable(objective)
-        return float(objective(self.fitter.gram(found)))
-
-    def keep(self, found: Fit, depth: int, step: Step, outcome: ObjectiveValue) -> bool:
-        """Add a row to the table of candidates; tell whether it can be used."""
-        seconds = time.perf_counter() - self.started
-        message, status = (found.message, found.status) if outcome.good else (outcome.problem, "failed")
-        self.candidates.append(
-            Candidate(
-                expression=found.expression, depth=depth, step=step, parent=None, log_evidence=found.log_evidence,
-                parameters=self.count(found), score=-2.0 * outcome.value, status=status, message=message,
-                seconds=seconds, fit=found if outcome.good else None,
-            )
-        )  # fmt: skip
-        self.tell(depth, seconds)
-        if self.settings.time_budget is not None and seconds > self.settings.time_budget:
-            raise _TimeIsUp
-        return outcome.good
-
-    def count(self, found: Fit) -> int:
-        """Return how many numbers were fitted: those of the kernel, the noise, and the weights of the series."""
-        return found.parameters + len(_first_functional(found.expression).weights) - 1
-
-    def tell(self, depth: int, seconds: float) -> None:
-        """Report progress."""
-        if self.report is not None:
-            best = min(self.candidates, key=lambda c: c.score)
-            left = None if self.settings.time_budget is None else max(0.0, self.settings.time_budget - seconds)
-            done = min(len(self.candidates), self.total)
-            self.report(Progress(done, self.total, "kernels", best.expression, best.score, seconds, left, depth))
-
-    # ------------------------------------------------------------------------------------------------------ the end
-
-    def conclude(self) -> Learned:
-        """Fit the best few to all rows, from where they are; the best of them by the objective is the result."""
-        ranked = sorted((c for c in self.candidates if c.fit is not None), key=lambda c: c.score)
-        whole = Fitter(self.data, self.engine, self.settings.ard, self.seed)
-        finals: list[Fit] = []
-        for candidate in _different(ranked)[: 1 if self.stopped else FINALISTS]:
-            assert candidate.fit is not None
-            try:
-                found = whole.onward(candidate.expression, candidate.fit, LAST_STEPS)
-            except KeyboardInterrupt:
-                self.stopped = "request"
-                if finals:
-                    break
-                found = whole.onward(candidate.expression, candidate.fit, 1)
-            if found.status != "failed":
-                finals.append(replace(found, parameters=self.count(found)))
-        if not finals:
-            raise NumericalError("the kernels found could not be fitted to all rows; try a larger noise or fewer rows")
-        self.fitter = whole
-        best = max(finals, key=lambda f: self.outcome_of(f).value)
-        notes = [ENDED[self.stopped]] if self.stopped else []
-        members = [best, *(f for f in finals if f is not best)]
-        if self.settings.plus is not None or callable(self.settings.objective) or not self.settings.average:
-            members = [best]
-        if self.settings.plus is not None:
-            alone, best = best, self.added(best)
-            members = [best]
-            told = (
-                "explained no more and were left out" if best is alone else "were added, and all were fitted together"
-            )
-            notes.append(f"the kernels {self.settings.plus} {told}")
-        if self.rows.count < self.data.count:
-            notes.append(f"the shape of the kernel was sought on {self.rows.count} of the {self.data.count} rows")
-        rows = self.rows.count if self.rows.count < self.data.count else None
-        kept, weights = stacked(members, self.data, self.engine)
-        settled = self.settings.objective != "evidence"
-        return Learned(best, tuple(self.candidates), kept, weights, tuple(notes), self.stopped, rows, settled)
-
-    def added(self, best: Fit) -> Fit:
-        """Return the sum of the kernel found and others, all fitted (KFO-MKL); the kernel found where that is worse."""
-        others = bind(parse(self.settings.plus or ""), self.data.X.shape[1], default=self.columns)
-        options = FitOptions(restarts=2, max_iterations=LAST_STEPS, seed=self.seed)
-        found = fit(sum_of([best.expression, others]), self.data, self.engine, options)
-        if found.status == "interrupted":
-            self.stopped = "request"
-        if found.status == "failed" or found.log_evidence < best.log_evidence:
-            return best
-        return replace(found, parameters=self.count(found))
+    rows: int = 400  # that the shape is sought on: every shape is a fit; the best are then fitted to all rows
+    grid_rows: int = 64  # whose pairs the grid of the space is taken from
+    starts: int = 3  # of each kernel that may be inside
+    first_steps: int = 60  # of L-BFGS-B from each of them
+    steps: int = 10  # for each shape, from where the best is: shapes are much alike
+    last_steps: int = 150  # of the best, with all rows
+    finalists: int = 3  # kernels, with different kernels inside, that are fitted to all rows
 
 
 @dataclass(eq=False)
@@ -443,8 +223,201 @@ class Lead:
             self.fit, self.value = found, value
 
 
-class _TimeIsUp(Exception):
-    """The time budget is spent."""
+@dataclass(eq=False)
+class FunctionalSearch:
+    """One run of the search."""
+
+    settings: KernelFunctional
+    context: Context
+    trials: Trials
+    policy: FunctionalPolicy = field(default_factory=FunctionalPolicy)
+
+    def __post_init__(self) -> None:
+        self.data, self.columns, seed = self.context.data, self.context.columns, self.context.seed
+        self.rng = np.random.default_rng(seed)
+        count = min(self.policy.rows, self.data.count)
+        self.rows = self.data.take(np.sort(self.rng.choice(self.data.count, count, replace=False)))
+        self.fitter = Fitter(self.rows, self.context.engine, self.settings.ard, seed)
+        plan = self.settings.plan()
+        self.total = len(self._insides()) + self.settings.tuning + len(RATES)
+        self.total += plan.subspaces * (plan.iterations + 4) + self.policy.finalists
+
+    def run(self) -> Learned:
+        """Return the best kernel; Ctrl-C and the end of the time budget give the best so far."""
+        with self.trials.stopping():
+            space, lead = self._tune_rate(self._fit_insides())
+            self._search_shapes(space, lead)
+        if not any(c.fit is not None for c in self.trials.candidates):
+            raise self.trials.failure("no kernel could be fitted")
+        return self._conclude()
+
+    # -------------------------------------------------------------------------------------------------------- stages
+
+    def _insides(self) -> list[Expression]:
+        """Return the kernels that may be inside, on the columns in use."""
+        names = list(self.settings.insides)
+        alone = self.settings.hyperkernel == "auto" and len(self.columns) == 1
+        if alone and may_repeat(self.data.X[:, self.columns[0]]):
+            names += ["PER", "SE*PER"]
+        return [bind(parse(name), self.data.X.shape[1], default=self.columns) for name in names]
+
+    def _fit_insides(self) -> Lead:
+        """Fit each kernel that may be inside, as it is; return the best."""
+        leads = []
+        for inside in self._insides():
+            found = self.fitter.fit(self._of_plain_shape(inside), self.policy.starts, self.policy.first_steps)
+            outcome = self._evaluate(found)
+            if self._add(found, 0, Step("as it is", inside), outcome):
+                leads.append(Lead(found, outcome.value))
+        if not leads:
+            raise NumericalError("none of the kernels inside could be fitted; try another hyperkernel or fewer columns")
+        return max(leads, key=lambda lead: lead.value)
+
+    def _of_plain_shape(self, inside: Expression) -> Expression:
+        """Return the kernel inside as a functional: of the distance, or a product of one for each column."""
+        if self.settings.form == "distance" or len(self.columns) == 1:
+            return Functional(inside, *PLAIN)
+        symbol = next(inside.leaves()).symbol
+        parts = [bind(parse(f"{symbol}({d})"), self.data.X.shape[1]) for d in self.columns]
+        return product_of([Functional(part, *PLAIN) for part in parts])
+
+    def _tune_rate(self, lead: Lead) -> tuple[KernelSpace, Lead]:
+        """Tune the rate h: the kernel kappa(., no distance) of the space is scored after a few steps of fitting."""
+        grid = self._grid(lead.fit)
+
+        def build(point: Array) -> KernelSpace:
+            rate = float(np.clip(point[0], *RATE_LIMITS))
+            return build_space(grid, rate, self.settings.components, self.context.seed)
+
+        def score(point: Array) -> ObjectiveValue:
+            space = build(point)
+            return self._score_shape(space, space.first, lead, 0, Step("tuning", words="tuning"))
+
+        first = [np.array([rate]) for rate in RATES] if self.settings.tuning else [np.array([0.6])]
+        point, _ = find_best(tune(score, 1, self.settings.tuning, self.rng, first))
+        return build(point), lead
+
+    def _search_shapes(self, space: KernelSpace, lead: Lead) -> None:
+        """Search the subspaces, from the best kernel so far."""
+
+        def evaluate(beta: Array, subspace: int, step: int) -> ObjectiveValue:
+            words = f"subspace {subspace}, step {step}" if step else f"subspace {subspace}, at random"
+            words = words if subspace else "where the search begins"
+            how = Step("subspace", number=subspace, words=words)
+            return self._score_shape(space, beta, lead, max(1, subspace), how)
+
+        functional = _first_functional(lead.fit.expression)
+        found = np.array([functional.shape(float(u)) for u in space.grid])
+        seeds = [space.first, space.coordinates(found)]
+        search_subspaces(space, evaluate, self.settings.plan(), self.rng, seeds)
+
+    def _grid(self, known: Fit) -> Array:
+        """Return the grid: values of the kernel inside at pairs of rows."""
+        inside = _first_functional(known.expression).inside
+        count = min(self.policy.grid_rows, self.rows.count)
+        rows = self.rows.X[self.rng.choice(self.rows.count, count, replace=False)]
+        matrix = fused.gram(compile_program(inside), values_of(inside), rows)
+        units = (matrix / matrix[0, 0])[np.triu_indices(len(rows), 1)]
+        return choose_grid(units, self.settings.grid_size(len(self.columns)))
+
+    # ------------------------------------------------------------------------------------------------------- scoring
+
+    def _score_shape(self, space: KernelSpace, beta: Array, lead: Lead, depth: int, step: Step) -> ObjectiveValue:
+        """Fit a kernel of the space for a few steps from the best so far and return its objective."""
+        series = space.series(beta, self.settings.definite)
+        if series is None:
+            return ObjectiveValue(-math.inf, "no weight of the kernel is above zero")
+        found = self.fitter.continue_fit(_with_series(lead.fit.expression, series), lead.fit, self.policy.steps)
+        outcome = self._evaluate(found)
+        if self._add(found, depth, step, outcome):
+            lead.take(found, outcome.value)
+        return outcome
+
+    def _evaluate(self, found: Fit) -> ObjectiveValue:
+        """Return the objective of a fit, larger being better, or why there is none."""
+        if found.status == "failed":
+            return ObjectiveValue(-math.inf, found.message)
+        objective = self.settings.objective
+        if objective == "evidence":
+            return evaluate_safely(lambda: found.log_evidence)
+        if objective == "loo":
+            return evaluate_safely(lambda: found.leave_one_out)
+        if objective == "cv":
+            return evaluate_safely(lambda: self.fitter.score_held_out(found))
+        assert callable(objective)
+        own = objective
+        return evaluate_safely(lambda: own(self.fitter.gram(found)))
+
+    def _add(self, found: Fit, depth: int, step: Step, outcome: ObjectiveValue) -> bool:
+        """Add a row to the table of candidates, report and check the time; return whether the fit can be used."""
+        trials = self.trials
+        message, status = (found.message, found.status) if outcome.good else (outcome.problem, "failed")
+        trials.add(
+            Candidate(
+                expression=found.expression, depth=depth, step=step, parent=None, log_evidence=found.log_evidence,
+                parameters=_count_parameters(found), score=-2.0 * outcome.value, status=status, message=message,
+                seconds=trials.clock.seconds, fit=found if outcome.good else None,
+            )
+        )  # fmt: skip
+        trials.tell(min(len(trials.candidates), self.total), self.total, depth)
+        trials.clock.check()
+        return outcome.good
+
+    # ------------------------------------------------------------------------------------------------------ the end
+
+    def _conclude(self) -> Learned:
+        """Fit the best few to all rows, from where they are; the best of them by the objective is the result."""
+        trials, settings = self.trials, self.settings
+        finals = self._fit_to_all()
+        best = max(finals, key=lambda f: self._evaluate(f).value)
+        notes = [ENDED[trials.stopped]] if trials.stopped else []
+        members = [best, *(f for f in finals if f is not best)]
+        if settings.plus is not None or callable(settings.objective) or not settings.average:
+            members = [best]
+        if settings.plus is not None:
+            alone, best = best, self._add_kernels(best)
+            members = [best]
+            left_out = best is alone
+            end = "explained no more and were left out" if left_out else "were added, and all were fitted together"
+            notes.append(f"the kernels {settings.plus} {end}")
+        rows = None
+        if self.rows.count < self.data.count:
+            rows = self.rows.count
+            notes.append(f"the shape of the kernel was sought on {rows} of the {self.data.count} rows")
+        kept, weights = stack(members, self.data, self.context.engine)
+        settled = settings.objective != "evidence"
+        return Learned(best, tuple(trials.candidates), kept, weights, tuple(notes), trials.stopped, rows, settled)
+
+    def _fit_to_all(self) -> list[Fit]:
+        trials = self.trials
+        ranked = sorted((c for c in trials.candidates if c.fit is not None), key=lambda c: c.score)
+        self.fitter = replace(self.fitter, data=self.data)
+        finals: list[Fit] = []
+        for candidate in _best_of_each_inside(ranked)[: 1 if trials.stopped else self.policy.finalists]:
+            assert candidate.fit is not None
+            found = None
+            with trials.stopping():
+                found = self.fitter.continue_fit(candidate.expression, candidate.fit, self.policy.last_steps)
+            if found is None:
+                if finals:
+                    break
+                found = self.fitter.continue_fit(candidate.expression, candidate.fit, 1)
+            if found.status != "failed":
+                finals.append(replace(found, parameters=_count_parameters(found)))
+        if not finals:
+            raise NumericalError("the kernels found could not be fitted to all rows; try a larger noise or fewer rows")
+        return finals
+
+    def _add_kernels(self, best: Fit) -> Fit:
+        """Return the sum of the kernel found and others, all fitted (KFO-MKL); the kernel found where that is worse."""
+        others = bind(parse(self.settings.plus or ""), self.data.X.shape[1], default=self.columns)
+        options = FitOptions(restarts=2, max_iterations=self.policy.last_steps, seed=self.context.seed)
+        found = fit(sum_of([best.expression, others]), self.data, self.context.engine, options)
+        if found.status == "interrupted":
+            self.trials.stopped = "request"
+        if found.status == "failed" or found.log_evidence < best.log_evidence:
+            return best
+        return replace(found, parameters=_count_parameters(found))
 
 
 def _first_functional(expression: Expression) -> Functional:
@@ -453,20 +426,19 @@ def _first_functional(expression: Expression) -> Functional:
     return next(f for child in expression.children for f in [_first_functional(child)])
 
 
-def with_series(expression: Expression, series: tuple[tuple[int, ...], tuple[float, ...]]) -> Expression:
+def _with_series(expression: Expression, series: Series) -> Expression:
     """Return the kernel with the series of all its functionals replaced; values stay, as a place to start from."""
     if isinstance(expression, Functional):
         return Functional(expression.inside, *series)
-    return expression.with_children([with_series(child, series) for child in expression.children])
+    return expression.with_children([_with_series(child, series) for child in expression.children])
 
 
-def _shape(known: Fit, at: Array) -> Array:
-    """The shape of a kernel that was found, at values of the kernel inside."""
-    functional = _first_functional(known.expression)
-    return np.array([functional.shape(float(u)) for u in at])
+def _count_parameters(found: Fit) -> int:
+    """Return how many numbers were fitted: those of the kernel, the noise, and the weights of the series."""
+    return found.parameters + len(_first_functional(found.expression).weights) - 1
 
 
-def _different(ranked: list[Candidate]) -> list[Candidate]:
+def _best_of_each_inside(ranked: list[Candidate]) -> list[Candidate]:
     """Return the best for each kernel inside: shapes of the same are much alike, and say nothing new."""
     kept: dict[str, Candidate] = {}
     for candidate in ranked:
@@ -475,7 +447,7 @@ def _different(ranked: list[Candidate]) -> list[Candidate]:
     return list(kept.values())
 
 
-# The parameters of a functional while its shape is being sought: a few steps from where the last one was.
+# ----------------------------------------------------------------------------------- parameters of a functional
 
 FOLDS = 5
 FEW_VALUES = 0.5  # distinct values for each row: with fewer the target was recorded in steps
@@ -490,7 +462,7 @@ class Fitter:
     ard: bool = True
     seed: int = 0
 
-    def first(self, expression: Expression, restarts: int, iterations: int) -> Fit:
+    def fit(self, expression: Expression, restarts: int, iterations: int) -> Fit:
         """Fit a kernel from several starts."""
         with one_thread():
             options = FitOptions(restarts=restarts, seed=self.seed, priors=True)
@@ -499,7 +471,7 @@ class Fitter:
             runs = [self._run(problem, point, iterations) for point in points]
             return concluded(problem, runs, points[0], screened)
 
-    def onward(self, expression: Expression, fit: Fit, iterations: int) -> Fit:
+    def continue_fit(self, expression: Expression, fit: Fit, iterations: int) -> Fit:
         """Fit a kernel of the same parameters from the values of another."""
         with one_thread():
             problem = self._problem(expression, FitOptions(priors=True))
@@ -511,19 +483,19 @@ class Fitter:
         """Weak priors, and a noise no smaller than the rounding of the target, keep the evidence from running away."""
         problem = prepare(expression, self.data, self.engine, options)
         bounds = problem.bounds.copy()
-        bounds[-1, 0] = max(bounds[-1, 0], math.log(max(rounding(self.data.y), 1e-300)))
+        bounds[-1, 0] = max(bounds[-1, 0], math.log(max(rounding_variance(self.data.y), 1e-300)))
         return replace(problem, bounds=bounds)
 
     def _run(self, problem: Problem, point: Array, iterations: int) -> Run:
         if self.ard:
             return optimise(problem, point, iterations)
-        return _tied(problem, point, iterations)
+        return _minimise_tied(problem, point, iterations)
 
     def gram(self, fit: Fit) -> Array:
         """Return the Gram matrix of the rows."""
         return fused.gram(compile_program(fit.expression), fit.values, self.data.X)
 
-    def held_out(self, fit: Fit) -> float:
+    def score_held_out(self, fit: Fit) -> float:
         """Return the log density of rows left out in folds, at the parameters of the fit."""
         folds = np.random.default_rng(self.seed).permutation(self.data.count) % FOLDS
         program, total = compile_program(fit.expression), 0.0
@@ -535,7 +507,7 @@ class Fitter:
         return total
 
 
-def rounding(target: Array) -> float:
+def rounding_variance(target: Array) -> float:
     """Return the variance that recording in steps adds, step^2 / 12, where the values repeat so often that they are so.
 
     A target of a few values (0 and 1, a grade) can be hit exactly, and the density there has no upper end.
@@ -546,7 +518,7 @@ def rounding(target: Array) -> float:
     return float(np.diff(values).min()) ** 2 / 12.0
 
 
-def _tied(problem: Problem, point: Array, iterations: int) -> Run:
+def _minimise_tied(problem: Problem, point: Array, iterations: int) -> Run:
     """L-BFGS-B with one number for all lengthscales of a base kernel: gradients by them add up."""
     groups = _groups(problem.objective.layout, len(point))
     count = groups.max() + 1
@@ -582,7 +554,7 @@ STACKING_STEPS = 200
 FAINT = 0.02  # a weight below which a kernel is left out
 
 
-def stacked(fits: Sequence[Fit], data: Data, engine: Engine) -> tuple[tuple[Fit, ...], Weights]:
+def stack(fits: Sequence[Fit], data: Data, engine: Engine) -> tuple[tuple[Fit, ...], Weights]:
     """Return the fits that count, the first of them always, and their weights."""
     if len(fits) == 1:
         return tuple(fits), alone()

@@ -1,10 +1,10 @@
-"""Judging kernels for support vector machines by cross-validation on the training rows.
+"""Support vector machines, and the scores of kernels for them by cross-validation on the training rows.
 
-A kernel is judged by the error of rows left out and, as errors come in whole rows and ties are many, by half their log
+A kernel is scored by the error of rows left out and, as errors come in whole rows and ties are many, by half their log
 loss: the margins of the rows left out, turned into probabilities by one temperature (softmax).
 
 Many kernels are compared with least-squares SVMs (Suykens and Vandewalle 1999): one eigendecomposition of a fold's Gram
-matrix gives the margins for every cost. The last few, and the cost, are judged with the SVM that is then used.
+matrix gives the margins for every cost. The last few, and the cost, are scored with the SVM that is then used.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from mercer.kernels.domains import Array
 
 Labels = NDArray[np.intp]
 Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
+Blocks = Callable[[int], tuple[Array, Array]]  # number of a fold -> k(train, train), k(left out, train)
+
 COSTS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 FINE_COSTS = tuple(float(c) for c in np.geomspace(0.1, 1e4, 11))
 TEMPERATURES = np.geomspace(0.1, 30.0, 12)
@@ -29,8 +31,8 @@ LARGE_CACHE = 500  # MB that libsvm may keep rows of the Gram matrix in
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What cross-validation says of a kernel: for the best cost, the error, the log loss, and the score to maximise."""
+class ClassScore:
+    """The cross-validated error and log loss of a kernel at its best cost, and the score to maximise."""
 
     cost: float
     error: float
@@ -42,7 +44,7 @@ class Verdict:
         return -(self.error + SHARE_OF_LOSS * self.loss)
 
 
-def machine(cost: float, nu: float | None = None) -> Any:
+def build_machine(cost: float, nu: float | None = None) -> Any:
     """Return an SVM on Gram matrices: C-SVM, or nu-SVM where `nu` is given."""
     from sklearn.svm import SVC, NuSVC
 
@@ -50,7 +52,7 @@ def machine(cost: float, nu: float | None = None) -> Any:
     return SVC(C=cost, **common) if nu is None else NuSVC(nu=nu, **common)
 
 
-def folds_of(labels: Labels, seed: int, repeats: int = 1, most: int = 5) -> list[Fold]:
+def make_folds(labels: Labels, seed: int, repeats: int = 1, most: int = 5) -> list[Fold]:
     """Return folds with the classes in proportion; a class with few members makes them fewer."""
     from sklearn.model_selection import KFold, StratifiedKFold
 
@@ -64,7 +66,7 @@ def folds_of(labels: Labels, seed: int, repeats: int = 1, most: int = 5) -> list
     return folds
 
 
-def decisions(model: Any, gram: Array, classes: int) -> Array:
+def compute_margins(model: Any, gram: Array, classes: int) -> Array:
     """Return one column of margins for each class; with two classes the first is zero, and classes not seen minus."""
     margin = model.decision_function(gram)
     result = np.full((len(gram), classes), -1e3)
@@ -90,7 +92,7 @@ def log_loss(margins: Array, labels: Labels) -> float:
     return best
 
 
-def sharpness(margins: Array, labels: Labels) -> float:
+def fit_sharpness(margins: Array, labels: Labels) -> float:
     """Return the factor of margins at which their softmax has the smallest log loss."""
     from scipy.optimize import minimize_scalar
 
@@ -105,35 +107,30 @@ def sharpness(margins: Array, labels: Labels) -> float:
     return float(np.exp(minimize_scalar(loss, bounds=(-5.0, 5.0), method="bounded").x))
 
 
-def cross_validated(
-    blocks: Callable[[int], tuple[Array, Array]], labels: Labels, folds: Sequence[Fold],
+def cross_validate(
+    blocks: Blocks, labels: Labels, folds: Sequence[Fold],
     costs: Sequence[float] = COSTS, nu: bool = False,
-) -> Verdict:  # fmt: skip
-    """Return the verdict of the best cost (or nu); `blocks(fold)` gives k(train, train) and k(left out, train)."""
+) -> ClassScore:  # fmt: skip
+    """Return the score of the best cost (or nu); `blocks(fold)` gives k(train, train) and k(left out, train)."""
     classes = int(labels.max()) + 1
     margins: list[list[Array]] = [[] for _ in costs]
     for number, (train, _) in enumerate(folds):
         within, across = blocks(number)
         for place, cost in enumerate(costs):
             try:
-                fitted = machine(1.0, cost) if nu else machine(cost)
+                fitted = build_machine(1.0, cost) if nu else build_machine(cost)
                 fitted.fit(within, labels[train])
-                margins[place].append(decisions(fitted, across, classes))
+                margins[place].append(compute_margins(fitted, across, classes))
             except ValueError:  # this nu is not feasible for these classes
                 margins[place].append(np.zeros((len(across), classes)))
-    truth = np.concatenate([labels[out] for _, out in folds])
-    verdicts = []
-    for place, cost in enumerate(costs):
-        found = np.concatenate(margins[place])
-        verdicts.append(Verdict(float(cost), float((found.argmax(axis=1) != truth).mean()), log_loss(found, truth)))
-    return max(verdicts, key=lambda v: v.score)
+    return _best_cost(margins, labels, folds, costs)
 
 
-def quickly_validated(
-    blocks: Callable[[int], tuple[Array, Array]], labels: Labels, folds: Sequence[Fold],
+def cross_validate_quickly(
+    blocks: Blocks, labels: Labels, folds: Sequence[Fold],
     costs: Sequence[float] = FINE_COSTS,
-) -> Verdict:  # fmt: skip
-    """Return the verdict of the best cost for least-squares SVMs; a spectrum below zero is clipped.
+) -> ClassScore:  # fmt: skip
+    """Return the score of the best cost for least-squares SVMs; a spectrum below zero is clipped.
 
     Margins K* a + b with (K + I / cost) a = y - b, y one column of +1 and -1 for each class, b such that 1'a = 0.
     """
@@ -151,15 +148,22 @@ def quickly_validated(
             solved = turned / (clipped + 1.0 / cost)[:, None]  # V' A^-1 [y, 1]
             level = (turned[:, -1] @ solved[:, :-1]) / (turned[:, -1] @ solved[:, -1])
             margins[place].append(onto @ (solved[:, :-1] - np.outer(solved[:, -1], level)) + level)
+    return _best_cost(margins, labels, folds, costs)
+
+
+def _best_cost(
+    margins: Sequence[Sequence[Array]], labels: Labels, folds: Sequence[Fold], costs: Sequence[float]
+) -> ClassScore:
+    """Return the best score over the costs, from the margins of the rows left out of every fold."""
     truth = np.concatenate([labels[out] for _, out in folds])
-    verdicts = []
-    for place, cost in enumerate(costs):
-        found = np.concatenate(margins[place])
-        verdicts.append(Verdict(float(cost), float((found.argmax(axis=1) != truth).mean()), log_loss(found, truth)))
-    return max(verdicts, key=lambda v: v.score)
+    scores = []
+    for cost, of_folds in zip(costs, margins, strict=True):
+        found = np.concatenate(of_folds)
+        scores.append(ClassScore(float(cost), float((found.argmax(axis=1) != truth).mean()), log_loss(found, truth)))
+    return max(scores, key=lambda score: score.score)
 
 
-def from_gram(gram: Array, folds: Sequence[Fold]) -> Callable[[int], tuple[Array, Array]]:
+def split_gram(gram: Array, folds: Sequence[Fold]) -> Blocks:
     """Return the blocks of one Gram matrix."""
 
     def blocks(number: int) -> tuple[Array, Array]:
@@ -169,7 +173,7 @@ def from_gram(gram: Array, folds: Sequence[Fold]) -> Callable[[int], tuple[Array
     return blocks
 
 
-def clipped_spectrum(gram: Array) -> Array:
+def clip_spectrum(gram: Array) -> Array:
     """Return the linear map P that clips the spectrum of a symmetric matrix: P gram is positive semi-definite.
 
     C = Z D Z', P = Z [D >= 0] Z' (KFO 3.2). Rows not seen are carried along: k(new, train) P.

@@ -17,7 +17,7 @@ from mercer.kernels.functional import is_definite
 from mercer.kernels.parameters import values_of
 from mercer.kernels.units import Units
 from mercer.learners.contract import Candidate
-from mercer.learners.margin import Labels, clipped_spectrum, decisions, folds_of, machine, sharpness
+from mercer.learners.margin import Labels, build_machine, clip_spectrum, compute_margins, fit_sharpness, make_folds
 from mercer.model.fitted import Columns
 
 NEGATIVE = 1e-8  # of the largest entry: an eigenvalue below minus this is one below zero
@@ -92,7 +92,7 @@ class FittedClasses:
 
     def probabilities(self, X: Array) -> Array:
         """Return the probability of each class, rows x classes."""
-        found = decisions(self.machine.fitted, self.cross(X), len(self.training.classes))
+        found = compute_margins(self.machine.fitted, self.cross(X), len(self.training.classes))
         margins = self.machine.sharpness * found
         shifted = np.exp(margins - margins.max(axis=1, keepdims=True))
         return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
@@ -106,7 +106,7 @@ def gram_of(kernel: Expression | None, training: LabelledRows) -> tuple[Array, A
     else:
         gram = fused.gram(compile_program(kernel), values_of(kernel), training.scale(training.X))
         clips = not is_definite(kernel)
-    clip = clipped_spectrum(gram) if clips else None
+    clip = clip_spectrum(gram) if clips else None
     return (gram if clip is None else clip @ gram), clip
 
 
@@ -116,18 +116,18 @@ def fit_machine(gram: Array, labels: Labels, cost: float, nu: float | None, seed
     One number, not a slope and an offset for each class as Platt has them: the most probable class then is the one
     that is predicted.
     """
-    fitted = machine(cost, nu).fit(gram, labels)
+    fitted = build_machine(cost, nu).fit(gram, labels)
     classes = int(labels.max()) + 1
     margins, truth = [], []
     left_out = np.full(len(labels), -1)
-    for train, out in folds_of(labels, seed):
-        other = machine(cost, nu)
+    for train, out in make_folds(labels, seed):
+        other = build_machine(cost, nu)
         try:
             other.fit(gram[np.ix_(train, train)], labels[train])
         except ValueError:
             continue
-        margins.append(decisions(other, gram[np.ix_(out, train)], classes))
+        margins.append(compute_margins(other, gram[np.ix_(out, train)], classes))
         truth.append(labels[out])
         left_out[out] = margins[-1].argmax(axis=1)
-    sharp = 1.0 if not margins else sharpness(np.concatenate(margins), np.concatenate(truth))
+    sharp = 1.0 if not margins else fit_sharpness(np.concatenate(margins), np.concatenate(truth))
     return Machine(fitted, sharp, left_out)

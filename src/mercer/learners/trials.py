@@ -1,0 +1,316 @@
+"""What a learner tries: candidates, the time it may take, why it stopped, what is reported, and a journal of it.
+
+A learner keeps its own idea of what to try next; the bookkeeping is here, once:
+
+    trials = Trials(context.report, Clock(time_budget), jobs)
+    with trials.stopping():                                   # Ctrl-C and the end of the budget: `trials.stopped`
+        for number, attempt in trials.run(advance, work):     # here, in other processes, or as one batch on a device
+            trials.add(candidate)
+    if trials.best is None:
+        raise trials.failure("the search found no kernel")
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import warnings
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, TextIO
+
+import numpy as np
+
+from mercer.errors import InputError, NumericalError
+from mercer.fitting.clock import Clock, OutOfTimeError, Progress, Report
+from mercer.fitting.optimise import AtBound, Fit, Run
+from mercer.fitting.trail import Trail
+from mercer.inference.bounds import Interval
+from mercer.inference.contract import Data
+from mercer.kernels.text import from_json, to_json
+from mercer.learners.contract import Candidate, Stopped
+
+VERSION = 5
+Key = tuple[int, int, str]  # stage, rung, candidate
+Work = dict[int, tuple[Any, ...]]  # the arguments of a function for each candidate
+
+
+@dataclass(frozen=True, eq=False)
+class Attempt:
+    """Where the starts of a candidate are, the best first; `fit` once they are at their end.
+
+    In a search by intervals: where its log evidence lies on all rows, by so many inducing points.
+    """
+
+    runs: tuple[Run, ...]
+    screened: int  # points that were evaluated to choose the starts
+    seconds: float
+    fit: Fit | None = None
+    interval: Interval | None = None
+    inducing: int | None = None
+
+    @property
+    def log_evidence(self) -> float:
+        """The best so far."""
+        return -self.runs[0].value
+
+
+@dataclass(eq=False)
+class Trials:
+    """Candidates in the order in which they were tried, and the clock that they are tried by."""
+
+    report: Report | None = None
+    clock: Clock = field(default_factory=Clock)
+    jobs: int = 1
+    counted: Literal["kernels", "starts"] = "kernels"  # what progress counts
+    device: str = "cpu"  # where functions that can run as one batch do so
+    journal: Journal | None = None
+    candidates: list[Candidate] = field(default_factory=list)
+    best: int | None = None  # the number of the incumbent
+    notes: list[str] = field(default_factory=list)
+    stopped: Stopped = ""
+
+    @property
+    def incumbent(self) -> Candidate | None:
+        """The best candidate so far."""
+        return None if self.best is None else self.candidates[self.best]
+
+    @contextmanager
+    def stopping(self) -> Iterator[None]:
+        """Let Ctrl-C and the end of the time budget end what is done inside; `stopped` says which of them did."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.stopped = "request"
+        except OutOfTimeError:
+            self.stopped = "time"
+
+    def add(self, candidate: Candidate, leads: bool | None = None) -> int:
+        """Write a candidate down and return its number; it `leads` (None) where no score is better than its own."""
+        self.candidates.append(candidate)
+        number, incumbent = len(self.candidates) - 1, self.incumbent
+        if leads is None:
+            usable = candidate.fit is not None and math.isfinite(candidate.score)
+            leads = usable and (incumbent is None or candidate.score < incumbent.score)
+        if leads:
+            self.best = number
+        return number
+
+    def finished(self) -> list[int]:
+        """Return the numbers of the candidates that have a fit and a score."""
+        return [i for i, c in enumerate(self.candidates) if c.fit is not None and math.isfinite(c.score)]
+
+    def tell(self, done: int, total: int, depth: int = 0, rung: int = 0, best: Candidate | None = None) -> None:
+        """Report how far the work is."""
+        if self.report is None:
+            return
+        best = best or self.incumbent
+        kernel, score = (None, math.inf) if best is None else (best.expression, best.score)
+        clock = self.clock
+        self.report(Progress(done, total, self.counted, kernel, score, clock.seconds, clock.seconds_left, depth, rung))
+
+    def failure(self, what: str) -> BaseException:
+        """Return what to raise where nothing was found: Ctrl-C goes on, otherwise an error with all reasons."""
+        if self.stopped == "request":  # there is no best so far to return
+            return KeyboardInterrupt()
+        reasons = "; ".join(sorted({c.message for c in self.candidates})) or "nothing was finished in time"
+        return NumericalError(f"{what}: {reasons}")
+
+    def run(
+        self,
+        function: Callable[..., Any],
+        work: Work,
+        depth: int = 0,
+        rung: int = 0,
+        keys: Mapping[int, Key] | None = None,
+        batched: bool = False,
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield (number, function(*arguments)) for all the work, reporting each; the end of the budget ends it.
+
+        keys : under which the journal keeps attempts; what it holds is not done again.
+        batched : the function takes, last, what evaluates points on a device, where all the work is one batch.
+        """
+        known = {} if self.journal is None or keys is None else self.journal.find(keys)
+        yield from known.items()
+        count, todo = len(known), {i: arguments for i, arguments in work.items() if i not in known}
+        here = False
+        if self.device != "cpu" and batched:
+            results: Iterable[tuple[int, Any]] = run_on_device(function, todo, self.device)
+        elif self.jobs != 1 and len(todo) > 1:
+            results = run_parallel(function, todo, self.jobs)
+        else:
+            results, here = todo.items(), True
+        for i, given in results:
+            result = function(*given) if here else given
+            count += 1
+            if self.journal is not None and keys is not None:
+                self.journal.put(keys[i], result)
+            self.tell(count, len(work), depth, rung)
+            yield i, result
+            self.clock.check()
+
+
+def run_parallel(function: Callable[..., Any], work: Work, jobs: int) -> Iterator[tuple[int, Any]]:
+    """Yield (number, function(*arguments)) for all the work, in any order.
+
+    More than one job goes through joblib, whose registered back ends (Dask, Ray) reach other machines.
+    """
+    if jobs == 1 or len(work) < 2:
+        for number, arguments in work.items():
+            yield number, function(*arguments)
+        return
+    from joblib import Parallel, delayed
+    from joblib.parallel import get_active_backend
+
+    backend, _ = get_active_backend()
+    pool = Parallel(n_jobs=jobs, return_as="generator_unordered" if backend.supports_return_generator else "list")
+    results = pool(delayed(_numbered)(function, number, arguments) for number, arguments in work.items())
+    try:
+        for result in results:  # noqa: UP028 (yield from would close it outside of what follows)
+            yield result
+    finally:
+        if not isinstance(results, list):
+            with warnings.catch_warnings():  # to stop early, for lack of time, leaves work undone on purpose
+                warnings.filterwarnings("ignore", message=".* still being processed by the workers")
+                results.close()
+
+
+def _numbered(function: Callable[..., Any], number: int, arguments: tuple[Any, ...]) -> tuple[int, Any]:
+    return number, function(*arguments)
+
+
+def run_on_device(
+    function: Callable[..., Attempt], work: Work, device: str, memory: int | None = None
+) -> Iterator[tuple[int, Attempt]]:
+    """Yield (number, function(*arguments, evaluator)) for all the work, whose points are evaluated in one batch.
+
+    The data of all candidates are the same: the third argument.
+    """
+    if not work:
+        return
+    from mercer.fitting.level import OnDevice, on_device  # it loads PyTorch
+
+    clock, data = Clock(), next(iter(work.values()))[2]
+
+    def job(arguments: tuple[Any, ...]) -> Callable[[OnDevice], Attempt]:
+        return lambda by: function(*arguments, by)
+
+    for number, reached in on_device({i: job(arguments) for i, arguments in work.items()}, data, device, memory):
+        earlier = work[number][1].seconds if work[number][1] is not None else 0.0
+        yield number, replace(reached, seconds=earlier + clock.seconds / len(work))  # they all waited for each other
+
+
+# ------------------------------------------------------------------------------------------------------------ journal
+# One JSON line for every rung of every candidate, on disk the moment it is done. After a crash at any moment the same
+# search reads its journal and does again nothing that was finished; numbers are written so that they come back to the
+# last bit. A line cut off by the crash is ignored.
+
+
+class Journal:
+    """Finished attempts by stage, rung and candidate, in a folder."""
+
+    def __init__(self, folder: str | os.PathLike[str], fingerprint: str) -> None:
+        self._known: dict[Key, dict[str, Any]] = {}
+        path = Path(folder) / "journal.jsonl"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            end = self._read(path, fingerprint)
+            self._file: TextIO = path.open("r+" if end else "w", encoding="utf-8")
+        except OSError as error:
+            raise InputError(
+                f"the checkpoint folder '{path.parent}' cannot be used: {error.strerror or error}; choose another"
+            ) from None
+        if end:
+            self._file.seek(end)
+            self._file.truncate()
+        else:
+            self._write({"format": "mercer-journal", "version": VERSION, "fingerprint": fingerprint})
+
+    def find(self, keys: Mapping[int, Key]) -> dict[int, Attempt]:
+        """Return the attempts that are known, by number."""
+        return {i: _attempt_from_json(self._known[key]) for i, key in keys.items() if key in self._known}
+
+    def put(self, key: Key, attempt: Attempt) -> None:
+        """Write down a finished rung of a candidate."""
+        stage, rung, candidate = key
+        self._write({"stage": stage, "rung": rung, "candidate": candidate, **_attempt_to_json(attempt)})
+
+    def _read(self, path: Path, fingerprint: str) -> int:
+        """Read the whole lines that an earlier run left; return where they end."""
+        end = 0
+        for line in path.read_bytes().splitlines(keepends=True) if path.exists() else ():
+            try:
+                entry = json.loads(line) if line.endswith(b"\n") else None
+            except ValueError:
+                entry = None
+            if entry is None:
+                break
+            if end == 0 and entry.get("fingerprint") != fingerprint:
+                raise InputError(
+                    f"'{path}' belongs to a search on other data or with other settings; "
+                    "give another checkpoint folder, or delete this one"
+                )
+            if end:
+                self._known[entry["stage"], entry["rung"], entry["candidate"]] = entry
+            end += len(line)
+        return end
+
+    def _write(self, entry: dict[str, Any]) -> None:
+        self._file.write(json.dumps(entry) + "\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+
+def fingerprint(data: Data, settings: dict[str, Any], seed: int) -> str:
+    """Return a text that is the same for the same data, settings and seed."""
+    digest = hashlib.sha256()
+    digest.update(np.ascontiguousarray(data.X).tobytes())
+    digest.update(np.ascontiguousarray(data.y).tobytes())
+    digest.update(json.dumps([settings, seed, VERSION], sort_keys=True, default=str).encode())
+    return digest.hexdigest()
+
+
+def _attempt_to_json(attempt: Attempt) -> dict[str, Any]:
+    fit, bounds = attempt.fit, attempt.interval
+    if fit is not None:
+        fit_entry = {**vars(fit), "expression": to_json(fit.expression), "values": fit.values.tolist()}
+    return {
+        "runs": [_run_to_json(run, fit is None) for run in attempt.runs],
+        "screened": attempt.screened,
+        "seconds": attempt.seconds,
+        "fit": None if fit is None else fit_entry,
+        "interval": None if bounds is None else [bounds.lower, bounds.upper],
+        "inducing": attempt.inducing,
+    }
+
+
+def _attempt_from_json(entry: dict[str, Any]) -> Attempt:
+    fit = None
+    if entry["fit"] is not None:
+        kernel, values = from_json(entry["fit"]["expression"]), np.array(entry["fit"]["values"])
+        bounds = tuple(AtBound(*bound) for bound in entry["fit"]["at_bounds"])
+        fit = Fit(**{**entry["fit"], "expression": kernel, "values": values, "at_bounds": bounds})
+    found = None if entry["interval"] is None else Interval(*entry["interval"])
+    runs = tuple(_run_from_json(run) for run in entry["runs"])
+    return Attempt(runs, entry["screened"], entry["seconds"], fit, found, entry["inducing"])
+
+
+def _run_to_json(run: Run, goes_on: bool) -> dict[str, Any]:
+    """Return a run as plain data; its trail, where it may go on, in a form that is short."""
+    trail = None
+    if run.trail is not None and goes_on:
+        trail = b64encode(np.column_stack([run.trail.values, run.trail.points, run.trail.slopes]).tobytes()).decode()
+    return {**vars(run), "point": run.point.tolist(), "trail": trail}
+
+
+def _run_from_json(entry: dict[str, Any]) -> Run:
+    point, trail = np.array(entry["point"]), None
+    if entry["trail"] is not None:
+        walked = np.frombuffer(b64decode(entry["trail"])).reshape(-1, 1 + 2 * len(point))
+        trail = Trail(walked[:, 1 : 1 + len(point)], walked[:, 0], walked[:, 1 + len(point) :])
+    return Run(**{**entry, "point": point, "trail": trail})
