@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from mercer.cli.main import execute
+from mercer.cli.terminal import Terminal
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,9 @@ def mercer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
 
-    def run(*arguments: str) -> Result:
+    def run(*arguments: str, terminal: Terminal | None = None) -> Result:
         capsys.readouterr()
-        code = execute(arguments)
+        code = execute(arguments, terminal)
         out, err = capsys.readouterr()
         assert "Traceback" not in out + err
         return Result(code, out, err)

@@ -7,8 +7,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,8 @@ import pytest
 from rich.console import Console
 
 import mercer as library
-from mercer.cli.learn import Request, kernel_or_search
+from mercer.cli.files import read_rows
+from mercer.cli.learn import Request, choose_kernel, learn_and_write
 from mercer.cli.terminal import Terminal, core_is_compiled
 from mercer.fitting.clock import Progress
 from tests.cli.conftest import Mercer, table, wave_text
@@ -197,17 +199,21 @@ def test_ctrl_c_during_the_fit_keeps_the_best_so_far(
     assert (tmp_path / "mercer-out" / "model.mercer").exists()
 
 
-def test_ctrl_c_during_the_search_keeps_the_best_so_far(
-    mercer: Mercer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from mercer.cli.progress import FitDisplay
+class InterruptedTerminal(Terminal):
+    """The user presses Ctrl-C when the first step of a search begins."""
 
-    def interrupted(self: FitDisplay, state: Progress) -> None:
-        if state.depth == 1:
-            raise KeyboardInterrupt
+    @contextmanager
+    def fitting(self, target: object, names: Sequence[str] | None) -> Iterator[Callable[[Progress], None]]:
+        def press(state: Progress) -> None:
+            if state.depth == 1:
+                raise KeyboardInterrupt
 
-    monkeypatch.setattr(FitDisplay, "__call__", interrupted)
-    result = mercer("discover", table(tmp_path / "data.csv", wave_text(24)), "--target", "y", "--jobs", "1")
+        yield press
+
+
+def test_ctrl_c_during_the_search_keeps_the_best_so_far(mercer: Mercer, tmp_path: Path) -> None:
+    name = table(tmp_path / "data.csv", wave_text(24))
+    result = mercer("discover", name, "--target", "y", "--jobs", "1", terminal=InterruptedTerminal(as_json=False))
     assert result.code == 0, result.err
     assert "stopped at your request" in result.err
     assert "the search was stopped on request" in " ".join(result.out.split())
@@ -220,7 +226,7 @@ def test_ctrl_c_before_any_kernel_is_finished_ends_with_a_word(
     def interrupted(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mercer.learners.grammar.search.Search._level", interrupted)
+    monkeypatch.setattr(library.Exact, "evidence", interrupted)
     result = mercer("discover", table(tmp_path / "data.csv", wave_text(24)), "--target", "y", "--jobs", "1")
     assert (result.code, result.out) == (130, "")
     assert "nothing was written" in result.err
@@ -279,34 +285,29 @@ def test_a_numerical_breakdown_is_the_users_with_advice(
     assert "try another kernel" in result.err
 
 
-def test_the_first_compilation_is_announced_beside_the_result(
-    mercer: Mercer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mercer.cli.terminal.core_is_compiled", lambda: False)
+def test_the_first_compilation_is_announced_beside_the_result(mercer: Mercer, tmp_path: Path) -> None:
     name = table(tmp_path / "data.csv", wave_text(10))
-    result = mercer("discover", name, "--target", "y", "--kernel", "LIN", "--json")
+    cold = Terminal(as_json=True, cache=tmp_path / "nothing-compiled")
+    result = mercer("discover", name, "--target", "y", "--kernel", "LIN", "--json", terminal=cold)
     assert "compiling the numerical core for this machine, once" in result.err
     assert result.document["explanation"]["rows"] == 10
 
 
-def test_a_cold_cache_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mercer.compute import fused_sweep
+def test_a_cold_cache_is_noticed(tmp_path: Path) -> None:
     from mercer.compute.compiling import SOURCES
 
-    monkeypatch.setattr(fused_sweep, "gram_rows", SimpleNamespace(stats=SimpleNamespace(cache_path=str(tmp_path))))
-    assert not core_is_compiled()
+    assert not core_is_compiled(tmp_path)
     for name in ("gram_rows", "contract_rows", "cross_rows"):
         (tmp_path / f"fused_sweep.{name}-1.py311.nbi").write_bytes(b"of another version")
-    assert not core_is_compiled()
+    assert not core_is_compiled(tmp_path)
     for name in ("gram_rows", "contract_rows", "cross_rows"):
         (tmp_path / f"fused_sweep.{name}-1.py311.nbi").write_bytes(b"... " + SOURCES.encode() + b" ...")
-    assert core_is_compiled()
+    assert core_is_compiled(tmp_path)
 
 
 def on_stream(on_terminal: bool) -> tuple[Terminal, io.StringIO]:
-    stream, terminal = io.StringIO(), Terminal(as_json=False)
-    terminal._error = Console(file=stream, force_terminal=on_terminal, width=80)
-    return terminal, stream
+    stream = io.StringIO()
+    return Terminal(as_json=False, console=Console(file=stream, force_terminal=on_terminal, width=80)), stream
 
 
 @pytest.mark.parametrize("on_terminal", [True, False])
@@ -353,21 +354,16 @@ def test_discover_learns_where_it_changes(mercer: Mercer, tmp_path: Path) -> Non
 
 
 def test_a_table_that_does_not_fit_into_memory_is_read_in_parts(
-    mercer: Mercer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mercer: Mercer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from mercer.estimators import scanning, streaming
-    from mercer.inference import choose
-
     rng = np.random.default_rng(0)
     rows = pd.DataFrame({"a": rng.uniform(0, 6, 300), "b": rng.normal(size=300)})
     rows.assign(y=np.sin(rows["a"]) + rows["b"]).to_parquet(tmp_path / "big.parquet", index=False)
-    monkeypatch.setattr(choose, "available_memory", lambda: 1000)
-    for module in (scanning, streaming):
-        monkeypatch.setattr(module, "KEPT", 100)
-    found = mercer("discover", "big.parquet", "--target", "y", "--kernel", "SE(a) + LIN(b)", "--json")
-    assert found.code == 0, found.err
-    assert any("its 300 rows are read in parts" in note for note in found.document["explanation"]["notes"])
-    monkeypatch.setattr(choose, "available_memory", lambda: 10**10)
+    request = Request("discover", "y", tmp_path / "mercer-out", kernel="SE(a) + LIN(b)")
+    terminal = Terminal(as_json=True)
+    learn_and_write(request, lambda: read_rows(tmp_path / "big.parquet", "y", None, free_memory=1000), terminal)
+    notes = json.loads(capsys.readouterr().out)["explanation"]["notes"]
+    assert any("its 300 rows are read in parts" in note for note in notes)
     answers = mercer("predict", "mercer-out/model.mercer", "big.parquet", "--out", "p.csv")
     assert answers.code == 0, answers.err
     assert mercer("discover", "big.parquet", "--target", "z").code == 2
@@ -375,4 +371,4 @@ def test_a_table_that_does_not_fit_into_memory_is_read_in_parts(
 
 @pytest.mark.parametrize(("given", "seconds"), [(None, 600.0), (5.0, 5.0), (float("inf"), None)])
 def test_a_search_from_the_command_line_has_an_end(given: float | None, seconds: float | None, tmp_path: Path) -> None:
-    assert kernel_or_search(Request("discover", "y", tmp_path, time_budget=given)).time_budget == seconds
+    assert choose_kernel(Request("discover", "y", tmp_path, time_budget=given)).time_budget == seconds

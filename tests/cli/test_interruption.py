@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import mercer as library
-from mercer.cli.interruption import heard_once, held_back
+from mercer.cli.terminal import defer_interrupt, interrupt_once
 from tests.cli.conftest import Mercer, table, wave_text
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals are POSIX")
@@ -80,7 +80,7 @@ def test_a_search_stopped_by_time_is_not_said_to_be_stopped_by_the_user(mercer: 
 def test_signals_in_quick_succession_interrupt_once() -> None:
     before = signal.getsignal(signal.SIGINT)
     interrupted = 0
-    with heard_once():
+    with interrupt_once():
         for _ in range(3):
             try:
                 press()
@@ -91,11 +91,11 @@ def test_signals_in_quick_succession_interrupt_once() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_signal_during_compilation_waits_for_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_during_compilation_waits_for_its_end() -> None:
     steps: list[str] = []
 
     def compiled() -> None:
-        with held_back(lambda: steps.append("told")):
+        with defer_interrupt(lambda: steps.append("told")):
             press()
             time.sleep(0.01)
             steps.append("compiled")
@@ -103,11 +103,10 @@ def test_a_signal_during_compilation_waits_for_its_end(monkeypatch: pytest.Monke
     with pytest.raises(KeyboardInterrupt):
         compiled()
     assert steps == ["told", "compiled"]
-    monkeypatch.setattr("mercer.cli.interruption.SAME_WISH", 0.0)
     steps.clear()
 
     def impatient() -> None:
-        with held_back(lambda: steps.append("told")):
+        with defer_interrupt(lambda: steps.append("told"), grace=0.0):
             press()
             press()
             time.sleep(0.01)
@@ -121,7 +120,7 @@ def test_a_signal_during_compilation_waits_for_its_end(monkeypatch: pytest.Monke
 def test_a_signal_that_is_ignored_stays_ignored() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with heard_once():
+        with interrupt_once():
             press()
             assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:

@@ -1,20 +1,41 @@
-"""Output on disk: checked before the work begins, written when it is done."""
+"""Files: a table that is read, whole or in parts; output that is checked before the work begins and written after."""
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mercer.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from mercer.tables.parquet_rows import ParquetRows
+
 TABLE_ENDINGS = (".csv", ".parquet")
+COPIES = 4  # of a table that must fit into the free memory: they are made on the way
 
 
-def prepared_folder(path: Path) -> Path:
+def read_rows(
+    path: Path, target: str, inputs: list[str] | None, free_memory: int | None = None
+) -> pd.DataFrame | ParquetRows:
+    """Return the table; of a Parquet file that does not fit into memory, its rows to be read in parts."""
+    from mercer.inference.choose import available_memory
+    from mercer.tables import read_table
+    from mercer.tables.parquet_rows import ParquetRows
+    from mercer.tables.reading import PARQUET_EXTENSIONS
+
+    file = path.expanduser()
+    if file.suffix.lower() in PARQUET_EXTENSIONS and file.is_file() and file.stat().st_size:
+        rows = ParquetRows(file, target, inputs)
+        if COPIES * 8 * rows.total * rows.columns > (available_memory() if free_memory is None else free_memory):
+            return rows
+    return read_table(path)
+
+
+def prepare_folder(path: Path) -> Path:
     """Make the output folder and see that it can be written."""
     folder = path.expanduser()
     if folder.exists() and not folder.is_dir():
@@ -31,7 +52,7 @@ def prepared_folder(path: Path) -> Path:
     return folder
 
 
-def prepared_table(path: Path, *sources: Path) -> Path:
+def prepare_table(path: Path, *sources: Path) -> Path:
     """See that a table can be written to this file, which must not be one of those that are read."""
     file = path.expanduser()
     if file.suffix.lower() not in TABLE_ENDINGS:
@@ -40,7 +61,7 @@ def prepared_table(path: Path, *sources: Path) -> Path:
         raise InputError(f"The output '{path}' is a folder. Give the name of a file with --out.")
     if any(file.resolve() == source.expanduser().resolve() for source in sources):
         raise InputError(f"The output '{path}' is a file that is read; it would be lost. Choose another name.")
-    prepared_folder(file.parent)
+    prepare_folder(file.parent)
     return file
 
 
@@ -60,9 +81,9 @@ def write_table(table: pd.DataFrame, file: Path) -> None:
         raise InputError(f"The table cannot be written as Parquet ({reason}). Write CSV instead.") from None
 
 
-def write_text(text: str, file: Path) -> None:
-    """Write a text file."""
+def write_json(document: dict[str, Any], file: Path) -> None:
+    """Write a document as a text file."""
     try:
-        file.write_text(text, encoding="utf-8")
+        file.write_text(json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n", encoding="utf-8")
     except OSError as error:
         raise InputError(f"'{file}' cannot be written: {error.strerror or error}.") from None

@@ -1,4 +1,13 @@
-"""The work of `fill`: a grid with holes in, the grid with its holes filled and their bands out."""
+"""The work of `fill`: a grid with holes in, the grid with its holes filled and their bands out.
+
+Grids are NumPy arrays, pictures and NetCDF files, with holes marked as each of them can:
+
+    .npy   NaN, or a mask file
+    .png   transparent pixels (alpha 0), or a mask file; gray, or colours as three channels that share their holes
+    .nc    missing values of one variable, or a mask file
+
+A mask file is .npy or .png: cells that are not zero are holes.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +17,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from mercer.cli.files import prepared_folder
-from mercer.cli.grids import ENDINGS, Source, read_grid, write_grid
-from mercer.cli.interruption import heard_once
-from mercer.cli.terminal import Terminal
+from mercer.cli.files import prepare_folder
+from mercer.cli.terminal import Terminal, interrupt_once
 from mercer.errors import InputError
 from mercer.kernels.domains import Array
 
 if TYPE_CHECKING:
     from mercer.estimators import GridRegressor
+
+ENDINGS = (".npy", ".png", ".nc")
+GRAY = (0.299, 0.587, 0.114)  # of red, green and blue
+NEEDS_XARRAY = "NetCDF files need the package xarray: install it, or give the array as .npy"
 
 
 @dataclass(frozen=True)
@@ -37,25 +49,25 @@ class FillRequest:
 def fill_and_write(request: FillRequest, terminal: Terminal) -> None:
     """Do the whole command; the output is tried before the long work."""
     started = time.perf_counter()
-    file = _prepared(request)
-    kernel = _kernel(request.kernel)
+    file = _prepare_output(request)
+    kernel = _parse_kernels(request.kernel)
     with terminal.working("reading the grid"):
         source = read_grid(request.source.expanduser(), request.mask, request.variable)
     for note in source.notes:
         terminal.note(note)
     terminal.prepare_core()
-    with heard_once():
-        model = _fitted(source, kernel, request, terminal)
+    with interrupt_once():
+        model = _fit(source, kernel, request, terminal)
         with terminal.working("filling"):
-            filled, std = _filled(source, model, request.bands)
+            filled, std = _fill_channels(source, model, request.bands)
             files = write_grid(source, filled, std, file)
             if request.model is not None:
                 model.save(request.model)
                 files["model"] = str(request.model)
-    _told(model, files, time.perf_counter() - started, terminal)
+    _report(model, files, time.perf_counter() - started, terminal)
 
 
-def _prepared(request: FillRequest) -> Path:
+def _prepare_output(request: FillRequest) -> Path:
     file, ending = request.out.expanduser(), request.source.suffix.lower()
     if file.suffix.lower() not in {ending, ".npy"} or file.suffix.lower() not in ENDINGS:
         allowed = ending if ending == ".npy" else f"{ending} or .npy"
@@ -64,11 +76,11 @@ def _prepared(request: FillRequest) -> Path:
         raise InputError(f"The output '{request.out}' is a folder. Give the name of a file with --out.")
     if file.resolve() == request.source.expanduser().resolve():
         raise InputError(f"The output '{request.out}' is the file that is read; it would be lost. Choose another name.")
-    prepared_folder(file.parent)
+    prepare_folder(file.parent)
     return file
 
 
-def _kernel(text: str) -> Any:
+def _parse_kernels(text: str) -> Any:
     """One kernel for all axes, or one for each with semicolons between them."""
     from mercer.kernels import parse
 
@@ -79,12 +91,12 @@ def _kernel(text: str) -> Any:
     return parts[0] if len(parts) == 1 else parts
 
 
-def _fitted(source: Source, kernel: Any, request: FillRequest, terminal: Terminal) -> GridRegressor:
+def _fit(source: GridFile, kernel: Any, request: FillRequest, terminal: Terminal) -> GridRegressor:
     from mercer.estimators import GridRegressor
 
     model = GridRegressor(kernel, random_state=request.seed)
     with terminal.stepping("fitting") as progress:
-        model.fit(source.learned_from, progress=progress)
+        model.fit(source.training_array, progress=progress)
     if model.status_ == "interrupted":
         terminal.aside("stopped at your request; going on with the best so far")
     for note in model.notes_:
@@ -92,7 +104,7 @@ def _fitted(source: Source, kernel: Any, request: FillRequest, terminal: Termina
     return model
 
 
-def _filled(source: Source, model: GridRegressor, bands: bool) -> tuple[list[Array], list[Array] | None]:
+def _fill_channels(source: GridFile, model: GridRegressor, bands: bool) -> tuple[list[Array], list[Array] | None]:
     """Fill every channel by the kernel that was fitted."""
     filled, std = [], []
     for channel in source.channels:
@@ -110,7 +122,7 @@ def _filled(source: Source, model: GridRegressor, bands: bool) -> tuple[list[Arr
     return filled, std if bands else None
 
 
-def _told(model: GridRegressor, files: dict[str, str], elapsed: float, terminal: Terminal) -> None:
+def _report(model: GridRegressor, files: dict[str, str], elapsed: float, terminal: Terminal) -> None:
     kernels = [None if k is None else k.text(digits=3) for k in model.kernels_]
     lines = [f"filled  {model.n_missing_:,} of {int(np.prod(model.shape_)):,} cells"]
     lines += [f"axis {d}  {text}" for d, text in enumerate(kernels) if text is not None]
@@ -126,3 +138,175 @@ def _told(model: GridRegressor, files: dict[str, str], elapsed: float, terminal:
             "files": files, "elapsed_seconds": elapsed,
         },
     )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class GridFile:
+    """What a file holds: one channel, or several with the same holes (NaN); `dataset` where it is NetCDF."""
+
+    channels: list[Array]
+    notes: tuple[str, ...] = ()
+    dataset: Any = None
+    variable: str | None = None
+
+    @property
+    def training_array(self) -> Any:
+        """The array to learn the kernel from: the only channel, or how light a colour is."""
+        if self.dataset is not None:
+            return self.dataset[self.variable].copy(data=self.channels[0])
+        if len(self.channels) == 1:
+            return self.channels[0]
+        return sum(share * channel for share, channel in zip(GRAY, self.channels, strict=True))
+
+
+def read_grid(file: Path, mask: Path | None, variable: str | None) -> GridFile:
+    """Read a grid with its holes."""
+    ending = file.suffix.lower()
+    if ending not in ENDINGS:
+        raise InputError(f"'{file}' must end in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}.")
+    if not file.is_file():
+        raise InputError(f"There is no file '{file}'.")
+    if variable is not None and ending != ".nc":
+        raise InputError(f"--variable is for NetCDF files; '{file.name}' holds only one array.")
+    if ending == ".nc":
+        source = _read_netcdf(file, variable)
+    else:
+        source = _read_array(file) if ending == ".npy" else _read_picture(file)
+    if mask is not None:
+        holes = _read_mask(mask)
+        shape = source.channels[0].shape
+        if holes.shape != shape:
+            raise InputError(f"The mask '{mask}' has the shape {holes.shape}, '{file.name}' has {shape}.")
+        for channel in source.channels:
+            channel[holes] = np.nan
+    if not np.isnan(source.channels[0]).any():
+        raise InputError(
+            f"Nothing is missing in '{file.name}'. Mark holes by NaN (.npy, .nc) or transparent pixels (.png), or "
+            "give a mask file with --mask (.npy or .png, not zero where a cell is to be filled)."
+        )
+    return source
+
+
+def _read_array(file: Path) -> GridFile:
+    array = _load_array(file)
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"'{file.name}' must hold numbers; its type is {array.dtype}.")
+    if not array.size:
+        raise InputError(f"'{file.name}' holds no cells: its shape is {array.shape}.")
+    return GridFile([array.astype(np.float64)])
+
+
+def _load_array(file: Path) -> NDArray[Any]:
+    try:
+        return np.asarray(np.load(file, allow_pickle=False))
+    except (OSError, ValueError, EOFError) as error:
+        # NumPy takes whatever is not its own format for pickled data, and says so of both
+        reason = "it holds Python objects" if "Object arrays" in str(error) else "it is damaged or of another kind"
+        raise InputError(f"'{file}' cannot be read as a NumPy array: {reason}.") from None
+
+
+def _read_picture(file: Path) -> GridFile:
+    image = _open_picture(file)
+    gray = image.mode in ("1", "L", "LA", "I", "I;16", "F")
+    if image.mode in ("I", "I;16", "F"):
+        return GridFile([np.asarray(image, dtype=np.float64)])
+    pixels = np.asarray(image.convert("RGBA"), dtype=np.float64)
+    alpha, colours = pixels[..., 3], pixels[..., :3]
+    notes = []
+    if ((alpha > 0) & (alpha < 255)).any():
+        count = int(((alpha > 0) & (alpha < 255)).sum())
+        notes.append(f"{count:,} pixels are partly transparent; they are taken as they are and become opaque")
+    channels = [colours[..., 0].copy()] if gray else [colours[..., c].copy() for c in range(3)]
+    for channel in channels:
+        channel[alpha == 0] = np.nan
+    return GridFile(channels, tuple(notes))
+
+
+def _open_picture(file: Path) -> Any:
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(file) as image:
+            image.load()
+            return image
+    except FileNotFoundError:
+        raise InputError(f"There is no file '{file}'.") from None
+    except (OSError, UnidentifiedImageError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise InputError(f"'{file}' cannot be read as a picture ({str(error).splitlines()[0]:.80}).") from None
+
+
+def _read_netcdf(file: Path, variable: str | None) -> GridFile:
+    try:
+        import xarray
+    except ImportError:
+        raise InputError(f"{NEEDS_XARRAY}.") from None
+    try:
+        with xarray.open_dataset(file) as opened:
+            dataset = opened.load()
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(
+            f"'{file}' cannot be read as NetCDF ({reason:.120}). NetCDF 4 files need the package h5netcdf or netCDF4."
+        ) from None
+    numeric = [str(name) for name, array in dataset.data_vars.items() if array.ndim and array.dtype.kind in "iuf"]
+    if variable is None and len(numeric) == 1:
+        variable = numeric[0]
+    if variable not in numeric:
+        wrong = f"has no array of numbers '{variable}'" if variable else "does not hold one array of numbers"
+        raise InputError(f"'{file.name}' {wrong}; there are {', '.join(numeric) or 'none'}. Choose with --variable.")
+    return GridFile([dataset[variable].values.astype(np.float64)], (), dataset, variable)
+
+
+def _read_mask(file: Path) -> NDArray[np.bool_]:
+    if file.suffix.lower() == ".png":
+        return np.asarray(_open_picture(file).convert("L")) > 0
+    if file.suffix.lower() != ".npy":
+        raise InputError(f"The mask '{file}' must end in .npy or .png.")
+    if not file.is_file():
+        raise InputError(f"There is no file '{file}'.")
+    return np.asarray(_load_array(file) != 0)
+
+
+def write_grid(source: GridFile, filled: list[Array], std: list[Array] | None, file: Path) -> dict[str, str]:
+    """Write the filled grid, and the bands beside it (.npy) or in it (.nc); return the files by what they hold."""
+    try:
+        if file.suffix.lower() == ".nc":
+            return _write_netcdf(source, filled[0], None if std is None else std[0], file)
+        if file.suffix.lower() == ".png":
+            _write_picture(_stack(filled), file)
+        else:
+            np.save(file, _stack(filled))
+        files = {"filled": str(file)}
+        if std is not None:
+            beside = file.with_name(f"{file.stem}-std.npy")
+            np.save(beside, _stack(std))
+            files["std"] = str(beside)
+        return files
+    except OSError as error:
+        raise InputError(f"'{file}' cannot be written: {error.strerror or error}.") from None
+
+
+def _stack(channels: list[Array]) -> Array:
+    return channels[0] if len(channels) == 1 else np.stack(channels, axis=-1)
+
+
+def _write_picture(pixels: Array, file: Path) -> None:
+    from PIL import Image
+
+    wide = np.nanmax(pixels) > 255  # sixteen bits
+    kind, top = (np.uint16, 65535) if wide else (np.uint8, 255)
+    Image.fromarray(np.clip(np.round(pixels), 0, top).astype(kind)).save(file)
+
+
+def _write_netcdf(source: GridFile, filled: Array, std: Array | None, file: Path) -> dict[str, str]:
+    old = source.dataset[source.variable]
+    dataset = source.dataset.assign({source.variable: old.copy(data=filled)})
+    files = {"filled": f"{file}: {source.variable}"}
+    if std is not None:
+        name = f"{source.variable}_std"
+        dataset = dataset.assign({name: old.copy(data=std).assign_attrs(long_name="standard deviation, 0 if observed")})
+        files["std"] = f"{file}: {name}"
+    for each in dataset.variables.values():  # packing and chunks of the old file would not fit the new one
+        each.encoding = {}
+    dataset.to_netcdf(file, engine="scipy")
+    return files

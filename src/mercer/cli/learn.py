@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable
@@ -10,16 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mercer.cli.files import prepared_folder, write_text
-from mercer.cli.interruption import heard_once
-from mercer.cli.terminal import Terminal
+from mercer.cli.files import prepare_folder, write_json
+from mercer.cli.terminal import Terminal, interrupt_once
 from mercer.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from mercer.estimators import GPRegressor
-    from mercer.explain import Explanation
+    from mercer.estimators.classifier import KernelSVC
     from mercer.tables.parquet_rows import ParquetRows
 
 SEARCH = "search"
@@ -27,6 +25,7 @@ NETWORK = "nkn"
 SURFACE = "surface"
 FUNCTIONAL = "kfo"
 MOST_SECONDS = 600.0  # of a search, where the user does not say: a person waits for it
+MOST_CLASSES = 50
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,7 @@ class Request:
     out: Path
     inputs: list[str] | None = None
     kernel: str = SEARCH
+    classes: bool = False  # the target is a class, not a number
     bases: list[str] | None = None
     score: str | None = None
     finalists: str | None = None
@@ -51,44 +51,26 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Task:
-    """What to learn: a table's inputs and target (all rows have one), and the kernel or the search.
-
-    Rows that do not fit into memory are a stream, which knows its target.
-    """
+class Rows:
+    """What to learn from: inputs and target, which all rows have; a stream knows its target."""
 
     inputs: pd.DataFrame | ParquetRows
     target: pd.Series | None
-    kernel: Any
-
-
-@dataclass(frozen=True)
-class Steps:
-    """What a command that learns is made of; the kernel comes first, so that a wrong option is told at once."""
-
-    kernel: Callable[[Request], Any]
-    task: Callable[[Request, Any, Any, Terminal], Task]
-    fitted: Callable[[Task, Request, Terminal], Any]
-    write: Callable[[Any, Any, Path], dict[str, str]]
+    names: tuple[str, ...]  # of the encoded columns
 
 
 def learn_and_write(request: Request, read: Callable[[], pd.DataFrame | ParquetRows], terminal: Terminal) -> None:
-    """Do the whole command."""
-    carry_out(Steps(kernel_or_search, prepared_task, fitted_model, write_results), request, read, terminal)
-
-
-def carry_out(steps: Steps, request: Request, read: Callable[[], Any], terminal: Terminal) -> None:
     """Learn, explain and write; options and the output folder are tried before the long work."""
     started = time.perf_counter()
-    kernel = steps.kernel(request)
-    folder = prepared_folder(request.out)
+    kernel = choose_class_kernel(request) if request.classes else choose_kernel(request)
+    folder = prepare_folder(request.out)
     with terminal.working("reading the data"):
-        task = steps.task(request, read(), kernel, terminal)
-    with heard_once():
-        model = steps.fitted(task, request, terminal)
+        rows = prepare_rows(request, read(), terminal)
+    with interrupt_once():
+        model = fit_model(kernel, rows, request, terminal)
         with terminal.working("explaining"):
             explanation = model.explain()
-            files = steps.write(model, explanation, folder)
+            files = write_results(model, explanation, folder)
     elapsed = time.perf_counter() - started
     listing = "\n".join(f"wrote     {path}" for path in files.values())
     terminal.finish(
@@ -97,7 +79,17 @@ def carry_out(steps: Steps, request: Request, read: Callable[[], Any], terminal:
     )
 
 
-def kernel_or_search(request: Request) -> Any:
+def choose_class_kernel(request: Request) -> Any:
+    """Return the same for a classifier, which has some names of its own."""
+    from mercer.estimators.class_kernels import NAMES
+
+    if request.kernel in NAMES and request.kernel not in (FUNCTIONAL, SEARCH, NETWORK):
+        choose_kernel(replace(request, kernel="SE"))  # refuses options that are for a search
+        return request.kernel
+    return choose_kernel(request)
+
+
+def choose_kernel(request: Request) -> Any:
     """Return the structure that the user gave, or the learner with the user's settings, checked."""
     from mercer.kernels import REGISTRY, parse
     from mercer.learners.criteria import CRITERIA
@@ -125,10 +117,10 @@ def kernel_or_search(request: Request) -> Any:
 
             return ChangeSurface() if request.regimes is None else ChangeSurface(regimes=request.regimes)
         if request.kernel == FUNCTIONAL:
-            return KernelFunctional(time_budget=_seconds(request.time_budget))
+            return KernelFunctional(time_budget=_check_seconds(request.time_budget))
         parse(request.kernel)
         return request.kernel
-    budget = MOST_SECONDS if request.time_budget is None else _seconds(request.time_budget)
+    budget = MOST_SECONDS if request.time_budget is None else _check_seconds(request.time_budget)
     bases = [name.upper() for name in request.bases] if request.bases is not None else None
     unknown = [name for name in bases or () if name not in REGISTRY]
     if unknown or bases == []:
@@ -146,22 +138,33 @@ def kernel_or_search(request: Request) -> Any:
     return replace(search, **{name: value for name, value in chosen.items() if value is not None})
 
 
-def _seconds(budget: float | None) -> float | None:
+def _check_seconds(budget: float | None) -> float | None:
     if budget is not None and not budget > 0:
         raise InputError(f"--time-budget is a number of seconds greater than zero, not {budget:g}.")
     return None if budget == math.inf else budget
 
 
-def prepared_task(request: Request, table: pd.DataFrame | ParquetRows, kernel: Any, terminal: Terminal) -> Task:
+def prepare_rows(request: Request, table: pd.DataFrame | ParquetRows, terminal: Terminal) -> Rows:
     """Part a table into inputs and target, checking all that can be checked before the fit; notes are kept."""
-    from mercer.tables import Encoding, describe_gaps, split_target
+    from mercer.tables import Encoding, describe_gaps, split_classes, split_target
     from mercer.tables.parquet_rows import ParquetRows
 
     if isinstance(table, ParquetRows):
+        if request.classes:
+            raise InputError(
+                "The table does not fit into memory, and classes can only be learned there. Take fewer rows."
+            )
         terminal.note(f"the table does not fit into memory: its {table.total:,} rows are read in parts")
-        return Task(table, None, kernel)
-    split = split_target(table, request.target, request.inputs)
-    inputs, target = _with_target(split.inputs, split.target, terminal)
+        return Rows(table, None, table.names)
+    split = (split_classes if request.classes else split_target)(table, request.target, request.inputs)
+    present = split.target.notna()
+    inputs, target = split.inputs[present], split.target[present]
+    missing = "class in" if request.classes else "value in the target"
+    if len(target) < len(present) and (request.classes or len(target) > 1):
+        terminal.note(
+            f"{len(present) - len(target)} of {len(present)} rows have no {missing} '{target.name}' and were left out"
+        )
+    (_check_classes if request.classes else _check_numbers)(target, len(present))
     encoding = Encoding.learn(inputs)
     matrix = encoding.apply(inputs)
     if not (matrix != matrix[0]).any():
@@ -169,33 +172,42 @@ def prepared_task(request: Request, table: pd.DataFrame | ParquetRows, kernel: A
             f"No input column varies ({', '.join(map(repr, inputs.columns))}), so nothing can be learned from them. "
             "Name other columns with --inputs."
         )
-    for note in (*split.notes, *encoding.notes, *describe_gaps(inputs, encoding), *duplicate_notes(inputs, target)):
+    for note in (*split.notes, *encoding.notes, *describe_gaps(inputs, encoding), *_note_copies(inputs, target)):
         terminal.note(note)
-    return Task(inputs, target, kernel)
+    return Rows(inputs, target, encoding.names)
 
 
-def _with_target(inputs: pd.DataFrame, target: pd.Series, terminal: Terminal) -> tuple[pd.DataFrame, pd.Series]:
+def _check_numbers(target: pd.Series, rows: int) -> None:
     from mercer.explain.words import CONSTANT
 
-    present = target.notna()
-    values, missing = target[present], int((~present).sum())
-    if len(values) < 2:
+    if len(target) < 2:
         raise InputError(
-            f"Only {len(values)} of {len(target)} row(s) have a value in the target column '{target.name}'; "
+            f"Only {len(target)} of {rows} row(s) have a value in the target column '{target.name}'; "
             "at least 2 are needed to learn anything. Give more data."
         )
-    if missing:
-        terminal.note(f"{missing} of {len(target)} rows have no value in the target '{target.name}' and were left out")
-    if values.min() == values.max():
+    if target.min() == target.max():
         raise InputError(
-            f"The target column '{target.name}' has {CONSTANT}. It is the same ({values.iloc[0]:g}) in all "
-            f"{len(values)} rows: there is nothing to learn, and nothing was written. "
+            f"The target column '{target.name}' has {CONSTANT}. It is the same ({target.iloc[0]:g}) in all "
+            f"{len(target)} rows: there is nothing to learn, and nothing was written. "
             "Choose another column with --target."
         )
-    return inputs[present], values
 
 
-def duplicate_notes(inputs: pd.DataFrame, target: pd.Series) -> list[str]:
+def _check_classes(target: pd.Series, rows: int) -> None:
+    kinds = target.nunique()
+    if kinds < 2:
+        raise InputError(
+            f"The target column '{target.name}' has only one class in {len(target)} row(s): there is nothing to "
+            "tell apart, and nothing was written. Choose another column with --target."
+        )
+    if kinds > MOST_CLASSES:
+        raise InputError(
+            f"The target column '{target.name}' has {kinds} different values, more than {MOST_CLASSES} classes. "
+            "If it is a number, leave out --task; otherwise join rare classes."
+        )
+
+
+def _note_copies(inputs: pd.DataFrame, target: pd.Series) -> list[str]:
     """Say how many rows are copies of others."""
     count = int(inputs.assign(**{"\0target": target}).duplicated().sum())
     if not count:
@@ -204,18 +216,21 @@ def duplicate_notes(inputs: pd.DataFrame, target: pd.Series) -> list[str]:
     return [f"{what}; they are kept and count as repeated measurements"]
 
 
-def fitted_model(task: Task, request: Request, terminal: Terminal) -> GPRegressor:
+def fit_model(kernel: Any, rows: Rows, request: Request, terminal: Terminal) -> GPRegressor | KernelSVC:
     """Fit the model, with progress; Ctrl-C keeps the best so far."""
     from mercer.estimators import GPRegressor
+    from mercer.estimators.classifier import KernelSVC
 
     terminal.prepare_core()
-    searching = not isinstance(task.kernel, str)
-    jobs = -1 if request.jobs is None and searching else request.jobs
-    model = GPRegressor(kernel=task.kernel, random_state=request.seed, n_jobs=jobs)
-    names = _encoded_names(task.inputs)
-    target = None if task.target is None else task.target.to_numpy()
-    with terminal.fitting(target, names if len(names) > 1 else None) as progress:
-        model.fit(task.inputs, task.target, progress=progress)
+    model: GPRegressor | KernelSVC
+    if request.classes:
+        model, scored = KernelSVC(kernel=kernel, random_state=request.seed), None  # scores are errors: no units
+    else:
+        jobs = -1 if request.jobs is None and not isinstance(kernel, str) else request.jobs
+        model = GPRegressor(kernel=kernel, random_state=request.seed, n_jobs=jobs)
+        scored = None if rows.target is None else rows.target.to_numpy()
+    with terminal.fitting(scored, rows.names if len(rows.names) > 1 else None) as progress:
+        model.fit(rows.inputs, rows.target, progress=progress)
     if model.stopped_ == "request":
         terminal.aside("stopped at your request; going on with the best so far")
     for note in model.notes_:
@@ -224,16 +239,13 @@ def fitted_model(task: Task, request: Request, terminal: Terminal) -> GPRegresso
     return model
 
 
-def _encoded_names(inputs: pd.DataFrame | ParquetRows) -> tuple[str, ...]:
-    from mercer.tables import Encoding
-    from mercer.tables.parquet_rows import ParquetRows
-
-    return inputs.names if isinstance(inputs, ParquetRows) else Encoding.learn(inputs).names
-
-
-def write_results(model: GPRegressor, explanation: Explanation, folder: Path) -> dict[str, str]:
+def write_results(model: GPRegressor | KernelSVC, explanation: Any, folder: Path) -> dict[str, str]:
     """Write everything; return the paths by kind, the report first."""
+    from mercer.estimators import GPRegressor
+    from mercer.explain.search import winner_of
+    from mercer.model.settings import candidates_to_plain
     from mercer.report import write_report
+    from mercer.report.classes import write_class_report
     from mercer.report.plots import components_figure, fit_figure, save_figure
     from mercer.report.view import Sight
 
@@ -241,34 +253,21 @@ def write_results(model: GPRegressor, explanation: Explanation, folder: Path) ->
         "report": folder / "report.html",
         "model": folder / "model.mercer",
         "explanation": folder / "explanation.json",
-        "fit": folder / "fit.png",
-        "components": folder / "components.png",
     }
     model.save(files["model"])
-    write_text(json_text(explanation.to_json()), files["explanation"])
+    write_json(explanation.to_json(), files["explanation"])
+    document: dict[str, Any] = {"format": "mercer-candidates", "version": 1}
+    if isinstance(model, GPRegressor):
+        files |= {"fit": folder / "fit.png", "components": folder / "components.png"}
+        sight = Sight(model.fitted_)
+        write_report(sight, files["report"], explanation)
+        save_figure(fit_figure(sight), files["fit"])
+        save_figure(components_figure(sight, explanation), files["components"])
+        document["winner"] = winner_of(model.candidates_, model.kernel_)  # `winner` and `parent` count from 0
+    else:
+        write_class_report(model.fitted_, files["report"], explanation)
     if model.candidates_:
         files["candidates"] = folder / "candidates.json"
-        write_text(json_text(candidates_document(model)), files["candidates"])
-    sight = Sight(model.fitted_)
-    write_report(sight, files["report"], explanation)
-    save_figure(fit_figure(sight), files["fit"])
-    save_figure(components_figure(sight, explanation), files["components"])
+        document["candidates"] = candidates_to_plain(model.candidates_, model.column_names_)
+        write_json(document, files["candidates"])
     return {kind: str(path) for kind, path in files.items()}
-
-
-def candidates_document(model: GPRegressor) -> dict[str, Any]:
-    """Return every kernel that was tried, as plain data; `winner` and `parent` count from 0 in the list."""
-    from mercer.explain.search import winner_of
-    from mercer.model.settings import candidates_to_plain
-
-    return {
-        "format": "mercer-candidates",
-        "version": 1,
-        "winner": winner_of(model.candidates_, model.kernel_),
-        "candidates": candidates_to_plain(model.candidates_, model.column_names_),
-    }
-
-
-def json_text(document: dict[str, Any]) -> str:
-    """Return a document as the text of a file."""
-    return json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n"

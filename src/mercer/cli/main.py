@@ -6,18 +6,23 @@ Commands import what they need when they run, so that `mercer --help` is quick.
 from __future__ import annotations
 
 import csv
+import json
 import sys
+import tempfile
 import time
+import traceback
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from mercer.cli.failures import explain_failure, report_failure
 from mercer.cli.terminal import Terminal, write
-from mercer.errors import InputError
+from mercer.errors import InputError, MercerError, NumericalError
+
+USER, BUG, INTERRUPTED = 2, 1, 130
+REPORT_AT = "the project's issue tracker"
 
 app = typer.Typer(
     help="Learns the kernel of a Gaussian process from data, and explains what it learned.",
@@ -43,22 +48,77 @@ def run(arguments: Sequence[str] | None = None) -> None:
     sys.exit(execute(sys.argv[1:] if arguments is None else arguments))
 
 
-def execute(arguments: Sequence[str]) -> int:
+def execute(arguments: Sequence[str], terminal: Terminal | None = None) -> int:
     """Run one command and return its exit code; nothing escapes as an exception."""
-    as_json = "--json" in arguments
-    terminal = Terminal(as_json)
+    terminal = terminal or Terminal("--json" in arguments)
     try:
         command = typer.main.get_command(app)
         code = command.main(list(arguments), prog_name="mercer", standalone_mode=False, obj=terminal)
-        return _interrupted(terminal) if code == 130 else int(code or 0)
+        if code == INTERRUPTED:
+            raise KeyboardInterrupt
+        return int(code or 0)
     except (KeyboardInterrupt, typer.Abort):
-        return _interrupted(terminal)
+        return report_failure(explain_failure(KeyboardInterrupt()), terminal.as_json, [])
     except BaseException as error:  # the last resort of a program that never shows a stack trace
-        return report_failure(explain_failure(error), as_json, terminal.notes)
+        return report_failure(explain_failure(error), terminal.as_json, terminal.notes)
 
 
-def _interrupted(terminal: Terminal) -> int:
-    return report_failure(explain_failure(KeyboardInterrupt()), terminal.as_json, [])
+@dataclass(frozen=True)
+class ExitMessage:
+    """A sentence or two, the kind of error, and the exit code."""
+
+    message: str
+    kind: str
+    code: int
+
+
+def explain_failure(error: BaseException) -> ExitMessage:
+    """Turn an exception into a message for the user."""
+    if isinstance(error, KeyboardInterrupt):
+        return ExitMessage("stopped before there was a result; nothing was written", "Interrupted", INTERRUPTED)
+    if isinstance(error, NumericalError):
+        return ExitMessage(f"{error}{_advise(str(error))}", type(error).__name__, USER)
+    if isinstance(error, MercerError):
+        return ExitMessage(str(error), type(error).__name__, USER)
+    if isinstance(error, MemoryError):
+        return ExitMessage("There is not enough memory for this. Use fewer rows or columns.", "TooLargeError", USER)
+    if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # typer's own, whichever click it carries
+        return ExitMessage(f"{error.format_message()}{_point_to_help(error)}", "UsageError", USER)
+    return ExitMessage(_describe_bug(error), "Bug", BUG)
+
+
+def report_failure(failure: ExitMessage, as_json: bool, notes: list[str]) -> int:
+    """Write the failure where it belongs, and return the exit code."""
+    if as_json:
+        write(json.dumps({"error": failure.message, "kind": failure.kind}))
+    elif failure.code == INTERRUPTED:
+        print(failure.message, file=sys.stderr)
+    else:
+        for note in notes:
+            print(f"note: {note}", file=sys.stderr)
+        print(f"error: {failure.message}", file=sys.stderr)
+    return failure.code
+
+
+def _advise(message: str) -> str:
+    return "" if "try" in message else "; try another kernel, or look for rows that are (almost) copies of each other"
+
+
+def _point_to_help(error: BaseException) -> str:
+    context = getattr(error, "ctx", None)
+    return "" if context is None else f"\nSee '{context.command_path} --help'."
+
+
+def _describe_bug(error: BaseException) -> str:
+    text = "".join(traceback.format_exception(error))
+    summary = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="mercer-crash-", suffix=".txt", delete=False) as file:
+            file.write(f"arguments: {sys.argv}\n\n{text}")
+            kept = f"The details are in {Path(file.name)}"
+    except OSError:
+        kept = "The details could not be written to a file"
+    return f"This is a bug in Mercer ({summary}). {kept}; please send them to {REPORT_AT}."
 
 
 def _version(wanted: bool) -> None:
@@ -100,7 +160,7 @@ def demo(
 
 
 @app.command()
-def discover(
+def discover(  # noqa: PLR0913  # typer makes an option of every parameter
     context: typer.Context,
     data: Annotated[Path, typer.Argument(help="A table: CSV or Parquet.", show_default=False)],
     target: Annotated[str, typer.Option("--target", help="The column to explain.", show_default=False)],
@@ -145,29 +205,21 @@ def discover(
     as_json: AsJson = False,
 ) -> None:
     """Find out what explains one column of a table; write a report, the model, and every kernel tried."""
-    from mercer.cli.learn import Request, learn_and_write
+    from mercer.cli.files import read_rows
+    from mercer.cli.learn import FUNCTIONAL, SEARCH, Request, learn_and_write
 
-    def read() -> Any:
-        from mercer.cli.streams import table_or_stream
-
-        return table_or_stream(data, target, _listed(inputs))
-
-    request = Request(
-        "discover", target, out, inputs=_listed(inputs), kernel=kernel or "search", bases=_listed(bases), score=score,
-        finalists=finalists, time_budget=time_budget, depth=depth, jobs=jobs, checkpoint=checkpoint, seed=seed,
-        operators=operators, regimes=regimes,
-    )  # fmt: skip
-    if task == "classification":
-        from mercer.cli.classes import learn_classes_and_write
-
-        learn_classes_and_write(replace(request, kernel=kernel or "kfo"), read, context.obj)
-        return
-    if task != "regression":
+    if task not in ("regression", "classification"):
         raise InputError(f"--task is regression or classification, not '{task}'.")
-    learn_and_write(request, read, context.obj)
+    classes, columns = task == "classification", _split_names(inputs)
+    request = Request(
+        "discover", target, out, inputs=columns, kernel=kernel or (FUNCTIONAL if classes else SEARCH), classes=classes,
+        bases=_split_names(bases), score=score, finalists=finalists, time_budget=time_budget, depth=depth, jobs=jobs,
+        checkpoint=checkpoint, seed=seed, operators=operators, regimes=regimes,
+    )  # fmt: skip
+    learn_and_write(request, lambda: read_rows(data, target, columns), context.obj)
 
 
-def _listed(names: str | None) -> list[str] | None:
+def _split_names(names: str | None) -> list[str] | None:
     """As in a CSV file: a name with a comma in it stands in quotation marks."""
     return None if names is None else [name.strip() for name in next(csv.reader([names], skipinitialspace=True))]
 
@@ -182,12 +234,12 @@ def predict(
 ) -> None:
     """Predict at new rows: NEW with mean, std, lower_95, upper_95 of new observations, or class and its probability."""
     started = time.perf_counter()
-    from mercer.cli.files import prepared_table, write_table
-    from mercer.cli.predicting import with_predictions
+    from mercer.cli.files import prepare_table, write_table
+    from mercer.cli.predict import predict_table
 
     terminal: Terminal = context.obj
-    file = prepared_table(out, new, model)
-    table = with_predictions(model, new, terminal)
+    file = prepare_table(out, new, model)
+    table = predict_table(model, new, terminal)
     write_table(table, file)
     elapsed = time.perf_counter() - started
     notes = "".join(f"note    {note}\n" for note in terminal.notes)
@@ -209,12 +261,12 @@ def explain(
 ) -> None:
     """Say in words what a model file holds."""
     started = time.perf_counter()
-    from mercer.cli.predicting import table_model
+    from mercer.cli.predict import load_table_model
 
     terminal: Terminal = context.obj
     terminal.prepare_core()
     with terminal.working("reading the model"):
-        explanation = table_model(model).explain()
+        explanation = load_table_model(model).explain()
     terminal.finish(
         explanation.to_text(terminal.width),
         {"command": "explain", "explanation": explanation.to_json(), "elapsed_seconds": time.perf_counter() - started},
@@ -222,7 +274,7 @@ def explain(
 
 
 @app.command()
-def fill(
+def fill(  # noqa: PLR0913  # typer makes an option of every parameter
     context: typer.Context,
     source: Annotated[Path, typer.Argument(metavar="IN", help="A grid: .npy, .png or .nc.", show_default=False)],
     out: Annotated[Path, typer.Option("--out", help="Where to write: as IN, or .npy.", show_default=False)],
