@@ -13,15 +13,16 @@ import torch
 from numpy.testing import assert_allclose
 
 import mercer
+from mercer.compute.accelerator import TorchBackend
 from mercer.compute.forest import can_merge
 from mercer.compute.program import Affine, LeafNode, Program, Term, compile_program
 from mercer.errors import InputError
 from mercer.fitting.optimise import FitOptions, prepare
 from mercer.fitting.rendezvous import together
-from mercer.inference import level
+from mercer.inference import batches
+from mercer.inference.batches import LevelEvidence, Part
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
-from mercer.inference.level import LevelEvidence, Part
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels import bind, parse
 from mercer.kernels.algebra import structure
@@ -31,7 +32,7 @@ from mercer.learners.grammar.grammar_search import GrammarSearch
 from mercer.learners.grammar.search import Search
 from mercer.learners.grammar.worker import State, advance
 
-CPU = torch.device("cpu")
+CPU = TorchBackend("cpu:0")
 TEXTS = (
     "SE", "SE(0) * PER(0) + LIN(1)", "(SE(0) + LIN(0)) * PER(1) * (RQ(0) + C)", "WN(0) + CPER(0) * COS(1) * LIN(0)",
     "RQ + C", "SM(0) + LIN * LIN(0)", "C", "((M12(0) + LIN(1)) * M32(1) + C) * M52(0)",
@@ -60,7 +61,7 @@ def two_columns(free_level: bool = False) -> Data:
 def test_mixed_structures_equal_the_exact_engine(free_level: bool, room: int | None) -> None:
     """Also when the memory has room for one or three candidates at a time, and for a few pairs of points only."""
     data = two_columns(free_level)
-    memory = None if room is None else 8 * level.MATRICES * data.count**2 * room
+    memory = None if room is None else 8 * batches.MATRICES * data.count**2 * room
     parts = mixed_parts(data)
     for part, rows in zip(parts, LevelEvidence(data, CPU, memory)(parts), strict=True):
         for values, noise, found in zip(part.values, part.noise, rows, strict=True):
@@ -76,7 +77,7 @@ def test_values_alone_and_structures_that_cannot_be_merged(monkeypatch: pytest.M
     data = two_columns(free_level=True)
     parts = mixed_parts(data)
     merged = LevelEvidence(data, CPU)(parts, gradient=False)
-    monkeypatch.setattr(level, "can_merge", lambda program: len(program.nodes) % 2 == 0)
+    monkeypatch.setattr(batches, "can_merge", lambda program: len(program.nodes) % 2 == 0)
     mixed = LevelEvidence(data, CPU)(parts, gradient=False)
     for some, others in zip(merged, mixed, strict=True):
         assert_allclose([e.value for e in some], [e.value for e in others], rtol=1e-9)
@@ -122,7 +123,7 @@ Work = dict[int, tuple[Any, ...]]
 def batches_on_the_cpu(monkeypatch: pytest.MonkeyPatch, also: Callable[[Work], None] = lambda work: None) -> None:
     def run(search: Search, work: Work, function: Callable[..., State]) -> Iterator[tuple[int, State]]:
         also(work)
-        return in_one_batch(work, "cpu")
+        return in_one_batch(work, CPU)
 
     monkeypatch.setattr(Search, "_run", run)
 
@@ -132,7 +133,7 @@ def test_laps_end_where_candidates_end_one_by_one(monkeypatch: pytest.MonkeyPatc
     differences = []
 
     def compared(work: Work) -> None:
-        together = dict(in_one_batch(work, "cpu"))
+        together = dict(in_one_batch(work, CPU))
         for i, arguments in work.items():
             alone = advance(*arguments)
             assert len(alone.runs) == len(together[i].runs)

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from mercer.compute.program import compile_program
 from mercer.fitting.joint import optimise_jointly
 from mercer.fitting.optimise import Fit, FitOptions, concluded, optimise, prepare, with_settled_noise
-from mercer.inference.bounds import Interval, closest, interval
-from mercer.inference.choose import MODERATE, exact_on
+from mercer.inference.bounds import BoundPolicy, Interval, closest, interval
+from mercer.inference.choose import DEFAULT as CHOICE
 from mercer.inference.contract import Data, Engine
+from mercer.inference.exact import Exact
 from mercer.inference.lattice import MOST_MISSING, Lattice, find_lattice
 from mercer.inference.likelihood import Gaussian
 from mercer.inference.vfe import VFE, holds_points, is_sparse
@@ -29,7 +30,7 @@ from mercer.learners.criteria import bic
 SAMPLE = 800  # rows to learn from
 BLOCK_CELLS = 16  # of a block of neighbours in it
 ROUNDS = 3  # of fitting to all rows, what the engine holds (inducing points, random draws) chosen anew for each
-ITERATIONS = 25  # of each round; twice as many where each costs little: up to MODERATE rows, but for networks
+ITERATIONS = 25  # of each round; twice as many where each costs little: not many rows, no network
 NEARER, NEARER_ITERATIONS = 2500, 100  # rows and iterations before those on all rows: exact inference, networks
 MARGIN = 20.0  # by how much a kernel may be behind the best in BIC after its first round
 ENOUGH = 1e-4  # of the log evidence: a round that gains less is the last
@@ -107,7 +108,7 @@ def _begun(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> Fit:
         return _round(fit, data, engine, options)
     some = _first_rows(fit, data, engine)
     if is_sparse(engine):
-        engine = exact_on(engine.device)
+        engine = Exact(engine.backend)
     if some < data.count:
         data = data.take(np.sort(np.random.default_rng(options.seed).choice(data.count, some, replace=False)))
     return _continued(fit, data, engine, options, NEARER_ITERATIONS)
@@ -145,7 +146,7 @@ def _ended(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> Fit:
 
 def _round(fit: Fit, data: Data, engine: Engine, options: FitOptions) -> Fit:
     held = fit.held or engine.hold(compile_program(fit.expression), fit.values, data)
-    dear = data.count > MODERATE or (engine.is_bound and _some_first(fit, data, engine))
+    dear = data.count > CHOICE.moderate_rows or (engine.is_bound and _some_first(fit, data, engine))
     return _continued(fit, data, held, options, ITERATIONS * (1 if dear else 2))
 
 
@@ -272,7 +273,7 @@ def _closely(fit: Fit, data: Data, engine: VFE, patient: bool = True) -> tuple[I
     if patient:
         found, points = closest(program, fit.values, fit.noise, data, held, engine)
     else:
-        found = interval(program, fit.values, fit.noise, data, held.Z, None, sweep=held.sweep)
+        found = interval(program, fit.values, fit.noise, data, held.Z, BoundPolicy(steps=None), held.sweep)
         points = len(held.Z)
     return Interval(max(found.lower, fit.log_evidence), max(found.upper, fit.log_evidence)), points
 

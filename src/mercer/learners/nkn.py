@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from mercer.compute import fused
+from mercer.compute.backend import NUMBA, Backend
 from mercer.compute.patterns import unit_patterns
 from mercer.compute.program import compile_program
 from mercer.errors import InputError, NumericalError, TooLargeError
@@ -176,10 +177,6 @@ class NeuralKernelNetwork(Learner):
         rate = self.learning_rate
         if not isinstance(rate, Real) or not 0 < rate < 1:
             raise InputError(f"learning_rate must be a number between 0 and 1, not {rate!r}")
-        if context.device != "cpu":
-            from mercer.fitting.batched import available_device  # it loads PyTorch
-
-            available_device(context.device)
         return Plan(
             restarts=int(self.restarts),
             selection=self.selection,
@@ -188,7 +185,7 @@ class NeuralKernelNetwork(Learner):
             max_iterations=int(iterations),
             n_jobs=checked_jobs(self.n_jobs if self.n_jobs is not None else context.jobs) or 1,
             seed=context.seed,
-            device=context.device,
+            backend=context.backend,
             noise=context.noise,
         )
 
@@ -227,7 +224,7 @@ class Plan:
     max_iterations: int
     n_jobs: int
     seed: int
-    device: str = "cpu"
+    backend: Backend = NUMBA
     noise: float | None = None  # a known variance (scaled); None: it is fitted
 
 
@@ -338,7 +335,7 @@ class Training:
         return self.data.take(np.sort(rng.choice(self.data.count, SAMPLE, replace=False)))
 
     def _advanced(self, running: list[int], data: Data, iterations: int) -> Iterator[tuple[int, State]]:
-        if self.plan.device != "cpu":
+        if self.plan.backend.batches:
             return self._in_one_batch(running, data, iterations)
         work = {i: (self.task, i, self.states.get(i), data, iterations) for i in running}
         return in_parallel(advance, work, self.plan.n_jobs)
@@ -349,7 +346,7 @@ class Training:
         def job(by: OnDevice) -> list[State]:
             return advance_all(self.task, running, self.states, data, iterations, by)
 
-        for _, reached in on_device({0: job}, data, self.plan.device):
+        for _, reached in on_device({0: job}, data, self.plan.backend):
             yield from zip(running, reached, strict=True)
 
     # ---------------------------------------------------------------------------------------------- bookkeeping

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from mercer.compute.backend import Backend
 from mercer.fitting.level import OnDevice, on_device
 from mercer.learners.grammar.worker import State, advance
 
 
 def in_one_batch(
-    work: dict[int, tuple[Any, ...]], device: str, memory: int | None = None
+    work: dict[int, tuple[Any, ...]], backend: Backend, memory: int | None = None
 ) -> Iterator[tuple[int, State]]:
     """Yield (number, advance(*arguments)) for every entry of `work`, all on the same data, as they end."""
     if not work:
@@ -24,7 +25,7 @@ def in_one_batch(
     def job(arguments: tuple[Any, ...]) -> Callable[[OnDevice], State]:
         return lambda by: advance_by(*arguments, by)
 
-    for number, reached in on_device({i: job(arguments) for i, arguments in work.items()}, data, device, memory):
+    for number, reached in on_device({i: job(arguments) for i, arguments in work.items()}, data, backend, memory):
         earlier = work[number][1].seconds if work[number][1] is not None else 0.0
         share = (time.perf_counter() - started) / len(work)  # they all waited for each other
         yield number, replace(reached, seconds=earlier + share)

@@ -24,9 +24,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from mercer.compute.backend import NUMBA
 from mercer.compute.program import Program
 from mercer.fitting.optimise import Fit, FitOptions, Problem, Run, concluded, optimise, prepare
-from mercer.inference.bounds import PAIRS_ROWS, Interval, interval
+from mercer.inference.bounds import DEFAULT as BOUNDS
+from mercer.inference.bounds import BoundPolicy, Interval, interval
 from mercer.inference.contract import Data, Engine
 from mercer.inference.inducing import CANDIDATES
 from mercer.inference.vfe import FixedVFE
@@ -167,7 +169,8 @@ def _at(problem: Problem, run: Run, whole: Whole, effort: Effort) -> tuple[Inter
     program, (values, noise) = problem.objective.program, problem.objective.split(run.point)
     looked_at = CANDIDATES if effort.fit else LOOKED_AT
     engine = holding(program, values, noise, whole, CERTAIN, effort.most, looked_at)
-    found = interval(program, values, noise, whole.data, engine.Z, effort.products, CLOSE, engine.sweep, effort.traces)
+    policy = BoundPolicy(effort.products, CLOSE, effort.traces)
+    found = interval(program, values, noise, whole.data, engine.Z, policy, engine.sweep)
     return found, engine
 
 
@@ -186,7 +189,7 @@ def _along(problem: Problem, run: Run, whole: Whole, rows: Data, leg: Leg, effor
     values, noise = problem.objective.split(run.point)
     engine = holding(program, _rougher(shape, values, leg.rougher), noise, whole, effort.loss, effort.most)
     if rows.count * len(engine.Z) < WORTH_A_DEVICE:
-        engine = engine.on("cpu")
+        engine = engine.on(NUMBA)
     fixed = replace(problem, objective=replace(problem.objective, engine=engine, data=rows))
     # a leg ends after a few steps; that there are few of them is no failure to converge
     return replace(optimise(fixed, run.point, leg.steps), converged=True)
@@ -247,7 +250,7 @@ class Contest:
         self.states = [None] * len(self.tasks)
         self._lap({i: (task, None, *beginning, False) for i, task in enumerate(self.tasks)}, advance)
         rows = self.whole.data.count
-        many = rows > PAIRS_ROWS
+        many = rows > BOUNDS.pairs_rows
         for legs, share, least in LOOKS if self.race else ():
             margin = max(least, share * rows)
             loss = max(LITTLE, LOOSE * margin)
@@ -374,7 +377,7 @@ def loose(candidate: Candidate, whole: Whole) -> bool:
 
 def closely(whole: Whole) -> Effort:
     """Return the most that is worth doing for one candidate."""
-    few = whole.data.count <= PAIRS_ROWS
+    few = whole.data.count <= BOUNDS.pairs_rows
     return Effort(LESS, CLOSER, 10 if few else None, fit=True, traces=few)
 
 

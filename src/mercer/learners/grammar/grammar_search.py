@@ -8,6 +8,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
 
+from mercer.compute.backend import Backend
 from mercer.errors import InputError, NumericalError
 from mercer.learners.contract import Context, Learned, Learner, checked_jobs
 from mercer.learners.criteria import criterion
@@ -17,7 +18,7 @@ from mercer.learners.grammar.operators import Grammar, checked_operators
 from mercer.learners.grammar.plan import Plan
 from mercer.learners.grammar.search import Search
 
-ANY_TIME = ("n_jobs", "time_budget", "device")  # may change when a search goes on from its checkpoint
+ANY_TIME = ("n_jobs", "time_budget", "backend")  # may change when a search goes on from its checkpoint
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class GrammarSearch(Learner):
     def learn(self, context: Context) -> Learned:
         """Search on scaled data, with intervals on all rows in place of scores where these are too many."""
         whole, seed = context.whole, context.seed
-        plan = self._plan(seed, self.n_jobs if self.n_jobs is not None else context.jobs, context.device)
+        plan = self._plan(seed, self.n_jobs if self.n_jobs is not None else context.jobs, context.backend)
         settings = {name: value for name, value in vars(plan).items() if name not in ANY_TIME}
         settings["criterion"] = self.score
         if whole is not None:
@@ -115,17 +116,13 @@ class GrammarSearch(Learner):
         if self.checkpoint is not None and not isinstance(self.checkpoint, str | Path):
             raise InputError(f"checkpoint must be the path of a folder, not {self.checkpoint!r}")
 
-    def _plan(self, seed: int, jobs: int | None, device: str) -> Plan:
+    def _plan(self, seed: int, jobs: int | None, backend: Backend) -> Plan:
         chosen = criterion(self.score)
         if self.grammar not in ("full", "cks"):
             raise InputError(f"grammar must be 'full' or 'cks', not {self.grammar!r}")
         if self.finalists not in ("score", "forward"):
             raise InputError(f"finalists must be 'score' or 'forward', not {self.finalists!r}")
         self._check_numbers()
-        if device != "cpu":
-            from mercer.fitting.batched import available_device  # it loads PyTorch
-
-            available_device(device)
         return Plan(
             bases=tuple(self.bases),
             operators=checked_operators(self.operators),
@@ -138,6 +135,6 @@ class GrammarSearch(Learner):
             n_jobs=checked_jobs(jobs) or 1,
             max_iterations=self.max_iterations,
             seed=seed,
-            device=device,
+            backend=backend,
             buffer=self.buffer,
         )

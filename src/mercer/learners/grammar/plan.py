@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mercer.compute.backend import NUMBA, Backend
 from mercer.learners.criteria import Criterion
 from mercer.learners.grammar.operators import Grammar
 
@@ -24,5 +25,5 @@ class Plan:
     n_jobs: int
     max_iterations: int
     seed: int
-    device: str = "cpu"  # where laps run; elsewhere all candidates of a lap are one batch
+    backend: Backend = NUMBA  # where laps run; all candidates of a lap are one batch, if it makes batches
     buffer: int = 1  # kernels besides the best that are grown from where intervals cannot tell which is best

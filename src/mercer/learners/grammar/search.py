@@ -331,11 +331,11 @@ class Search:
                 raise OutOfTimeError
 
     def _run(self, work: Work, function: Callable[..., State]) -> Iterator[tuple[int, State]]:
-        if self.plan.device == "cpu" or function is not advance:
+        if not self.plan.backend.batches or function is not advance:
             return in_parallel(function, work, self.plan.n_jobs)  # several processes keep one GPU busier than one
         from mercer.learners.grammar.batches import in_one_batch  # it loads PyTorch
 
-        return in_one_batch(work, self.plan.device)
+        return in_one_batch(work, self.plan.backend)
 
     # ---------------------------------------------------------------------------------------------- bookkeeping
 
