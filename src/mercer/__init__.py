@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mercer.inference.grid import Grid
     from mercer.inference.vfe import VFE
     from mercer.kernels import Expression, fixed, parse
-    from mercer.learners.grammar.grammar_search import GrammarSearch
+    from mercer.learners.grammar import GrammarSearch
     from mercer.learners.kfo import KernelFunctional
     from mercer.learners.nkn import NeuralKernelNetwork
     from mercer.learners.surface import ChangeSurface
@@ -78,7 +78,7 @@ _HOMES = {
     "Exact": "mercer.inference.exact",
     "Expression": "mercer.kernels",
     "GPRegressor": "mercer.estimators",
-    "GrammarSearch": "mercer.learners.grammar.grammar_search",
+    "GrammarSearch": "mercer.learners.grammar",
     "Grid": "mercer.inference.grid",
     "GridRegressor": "mercer.estimators",
     "KernelFunctional": "mercer.learners.kfo",

@@ -13,26 +13,25 @@ import torch
 from numpy.testing import assert_allclose
 
 import mercer
-from mercer.compute.accelerator import TorchBackend
 from mercer.compute.forest import can_merge
 from mercer.compute.program import Affine, LeafNode, Program, Term, compile_program
 from mercer.errors import InputError
 from mercer.fitting.optimise import FitOptions, prepare
 from mercer.fitting.rendezvous import together
-from mercer.inference import batches
-from mercer.inference.batches import LevelEvidence, Part
+from mercer.inference import level
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
+from mercer.inference.level import LevelEvidence, Part
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels import bind, parse
 from mercer.kernels.algebra import structure
+from mercer.learners import trials
 from mercer.learners.contract import Context, Learned
-from mercer.learners.grammar.batches import in_one_batch
-from mercer.learners.grammar.grammar_search import GrammarSearch
-from mercer.learners.grammar.search import Search
-from mercer.learners.grammar.worker import State, advance
+from mercer.learners.grammar import GrammarSearch
+from mercer.learners.racing import advance
+from mercer.learners.trials import Attempt, run_on_device
 
-CPU = TorchBackend("cpu:0")
+CPU = torch.device("cpu")
 TEXTS = (
     "SE", "SE(0) * PER(0) + LIN(1)", "(SE(0) + LIN(0)) * PER(1) * (RQ(0) + C)", "WN(0) + CPER(0) * COS(1) * LIN(0)",
     "RQ + C", "SM(0) + LIN * LIN(0)", "C", "((M12(0) + LIN(1)) * M32(1) + C) * M52(0)",
@@ -61,7 +60,7 @@ def two_columns(free_level: bool = False) -> Data:
 def test_mixed_structures_equal_the_exact_engine(free_level: bool, room: int | None) -> None:
     """Also when the memory has room for one or three candidates at a time, and for a few pairs of points only."""
     data = two_columns(free_level)
-    memory = None if room is None else 8 * batches.MATRICES * data.count**2 * room
+    memory = None if room is None else 8 * level.MATRICES * data.count**2 * room
     parts = mixed_parts(data)
     for part, rows in zip(parts, LevelEvidence(data, CPU, memory)(parts), strict=True):
         for values, noise, found in zip(part.values, part.noise, rows, strict=True):
@@ -77,7 +76,7 @@ def test_values_alone_and_structures_that_cannot_be_merged(monkeypatch: pytest.M
     data = two_columns(free_level=True)
     parts = mixed_parts(data)
     merged = LevelEvidence(data, CPU)(parts, gradient=False)
-    monkeypatch.setattr(batches, "can_merge", lambda program: len(program.nodes) % 2 == 0)
+    monkeypatch.setattr(level, "can_merge", lambda program: len(program.nodes) % 2 == 0)
     mixed = LevelEvidence(data, CPU)(parts, gradient=False)
     for some, others in zip(merged, mixed, strict=True):
         assert_allclose([e.value for e in some], [e.value for e in others], rtol=1e-9)
@@ -113,27 +112,28 @@ def season(rows: int = 50) -> Data:
     return Data(x[:, None], (y - y.mean()) / y.std(), free_level=True)
 
 
-def searched(data: Data, **settings: Any) -> Learned:
-    return GrammarSearch(average=False, **settings).learn(Context(data, Exact(), [0]))
+def searched(data: Data, device: str = "cpu", **settings: Any) -> Learned:
+    return GrammarSearch(average=False, **settings).learn(Context(data, Exact(), [0], device=device))
 
 
 Work = dict[int, tuple[Any, ...]]
+BATCHES = "cpu:0"  # batches, and on the CPU
 
 
-def batches_on_the_cpu(monkeypatch: pytest.MonkeyPatch, also: Callable[[Work], None] = lambda work: None) -> None:
-    def run(search: Search, work: Work, function: Callable[..., State]) -> Iterator[tuple[int, State]]:
+def watch_batches(monkeypatch: pytest.MonkeyPatch, also: Callable[[Work], None]) -> None:
+    def run(function: Callable[..., Attempt], work: Work, device: str) -> Iterator[tuple[int, Attempt]]:
         also(work)
-        return in_one_batch(work, CPU)
+        return run_on_device(function, work, device)
 
-    monkeypatch.setattr(Search, "_run", run)
+    monkeypatch.setattr(trials, "run_on_device", run)
 
 
-def test_laps_end_where_candidates_end_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rungs_end_where_candidates_end_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nearly all: where a line search meets a covariance that is nearly singular, rounding decides on the next step."""
     differences = []
 
     def compared(work: Work) -> None:
-        together = dict(in_one_batch(work, CPU))
+        together = dict(run_on_device(advance, work, BATCHES))
         for i, arguments in work.items():
             alone = advance(*arguments)
             assert len(alone.runs) == len(together[i].runs)
@@ -141,27 +141,25 @@ def test_laps_end_where_candidates_end_one_by_one(monkeypatch: pytest.MonkeyPatc
             assert (alone.fit is None) == (together[i].fit is None)
             differences.append(abs(alone.log_evidence - together[i].log_evidence))
 
-    batches_on_the_cpu(monkeypatch, compared)
-    searched(season(), max_depth=1)
+    watch_batches(monkeypatch, compared)
+    searched(season(), BATCHES, max_depth=1)
     assert len(differences) > 20
     assert np.mean(np.array(differences) < 1e-3) > 0.8
 
 
-def test_the_same_winner_as_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_winner_as_on_the_cpu() -> None:
     alone = searched(season(), max_depth=2)
-    batches_on_the_cpu(monkeypatch)
-    together = searched(season(), max_depth=2)
+    together = searched(season(), BATCHES, max_depth=2)
     assert structure(together.fit.expression) == structure(alone.fit.expression)
     assert together.fit.log_evidence == pytest.approx(alone.fit.log_evidence, abs=1e-3)
     assert all(c.seconds > 0 for c in together.candidates)
 
 
 def test_a_journal_of_batches_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    batches_on_the_cpu(monkeypatch)
-    first = searched(season(), max_depth=1, checkpoint=tmp_path)
+    first = searched(season(), BATCHES, max_depth=1, checkpoint=tmp_path)
     sizes: list[int] = []
-    batches_on_the_cpu(monkeypatch, lambda work: sizes.append(len(work)))
-    second = searched(season(), max_depth=1, checkpoint=tmp_path)
+    watch_batches(monkeypatch, lambda work: sizes.append(len(work)))
+    second = searched(season(), BATCHES, max_depth=1, checkpoint=tmp_path)
     assert not any(sizes)
     assert second.fit.expression == first.fit.expression
 
@@ -178,17 +176,15 @@ def test_candidates_that_fail_in_a_batch_are_rows_with_a_reason(monkeypatch: pyt
         return original(self, nowhere, gradient)
 
     monkeypatch.setattr(LevelEvidence, "__call__", broken)
-    batches_on_the_cpu(monkeypatch)
-    found = searched(season(), max_depth=1)
+    found = searched(season(), BATCHES, max_depth=1)
     failed = [c for c in found.candidates if c.status == "failed"]
     assert failed
     assert all(c.message for c in failed)
     assert not any(leaf.spec.words.role == "wave" for leaf in found.fit.expression.leaves())
 
 
-def test_a_time_budget_ends_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    batches_on_the_cpu(monkeypatch)
-    found = searched(season(), time_budget=1e-6)
+def test_a_time_budget_ends_a_batch() -> None:
+    found = searched(season(), BATCHES, time_budget=1e-6)
     assert found.stopped == "time"
     assert found.fit.status != "failed"
 

@@ -23,7 +23,8 @@ from mercer.inference.likelihood import Gaussian
 from mercer.inference.vfe import VFE, FixedVFE
 from mercer.kernels import bind, parse
 from mercer.kernels.parameters import values_of
-from mercer.learners import large
+from mercer.learners.many_rows import ManyRowsPolicy
+from tests.policies import regressor_with
 
 pytest.importorskip("distributed", reason="Dask is not installed: pip install distributed")
 EXPRESSION = bind(parse("SE(variance=1, lengthscale=0.4) + LIN(1, variance=0.2, offset=0) * WN(0, variance=0.1)"), 2)
@@ -78,17 +79,16 @@ def dask_frame(frame: pd.DataFrame, partitions: int = 5) -> Any:
 
 def test_two_workers_give_the_fit_of_one_machine(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming, "KEPT", 100)  # so that it is a stream
-    monkeypatch.setattr(large, "ROUNDS", 1)
-    monkeypatch.setattr(large, "ITERATIONS", 8)
+    quick = regressor_with(ManyRowsPolicy(rounds=1, iterations=8))
     frame = table(360)
     lazy = dask_frame(frame, 3)
     kernel, engine = "SE(a) + LIN(b)", VFE(inducing=20)
-    found = mercer.GPRegressor(kernel, inference=engine, restarts=1, random_state=0).fit(lazy[["a", "b"]], lazy["y"])
+    found = quick(kernel, inference=engine, restarts=1, random_state=0).fit(lazy[["a", "b"]], lazy["y"])
     assert found.inference_.engine == engine
     assert "360 rows" in found.inference_.reason
     assert found.target_name_ == "y"
     new = frame[["a", "b"]].iloc[:50]
-    whole = mercer.GPRegressor(kernel, inference=engine, restarts=1, random_state=0).fit(frame[["a", "b"]], frame["y"])
+    whole = quick(kernel, inference=engine, restarts=1, random_state=0).fit(frame[["a", "b"]], frame["y"])
     assert found.log_evidence_ == pytest.approx(whole.log_evidence_, abs=1.0)
     np.testing.assert_allclose(found.predict(new), whole.predict(new), atol=0.02)
 

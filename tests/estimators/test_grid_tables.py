@@ -8,20 +8,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from tests.policies import regressor_with
 
 import mercer
 from mercer import GPRegressor
-from mercer.compute.backend import NUMBA
 from mercer.compute.program import compile_program
-from mercer.inference import choose
+from mercer.inference import choose, grid
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels import bind, parse
 from mercer.kernels.parameters import values_of
 from mercer.kernels.units import to_scaled_units
-from mercer.learners import large
+from mercer.learners.many_rows import ManyRowsPolicy, draw_sample
 from mercer.model.settings import choose_engine, expression_or_learner
+
+SMALL = ManyRowsPolicy(sample=150)
+Regressor = regressor_with(SMALL)
 
 
 def grid_rows(missing: int = 100) -> tuple[np.ndarray, np.ndarray]:
@@ -32,17 +35,14 @@ def grid_rows(missing: int = 100) -> tuple[np.ndarray, np.ndarray]:
     return X[keep], y[keep]
 
 
-FEW = choose.ChoicePolicy(exact_rows=500)
-
-
 @pytest.fixture(autouse=True)
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large, "SAMPLE", 150)
+    monkeypatch.setattr(choose, "EXACT_ROWS", 500)
 
 
 def test_rows_that_form_a_grid_are_recognised(tmp_path: Path) -> None:
     X, y = grid_rows()
-    model = GPRegressor("SE", restarts=2, random_state=0, inference=FEW).fit(X, y)
+    model = Regressor("SE", restarts=2, random_state=0).fit(X, y)
     assert model.inference_.engine.name == "grid"
     assert "900 rows form a grid of 40 x 25 but for 100 cells" in model.inference_.reason
     assert 0.005 < model.noise_ < 0.02
@@ -62,15 +62,15 @@ def test_rows_that_form_a_grid_are_recognised(tmp_path: Path) -> None:
 def test_other_kernels_on_a_grid_are_left_to_sparse_inference(kernel: str) -> None:
     X, y = grid_rows()
     given = None if kernel == "search" else bind(parse(kernel), 2)
-    choice = choose_engine(expression_or_learner(kernel), FEW, NUMBA, Data(X, y, free_level=True), given)
+    choice = choose_engine(expression_or_learner(kernel), "auto", "cpu", Data(X, y, free_level=True), given)
     assert choice.engine.name == "vfe"
 
 
 def test_a_grid_engine_can_be_insisted_on(tmp_path: Path) -> None:
     X, y = grid_rows()
     small = X[:, 0] < 8
-    model = GPRegressor("SE", restarts=1, random_state=0, inference=mercer.Grid()).fit(X[small], y[small])
-    exact = GPRegressor(str(model.kernel_), noise=model.noise_, restarts=1, max_iterations=1, random_state=0)
+    model = Regressor("SE", restarts=1, random_state=0, inference=mercer.Grid()).fit(X[small], y[small])
+    exact = Regressor(str(model.kernel_), noise=model.noise_, restarts=1, max_iterations=1, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         exact.fit(X[small], y[small])
@@ -78,7 +78,7 @@ def test_a_grid_engine_can_be_insisted_on(tmp_path: Path) -> None:
     model.save(tmp_path / "m")
     assert mercer.load(tmp_path / "m").inference == mercer.Grid()
     with pytest.raises(mercer.InputError, match="do not form a grid"):
-        GPRegressor("SE", inference=mercer.Grid()).fit(np.vstack([X[small], X[small][:1]]), np.append(y[small], 1.0))
+        Regressor("SE", inference=mercer.Grid()).fit(np.vstack([X[small], X[small][:1]]), np.append(y[small], 1.0))
 
 
 def wavy_and_smooth() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -94,13 +94,11 @@ def wavy_and_smooth() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def test_a_change_surface_is_learned_on_a_grid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large, "SAMPLE", 300)
-    monkeypatch.setattr(large, "ROUNDS", 1)
-    monkeypatch.setattr(large, "ITERATIONS", 5)
+    quick = regressor_with(ManyRowsPolicy(sample=300, rounds=1, iterations=5))
+    monkeypatch.setattr(grid, "EXACT_SUM", 0)  # so that it iterates
     X, y, late = wavy_and_smooth()
     learner = mercer.ChangeSurface(surface="linear", draws=4, kernel_draws=4, restarts=2, max_iterations=60)
-    policy = choose.ChoicePolicy(exact_rows=500, grid=mercer.Grid(exact_cells=0))  # so that it iterates
-    model = GPRegressor(learner, random_state=0, inference=policy).fit(X, y)
+    model = quick(learner, random_state=0).fit(X, y)
     assert model.inference_.engine.name == "grid"
     assert "30 x 25 but for 30 cells, and the kernel is a change between products" in model.inference_.reason
     assert model.change_ is not None
@@ -130,13 +128,13 @@ def conditioned(model: GPRegressor) -> tuple[object, np.ndarray, Gaussian, objec
 
 def test_half_of_a_sample_of_a_grid_are_neighbours() -> None:
     X, y = grid_rows(missing=0)
-    rows = large.sampled(Data(X, y), 0).X
+    rows = draw_sample(Data(X, y), 0, SMALL).X
     apart = np.abs(rows[:, None] - rows[None]) / [1.0, 5 / 24]
     beside = (apart.sum(2).round(6) == 1.0).sum(1)
     assert len(np.unique(rows, axis=0)) == 150
     assert np.mean(beside >= 2) > 0.4
     scattered = np.random.default_rng(0).uniform(size=(400, 2))
-    assert len(large.sampled(Data(scattered, scattered[:, 0]), 0).X) == 150
+    assert len(draw_sample(Data(scattered, scattered[:, 0]), 0, SMALL).X) == 150
 
 
 def test_settings_of_a_grid_engine_are_saved_and_checked() -> None:

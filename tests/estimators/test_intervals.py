@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.policies import regressor_with
 
 import mercer
 from mercer.compute import fused
 from mercer.compute.program import compile_program
 from mercer.explain.search import winner_of
-from mercer.fitting.optimise import FitOptions, prepare
+from mercer.fitting.optimise import FitOptions, Run, prepare
 from mercer.inference.bounds import Interval
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
@@ -23,13 +24,29 @@ from mercer.kernels import Expression
 from mercer.kernels.algebra import structure
 from mercer.kernels.parameters import layout, values_of
 from mercer.kernels.units import to_scaled_units
-from mercer.learners import large
-from mercer.learners.contract import Candidate, Step, Verdict
-from mercer.learners.grammar import bounded
+from mercer.learners import intervals, many_rows
+from mercer.learners.contract import Candidate, Step, Verdict, Whole
+from mercer.learners.criteria import Criterion
+from mercer.learners.intervals import (
+    Beginning,
+    Drop,
+    Effort,
+    IntervalPolicy,
+    IntervalRace,
+    Stage,
+    bracket,
+    bracket_inherited,
+)
+from mercer.learners.many_rows import ManyRowsPolicy
+from mercer.learners.racing import Task
+from mercer.learners.trials import Attempt
 from mercer.model.settings import candidates_from_plain, candidates_to_plain
 
 pytestmark = pytest.mark.filterwarnings("ignore::mercer.MercerWarning")
 BASES = ("SE", "LIN", "M12")
+POLICY = IntervalPolicy()
+FREE = Criterion("free", "no price", lambda parameters, rows: 0.0)
+Regressor = regressor_with(ManyRowsPolicy(sample=100))
 
 
 def rows(count: int = 160, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -39,16 +56,9 @@ def rows(count: int = 160, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def patched():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(large, "SAMPLE", 100)
-        yield
-
-
-@pytest.fixture(scope="module")
-def model(patched: None) -> mercer.GPRegressor:
+def model() -> mercer.GPRegressor:
     search = mercer.GrammarSearch(bases=BASES, max_depth=1, restarts=1)
-    return mercer.GPRegressor(search, inference=mercer.VFE(inducing=40), random_state=0).fit(*rows())
+    return Regressor(search, inference=mercer.VFE(inducing=40), random_state=0).fit(*rows())
 
 
 def winner(model: mercer.GPRegressor) -> Candidate:
@@ -79,7 +89,7 @@ def test_the_exact_evidence_of_the_winner_lies_in_its_interval(model: mercer.GPR
 def test_the_winner_is_that_of_the_exact_search_or_the_exact_score_lies_in_its_interval(
     model: mercer.GPRegressor,
 ) -> None:
-    exact = mercer.GPRegressor(model.kernel, random_state=0).fit(*rows())
+    exact = Regressor(model.kernel, random_state=0).fit(*rows())
     best = winner(model)
     same = structure(exact.kernel_) == structure(model.kernel_)
     assert same or best.scores[0] - 2.0 <= exact.bic_ <= best.scores[1] + 2.0
@@ -144,22 +154,22 @@ def test_the_report_draws_them(model: mercer.GPRegressor, tmp_path) -> None:
     assert "is certain to lie in it" in page
 
 
-def test_a_search_goes_on_from_its_journal(patched: None, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_goes_on_from_its_journal(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     search = mercer.GrammarSearch(bases=("SE", "LIN"), max_depth=1, checkpoint=tmp_path)
     engine = mercer.VFE(inducing=40)
-    first = mercer.GPRegressor(search, inference=engine, random_state=0).fit(*rows(130))
+    first = Regressor(search, inference=engine, random_state=0).fit(*rows(130))
 
     def never(*_: object) -> None:
         raise AssertionError("nothing is done twice")
 
-    monkeypatch.setattr(bounded, "_moved", never)
-    second = mercer.GPRegressor(search, inference=engine, random_state=0).fit(*rows(130))
+    monkeypatch.setattr(intervals, "move", never)
+    second = Regressor(search, inference=engine, random_state=0).fit(*rows(130))
     assert second.kernel_ == first.kernel_
 
 
-def test_other_scores_are_searched_on_the_sample(patched: None) -> None:
+def test_other_scores_are_searched_on_the_sample() -> None:
     search = mercer.GrammarSearch(bases=("SE", "LIN"), max_depth=0, score="loo")
-    model = mercer.GPRegressor(search, inference=mercer.VFE(inducing=40), random_state=0).fit(*rows(130))
+    model = Regressor(search, inference=mercer.VFE(inducing=40), random_state=0).fit(*rows(130))
     assert all(c.interval is None for c in model.candidates_)
     assert any("learned from 100 of the 130 rows" in note for note in model.notes_)
 
@@ -167,39 +177,41 @@ def test_other_scores_are_searched_on_the_sample(patched: None) -> None:
 def test_points_are_as_many_as_the_kernel_needs() -> None:
     X, y = rows(400)
     data = Data((X - X.mean(0)) / X.std(0), (y - y.mean()) / y.std(), True)
-    whole = bounded.Whole(data, mercer.VFE(inducing=300))
+    whole = Whole(data, mercer.VFE(inducing=300))
     counts = []
     for lengthscale in (5.0, 0.05):
         kernel = mercer.kernels.bind(mercer.parse(f"SE(0, variance=1, lengthscale={lengthscale})"), 2)
-        counts.append(len(bounded.holding(compile_program(kernel), values_of(kernel), 0.1, whole, 0.5).Z))
+        counts.append(
+            len(intervals.choose_points(compile_program(kernel), values_of(kernel), 0.1, whole, 0.5, None, 2000).Z)
+        )
     assert counts[0] < 64 <= counts[1] <= 300
 
 
-def looked_at(effort: bounded.Effort, count: int = 300) -> tuple[Data, bounded.Task, bounded.State]:
+def looked_at(effort: Effort, count: int = 300) -> tuple[Data, Task, Attempt]:
     """A kernel after a look, from where nothing fits."""
     X, y = rows(count)
     data = Data((X - X.mean(0)) / X.std(0), (y - y.mean()) / y.std(), True)
     kernel = mercer.kernels.bind(mercer.parse("SE(0) * SE(1) + LIN(1)"), 2)
-    task = bounded.Task(kernel, "it", None, False, {}, {}, FitOptions(seed=0))
+    task = Task(kernel, "it", None, False, {}, {}, FitOptions(seed=0))
     starts = np.zeros((2, layout(kernel).n_free + 1))
     starts[1, -1] = 1.0  # more noise
-    runs = tuple(bounded.Run(start, 0.0, "", True, 0, 100) for start in starts)
-    whole = bounded.Whole(data, mercer.VFE(inducing=60))
-    return data, task, bounded.judged(task, bounded.State(runs, 0, 0.0), whole, effort)
+    runs = tuple(Run(start, 0.0, "", True, 0, 100) for start in starts)
+    whole = Whole(data, mercer.VFE(inducing=60))
+    return data, task, bracket(task, Attempt(runs, 0, 0.0), whole, effort, POLICY)
 
 
 @pytest.mark.parametrize("fit", [False, True])
 def test_steps_on_some_rows_give_an_interval_on_all(fit: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     counts: list[int] = []
-    optimise = bounded.optimise
+    optimise = intervals.optimise
 
     def counted(problem, *rest):
         counts.append(problem.objective.data.count)
         return optimise(problem, *rest)
 
-    monkeypatch.setattr(bounded, "optimise", counted)
-    legs = (bounded.Leg(6, 120), bounded.Leg(6)) if fit else (bounded.Leg(6, 120),)
-    data, task, reached = looked_at(bounded.Effort(0.5, legs, 2, fit))
+    monkeypatch.setattr(intervals, "optimise", counted)
+    legs = (Stage(6, 120), Stage(6)) if fit else (Stage(6, 120),)
+    data, task, reached = looked_at(Effort(0.5, legs, 2, fit))
     assert counts == ([120, 120, 300] if fit else [120])  # of two starts one goes on after the first leg
     values = layout(task.expression).from_free(reached.runs[0].point[:-1], values_of(task.expression))
     noise = math.exp(reached.runs[0].point[-1])
@@ -219,20 +231,20 @@ def test_a_fit_that_few_points_lead_astray_stays_where_it_began() -> None:
     program, values = compile_program(rough), values_of(rough)
     y = np.linalg.cholesky(fused.gram(program, values, x[:, None]) + 0.05 * np.eye(300)) @ rng.normal(size=300)
     data = Data(x[:, None], y, True)
-    task = bounded.Task(rough, "it", 0.05, False, {}, {}, FitOptions(seed=0))
+    task = Task(rough, "it", 0.05, False, {}, {}, FitOptions(seed=0))
     truth = np.append(layout(rough).to_free(values), math.log(0.05))
-    whole, state = bounded.Whole(data, mercer.VFE(inducing=100)), bounded.State((_run(truth),), 0, 0.0)
-    effort, problem = bounded.Effort(0.5, (bounded.Leg(20),), 5, True), prepare(rough, data, whole.engine, task.options)
-    moved = bounded._moved(problem, [truth], whole, effort)
-    reached = bounded.judged(task, state, whole, effort)
+    whole, state = Whole(data, mercer.VFE(inducing=100)), Attempt((_run(truth),), 0, 0.0)
+    effort, problem = Effort(0.5, (Stage(20),), 5, True), prepare(rough, data, whole.engine, task.options)
+    moved = intervals.move(problem, [truth], whole, effort, POLICY)
+    reached = bracket(task, state, whole, effort, POLICY)
     exact = [_exactly(rough, point, data) for point in (truth, moved.point, reached.runs[0].point)]
     assert exact[1] < exact[0] - 10
     assert exact[2] == exact[0]
     assert reached.fit is not None
 
 
-def _run(point: np.ndarray) -> bounded.Run:
-    return bounded.Run(point, 0.0, "", True, 0, 100)
+def _run(point: np.ndarray) -> Run:
+    return Run(point, 0.0, "", True, 0, 100)
 
 
 def _exactly(kernel: Expression, point: np.ndarray, data: Data) -> float:
@@ -245,12 +257,12 @@ def test_a_child_is_also_judged_with_what_its_parent_learned_from_all_rows(lengt
     X, y = rows(300)
     data = Data((X - X.mean(0)) / X.std(0), (y - y.mean()) / y.std(), True)
     child = mercer.kernels.bind(mercer.parse("SE(0, variance=1, lengthscale=0.5) + LIN(1)"), 2)
-    task = bounded.Task(child, "it", 0.05, False, {}, {}, FitOptions(seed=0))
+    task = Task(child, "it", 0.05, False, {}, {}, FitOptions(seed=0))
     few = layout(child).to_free(np.array([1.0, lengthscale, 0.05, 0.0, 1.0]))  # what a sample is to have suggested
-    run = bounded.Run(np.append(few, math.log(0.05)), 0.0, "", True, 0, 100)
-    effort, whole = bounded.Effort(0.5, (), 0), bounded.Whole(data, mercer.VFE(inducing=100))
-    before = bounded.judged(task, bounded.State((run,), 0, 0.0), whole, effort)
-    after = bounded.as_inherited(task, before, whole, effort)
+    run = Run(np.append(few, math.log(0.05)), 0.0, "", True, 0, 100)
+    effort, whole = Effort(0.5, (), 0), Whole(data, mercer.VFE(inducing=100))
+    before = bracket(task, Attempt((run,), 0, 0.0), whole, effort, POLICY)
+    after = bracket_inherited(task, before, whole, effort, POLICY)
     assert before.interval is not None
     assert after.interval is not None
     if lengthscale == 0.7:  # better than what the parent has, and so it stays
@@ -265,58 +277,59 @@ def test_a_child_is_also_judged_with_what_its_parent_learned_from_all_rows(lengt
 
 
 def test_no_interval_is_narrowed_that_could_not_leave_a_kernel_behind() -> None:
-    data, task, reached = looked_at(bounded.Effort(0.5, (), None))
+    data, task, reached = looked_at(Effort(0.5, (), None))
 
-    def contest(*intervals: tuple[float, float]) -> bounded.Contest:
+    def contest(*intervals: tuple[float, float]) -> IntervalRace:
         states = [replace(reached, interval=Interval(*both)) for both in intervals]
-        whole = bounded.Whole(data, mercer.VFE(inducing=60))
-        return bounded.Contest([task] * len(states), whole, 0.0, math.inf, True, lambda *_: iter(()), [*states])
+        whole = Whole(data, mercer.VFE(inducing=60))
+        return IntervalRace([task] * len(states), whole, FREE, math.inf, True, lambda *_: iter(()), POLICY, [*states])
 
     three = contest((-100.0, -99.9), (-104.0, -50.0), (-150.0, -50.0), (-150.0, -149.8))  # scores: times -2
-    assert [three._could_be_separated(i, 40.0) for i in range(4)] == [False, False, True, False]
+    assert [three.could_be_separated(i, 40.0) for i in range(4)] == [False, False, True, False]
 
 
-@pytest.mark.parametrize("overlapping", [0, 1, bounded.ROUND])
+@pytest.mark.parametrize("overlapping", [0, 1, POLICY.round])
 def test_where_nearly_all_would_be_left_behind_their_parents_values_judge(
     overlapping: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data, task, reached = looked_at(bounded.Effort(0.5, (), None))
-    again: list[bounded.State] = []
+    data, task, reached = looked_at(Effort(0.5, (), None))
+    again: list[Attempt] = []
 
-    def judged(task, state, whole, effort):
+    def judged(task, state, whole, effort, policy):
         close = int(task.key) < overlapping
         return replace(reached, interval=Interval(-90.0, 0.0) if close else Interval(-2000.0, -1990.0))
 
-    def as_inherited(task, state, whole, effort):
+    def as_inherited(task, state, whole, effort, policy):
         again.append(state)
         return state
 
-    def go(lap, work, function):
+    def go(rung, work, function):
         return ((i, function(*arguments)) for i, arguments in work.items())
 
-    monkeypatch.setattr(bounded, "judged", judged)
-    monkeypatch.setattr(bounded, "as_inherited", as_inherited)
-    whole, child = bounded.Whole(data, mercer.VFE(inducing=60)), replace(task, noise=0.1)
-    contest = bounded.Contest([replace(child, key=str(i)) for i in range(10)], whole, 0.0, 100.0, True, go)
-    contest.run(lambda *_: reached, (data, Exact(), 1, 1))
-    assert len(again) == (0 if overlapping == bounded.ROUND else 10 - overlapping)
-    assert {i for i, ruling in contest.rulings.items() if ruling.kind == "separated"} >= set(range(overlapping, 10))
+    monkeypatch.setattr(intervals, "bracket", judged)
+    monkeypatch.setattr(intervals, "bracket_inherited", as_inherited)
+    whole, child = Whole(data, mercer.VFE(inducing=60)), replace(task, noise=0.1)
+    contest = IntervalRace([replace(child, key=str(i)) for i in range(10)], whole, FREE, 100.0, True, go)
+    monkeypatch.setattr(intervals, "advance", lambda *_: reached)
+    contest.run(Beginning(data, Exact(), 1, 1))
+    assert len(again) == (0 if overlapping == POLICY.round else 10 - overlapping)
+    assert {i for i, drop in contest.drops.items() if drop.kind == "separated"} >= set(range(overlapping, 10))
 
 
 def test_whoever_has_no_place_and_is_behind_the_bar_is_not_said_to_be_perhaps_better() -> None:
-    data, task, reached = looked_at(bounded.Effort(0.5, (), None))
+    data, task, reached = looked_at(Effort(0.5, (), None))
     ends = [(-10.0, -9.0), (-30.0, -5.0), (-30.0, -20.0)]
     states = [replace(reached, interval=Interval(*both)) for both in ends]
-    whole = bounded.Whole(data, mercer.VFE(inducing=60))
-    contest = bounded.Contest([task] * 3, whole, 0.0, math.inf, True, lambda *_: iter(()), [*states])
-    contest._set_aside([1, 2])
-    assert {i: (ruling.kind, ruling.by) for i, ruling in contest.rulings.items()} == {
+    whole = Whole(data, mercer.VFE(inducing=60))
+    contest = IntervalRace([task] * 3, whole, FREE, math.inf, True, lambda *_: iter(()), POLICY, [*states])
+    contest.drop([1, 2])
+    assert {i: (drop.kind, drop.by) for i, drop in contest.drops.items()} == {
         1: ("places", 0),
         2: ("separated", 0),
     }
 
 
-def row_of(reached: bounded.State, expression: Any, verdict: Verdict | None = None) -> Candidate:
+def row_of(reached: Attempt, expression: Any, verdict: Verdict | None = None) -> Candidate:
     assert reached.interval is not None
     lower, found = reached.interval.lower, reached.interval
     return Candidate(
@@ -326,41 +339,42 @@ def row_of(reached: bounded.State, expression: Any, verdict: Verdict | None = No
 
 
 def test_a_verdict_is_about_the_interval_that_the_row_shows() -> None:
-    _, task, reached = looked_at(bounded.Effort(0.5, (), None))
+    _, task, reached = looked_at(Effort(0.5, (), None))
     earlier = row_of(reached, task.expression)
     later = replace(reached, interval=Interval(-9e9, -8e9))  # the same kernel from a bad start, in a later step
-    ruling = bounded.Ruling("separated", None, earlier.score + 10.0)
-    assert bounded.left_behind(earlier, later, ruling, 0).verdict is None
-    assert bounded.left_behind(row_of(later, task.expression), later, ruling, 0).verdict is not None
+    drop = Drop("separated", None, earlier.score + 10.0)
+    assert intervals.with_verdict(earlier, later, drop, 0).verdict is None
+    assert intervals.with_verdict(row_of(later, task.expression), later, drop, 0).verdict is not None
 
 
 def test_a_kernel_that_gains_after_its_verdict_no_longer_has_it() -> None:
-    data, task, reached = looked_at(bounded.Effort(0.5, (bounded.Leg(10),), 2, fit=True))
+    data, task, reached = looked_at(Effort(0.5, (Stage(10),), 2, fit=True))
     assert reached.fit is not None
     gained, lost = (row_of(reached, task.expression, Verdict("separated", 0, -2.0 * reached.fit.log_evidence + by))
                     for by in (10.0, -10.0))  # fmt: skip
     engine = mercer.VFE(inducing=60)
-    assert large._narrowed(gained, reached.fit, data, engine).verdict is None
-    assert large._narrowed(lost, reached.fit, data, engine).verdict == lost.verdict
+    assert many_rows.narrow(gained, reached.fit, data, engine).verdict is None
+    assert many_rows.narrow(lost, reached.fit, data, engine).verdict == lost.verdict
 
 
-def test_base_kernels_that_do_not_overlap_are_not_fitted_again(patched: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    efforts: list[bounded.Effort] = []
-    judged = bounded.judged
+def test_base_kernels_that_do_not_overlap_are_not_fitted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    efforts: list[Effort] = []
+    judged = intervals.bracket
 
-    def noted(task, state, whole, effort):
+    def noted(task, state, whole, effort, policy):
         efforts.append(effort)
-        return judged(task, state, whole, effort)
+        return judged(task, state, whole, effort, policy)
 
-    monkeypatch.setattr(bounded, "judged", noted)
+    monkeypatch.setattr(intervals, "bracket", noted)
+    monkeypatch.setattr("mercer.learners.grammar.bracket", noted)
     search = mercer.GrammarSearch(bases=("SE", "LIN"), max_depth=0, restarts=1)
-    mercer.GPRegressor(search, inference=mercer.VFE(inducing=40), random_state=0).fit(*rows(130))
+    Regressor(search, inference=mercer.VFE(inducing=40), random_state=0).fit(*rows(130))
     assert len(efforts) == 4  # each of them once: they are far apart
 
 
-def test_a_time_budget_that_ends_before_any_fit_to_all_rows_still_gives_a_kernel(patched: None) -> None:
+def test_a_time_budget_that_ends_before_any_fit_to_all_rows_still_gives_a_kernel() -> None:
     search = mercer.GrammarSearch(bases=("SE", "LIN"), max_depth=2, restarts=1, time_budget=1e-9)
-    model = mercer.GPRegressor(search, inference=mercer.VFE(inducing=40), random_state=0).fit(*rows(130))
+    model = Regressor(search, inference=mercer.VFE(inducing=40), random_state=0).fit(*rows(130))
     assert model.stopped_ == "time"
     assert any("too short to search" in note for note in model.notes_)
     lower, upper = model.evidence_interval()
@@ -370,33 +384,33 @@ def test_a_time_budget_that_ends_before_any_fit_to_all_rows_still_gives_a_kernel
 
 def test_the_interval_of_a_fitted_model() -> None:
     X, y = rows(130)
-    exact = mercer.GPRegressor("SE(0) + LIN(1)", random_state=0, restarts=1).fit(X, y)
+    exact = Regressor("SE(0) + LIN(1)", random_state=0, restarts=1).fit(X, y)
     assert exact.evidence_interval() == (exact.log_evidence_, exact.log_evidence_)
-    sparse = mercer.GPRegressor(exact.kernel_, noise=exact.noise_, inference=mercer.VFE(inducing=30), random_state=0)
+    sparse = Regressor(exact.kernel_, noise=exact.noise_, inference=mercer.VFE(inducing=30), random_state=0)
     lower, upper = sparse.fit(X, y).evidence_interval()
     assert lower == pytest.approx(sparse.log_evidence_)
     assert lower <= exact.log_evidence_ + 1e-3
     assert lower <= upper <= lower + 1
-    random = mercer.GPRegressor("SE(0)", inference=mercer.RandomFeatures(count=50), random_state=0, restarts=1)
+    random = Regressor("SE(0)", inference=mercer.RandomFeatures(count=50), random_state=0, restarts=1)
     with pytest.raises(mercer.InputError, match="random features"):
         random.fit(X, y).evidence_interval()
 
 
-def test_duplicated_rows_are_searched(patched: None) -> None:
+def test_duplicated_rows_are_searched() -> None:
     X, y = rows(60)
     search = mercer.GrammarSearch(bases=("SE", "LIN"), max_depth=0, restarts=1)
-    model = mercer.GPRegressor(search, inference=mercer.VFE(inducing=80), random_state=0)
+    model = Regressor(search, inference=mercer.VFE(inducing=80), random_state=0)
     model.fit(np.repeat(X, 3, axis=0), np.repeat(y, 3))
     assert all(c.interval is not None and c.interval.lower <= c.interval.upper for c in model.candidates_)
 
 
 def test_a_buffer_that_is_none() -> None:
     with pytest.raises(mercer.InputError, match="buffer must be a whole number of at least 0"):
-        mercer.GPRegressor(mercer.GrammarSearch(buffer=-1)).fit(*rows(30))
+        Regressor(mercer.GrammarSearch(buffer=-1)).fit(*rows(30))
 
 
-def test_ctrl_c_in_a_search_by_intervals_keeps_the_best(patched: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls, original = [0], bounded._moved
+def test_ctrl_c_in_a_search_by_intervals_keeps_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, original = [0], intervals.move
 
     def interrupted(*given: Any) -> object:
         calls[0] += not given[3].fit  # looks, of which there are none at the base kernels
@@ -404,21 +418,21 @@ def test_ctrl_c_in_a_search_by_intervals_keeps_the_best(patched: None, monkeypat
             raise KeyboardInterrupt
         return original(*given)
 
-    monkeypatch.setattr(bounded, "_moved", interrupted)
+    monkeypatch.setattr(intervals, "move", interrupted)
     search = mercer.GrammarSearch(bases=("SE", "LIN"), max_depth=2, restarts=1)
-    model = mercer.GPRegressor(search, inference=mercer.VFE(inducing=40), random_state=0).fit(*rows(130))
+    model = Regressor(search, inference=mercer.VFE(inducing=40), random_state=0).fit(*rows(130))
     assert model.stopped_ == "request"
     assert np.isfinite(model.log_evidence_)
     assert any(c.status == "not finished" for c in model.candidates_)
 
 
-def test_ctrl_c_while_intervals_are_narrowed_loses_nothing(patched: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_while_intervals_are_narrowed_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(large, "closest", interrupted)
+    monkeypatch.setattr(many_rows, "closest", interrupted)
     search = mercer.GrammarSearch(bases=("SE", "LIN"), max_depth=0, restarts=1)
-    model = mercer.GPRegressor(search, inference=mercer.VFE(inducing=40), random_state=0).fit(*rows(130))
+    model = Regressor(search, inference=mercer.VFE(inducing=40), random_state=0).fit(*rows(130))
     assert model.stopped_ == "request"
     best = winner(model)
     assert best.interval is not None

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.policies import regressor_with
 
 import mercer
 from mercer.compute.program import compile_program
@@ -21,8 +22,10 @@ from mercer.kernels import bind, parse
 from mercer.kernels.algebra import structure
 from mercer.kernels.parameters import values_of
 from mercer.kernels.units import to_scaled_units
-from mercer.learners import large
 from mercer.learners.contract import Context, Learned, Weights
+from mercer.learners.many_rows import AllRows, ManyRowsPolicy, fit_to_all
+
+Regressor = regressor_with(ManyRowsPolicy(sample=120))
 
 
 def rows(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -31,17 +34,12 @@ def rows(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return X, np.sin(X[:, 0]) + 0.2 * X[:, 1] + 0.1 * rng.normal(size=count)
 
 
-@pytest.fixture
-def small_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large, "SAMPLE", 120)
-
-
 @pytest.mark.parametrize("engine", [mercer.VFE(inducing=60), mercer.RandomFeatures(count=200)])
-def test_large_engines_agree_with_exact_inference(engine: object, small_sample: None) -> None:
+def test_large_engines_agree_with_exact_inference(engine: object) -> None:
     X, y = rows(400)
     new, _ = rows(50, seed=1)
-    exact = mercer.GPRegressor("SE(0) + LIN(1)", random_state=0).fit(X, y)
-    other = mercer.GPRegressor("SE(0) + LIN(1)", inference=engine, random_state=0).fit(X, y)
+    exact = Regressor("SE(0) + LIN(1)", random_state=0).fit(X, y)
+    other = Regressor("SE(0) + LIN(1)", inference=engine, random_state=0).fit(X, y)
     mean, std = exact.predict(new, return_std=True)
     found, spread = other.predict(new, return_std=True)
     np.testing.assert_allclose(found, mean, atol=0.03)
@@ -51,19 +49,19 @@ def test_large_engines_agree_with_exact_inference(engine: object, small_sample: 
     assert "120 of the 400 rows" in other.notes_[0]
 
 
-def test_many_rows_choose_the_sparse_engine_and_few_the_exact_one(small_sample: None) -> None:
-    policy = choose_module.ChoicePolicy(exact_rows=300)
-    many = mercer.GPRegressor("SE(0) + LIN(1)", inference=policy, random_state=0).fit(*rows(301))
+def test_many_rows_choose_the_sparse_engine_and_few_the_exact_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choose_module, "EXACT_ROWS", 300)
+    many = Regressor("SE(0) + LIN(1)", random_state=0).fit(*rows(301))
     assert many.inference_.engine == mercer.VFE(predicting=500)
     assert "301 rows" in many.inference_.reason
-    assert mercer.GPRegressor("LIN").fit(*rows(300)).inference_.engine == mercer.Exact()
-    insisted = mercer.GPRegressor("LIN", inference=mercer.Exact()).fit(*rows(301))
+    assert Regressor("LIN").fit(*rows(300)).inference_.engine == mercer.Exact()
+    insisted = Regressor("LIN", inference=mercer.Exact()).fit(*rows(301))
     assert insisted.inference_.engine == mercer.Exact()
     assert not insisted.notes_
 
 
 def test_more_inducing_points_than_rows_is_exact() -> None:
-    model = mercer.GPRegressor("LIN", inference=mercer.VFE(inducing=500)).fit(*rows(60))
+    model = Regressor("LIN", inference=mercer.VFE(inducing=500)).fit(*rows(60))
     assert model.inference_.engine == mercer.Exact()
     assert "60 rows are no more than 500" in model.inference_.reason
 
@@ -78,29 +76,29 @@ def test_a_network_gets_more_inducing_points_where_rows_are_not_too_many() -> No
     assert choose_module.choose(4000, mercer.VFE(inducing=50), learner_rows=2000).engine == mercer.VFE(inducing=50)
 
 
-def test_a_search_on_many_rows_tells_its_story(small_sample: None) -> None:
+def test_a_search_on_many_rows_tells_its_story() -> None:
     X, y = rows(400)
     search = mercer.GrammarSearch(bases=["SE", "LIN"], max_depth=1)
-    model = mercer.GPRegressor(search, inference=mercer.VFE(inducing=60), random_state=0).fit(X, y)
+    model = Regressor(search, inference=mercer.VFE(inducing=60), random_state=0).fit(X, y)
     explanation = model.explain()
     assert explanation.search is not None
     assert explanation.search.path[-1].kernel == explanation.expression
     assert any("400 rows are too many for the exact evidence" in note for note in model.notes_)
     assert sum(member.within for member in model.fitted_.mixture.members) == pytest.approx(1)
-    assert len(model.fitted_.mixture.members) <= large.MEMBERS
+    assert len(model.fitted_.mixture.members) <= ManyRowsPolicy().members
 
 
-def test_a_network_on_many_rows(small_sample: None) -> None:
+def test_a_network_on_many_rows() -> None:
     X, y = rows(300)
     network = mercer.NeuralKernelNetwork(primitives="SE + LIN", layers="Linear2-Linear1", restarts=2)
-    model = mercer.GPRegressor(network, inference=mercer.VFE(inducing=50), random_state=0).fit(X, y)
+    model = Regressor(network, inference=mercer.VFE(inducing=50), random_state=0).fit(X, y)
     assert np.sqrt(np.mean((model.predict(X) - y) ** 2)) < 0.2
 
 
-def test_more_points_for_predictions_bring_them_nearer_to_exact_ones(small_sample: None, tmp_path) -> None:
+def test_more_points_for_predictions_bring_them_nearer_to_exact_ones(tmp_path) -> None:
     X, y = rows(300)
     y = y + np.sin(8 * X[:, 0])  # too much for a few points
-    models = [mercer.GPRegressor("SE(0, lengthscale=fixed(0.3)) + LIN(1)", inference=mercer.VFE(12, predicting=more),
+    models = [Regressor("SE(0, lengthscale=fixed(0.3)) + LIN(1)", inference=mercer.VFE(12, predicting=more),
                                  random_state=0).fit(X, y) for more in (None, 100)]  # fmt: skip
     few, many = models
     assert many.kernel_ == few.kernel_
@@ -117,12 +115,12 @@ def test_more_points_for_predictions_bring_them_nearer_to_exact_ones(small_sampl
     np.testing.assert_allclose(again.predict(X[:20]), many.predict(X[:20]), rtol=1e-7)
 
 
-def test_points_that_moved_stay_where_more_of_the_rows_are_worth_less(small_sample: None) -> None:
+def test_points_that_moved_stay_where_more_of_the_rows_are_worth_less() -> None:
     draw = np.random.default_rng(0)
     X = draw.uniform(0, 6, (600, 3))
     y = np.sin(3 * X[:, 0]) + np.sin(X.sum(axis=1)) + 0.05 * draw.normal(size=600)
     few, more = (
-        mercer.GPRegressor("SE(0, 1, 2)", inference=mercer.VFE(20, predicting=count), random_state=0).fit(X, y)
+        Regressor("SE(0, 1, 2)", inference=mercer.VFE(20, predicting=count), random_state=0).fit(X, y)
         for count in (None, 22)
     )
     assert more.log_evidence_ >= few.log_evidence_
@@ -134,18 +132,18 @@ def test_points_that_moved_stay_where_more_of_the_rows_are_worth_less(small_samp
     ["auto", mercer.Exact(), mercer.VFE(inducing=40), mercer.VFE(inducing=40, joint=False, predicting=80),
      mercer.RandomFeatures(count=100)],
 )  # fmt: skip
-def test_a_saved_model_predicts_the_same(engine: object, small_sample: None, tmp_path) -> None:
+def test_a_saved_model_predicts_the_same(engine: object, tmp_path) -> None:
     X, y = rows(200)
-    model = mercer.GPRegressor("SE(0) + LIN(1)", inference=engine, random_state=0).fit(X, y)
+    model = Regressor("SE(0) + LIN(1)", inference=engine, random_state=0).fit(X, y)
     model.save(tmp_path / "model.mercer")
     again = mercer.load(tmp_path / "model.mercer")
     assert again.inference == engine
     np.testing.assert_allclose(again.predict(X[:20]), model.predict(X[:20]), rtol=1e-7)
 
 
-def test_known_noise_and_fixed_values_stay(small_sample: None) -> None:
+def test_known_noise_and_fixed_values_stay() -> None:
     X, y = rows(300)
-    model = mercer.GPRegressor(
+    model = Regressor(
         "SE(0, lengthscale=fixed(2)) + LIN(1)", noise=0.01, inference=mercer.VFE(inducing=50), random_state=0
     ).fit(X, y)
     assert model.noise_ == pytest.approx(0.01)
@@ -155,7 +153,7 @@ def test_known_noise_and_fixed_values_stay(small_sample: None) -> None:
 @pytest.mark.parametrize("wrong", ["sparse", 3, None, mercer.VFE])
 def test_an_engine_that_is_none(wrong: object) -> None:
     with pytest.raises(InputError, match="inference must be 'auto'"):
-        mercer.GPRegressor("SE", inference=wrong).fit(*rows(20))
+        Regressor("SE", inference=wrong).fit(*rows(20))
     with pytest.raises(InputError, match="at least 1"):
         mercer.VFE(inducing=0)
 
@@ -167,8 +165,8 @@ def test_a_number_of_jobs_that_is_none(wrong: Any) -> None:
 
 
 @pytest.mark.parametrize("engine", [VFE(inducing=np.int64(40)), mercer.RandomFeatures(count=np.int64(40))])  # type: ignore[arg-type]
-def test_integers_of_numpy_are_saved_and_told_as_numbers(engine: Any, small_sample: None, tmp_path: Any) -> None:
-    model = mercer.GPRegressor("SE(0)", inference=engine, restarts=1, random_state=0).fit(*rows(130))
+def test_integers_of_numpy_are_saved_and_told_as_numbers(engine: Any, tmp_path: Any) -> None:
+    model = Regressor("SE(0)", inference=engine, restarts=1, random_state=0).fit(*rows(130))
     assert "int64" not in model.inference_.reason
     model.save(tmp_path / "model.mercer")
     assert mercer.load(tmp_path / "model.mercer").inference == engine
@@ -176,25 +174,25 @@ def test_integers_of_numpy_are_saved_and_told_as_numbers(engine: Any, small_samp
 
 def test_a_device_that_is_none() -> None:
     with pytest.raises(InputError, match="there is no device 'None'"):
-        mercer.GPRegressor("SE", device=None).fit(*rows(20))  # type: ignore[arg-type]
+        Regressor("SE", device=None).fit(*rows(20))  # type: ignore[arg-type]
 
 
-def test_ctrl_c_keeps_what_was_reached(monkeypatch: pytest.MonkeyPatch, small_sample: None) -> None:
+def test_ctrl_c_keeps_what_was_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(large, "_continued", interrupted)
-    model = mercer.GPRegressor("SE(0) + LIN(1)", inference=mercer.VFE(inducing=40), random_state=0).fit(*rows(200))
+    monkeypatch.setattr(AllRows, "carry_on", interrupted)
+    model = Regressor("SE(0) + LIN(1)", inference=mercer.VFE(inducing=40), random_state=0).fit(*rows(200))
     assert model.status_ == "interrupted"
     assert model.stopped_ == "request"
     assert np.isfinite(model.log_evidence_)
 
 
-def test_points_that_moved_are_saved_with_the_model(small_sample: None, tmp_path) -> None:
+def test_points_that_moved_are_saved_with_the_model(tmp_path) -> None:
     X, y = rows(300)
     for joint in (True, False):
         engine = mercer.VFE(inducing=8, joint=joint)
-        model = mercer.GPRegressor("SE(0) + LIN(1)", inference=engine, restarts=1, random_state=0).fit(X, y)
+        model = Regressor("SE(0) + LIN(1)", inference=engine, restarts=1, random_state=0).fit(X, y)
         model.save(tmp_path / "model.mercer")
         again = mercer.load(tmp_path / "model.mercer")
         assert again.inference == engine
@@ -206,36 +204,32 @@ def test_points_that_moved_are_saved_with_the_model(small_sample: None, tmp_path
     assert best > model.log_evidence_  # few points that may move are worth more than few that may not
 
 
-def test_a_fit_of_many_rows_does_not_end_at_nothing_but_noise(small_sample: None) -> None:
+def test_a_fit_of_many_rows_does_not_end_at_nothing_but_noise() -> None:
     """Few points in several dimensions: what they miss is taken for noise, and that must not be all that is left."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (600, 5))
     y = np.sin(2 * X[:, 0]) * np.cos(X[:, 1]) + np.sin(X[:, 2] + X[:, 3]) + 0.05 * rng.normal(size=600)
     for joint in (True, False):
         engine = mercer.VFE(inducing=40, joint=joint)
-        model = mercer.GPRegressor("SE", inference=engine, restarts=2, random_state=0).fit(X, y)
+        model = Regressor("SE", inference=engine, restarts=2, random_state=0).fit(X, y)
         assert model.noise_ < 0.8 * np.var(y)
 
 
 @pytest.mark.parametrize("engine", [VFE(inducing=40), Exact()])
-def test_of_several_kernels_the_leaders_go_on_after_one_round(
-    engine: VFE | Exact, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(large, "NEARER", 60)
+def test_of_several_kernels_the_leaders_go_on_after_one_round(engine: VFE | Exact) -> None:
     X, y = rows(200)
     data, options = Data(X, y, free_level=True), FitOptions(restarts=2)
     sample = data.take(np.arange(80))
     texts = ("LIN(0)", "SE(0) + LIN(1)")
     fits = {i: fit(bind(parse(text), 2), sample, Exact(), options) for i, text in enumerate(texts)}
     seen: list[tuple[str, int]] = []
-    continued = large._continued
 
-    def noted(fit: Fit, data: Data, *rest: Any) -> Fit:
-        seen.append((structure(fit.expression).text(), data.count))
-        return continued(fit, data, *rest)
+    class Noting(AllRows):
+        def carry_on(self, fit: Fit, data: Data, *rest: Any) -> Fit:
+            seen.append((structure(fit.expression).text(), data.count))
+            return super().carry_on(fit, data, *rest)
 
-    monkeypatch.setattr(large, "_continued", noted)
-    found = large.fitted_to_all(fits, data, engine, options)
+    found = Noting(data, engine, options, ManyRowsPolicy(nearer=60)).fit(fits)
     assert list(found) == [1]  # a line does not follow a wave
     assert [text for text, _ in seen].count("LIN(0)") == 1
     assert [count for _, count in seen[:2]] == [60 if engine == Exact() else 200] * 2
@@ -243,21 +237,40 @@ def test_of_several_kernels_the_leaders_go_on_after_one_round(
     assert found[1].log_evidence == pytest.approx(fit(found[1].expression, data, Exact(), options).log_evidence, abs=1)
 
 
-def test_on_some_of_the_rows_a_parameter_has_its_share_of_the_price(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_some_of_the_rows_a_parameter_has_its_share_of_the_price() -> None:
     """A part that gains little on some of the rows gains much on all of them: it is not left behind for its price."""
-    monkeypatch.setattr(large, "NEARER", 60)
     X, y = rows(3000)
     data, options = Data(X, y, free_level=True), FitOptions(restarts=1)
     fits = {i: fit(bind(parse("SE(0)"), 2), data.take(np.arange(40)), Exact(), options) for i in range(2)}
 
-    def begun(fit: Fit, data: Data, *_: Any) -> Fit:
-        gains = fit is fits[1]
-        return replace(fit, log_evidence=-100.0 + 5.0 * gains, parameters=3 + 6 * gains)  # worth 250 on all rows
+    class Pretended(AllRows):
+        def carry_on(self, fit: Fit, *_: Any) -> Fit:
+            gains = fit is fits[1]
+            return replace(fit, log_evidence=-100.0 + 5.0 * gains, parameters=3 + 6 * gains)  # worth 250 on all rows
 
-    monkeypatch.setattr(large, "_continued", begun)
-    monkeypatch.setattr(large, "_ended", lambda fit, *_: fit)
-    monkeypatch.setattr(large, "_scored", lambda fit, *_: fit)
-    assert list(large.fitted_to_all(fits, data, Exact(), options)) == [0, 1]
+        def finish(self, fit: Fit) -> Fit:
+            return fit
+
+        def score(self, fit: Fit) -> Fit:
+            return fit
+
+    assert list(Pretended(data, Exact(), options, ManyRowsPolicy(nearer=60)).fit(fits)) == [0, 1]
+
+
+@pytest.mark.parametrize(("engine", "most"), [(VFE(inducing=40, joint=False), 3), (VFE(inducing=40), 30)])
+def test_all_rounds_together_take_no_more_iterations_than_were_asked_for(engine: VFE, most: int) -> None:
+    X, y = rows(200)
+    data, options = Data(X, y, free_level=True), FitOptions(restarts=1, max_iterations=most)
+    fits = {0: fit(bind(parse("SE(0) + LIN(1)"), 2), data.take(np.arange(80)), Exact(), options)}
+    taken: list[int] = []
+
+    class Counting(AllRows):
+        def carry_on(self, fit: Fit, data: Data, engine: Any, iterations: int) -> Fit:
+            taken.append(iterations)
+            return super().carry_on(fit, data, engine, iterations)
+
+    Counting(data, engine, options, ManyRowsPolicy(iterations=10)).fit(fits)
+    assert 0 < sum(taken) <= most
 
 
 @pytest.mark.parametrize("settled", [False, True])
@@ -268,7 +281,7 @@ def test_a_winner_by_something_else_than_evidence_stays_the_winner(settled: bool
     members = tuple(fit(bind(parse(text), 2), data.take(np.arange(80)), Exact(), options) for text in texts)
     weights = Weights((0.5, 0.5), (0.5, 0.5), (1.0, 1.0))
     learned = Learned(members[0], (), members, weights, settled=settled)
-    found = large.learned_from_all(learned, data, VFE(inducing=40), options)
+    found = fit_to_all(learned, AllRows(data, VFE(inducing=40), options))
     assert structure(found.fit.expression).text() == texts[0 if settled else 1]
     assert found.fit is found.members[0]
     assert ("overtook" in found.notes[0]) != settled
@@ -284,14 +297,15 @@ def test_a_search_says_whether_its_winner_is_settled(settings: dict[str, Any], s
 
 
 def test_where_memory_was_short_a_file_says_so_and_where_it_is_nothing_changes(
-    small_sample: None, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(choose_module, "ALWAYS_THERE", 0)
     X, y = rows(700)
-    exact = mercer.GPRegressor("SE(0) + LIN(1)", restarts=1, random_state=0).fit(X, y)
+    exact = Regressor("SE(0) + LIN(1)", restarts=1, random_state=0).fit(X, y)
     exact.save(tmp_path / "exact.mercer")
     with monkeypatch.context() as short:
         short.setattr(choose_module, "available_memory", lambda: 10**6)
-        sparse = mercer.GPRegressor("SE(0) + LIN(1)", restarts=1, random_state=0).fit(X, y)
+        sparse = Regressor("SE(0) + LIN(1)", restarts=1, random_state=0).fit(X, y)
         assert "so much memory is not free" in sparse.inference_.reason
         with pytest.raises(InputError, match="too many for exact inference"):
             mercer.load(tmp_path / "exact.mercer")

@@ -8,16 +8,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.policies import regressor_with
 
 import mercer
 from mercer.errors import InputError, ModelFileError
 from mercer.estimators import scanning, streaming
 from mercer.inference.likelihood import Gaussian
 from mercer.inference.vfe import VFE
-from mercer.learners import large
+from mercer.learners.many_rows import ManyRowsPolicy
 from mercer.tables.reading import read_table
 
 ENGINE = VFE(inducing=25)
+Regressor = regressor_with(ManyRowsPolicy(rounds=2, iterations=6))  # fits are short
 KERNEL = "SE(a) + LIN(b)"
 
 
@@ -30,9 +32,7 @@ def table(rows: int = 900, seed: int = 0) -> pd.DataFrame:
 
 @pytest.fixture
 def few_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Streams are streams from 200 rows on, and fits are short."""
-    monkeypatch.setattr(large, "ROUNDS", 2)
-    monkeypatch.setattr(large, "ITERATIONS", 6)
+    """Streams are streams from 200 rows on."""
     monkeypatch.setattr(scanning, "KEPT", 200)
     monkeypatch.setattr(streaming, "KEPT", 200)
 
@@ -76,7 +76,7 @@ def test_a_stream_gives_the_evidence_and_posterior_of_the_table(tmp_path: Path, 
     """At the same values and points: the sums over parts are those over the whole."""
     frame = table()
     rows = mercer.ParquetRows(written(frame, tmp_path / "rows.parquet"), target="y")
-    streamed = mercer.GPRegressor(KERNEL, inference=ENGINE, restarts=2, random_state=0).fit(rows)
+    streamed = Regressor(KERNEL, inference=ENGINE, restarts=2, random_state=0).fit(rows)
     assert streamed.inference_.engine == ENGINE
     assert "900 rows" in streamed.inference_.reason
     assert streamed.X_train_.shape == (200, 2)
@@ -112,8 +112,8 @@ def test_a_stream_gives_the_evidence_and_posterior_of_the_table(tmp_path: Path, 
 def test_a_stream_predicts_as_well_as_the_table(tmp_path: Path, few_kept: None) -> None:
     frame, new = table(), table(100, seed=1)
     rows = mercer.ParquetRows(written(frame, tmp_path / "rows.parquet"), target="y")
-    streamed = mercer.GPRegressor(KERNEL, inference=ENGINE, restarts=2, random_state=0).fit(rows)
-    whole = mercer.GPRegressor(KERNEL, inference=ENGINE, restarts=2, random_state=0).fit(frame[["a", "b"]], frame["y"])
+    streamed = Regressor(KERNEL, inference=ENGINE, restarts=2, random_state=0).fit(rows)
+    whole = Regressor(KERNEL, inference=ENGINE, restarts=2, random_state=0).fit(frame[["a", "b"]], frame["y"])
     truth = np.sin(new["a"]) + 0.2 * new["b"]
     errors = [np.sqrt(np.mean((m.predict(new[["a", "b"]]) - truth) ** 2)) for m in (streamed, whole)]
     assert errors[0] < 0.05
@@ -126,9 +126,7 @@ def test_a_stream_predicts_as_well_as_the_table(tmp_path: Path, few_kept: None) 
 
 def test_a_saved_stream_predicts_the_same_without_its_rows(tmp_path: Path, few_kept: None) -> None:
     file = written(table(), tmp_path / "rows.parquet")
-    model = mercer.GPRegressor(KERNEL, inference=ENGINE, restarts=2, random_state=0).fit(
-        mercer.ParquetRows(file, target="y")
-    )
+    model = Regressor(KERNEL, inference=ENGINE, restarts=2, random_state=0).fit(mercer.ParquetRows(file, target="y"))
     model.save(tmp_path / "model.mercer")
     file.unlink()
     again = mercer.load(tmp_path / "model.mercer")
@@ -144,9 +142,9 @@ def test_a_saved_stream_predicts_the_same_without_its_rows(tmp_path: Path, few_k
 def test_few_rows_are_simply_read(tmp_path: Path) -> None:
     frame = table(60)
     rows = mercer.ParquetRows(written(frame, tmp_path / "rows.parquet"), target="y", inputs=["a"])
-    model = mercer.GPRegressor("SE", random_state=0).fit(rows)
+    model = Regressor("SE", random_state=0).fit(rows)
     assert model.inference_.engine == mercer.Exact()
-    whole = mercer.GPRegressor("SE", random_state=0).fit(frame[["a"]], frame["y"])
+    whole = Regressor("SE", random_state=0).fit(frame[["a"]], frame["y"])
     assert model.log_evidence_ == pytest.approx(whole.log_evidence_, rel=1e-9)
 
 
@@ -167,7 +165,7 @@ def test_rows_without_a_target_are_left_out(tmp_path: Path) -> None:
     frame.loc[::3, "y"] = np.nan
     rows = mercer.ParquetRows(written(frame, tmp_path / "rows.parquet"), target="y")
     with pytest.warns(mercer.DataWarning, match="100 of 300 rows"):
-        model = mercer.GPRegressor("LIN", random_state=0).fit(rows)
+        model = Regressor("LIN", random_state=0).fit(rows)
     assert len(model.y_train_) == 200
 
 
@@ -176,7 +174,7 @@ def test_rows_without_a_target_are_left_out(tmp_path: Path) -> None:
 
 def refused(rows: mercer.ParquetRows, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        mercer.GPRegressor(KERNEL).fit(rows)
+        Regressor(KERNEL).fit(rows)
 
 
 def test_columns_that_change_halfway(tmp_path: Path) -> None:
@@ -245,14 +243,14 @@ def test_names_that_are_not_there(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     refused(mercer.ParquetRows(tmp_path / "empty", target="y"), "no Parquet file")
     with pytest.raises(InputError, match="without y"):
-        mercer.GPRegressor(KERNEL).fit(mercer.ParquetRows(file, target="y"), np.zeros(30))
+        Regressor(KERNEL).fit(mercer.ParquetRows(file, target="y"), np.zeros(30))
 
 
 def test_only_sparse_inference_works_in_parts(tmp_path: Path) -> None:
     rows = mercer.ParquetRows(written(table(30), tmp_path / "rows.parquet"), target="y")
     for engine in (mercer.Exact(), mercer.RandomFeatures()):
         with pytest.raises(InputError, match="need sparse inference"):
-            mercer.GPRegressor(KERNEL, inference=engine).fit(rows)
+            Regressor(KERNEL, inference=engine).fit(rows)
 
 
 def test_a_file_that_changes_meanwhile(tmp_path: Path, few_kept: None) -> None:
@@ -262,7 +260,7 @@ def test_a_file_that_changes_meanwhile(tmp_path: Path, few_kept: None) -> None:
         """Write another row while the sample is learned from."""
         written(table(901), file)
 
-    model = mercer.GPRegressor(KERNEL, inference=ENGINE, restarts=1)
+    model = Regressor(KERNEL, inference=ENGINE, restarts=1)
     with pytest.raises(InputError, match="there were 900 rows and now there are 901"):
         model.fit(mercer.ParquetRows(file, target="y"), progress=change)
 
@@ -271,7 +269,7 @@ def test_a_damaged_model_file(tmp_path: Path, few_kept: None) -> None:
     import zipfile
 
     rows = mercer.ParquetRows(written(table(), tmp_path / "rows.parquet"), target="y")
-    mercer.GPRegressor(KERNEL, inference=ENGINE, restarts=2, random_state=0).fit(rows).save(tmp_path / "model.mercer")
+    Regressor(KERNEL, inference=ENGINE, restarts=2, random_state=0).fit(rows).save(tmp_path / "model.mercer")
     with zipfile.ZipFile(tmp_path / "model.mercer") as old, zipfile.ZipFile(tmp_path / "less.mercer", "w") as new:
         for name in old.namelist():
             if name != "gram0.npy":
@@ -283,13 +281,11 @@ def test_a_damaged_model_file(tmp_path: Path, few_kept: None) -> None:
 def test_few_rows_of_a_stream_choose_as_a_table_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A network is trained exactly on no more than its own number of rows, wherever they come from."""
     monkeypatch.setattr("mercer.learners.nkn.MOST_ROWS", 100)
-    monkeypatch.setattr(large, "ROUNDS", 1)
-    monkeypatch.setattr(large, "ITERATIONS", 2)
-    monkeypatch.setattr(large, "SAMPLE", 60)
+    few = regressor_with(ManyRowsPolicy(sample=60, rounds=1, iterations=2))
     frame = table(150)
     network = mercer.NeuralKernelNetwork(primitives="SE + LIN", layers="Linear2-Linear1", restarts=1, average=False)
-    in_parts = mercer.GPRegressor(network, random_state=0)
+    in_parts = few(network, random_state=0)
     in_parts.fit(mercer.ParquetRows(written(frame, tmp_path / "few.parquet"), target="y"))
-    whole = mercer.GPRegressor(network, random_state=0).fit(frame[["a", "b"]], frame["y"])
+    whole = few(network, random_state=0).fit(frame[["a", "b"]], frame["y"])
     assert in_parts.inference_ == whole.inference_
     assert isinstance(in_parts.inference_.engine, VFE)

@@ -10,7 +10,7 @@ import pytest
 
 from mercer.datasets import airline
 from mercer.estimators import GPRegressor
-from mercer.learners.grammar.grammar_search import GrammarSearch
+from mercer.learners.grammar import GrammarSearch
 from mercer.learners.nkn import NeuralKernelNetwork
 
 

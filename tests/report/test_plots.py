@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from mercer.datasets import airline
 from mercer.errors import InputError
 from mercer.estimators import GPRegressor
-from mercer.learners.grammar.grammar_search import GrammarSearch
+from mercer.learners.grammar import GrammarSearch
 from mercer.report.diagnostics import residuals_figure, search_figure
 from mercer.report.plots import MOST_PANELS, components_figure, fit_figure, save_figure
 

@@ -16,16 +16,17 @@ import pytest
 
 import mercer
 from mercer.errors import InputError
+from mercer.fitting.clock import Progress
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels import SE, bind, parse
 from mercer.kernels.algebra import canonical_structure, structure
-from mercer.learners.contract import Context
-from mercer.learners.forward import Forecasts, stacked_weights, stretches
-from mercer.learners.grammar import search as search_module
-from mercer.learners.grammar.grammar_search import GrammarSearch
-from mercer.learners.grammar.operators import Child, base_kernels, children
+from mercer.learners import grammar as search_module
+from mercer.learners.averaging import Forecasts, stacked_weights, stretches
+from mercer.learners.contract import Context, Learned, Step
+from mercer.learners.grammar import GrammarSearch, Search
+from mercer.learners.operators import Child, base_kernels, children
 
 BASES = base_kernels(["SE", "PER", "LIN", "RQ"], [0])
 
@@ -132,7 +133,7 @@ def test_a_time_budget_too_short_still_gives_a_base_kernel():
 def test_a_candidate_that_fails_is_a_row_with_a_reason():
     class Fragile(Exact):
         def evidence(self, program, values, likelihood, data, gradient=True):
-            if any(getattr(node, "kind", None) is not None and node.kind.name == "PER" for node in program.nodes):
+            if any(getattr(node, "kind", None) == "PER" for node in program.nodes):
                 from mercer.inference.contract import Evidence
 
                 return Evidence(-math.inf, failure="broken on purpose")
@@ -218,7 +219,7 @@ def test_it_goes_on_after_a_kill(tmp_path: Path):
     again = learned(season(40), max_depth=2, checkpoint=tmp_path)
     lines = [json.loads(line) for line in journal.read_text().splitlines()][1:]
     assert lines[: len(done)] == done  # nothing finished was written, or fitted, a second time
-    assert len({(e["depth"], e["lap"], e["key"]) for e in lines}) == len(lines)
+    assert len({(e["stage"], e["rung"], e["candidate"]) for e in lines}) == len(lines)
     whole = learned(season(40), max_depth=2)
     assert structure(again.fit.expression) == structure(whole.fit.expression)
     np.testing.assert_allclose(again.fit.values, whole.fit.values, rtol=1e-6)
@@ -315,46 +316,41 @@ def test_every_structure_has_one_row_and_parents_lead_to_a_base_kernel():
         assert candidate.depth == 0
 
 
-class Simplifying:
-    """Runs the simplification of a kernel two of whose parts may be joined in two ways, and no more of a search."""
+def simplified(stop: int, folder: Path) -> Learned:
+    """Simplify a kernel two of whose parts may be joined in two ways, and do no more of a search.
 
-    reports, on, stop = 0, False, -1
+    stop : the number of the report at which Ctrl-C is pressed.
+    """
+    x = np.arange(60.0)
+    noise = 0.1 * np.random.default_rng(0).standard_normal(60)
+    y = np.exp(-x / 40) * np.sin(x / 1.5) + np.sin(x / 3) + noise
+    data = Data(((x - x.mean()) / x.std())[:, None], (y - y.mean()) / y.std(), free_level=True)
+    reports: list[Progress] = []
 
-    def run(self, search: search_module.Search) -> None:
-        given = parse("SE(0)*PER(0) + SE(0)*PER(0)")
-        search._level(0, 0, [(Child(given, canonical_structure(given), "given"), None)])
-        self.on = True
-        try:
-            search._simplify(1)
-        except KeyboardInterrupt:
-            search.stopped = "request"
-
-    def told(self, state: object) -> None:
-        self.reports += self.on
-        if self.reports == self.stop:
+    def report(state: Progress) -> None:
+        reports.append(state)
+        if len(reports) == stop + 1:  # the first is for the kernel that is given
             raise KeyboardInterrupt
 
-    def fit(self, stop: int, folder: Path) -> mercer.GPRegressor:
-        self.reports, self.on, self.stop = 0, False, stop
-        x = np.arange(60.0)[:, None]
-        noise = 0.1 * np.random.default_rng(0).standard_normal(60)
-        y = np.exp(-x[:, 0] / 40) * np.sin(x[:, 0] / 1.5) + np.sin(x[:, 0] / 3) + noise
-        learner = GrammarSearch(restarts=2, average=False, checkpoint=folder)
-        return mercer.GPRegressor(learner, random_state=0).fit(x, y, progress=self.told)
+    given = parse("SE(0)*PER(0) + SE(0)*PER(0)")
+    learner = GrammarSearch(restarts=2, average=False, checkpoint=folder)
+    search = Search(learner, Context(data, Exact(), [0], report=report))
+    search.race(0, 0, [(Child(given, canonical_structure(given), Step("other", words="given")), None)])
+    with search.trials.stopping():
+        search.race(1, -1, search.find_simpler(search.trials.best))
+    return search.conclude()
 
 
-def test_simplification_can_be_stopped_and_gone_on_with(tmp_path, monkeypatch):
-    simplifying = Simplifying()
-    monkeypatch.setattr(search_module.Search, "run", lambda search: simplifying.run(search))
-    whole = simplifying.fit(-1, tmp_path / "whole")
-    again = simplifying.fit(-1, tmp_path / "whole")
+def test_simplification_can_be_stopped_and_gone_on_with(tmp_path):
+    whole = simplified(-1, tmp_path / "whole")
+    again = simplified(-1, tmp_path / "whole")
     for stop in (8, 12):
-        first = simplifying.fit(stop, tmp_path / str(stop))
-        assert first.stopped_ == "request"
-        assert any(c.status == "not finished" for c in first.candidates_)
-        resumed = simplifying.fit(-1, tmp_path / str(stop))
-        assert resumed.bic_ == pytest.approx(whole.bic_)
-    assert again.bic_ == pytest.approx(whole.bic_)
+        first = simplified(stop, tmp_path / str(stop))
+        assert first.stopped == "request"
+        assert any(c.status == "not finished" for c in first.candidates)
+        resumed = simplified(-1, tmp_path / str(stop))
+        assert min(c.score for c in resumed.candidates) == pytest.approx(min(c.score for c in whole.candidates))
+    assert min(c.score for c in again.candidates) == pytest.approx(min(c.score for c in whole.candidates))
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,9 @@ from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.algebra import structure
 from mercer.kernels.parameters import values_of
+from mercer.learners import grammar as search_module
 from mercer.learners.contract import Learned
 from mercer.learners.criteria import HELD_OUT
-from mercer.learners.grammar import finalists as finalists_module
-from mercer.learners.grammar import search as search_module
 from tests.unit.test_grammar import count_fits, learned, season
 
 
@@ -145,9 +144,9 @@ def test_explained_and_in_the_units_of_the_data():
     np.testing.assert_allclose(scores[1] - scores[0], 2 * 60 * math.log(1000.0), rtol=1e-3)
 
 
-@pytest.mark.parametrize("place", ["refitted", "forecast"])
+@pytest.mark.parametrize("place", ["refit", "forecast"])
 def test_ctrl_c_while_finalists_are_fitted_keeps_the_winner(place: str, monkeypatch: pytest.MonkeyPatch):
-    original, calls = getattr(finalists_module, place), []
+    original, calls = getattr(search_module, place), []
 
     def interrupted(*arguments):
         calls.append(1)
@@ -155,7 +154,7 @@ def test_ctrl_c_while_finalists_are_fitted_keeps_the_winner(place: str, monkeypa
             raise KeyboardInterrupt
         return original(*arguments)
 
-    monkeypatch.setattr(finalists_module, place, interrupted)
+    monkeypatch.setattr(search_module, place, interrupted)
     found = learned(season(50), score="heldout", max_depth=1)
     assert found.stopped == "request"
     assert math.isfinite(found.fit.log_evidence)

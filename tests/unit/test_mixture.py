@@ -14,7 +14,7 @@ from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels import parse
 from mercer.kernels.parameters import bind, values_of
-from mercer.learners.forward import Forecasts, forecast_tails, stacked_weights
+from mercer.learners.averaging import Forecasts, forecast_tails, stacked_weights
 from mercer.model.mixture import Member, Mixture
 
 

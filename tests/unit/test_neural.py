@@ -14,8 +14,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 import mercer
-from mercer.compute.accelerator import TorchBackend
-from mercer.compute.backend import backend_for
 from mercer.errors import InputError, KernelError, NumericalError, TooLargeError
 from mercer.fitting.adam import adam
 from mercer.inference.contract import Data, Evidence
@@ -45,8 +43,7 @@ def surface(rows: int = 50, seed: int = 0) -> Data:
 
 def learned(data, engine=None, jobs: int | None = None, report=None, seed: int = 0, device: str = "cpu", **settings):
     learner = NeuralKernelNetwork(**(SMALL | settings))
-    columns, backend = list(range(data.X.shape[1])), backend_for(device)
-    return learner.learn(Context(data, engine or Exact(), columns, seed, jobs, report, backend))
+    return learner.learn(Context(data, engine or Exact(), list(range(data.X.shape[1])), seed, jobs, report, device))
 
 
 def plan(**changes) -> Plan:
@@ -196,27 +193,40 @@ def test_the_same_seed_gives_the_same_network_for_any_number_of_jobs():
     assert learned(season(40), seed=1).candidates[1].expression != one.candidates[1].expression
 
 
-def test_all_starts_in_one_batch_find_what_they_find_one_by_one():
+def test_all_starts_in_one_batch_find_what_they_find_one_by_one(monkeypatch):
     pytest.importorskip("botorch")
     data = season(30)
     alone = learned(data, max_iterations=15, restarts=2)
-    together = learned(data, max_iterations=15, restarts=2, device="cpu:0")
+
+    def batched(self, running, rows, iterations):
+        assert self.plan.priors
+        return self._in_one_batch(running, rows, iterations)
+
+    monkeypatch.setattr(training_module.Training, "_advanced", batched)
+    together = learned(data, max_iterations=15, restarts=2)
     for ours, theirs in zip(together.candidates, alone.candidates, strict=True):
         assert_allclose(ours.log_evidence, theirs.log_evidence, rtol=0.02, atol=0.5)
 
 
-def test_adam_in_one_batch():
+def test_adam_in_one_batch(monkeypatch):
     pytest.importorskip("botorch")
+    monkeypatch.setattr(
+        training_module.Training, "_advanced", lambda self, *lap: self._in_one_batch(*lap)
+    )  # fmt: skip
     settings = {"optimiser": "adam", "max_iterations": 20, "restarts": 2, "learning_rate": 0.05}
-    together = learned(season(30), device="cpu:0", **settings)
+    together = learned(season(30), **settings)
+    monkeypatch.undo()
     alone = learned(season(30), **settings)
     assert_allclose(together.fit.log_evidence, alone.fit.log_evidence, rtol=1e-6)
 
 
-def test_a_known_noise_stays_in_one_batch():
+def test_a_known_noise_stays_in_one_batch(monkeypatch):
     pytest.importorskip("botorch")
+    monkeypatch.setattr(
+        training_module.Training, "_advanced", lambda self, *lap: self._in_one_batch(*lap)
+    )  # fmt: skip
     learner = NeuralKernelNetwork(**(SMALL | {"restarts": 2, "max_iterations": 10}))
-    found = learner.learn(Context(season(30), Exact(), [0], backend=TorchBackend("cpu:0"), noise=0.3))
+    found = learner.learn(Context(season(30), Exact(), [0], noise=0.3))
     assert [fit.noise for fit in found.members] == [0.3] * len(found.members)
 
 

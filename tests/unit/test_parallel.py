@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 
-from mercer.learners.parallel import in_parallel
+from mercer.learners.trials import run_parallel
 
 
 def waited(seconds: float) -> float:
@@ -17,12 +17,12 @@ def waited(seconds: float) -> float:
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_every_result_is_handed_over(jobs: int) -> None:
-    assert dict(in_parallel(waited, {i: (0.001 * i,) for i in range(5)}, jobs)) == {i: 0.001 * i for i in range(5)}
+    assert dict(run_parallel(waited, {i: (0.001 * i,) for i in range(5)}, jobs)) == {i: 0.001 * i for i in range(5)}
 
 
 def test_whoever_stops_early_is_not_told_that_work_was_cancelled() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        results = in_parallel(waited, {i: (0.0 if i == 0 else 0.3,) for i in range(6)}, 2)
+        results = run_parallel(waited, {i: (0.0 if i == 0 else 0.3,) for i in range(6)}, 2)
         assert next(results) == (0, 0.0)
         results.close()  # type: ignore[attr-defined]

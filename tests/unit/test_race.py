@@ -13,42 +13,46 @@ from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.kernels import bind, parse
 from mercer.learners.contract import Context
-from mercer.learners.grammar import search as search_module
-from mercer.learners.grammar.grammar_search import GrammarSearch
-from mercer.learners.grammar.race import MANY, Lap, laps, runners, sample
-from mercer.learners.grammar.worker import Task, advance, ranked
+from mercer.learners.grammar import GrammarSearch, Search, SearchPolicy
+from mercer.learners.racing import RacePolicy, Rung, Task, advance, promote, rank
 from tests.unit.test_grammar import learned, season
+
+RACE = RacePolicy()
 
 
 def test_a_crowd_is_thinned_out_on_few_rows_first():
-    few, crowd = laps(True, 200, 50, MANY), laps(True, 200, 1000, MANY)
+    few, crowd = RACE.rungs(True, 200, 50, RACE.many_rows), RACE.rungs(True, 200, 1000, RACE.many_rows)
     assert crowd[0].sample < few[0].sample
     assert crowd[-3:] == few[-3:]
-    assert laps(True, 200, 50, MANY, finish=4)[-1].at_least == 4
+    assert RACE.rungs(True, 200, 50, RACE.many_rows, finish=4)[-1].at_least == 4
 
 
 def test_of_a_crowd_on_many_rows_only_some_go_on():
-    crowd = laps(True, 200, 1000, MANY + 1)
-    assert [lap.at_most is None for lap in crowd] == [True, False, False, False, True, True]
+    crowd = RACE.rungs(True, 200, 1000, RACE.many_rows + 1)
+    assert [rung.at_most is None for rung in crowd] == [True, False, False, False, True, True]
     assert crowd[0].starts == 2
-    assert all(lap.at_most is None for lap in laps(False, 200, 1000, MANY + 1) + laps(True, 200, 50, MANY + 1))
+    assert all(
+        rung.at_most is None
+        for rung in RACE.rungs(False, 200, 1000, RACE.many_rows + 1) + RACE.rungs(True, 200, 50, RACE.many_rows + 1)
+    )
 
 
-def test_in_a_crowd_on_many_rows_a_deeper_kernel_must_be_better_than_by_chance(monkeypatch):
-    monkeypatch.setattr(search_module, "is_large_crowd", lambda candidates, rows: candidates > 8)
-    asked = []
-    add = search_module.Search._add
+@pytest.mark.parametrize("large_level", [8, 300])
+def test_in_a_large_level_a_deeper_kernel_must_be_better_than_by_chance(large_level: int) -> None:
+    data = season()
+    race = RacePolicy(many_rows=data.count - 1, sample=data.count, small_sample=data.count, large_level=large_level)
+    search = Search(GrammarSearch(), Context(data, Exact(), [0], policies=(race,)))
+    usual = SearchPolicy().improvement
+    assert search.needed_gain(8) == usual
+    assert search.needed_gain(9) == (2.0 * math.log(9) if large_level == 8 else usual)
 
-    def noted(self, child, task, state, depth, *rest):
-        asked.append((depth, self.improvement))
-        return add(self, child, task, state, depth, *rest)
 
-    monkeypatch.setattr(search_module.Search, "_add", noted)
-    learned(season(), max_depth=1, bases=("SE", "PER", "LIN"))
-    counts = [sum(depth == d for depth, _ in asked) for d in (0, 1)]
-    assert counts[0] <= 8 < counts[1]
-    assert {needed for depth, needed in asked if depth == 0} == {search_module.IMPROVEMENT}
-    assert {needed for depth, needed in asked if depth == 1} == {2.0 * math.log(counts[1])}
+@pytest.mark.parametrize("improvement", [2.0, 1e9])
+def test_a_deeper_kernel_that_gains_too_little_does_not_win(improvement: float) -> None:
+    policies = (SearchPolicy(improvement=improvement),)
+    context = Context(season(), Exact(), [0], policies=policies)
+    found = GrammarSearch(max_depth=1, bases=("SE", "PER", "LIN"), average=False).learn(context)
+    assert len(list(found.fit.expression.leaves())) == (1 if improvement == 1e9 else 2)
 
 
 def test_a_candidate_of_a_crowd_begins_at_its_parents_optimum_only():
@@ -68,45 +72,45 @@ def test_many_base_kernels_are_raced_and_enough_of_them_finish():
     data = Data(X, np.sin(2 * X[:, 3]) + 0.1 * rng.normal(size=60))
     found = GrammarSearch(max_depth=0).learn(Context(data, Exact(), [0, 1, 2, 3, 4]))
     finished = [c for c in found.candidates if c.fit is not None]
-    assert len(found.candidates) > search_module.BASES
-    assert search_module.FIRST_PARENTS <= len(finished) < len(found.candidates)
+    assert len(found.candidates) > SearchPolicy().bases
+    assert SearchPolicy().first_parents <= len(finished) < len(found.candidates)
     assert found.fit.expression.leaves().__next__().columns == (3,)
 
 
-def test_who_runs_a_lap():
-    assert runners([5.0, 0.0, 100.0, 9.0], Lap(1, 1, margin=6.0, at_least=0)) == [0, 1]
-    assert runners([5.0, 0.0, 100.0, 9.0], Lap(1, 1, margin=1.0, at_least=3)) == [0, 1, 3]
-    assert runners([], Lap(1, 1, 1.0, 1)) == []
-    assert runners([5.0, 0.0, 100.0, 4.0], Lap(1, 1, margin=6.0, at_least=0, at_most=2)) == [1, 3]
+def test_who_is_promoted():
+    assert promote([5.0, 0.0, 100.0, 9.0], Rung(1, 1, margin=6.0, at_least=0)) == [0, 1]
+    assert promote([5.0, 0.0, 100.0, 9.0], Rung(1, 1, margin=1.0, at_least=3)) == [0, 1, 3]
+    assert promote([], Rung(1, 1, 1.0, 1)) == []
+    assert promote([5.0, 0.0, 100.0, 4.0], Rung(1, 1, margin=6.0, at_least=0, at_most=2)) == [1, 3]
 
 
-def test_without_racing_candidates_run_the_same_laps_and_nobody_is_left_behind():
-    raced, unraced = laps(True, 50, 10, MANY + 1), laps(False, 50, 10, MANY + 1)
-    assert [(lap.iterations, lap.starts, lap.sample) for lap in raced] == [
-        (lap.iterations, lap.starts, lap.sample) for lap in unraced
+def test_without_racing_candidates_run_the_same_rungs_and_nobody_is_left_behind():
+    raced, unraced = RACE.rungs(True, 50, 10, RACE.many_rows + 1), RACE.rungs(False, 50, 10, RACE.many_rows + 1)
+    assert [(rung.iterations, rung.starts, rung.sample) for rung in raced] == [
+        (rung.iterations, rung.starts, rung.sample) for rung in unraced
     ]
-    assert all(runners([0.0, 1e9], lap) == [0, 1] for lap in unraced)
-    assert runners([0.0, 1e9, 2e9, 3e9], raced[-1]) == [0, 1, 2]
+    assert all(promote([0.0, 1e9], rung) == [0, 1] for rung in unraced)
+    assert promote([0.0, 1e9, 2e9, 3e9], raced[-1]) == [0, 1, 2]
 
 
 def test_who_falls_behind_on_a_sample_is_looked_at_on_all_rows():
-    course = laps(True, 200, 50, MANY + 1)
-    assert [lap.sample is None for lap in course] == [False, False, True, True, True]
+    course = RACE.rungs(True, 200, 50, RACE.many_rows + 1)
+    assert [rung.sample is None for rung in course] == [False, False, True, True, True]
     assert course[2].margin > course[3].margin
 
 
 def test_a_start_of_each_kind_stays_in_the_race():
     runs = [Run(np.zeros(1), value, "", False, 1, 10, afresh) for value, afresh in ((3, False), (1, False), (5, True))]
-    assert [run.value for run in ranked(runs)] == [1, 5, 3]
-    assert [run.value for run in ranked(runs[:2])] == [1, 3]
+    assert [run.value for run in rank(runs)] == [1, 5, 3]
+    assert [run.value for run in rank(runs[:2])] == [1, 3]
 
 
 def test_many_rows_are_sampled_in_order():
     data = Data(np.arange(1000.0)[:, None], np.arange(1000.0))
-    some = sample(data, 300, seed=3)
+    some = RACE.draw(data, 300, seed=3)
     assert len(some.y) < 500
     assert np.all(np.diff(some.y) > 0)
-    assert sample(season(), 300, 3).count == 60
+    assert RACE.draw(season(), 300, 3).count == 60
 
 
 def test_racing_ends_where_the_whole_search_does():

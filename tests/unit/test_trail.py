@@ -12,8 +12,7 @@ from mercer.fitting.trail import Record, Trail
 from mercer.inference.contract import Data, Evidence
 from mercer.inference.exact import Exact
 from mercer.kernels import PER, SE, bind
-from mercer.learners.grammar.journal import Journal
-from mercer.learners.grammar.worker import State
+from mercer.learners.trials import Attempt, Journal
 
 
 class Counting(Exact):
@@ -68,9 +67,8 @@ def test_a_trail_that_leads_elsewhere_is_given_up() -> None:
 def test_a_journal_keeps_trails_to_the_last_bit(problem: Problem, tmp_path: object) -> None:
     (start, *_), _ = starting_points(problem, FitOptions(restarts=1))
     run = optimise(problem, start, 5)
-    Journal(str(tmp_path), "x").put((1, 0, "SE"), State((run,), 0, 0.0))
-    read = Journal(str(tmp_path), "x").get((1, 0, "SE"))
-    assert read is not None
+    Journal(str(tmp_path), "x").put((1, 0, "SE"), Attempt((run,), 0, 0.0))
+    read = Journal(str(tmp_path), "x").find({0: (1, 0, "SE")})[0]
     assert read.runs[0].trail is not None
     for kept, old in zip(read.runs[0].trail, run.trail or (), strict=True):
         assert_array_equal(kept, old)

@@ -93,10 +93,10 @@ def choose_kernel(request: Request) -> Any:
     """Return the structure that the user gave, or the learner with the user's settings, checked."""
     from mercer.kernels import REGISTRY, parse
     from mercer.learners.criteria import CRITERIA
-    from mercer.learners.grammar.grammar_search import GrammarSearch
-    from mercer.learners.grammar.operators import checked_operators
+    from mercer.learners.grammar import GrammarSearch
     from mercer.learners.kfo import KernelFunctional
     from mercer.learners.nkn import NeuralKernelNetwork
+    from mercer.learners.operators import check_operators
 
     settings: dict[str, Any] = {
         "--bases": request.bases, "--time-budget": request.time_budget, "--depth": request.depth,
@@ -133,7 +133,8 @@ def choose_kernel(request: Request) -> Any:
         raise InputError(f"--finalists is score or forward, not {request.finalists!r}.")
     search = GrammarSearch(score=score, max_depth=request.depth, time_budget=budget, checkpoint=request.checkpoint)
     if request.operators is not None:
-        search = replace(search, operators=checked_operators(request.operators))
+        check_operators(request.operators)
+        search = replace(search, operators=request.operators)
     chosen: dict[str, Any] = {"finalists": request.finalists, "bases": tuple(bases) if bases is not None else None}
     return replace(search, **{name: value for name, value in chosen.items() if value is not None})
 

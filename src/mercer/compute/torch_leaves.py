@@ -308,9 +308,7 @@ def leaf_values(node: LeafNode, pairs: Pairs, parameters: Sequence[Tensor]) -> T
     return left * right
 
 
-def leaf_gradient(
-    node: LeafNode, pairs: Pairs, adjoint: Tensor, parameters: Sequence[Tensor]
-) -> tuple[Tensor, ...]:
+def leaf_gradient(node: LeafNode, pairs: Pairs, adjoint: Tensor, parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Return by each parameter the sum over pairs of adjoint * d(leaf)/d(parameter).
 
     Autograd works it out for gates (so it does not depend on what is written out in surfaces.py), and where a leaf from

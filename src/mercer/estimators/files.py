@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from mercer.compute.backend import backend_for
 from mercer.errors import InputError, MercerError, ModelFileError, TooLargeError
 from mercer.estimators.stream_files import (
     Forgotten,
@@ -127,7 +126,6 @@ def _array_bytes(array: Array) -> bytes:
 
 def _options(given: Mapping[str, Any]) -> dict[str, Any]:
     options = {**given, "kernel": to_plain(given["kernel"]), "inference": engine_to_plain(given["inference"])}
-    options["device"] = str(given["device"])
     if not isinstance(given["random_state"], Integral):
         options["random_state"] = None
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
@@ -213,7 +211,7 @@ def _rebuilt(document: dict[str, Any], arrays: dict[str, Array]) -> GPRegressor:
     if engine == "exact":  # also on a GPU, which may not be here
         choice = choose(count, Exact())
     else:
-        choice = choose_engine(origin.kernel, model.inference, backend_for(model.device), training.data, structure)
+        choice = choose_engine(origin.kernel, model.inference, model.device, training.data, structure)
     kernels, weights = _members(document["members"], units)
     column = document["time_column"]
     if column is not None and (isinstance(column, bool) or column not in range(matrix.shape[1])):

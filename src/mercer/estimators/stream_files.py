@@ -10,11 +10,12 @@ import numpy as np
 
 from mercer.compute.program import compile_program
 from mercer.errors import InputError
-from mercer.inference.choose import Choice, read_inference
+from mercer.inference.choose import Choice, asked_engine
 from mercer.inference.contract import Data, Engine, Posterior, Sum
 from mercer.inference.likelihood import Gaussian
 from mercer.inference.sparse import Statistics, model_of, solve
-from mercer.inference.vfe import VFE, FixedVFE, VFEPosterior
+from mercer.inference.vfe import VFE, FixedVFE
+from mercer.inference.vfe_posterior import VFEPosterior
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import values_of
@@ -101,6 +102,6 @@ def moved_posteriors(
 
 def streamed_choice(inference: Any) -> Choice:
     """Return the engine of a model that was learned from a stream."""
-    engine, _ = read_inference(inference)
+    engine = asked_engine(inference)
     able = engine if engine is not None and engine.streams else VFE()
     return Choice(able, "sparse variational inference, by sums over parts")

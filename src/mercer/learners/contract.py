@@ -7,11 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from mercer.compute.backend import NUMBA, Backend
 from mercer.errors import InputError
 from mercer.fitting.clock import Report
 from mercer.fitting.optimise import Fit
@@ -23,6 +22,7 @@ from mercer.kernels.expression import Base, Expression
 from mercer.kernels.units import Units
 
 FADE = 1.0 / 27.0  # of the range of the data: a third of the stretch that a rolling origin forecasts
+Policy = TypeVar("Policy")
 Stopped = Literal["", "request", "time"]  # it came to its end; Ctrl-C; the time budget
 
 
@@ -215,9 +215,14 @@ class Context:
     seed: int = 0
     jobs: int | None = None  # fits at the same time; the result does not depend on it
     report: Report | None = None  # called with a `Progress` after every candidate
-    backend: Backend = NUMBA
+    device: str = "cpu"
     noise: float | None = None  # a known noise variance (scaled units), for learners that keep one
     whole: Whole | None = None  # all rows, where `data` are a sample of them and the learner asks for intervals
+    policies: tuple[Any, ...] = ()  # values in place of the defaults, such as RacePolicy(sample=100)
+
+    def policy(self, kind: type[Policy]) -> Policy:
+        """Return the policy of a kind: the one that was given, or its defaults."""
+        return next((given for given in self.policies if isinstance(given, kind)), kind())
 
 
 class Learner(ABC):

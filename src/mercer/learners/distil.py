@@ -25,7 +25,7 @@ import numpy as np
 from mercer.compute.fused import cross
 from mercer.compute.program import compile_program
 from mercer.errors import KernelError, NumericalError
-from mercer.fitting.clock import Progress, Report
+from mercer.fitting.clock import OutOfTimeError, Progress, Report
 from mercer.fitting.optimise import Fit, FitOptions, Problem, concluded, optimise, prepare, starting_points
 from mercer.inference.contract import Data, Engine
 from mercer.inference.likelihood import Gaussian
@@ -39,8 +39,8 @@ from mercer.kernels.parameters import fill_held, layout, values_of
 from mercer.kernels.units import multiplied
 from mercer.learners.contract import Candidate, Learned, Step, Stopped, alone
 from mercer.learners.criteria import bic, penalty
-from mercer.learners.parallel import in_parallel
 from mercer.learners.simplify import simplifications
+from mercer.learners.trials import run_parallel
 from mercer.linalg.threads import one_thread
 
 CLOSE = 2.0  # in BIC: "not worth a bare mention" (Kass and Raftery 1995)
@@ -52,10 +52,6 @@ REFIT_ITERATIONS = 60  # the chosen one is fitted to its end afterwards
 MANY, SAMPLE = 450, 300  # rows: with more, weights and screening go by a sample
 VANISHED = 1e-5  # of the whole spread
 WEIGHT_ITERATIONS = 100
-
-
-class OutOfTimeError(Exception):
-    """The time budget is spent; internal."""
 
 
 def distil(
@@ -206,7 +202,7 @@ class Distillation:
         steps = list(simplifications(before.expression, self.data.X))
         work = {i: (self, kernel, before.noise) for i, (kernel, _) in enumerate(steps)}
         screened: dict[int, tuple[Fit, float]] = {}
-        for i, result in in_parallel(_screened, work, self.jobs):
+        for i, result in run_parallel(_screened, work, self.jobs):
             screened[i] = result
             self._tell(depth, len(screened), len(steps))
             self._check_time()

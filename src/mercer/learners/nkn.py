@@ -13,7 +13,6 @@ from typing import Any, Literal
 import numpy as np
 
 from mercer.compute import fused
-from mercer.compute.backend import NUMBA, Backend
 from mercer.compute.patterns import unit_patterns
 from mercer.compute.program import compile_program
 from mercer.errors import InputError, NumericalError, TooLargeError
@@ -30,9 +29,9 @@ from mercer.kernels.layers import Exponential, Linear, Multiply
 from mercer.kernels.network import PAPER_LAYERS, Network, network, regression_network, time_series_network
 from mercer.kernels.parameters import bind, values_of, with_values
 from mercer.kernels.units import Units, to_scaled_units
+from mercer.learners.averaging import Forecasts, forecast, forecast_tails, stacked_weights
 from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Stopped, Weights, alone, checked_jobs
-from mercer.learners.forward import Forecasts, forecast, forecast_tails, stacked_weights
-from mercer.learners.parallel import in_parallel
+from mercer.learners.trials import run_parallel
 from mercer.linalg.threads import one_thread
 
 MOST_ROWS = 2000
@@ -177,6 +176,10 @@ class NeuralKernelNetwork(Learner):
         rate = self.learning_rate
         if not isinstance(rate, Real) or not 0 < rate < 1:
             raise InputError(f"learning_rate must be a number between 0 and 1, not {rate!r}")
+        if context.device != "cpu":
+            from mercer.fitting.batched import available_device  # it loads PyTorch
+
+            available_device(context.device)
         return Plan(
             restarts=int(self.restarts),
             selection=self.selection,
@@ -185,7 +188,7 @@ class NeuralKernelNetwork(Learner):
             max_iterations=int(iterations),
             n_jobs=checked_jobs(self.n_jobs if self.n_jobs is not None else context.jobs) or 1,
             seed=context.seed,
-            backend=context.backend,
+            device=context.device,
             noise=context.noise,
         )
 
@@ -224,7 +227,7 @@ class Plan:
     max_iterations: int
     n_jobs: int
     seed: int
-    backend: Backend = NUMBA
+    device: str = "cpu"
     noise: float | None = None  # a known variance (scaled); None: it is fitted
 
 
@@ -335,10 +338,10 @@ class Training:
         return self.data.take(np.sort(rng.choice(self.data.count, SAMPLE, replace=False)))
 
     def _advanced(self, running: list[int], data: Data, iterations: int) -> Iterator[tuple[int, State]]:
-        if self.plan.backend.batches:
+        if self.plan.device != "cpu":
             return self._in_one_batch(running, data, iterations)
         work = {i: (self.task, i, self.states.get(i), data, iterations) for i in running}
-        return in_parallel(advance, work, self.plan.n_jobs)
+        return run_parallel(advance, work, self.plan.n_jobs)
 
     def _in_one_batch(self, running: list[int], data: Data, iterations: int) -> Iterator[tuple[int, State]]:
         from mercer.fitting.level import OnDevice, on_device  # it loads PyTorch
@@ -346,7 +349,7 @@ class Training:
         def job(by: OnDevice) -> list[State]:
             return advance_all(self.task, running, self.states, data, iterations, by)
 
-        for _, reached in on_device({0: job}, data, self.plan.backend):
+        for _, reached in on_device({0: job}, data, self.plan.device):
             yield from zip(running, reached, strict=True)
 
     # ---------------------------------------------------------------------------------------------- bookkeeping
@@ -530,7 +533,7 @@ def _weighted(training: Training, ranked: list[Fit]) -> tuple[list[Fit], Weights
     jobs = 1 if training.stopped else training.plan.n_jobs  # Ctrl-C ends the workers of a terminal as well
     rest = (training.data, training.engine)
     try:
-        found = dict(in_parallel(left_out, {i: (fit, *rest) for i, fit in enumerate(ranked)}, jobs))
+        found = dict(run_parallel(left_out, {i: (fit, *rest) for i, fit in enumerate(ranked)}, jobs))
     except KeyboardInterrupt:
         training.stopped = "request"
         training.notes.append("the weighing of the networks was stopped on request, so the best predicts alone")
@@ -548,7 +551,7 @@ def _weighted(training: Training, ranked: list[Fit]) -> tuple[list[Fit], Weights
     try:
         plan = training.plan
         work = {i: (fit, *rest, column, plan.priors, plan.noise is not None) for i, fit in enumerate(fits)}
-        told = dict(in_parallel(forecast, work, jobs))
+        told = dict(run_parallel(forecast, work, jobs))
     except KeyboardInterrupt:
         training.stopped = "request"
         training.notes.append("forecasts were stopped on request, so the networks are weighed without them")

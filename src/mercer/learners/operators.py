@@ -50,14 +50,13 @@ def base_kernels(symbols: Sequence[str], columns: Sequence[int]) -> tuple[Base, 
     return tuple(kernels)
 
 
-def checked_operators(operators: str) -> str:
-    """Return the operators, each known and given once."""
+def check_operators(operators: str) -> None:
+    """Refuse operators that are not known or given twice."""
     unknown = set(operators) - set(OPERATORS)
     if unknown or len(set(operators)) != len(operators) or not operators:
         raise InputError(
             f"operators is a text of some of '{OPERATORS}' (add, multiply, replace, change), not {operators!r}"
         )
-    return operators
 
 
 def children(parent: Expression, bases: Sequence[Base], operators: str, grammar: Grammar) -> Iterator[Child]:

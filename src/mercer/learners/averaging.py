@@ -1,12 +1,14 @@
-"""Rolling origin: how well does a kernel forecast the next stretch of a series, refitted on what came before?
+"""Averaging kernels: weights by the evidence within the data, and by a rolling origin beyond it.
 
-The evidence chooses a good interpolator, not always a good forecaster (METHODS 3). Here each finalist is refitted on
-the first part of the rows, from its optimum on, and predicts the stretch that follows; several origins, one score.
+How well does a kernel forecast the next stretch of a series, refitted on what came before? The evidence chooses a good
+interpolator, not always a good forecaster (METHODS 3). Each finalist is refitted on the first part of the rows, from
+its optimum on, and predicts the stretch that follows; several origins, one score.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,13 +17,12 @@ from scipy.optimize import brentq
 from scipy.special import logsumexp
 
 from mercer.compute.program import compile_program
-from mercer.fitting.optimise import Fit
+from mercer.fitting.optimise import Fit, FitOptions, Problem, Run, concluded, optimise, prepare
 from mercer.inference.contract import Data, Engine, log_density
 from mercer.inference.likelihood import Gaussian
 from mercer.inference.tails import inverse_freedom, student_log_density
 from mercer.kernels.domains import Array
-from mercer.learners.contract import share_beyond
-from mercer.learners.refit import resumed
+from mercer.learners.contract import Weights, share_beyond
 from mercer.linalg.threads import one_thread
 
 Rows = NDArray[np.intp]
@@ -33,7 +34,27 @@ LEAST = 10  # rows to refit on
 HOPELESS = 1.0  # this much worse in mean log density than the best forecast: out
 STRENGTH = 0.3  # rows that the prior counts for, for each finalist: neighbouring rows of a forecast say the same
 WILD = 10.0  # a kernel is wild whose variance half-way between two rows is so many times that at them
+UNLIKELY = 1e-3  # a weight by evidence below which a wild kernel is not forecast with
 WIDEST = 25.0  # bands five times as wide: more means that the kernel cannot forecast at all, and its weight says so
+
+
+def resume(
+    fit: Fit, data: Data, engine: Engine, iterations: int, priors: bool = False, known_noise: bool = False
+) -> tuple[Problem, Run]:
+    """Return the problem of fitting the kernel to other rows, and where the optimiser came from the old optimum."""
+    options = FitOptions(priors=priors, noise=fit.noise if known_noise else None)
+    problem = prepare(fit.expression, data, engine, options)
+    point = problem.objective.layout.to_free(fit.values)
+    if not known_noise:
+        point = np.append(point, math.log(fit.noise))
+    return problem, optimise(problem, np.clip(point, problem.bounds[:, 0], problem.bounds[:, 1]), iterations)
+
+
+def refit(fit: Fit, data: Data, engine: Engine, iterations: int) -> Fit:
+    """Fit a finished kernel to other rows, from its optimum on, which is near the new one."""
+    with one_thread():
+        problem, run = resume(fit, data, engine, iterations)
+        return concluded(problem, [run], run.point, fit.evaluations)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +138,7 @@ def forecast(
 
 def _predicted(fit: Fit, past: Data, engine: Engine, X: Array, priors: bool, known_noise: bool) -> tuple[Array, Array]:
     """Mean and variance (with noise) of a finalist refitted on the past."""
-    problem, run = resumed(fit, past, engine, REFIT_ITERATIONS, priors, known_noise)
+    problem, run = resume(fit, past, engine, REFIT_ITERATIONS, priors, known_noise)
     values, noise = problem.objective.split(run.point)
     posterior = engine.posterior(compile_program(fit.expression), values, Gaussian(noise), past)
     prediction = posterior.predict(X)
@@ -158,3 +179,17 @@ def stacked_weights(
         weights = shares.sum(axis=1) + pseudo
         weights /= weights.sum()
     return np.asarray(weights)
+
+
+def weigh(scores: Sequence[float], forecasts: list[Forecasts] | None, column: int | None) -> Weights:
+    """Return the weights of kernels: exp(-score / 2) within the data, by forecasts (if there are any) beyond it."""
+    within = np.exp(-0.5 * (np.array(scores) - min(scores)))
+    within = within / within.sum()
+    if forecasts is None or not len(forecasts[0].error):
+        return Weights(tuple(map(float, within)), tuple(map(float, within)), (1.0,) * len(scores))
+    # A period of a few steps can fit every row by chance, and swing between them: the evidence must speak for it.
+    trusted = [not f.wild or weight > UNLIKELY for f, weight in zip(forecasts, within, strict=True)]
+    beyond, widened = np.zeros(len(scores)), [f.widened() for f in forecasts]
+    beyond[trusted] = stacked_weights([f for f, good in zip(widened, trusted, strict=True) if good])
+    tails, widening = forecast_tails(widened, beyond), tuple(f.widening for f in forecasts)
+    return Weights(tuple(map(float, within)), tuple(map(float, beyond / beyond.sum())), widening, column, tails)

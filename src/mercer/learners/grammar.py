@@ -1,0 +1,560 @@
+"""Compositional kernel search (CKS) and the Automatic Statistician's grammar (METHODS 3).
+
+The best kernel is grown step by step until the score no longer improves. At each depth the kernels one step away from
+the best so far (`operators.py`) are raced (`racing.py`). A candidate that fails numerically is a row with a reason,
+never the end of the search; Ctrl-C and the end of the time budget return the best so far.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from numbers import Integral
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from mercer.compute.program import compile_program
+from mercer.errors import InputError, NumericalError
+from mercer.fitting.clock import Clock, OutOfTimeError
+from mercer.fitting.optimise import FAILED_VALUE, Fit, FitOptions
+from mercer.fitting.periodogram import in_turn, periods
+from mercer.fitting.ranges import may_repeat
+from mercer.inference.contract import Data
+from mercer.inference.likelihood import Gaussian
+from mercer.kernels.algebra import canonical_structure, structure
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Base, Expression
+from mercer.kernels.parameters import layout
+from mercer.learners.averaging import Forecasts, forecast, refit, weigh
+from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Whole, alone, checked_jobs
+from mercer.learners.criteria import BIC, Criterion, criterion
+from mercer.learners.intervals import (
+    Beginning,
+    IntervalPolicy,
+    IntervalRace,
+    bracket,
+    is_loose,
+    renew,
+    resume,
+    with_verdict,
+)
+from mercer.learners.operators import Child, Grammar, base_kernels, check_operators, children
+from mercer.learners.racing import ALL_STARTS, RacePolicy, Rung, Task, advance, promote, seed_for, single_rung
+from mercer.learners.simplify import simplifications
+from mercer.learners.trials import Attempt, Journal, Trials, Work, fingerprint, run_parallel
+
+SHARPENING = 1000  # the rung, in a journal, of a closer bracket of the best: behind all others
+# What may change when a search goes on from its checkpoint.
+ANY_TIME = ("n_jobs", "time_budget", "checkpoint", "average", "finalists")
+
+
+@dataclass(frozen=True)
+class SearchPolicy:
+    """What a search tries, and when it believes that something is better."""
+
+    peaks: int = 4  # periods of what is not explained yet that a new part is tried with
+    draws: int = 8  # for each start: one for every peak, and some at random
+    first_parents: int = 4  # base kernels that the first step starts from: the best alone may stand in for two
+    bases: int = 20  # base kernels that are all fitted to the end; more, on several columns, are raced
+    improvement: float = 2.0  # score that a deeper kernel must gain: less is "not worth a bare mention"
+    interval_iterations: int = 20  # of candidates on the sample, where intervals decide and nobody is raced
+    finalists: int = 10  # kernels to average, beside the best of every depth
+    rows_to_forecast: int = 40  # fewer give origins with nothing to learn from
+
+
+@dataclass(frozen=True)
+class GrammarSearch(Learner):
+    """Compositional kernel search (Automatic Statistician, CKS).
+
+    Parameters
+    ----------
+    bases : symbols of the base kernels to build from.
+    operators : "+" adds, "*" multiplies, "r" replaces a base kernel; "|" (on request) changes: CP, CW.
+    grammar : "full" applies them to every subexpression, "cks" to the whole kernel only (replacement everywhere).
+    score : "bic" (default), "aic", "loo" (leave one out), or "heldout": a fifth of the rows, drawn at random, judges
+        kernels fitted to the others by -2 N times its mean log density; the chosen are then fitted to all N rows.
+    max_depth : how many steps from a base kernel; None: until the score no longer improves.
+    time_budget : seconds after which the best so far is returned.
+    restarts : starting points for each candidate.
+    race : leave candidates that cannot win behind (much faster).
+    n_jobs : candidates fitted at the same time, through joblib. The result does not depend on it.
+    checkpoint : a folder; the same call with the same folder goes on where an earlier one was cut off.
+    average : predict with the finalists, not with the winner alone: weighted by exp(-score / 2) within the data, and
+        beyond it, where there is one input column, by how well they forecast from earlier origins. Components and
+        words stay the winner's.
+    finalists : how the winner is chosen among the best by score. "score": the best score. "forward": the best forecast
+        from earlier origins (rolling origin on the one input column), for those who want to extrapolate.
+    buffer : with too many rows for exact inference each kernel has an interval instead of a score. Besides the best,
+        the search then grows so many kernels whose intervals say that they may be better.
+    """
+
+    bases: Sequence[str] = ("SE", "PER", "LIN", "RQ", "M12")
+    operators: str = "+*r"
+    grammar: Grammar = "full"
+    score: str = "bic"
+    max_depth: int | None = None
+    time_budget: float | None = None
+    restarts: int = 4
+    race: bool = True
+    n_jobs: int | None = None
+    checkpoint: str | Path | None = None
+    average: bool = True
+    finalists: Literal["score", "forward"] = "score"
+    max_iterations: int = 200
+    buffer: int = 1
+
+    def learn(self, context: Context) -> Learned:
+        """Search on scaled data, with intervals on all rows in place of scores where these are too many."""
+        self._check()
+        search = Search(self, context)
+        search.run()
+        if search.trials.best is None:
+            raise search.trials.failure("the search found no kernel")
+        return search.conclude()
+
+    @property
+    def by_intervals(self) -> bool:
+        """A score has bounds where the evidence has."""
+        return criterion(self.score).by_evidence
+
+    def describe(self) -> dict[str, Any]:
+        """Return the settings as plain data."""
+        settings = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        settings["bases"] = list(self.bases)
+        settings["checkpoint"] = None if self.checkpoint is None else str(self.checkpoint)
+        return settings
+
+    def _check(self) -> None:
+        """Refuse settings that mean nothing before anything is fitted."""
+        criterion(self.score)
+        if self.grammar not in ("full", "cks"):
+            raise InputError(f"grammar must be 'full' or 'cks', not {self.grammar!r}")
+        if self.finalists not in ("score", "forward"):
+            raise InputError(f"finalists must be 'score' or 'forward', not {self.finalists!r}")
+        if isinstance(self.bases, str) or not isinstance(self.bases, Sequence):
+            raise InputError(f"bases must be a list of base kernels such as ['SE', 'PER'], not {self.bases!r}")
+        budget = self.time_budget
+        if budget is not None and (isinstance(budget, str) or not budget > 0):
+            raise InputError(f"time_budget must be a number of seconds greater than zero, not {budget!r}")
+        for name, least in {"restarts": 1, "max_iterations": 1, "buffer": 0, "max_depth": 0}.items():
+            value = getattr(self, name)
+            if name == "max_depth" and value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+                raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
+        for name in ("race", "average"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name} must be True or False, not {getattr(self, name)!r}")
+        if self.checkpoint is not None and not isinstance(self.checkpoint, str | Path):
+            raise InputError(f"checkpoint must be the path of a folder, not {self.checkpoint!r}")
+        check_operators(self.operators)
+        checked_jobs(self.n_jobs)
+
+
+class Entry(NamedTuple):
+    """A kernel of a level: how it came about, the number of its parent, and how to fit it."""
+
+    child: Child
+    parent: int | None
+    task: Task
+
+
+class Search:
+    """One run of the search; `run` fills `trials`, `conclude` chooses among the finalists.
+
+    `data` are the rows to learn from; where some are held out, `held_out` judges what was learned. Where `data` are a
+    sample of too many rows for exact inference, `whole` are all of them, and intervals on those decide.
+    """
+
+    def __init__(self, settings: GrammarSearch, context: Context) -> None:
+        self.settings, self.context = settings, context
+        self.criterion: Criterion = criterion(settings.score)
+        self.policy, self.racing = context.policy(SearchPolicy), context.policy(RacePolicy)
+        self.engine, self.columns, self.seed, self.whole = context.engine, context.columns, context.seed, context.whole
+        self.data, self.held_out = self.criterion.divide(context.data, context.seed)
+        self.trials = Trials(
+            context.report,
+            Clock(settings.time_budget),
+            checked_jobs(settings.n_jobs if settings.n_jobs is not None else context.jobs) or 1,
+            device=context.device,
+            journal=self._open_journal(),
+        )
+        self.grown: set[int] = set()  # numbers of the candidates that were parents
+        self.numbers: dict[Expression, int] = {}  # of the candidates, by canonical structure
+        self.samples: dict[int, Data] = {}  # of the rows, by size: preparing them for the kernels takes time
+
+    def _open_journal(self) -> Journal | None:
+        folder, whole = self.settings.checkpoint, self.whole
+        if folder is None:
+            return None
+        settings = {name: value for name, value in self.settings.describe().items() if name not in ANY_TIME}
+        if whole is not None:
+            settings["inducing"] = whole.engine.inducing
+        return Journal(folder, fingerprint(self.context.data if whole is None else whole.data, settings, self.seed))
+
+    def run(self) -> None:
+        """Search until nothing improves, or until it is stopped."""
+        trials, bases = self.trials, self._bases()
+        with trials.stopping():
+            self.race(0, 0, [(Child(base, base, Step("base", base)), None) for base in bases])
+            for depth in range(1, 1 + (self.settings.max_depth if self.settings.max_depth is not None else 1000)):
+                before = trials.best
+                if before is None:
+                    break
+                self.race(depth, depth, self._children(depth, before, bases))
+                if trials.best == before:
+                    score = trials.candidates[before].score
+                    self.race(depth, -depth, self.find_simpler(before))
+                    if not trials.candidates[trials.best].score < score:
+                        break
+        if trials.stopped == "request":
+            trials.notes.append("the search was stopped on request; this is the best kernel found until then")
+        elif trials.stopped == "time":
+            trials.notes.append(self._out_of_time(len(bases)))
+
+    def _out_of_time(self, bases: int) -> str:
+        budget, candidates = f"the time budget of {self.settings.time_budget:g} s", self.trials.candidates
+        finished = sum(c.fit is not None for c in candidates)
+        if finished > bases or any(c.depth > 0 for c in candidates):
+            return f"{budget} was spent before the search had ended; this is the best kernel found until then"
+        fitted = f"only {finished} of the {bases} base kernels" if finished < bases else "only the base kernels"
+        return f"{budget} was too short to search: {fitted} could be fitted, and this is the best of them; allow more"
+
+    # --------------------------------------------------------------------------------------------------- what to try
+
+    def _bases(self) -> Sequence[Base]:
+        """Return what to build from; no period along a column with too few values to show one, such as a yes or no."""
+        bases = base_kernels(self.settings.bases, self.columns)
+        periodic = {b for b in bases if any(p.name == "period" for p in b.specs)}
+        useful = [b for b in bases if b not in periodic or may_repeat(self.data.X[:, b.columns[0]])]
+        return useful or bases
+
+    def _children(self, depth: int, best: int, bases: Sequence[Base]) -> list[tuple[Child, int | None]]:
+        """Return everything one step away from the best kernel that was not fitted to the end yet."""
+        parents = self._parents(best, depth)
+        self.grown.update(parents)
+        new: list[tuple[Child, int | None]] = []
+        for parent in parents:
+            grown = children(self._fit(parent).expression, bases, self.settings.operators, self.settings.grammar)
+            taken = {child.key for child, _ in new}
+            new += [(child, parent) for child in grown if child.key not in taken and not self._finished(child.key)]
+        return new
+
+    def _parents(self, best: int, depth: int) -> list[int]:
+        """Return what to grow from: the best, and in a search by intervals what may be better than the best.
+
+        The first step starts from several base kernels: the best of them alone is often one that stands in for two.
+        """
+        candidates, finished = self.trials.candidates, self.trials.finished()
+        if depth == 1:
+            return sorted(finished, key=lambda i: candidates[i].score)[: self.policy.first_parents]
+        score = candidates[best].score
+        others = [i for i in finished if i not in self.grown and i != best and candidates[i].scores[0] < score]
+        others.sort(key=lambda i: candidates[i].scores[0])
+        return [best, *others[: self.settings.buffer]] if self.whole is not None else [best]
+
+    def find_simpler(self, best: int) -> list[tuple[Child, int | None]]:
+        """Return the best kernel without parts that may have become idle.
+
+        A part can outlive its use: a lengthscale far beyond the data is a constant, an RQ with a large alpha an SE.
+        Such kernels are a few; one that was tried before is carried on from where the best kernel stands.
+        """
+        allowed = {*self.settings.bases, "C"}  # a constant is what is left of a factor taken out
+        return [
+            (Child(expression, canonical_structure(expression), step), best)
+            for expression, step in simplifications(self._fit(best).expression, self.data.X)
+            if allowed.issuperset(leaf.symbol for leaf in expression.leaves())
+        ]
+
+    def _finished(self, key: Expression) -> bool:
+        """Tell whether a structure was fitted to the end; one that was only raced may come from a better start."""
+        return key in self.numbers and self.trials.candidates[self.numbers[key]].fit is not None
+
+    def _fit(self, number: int) -> Fit:
+        fit = self.trials.candidates[number].fit
+        assert fit is not None
+        return fit
+
+    def _enter(self, child: Child, parent: int | None, unexplained: dict[int, Array]) -> Entry:
+        """Return a kernel with how to fit it, given the periods that its parent leaves over."""
+        key = child.key.text()
+        options = FitOptions(
+            restarts=self.settings.restarts * (2 if parent is None else 1),  # everything grows from the base kernels
+            draws=self.policy.draws,
+            max_iterations=self.settings.max_iterations,
+            tolerance=1e-9,
+            seed=seed_for(self.seed, key),
+        )
+        if parent is None:
+            return Entry(child, parent, Task(child.expression, key, None, False, self.own, self.own, options))
+        best = self._fit(parent)
+        replaced = len(list(child.expression.leaves())) <= len(list(best.expression.leaves()))
+        peaks = self.own
+        if not replaced:  # a parent without periods may follow them closely, and then leaves nothing of them over
+            nothing = np.empty(0)
+            both = {**unexplained, **self.own}
+            peaks = {c: in_turn(unexplained.get(c, nothing), self.own.get(c, nothing)) for c in both}
+        return Entry(child, parent, Task(child.expression, key, best.noise, replaced, peaks, self.own, options))
+
+    @cached_property
+    def own(self) -> dict[int, Array]:
+        """Periods of the target, by column."""
+        return self._periods(self.data.y)
+
+    def _periods(self, y: Array) -> dict[int, Array]:
+        found = {column: periods(self.data.X[:, column], y, self.policy.peaks) for column in self.columns}
+        return {column: peaks for column, peaks in found.items() if len(peaks)}
+
+    def _unexplained(self, parent: int | None) -> dict[int, Array]:
+        """Periods of what a kernel cannot predict of a row from the others, in units of what it says about that."""
+        if parent is None:
+            return self.own
+        fit = self._fit(parent)
+        posterior = self.engine.posterior(compile_program(fit.expression), fit.values, Gaussian(fit.noise), self.data)
+        left = posterior.leave_one_out()
+        return self._periods((self.data.y - left.mean) / np.sqrt(left.variance))
+
+    # ------------------------------------------------------------------------------------------------------ one level
+
+    def race(self, depth: int, stage: int, level: Sequence[tuple[Child, int | None]]) -> None:
+        """Race candidates, each with the number of its parent; those that ran to the end compete for the best.
+
+        `stage` tells the levels of one search apart in its journal.
+        """
+        peaks = {parent: self._unexplained(parent) for parent in dict.fromkeys(parent for _, parent in level)}
+        entries = [self._enter(child, parent, peaks[parent]) for child, parent in level]
+        few, rows = depth == 0 and len(level) <= self.policy.bases, self.data.count
+        race, limit = self.settings.race, self.settings.max_iterations
+        if self.whole is not None:
+            self._race_by_intervals(self.whole, depth, stage, entries, race and not few)
+            return
+        finish = self.policy.first_parents if depth == 0 else 3
+        rungs = single_rung(limit) if few else self.racing.rungs(race, limit, len(level), rows, finish)
+        attempts: list[Attempt | None] = [None] * len(level)
+        running = list(range(len(level)))
+        try:
+            for number, rung in enumerate(rungs):
+                promoted = promote([self._provisional(entries[i].task, attempts[i]) for i in running], rung)
+                running = [running[i] for i in promoted]
+                effort = (rung.iterations, rung.starts, number == len(rungs) - 1)
+                data = self.data if rung.sample is None else self._sample(rung.sample)
+                work = {i: (entries[i].task, attempts[i], data, self.engine, *effort) for i in running}
+                keys = self._keys(stage, number, work)
+                for i, reached in self.trials.run(advance, work, depth, number, keys, batched=True):
+                    attempts[i] = reached
+        finally:  # whatever was finished counts, also when the search is interrupted here
+            unfinished, needed = set(running), self.needed_gain(len(level))
+            for number, (entry, attempt) in enumerate(zip(entries, attempts, strict=True)):
+                if attempt is not None:
+                    self._add(entry, attempt, depth, number in unfinished, needed)
+
+    def _race_by_intervals(self, whole: Whole, depth: int, stage: int, entries: Sequence[Entry], race: bool) -> None:
+        """Let intervals on all rows tell who could win, against the best so far, known as closely as can be."""
+        policy = self.context.policy(IntervalPolicy)
+
+        def go(rung: int, work: Work, function: Callable[..., Attempt]) -> Iterator[tuple[int, Attempt]]:
+            keys = self._keys(stage, rung, work)
+            # several processes keep one GPU busier than one: only what begins on a sample is one batch
+            return self.trials.run(function, work, depth, rung, keys, batched=function is advance)
+
+        self._sharpen(whole, policy, go)
+        before = self.trials.best
+        score = math.inf if before is None else self.trials.candidates[before].score
+        contest = IntervalRace([e.task for e in entries], whole, self.criterion, score, race, go, policy)
+        rung = Rung(self.policy.interval_iterations, ALL_STARTS, math.inf, 0)
+        if race:
+            rung = self.racing.rungs(True, self.settings.max_iterations, len(entries), self.data.count)[0]
+        sample = self._sample(rung.sample or self.racing.sample)
+        beginning = Beginning(sample, self.engine, rung.iterations, rung.starts)
+        try:
+            contest.run(beginning)
+        except OutOfTimeError:
+            if before is None:
+                contest.conclude_best(beginning)
+            raise
+        finally:  # whatever was finished counts, also when the search is interrupted here
+            needed = self.needed_gain(len(entries))
+            numbers = {
+                i: self._add(entry, attempt, depth, i not in contest.drops, needed)
+                for i, (entry, attempt) in enumerate(zip(entries, contest.attempts, strict=True))
+                if attempt is not None
+            }
+            for i, drop in contest.drops.items():
+                by = before if drop.by is None else numbers[drop.by]
+                if by is not None and by != numbers[i]:
+                    row = self.trials.candidates[numbers[i]]
+                    self.trials.candidates[numbers[i]] = with_verdict(row, contest.attempts[i], drop, by)
+
+    def _sharpen(self, whole: Whole, policy: IntervalPolicy, go: Callable[..., Iterator[tuple[int, Attempt]]]) -> None:
+        """Narrow the interval of the best kernel: the next ones are compared with it, and start from it."""
+        best, old = self.trials.best, self.trials.incumbent
+        if best is None or old is None or not is_loose(old, whole, policy):
+            return
+        task, attempt = resume(self._fit(best), self.seed)
+        for _, reached in go(SHARPENING, {0: (task, attempt, whole, policy.closest(whole), policy)}, bracket):
+            if reached.fit is not None and reached.fit.status != "failed":
+                self.trials.candidates[best] = renew(old, reached, self._score(reached.fit))
+
+    @staticmethod
+    def _keys(stage: int, rung: int, work: Work) -> dict[int, tuple[int, int, str]]:
+        return {i: (stage, rung, structure(arguments[0].expression).text()) for i, arguments in work.items()}
+
+    def _sample(self, count: int) -> Data:
+        """The rows of the first rungs."""
+        if count not in self.samples:
+            self.samples[count] = self.racing.draw(self.data, count, self.seed)
+        return self.samples[count]
+
+    def needed_gain(self, candidates: int) -> float:
+        """Return the score that a deeper kernel must gain.
+
+        Of a large level of K candidates the best is ahead by chance: the largest of K gains that mean nothing grows as
+        2 log K.
+        """
+        large = self.racing.is_large(candidates, self.data.count)
+        return 2.0 * math.log(candidates) if large else self.policy.improvement
+
+    # -------------------------------------------------------------------------------------------------------- scores
+
+    @property
+    def rows(self) -> int:
+        """All rows, those held out among them."""
+        return self.context.data.count if self.whole is None else self.whole.data.count
+
+    @property
+    def share(self) -> float:
+        """The share of the rows that the score was measured on: scaled up to all, it says no more than they do."""
+        return 1.0 if self.held_out is None else self.held_out.count / self.rows
+
+    def _score(self, fit: Fit) -> float:
+        if self.held_out is not None:
+            return self.criterion.score_held_out(fit, self.data, self.held_out, self.engine)
+        return self.criterion.score_fit(fit, self.rows)
+
+    def _provisional(self, task: Task, attempt: Attempt | None) -> float:
+        """The score that a candidate would have if it ended here."""
+        if attempt is None:
+            return 0.0
+        count = layout(task.expression).n_free + 1
+        return self.criterion.while_racing.score(self._expected(attempt), count, self.rows)
+
+    def _expected(self, attempt: Attempt) -> float:
+        """The log evidence so far; of a sample of the rows, what it would come to for all of them."""
+        if attempt.interval is not None:
+            return attempt.interval.lower
+        return attempt.log_evidence * self.rows / attempt.runs[0].rows
+
+    def _add(self, entry: Entry, attempt: Attempt, depth: int, running: bool, needed: float) -> int:
+        """Write a candidate down and return its number; of one tried before, the better fit in its old place."""
+        trials, fit, task = self.trials, attempt.fit, entry.task
+        if fit is None:
+            # what it raced by is no score where the score is another one
+            score = self._provisional(task, attempt) if self.criterion.by_evidence else math.inf
+            parameters = layout(task.expression).n_free + 1
+            status, message = "raced out", "left behind in the race: it could not have won"
+            if running:
+                status, message = "not finished", "the search was stopped before its fit was finished"
+            if attempt.runs[0].value >= FAILED_VALUE:
+                status, message, score = "failed", "the covariance matrix could not be factorised", math.inf
+        else:
+            score = self._score(fit)
+            parameters, status, message = fit.parameters, fit.status, fit.message
+        found = Candidate(
+            fit.expression if fit is not None else entry.child.expression, depth, entry.child.step, entry.parent,
+            self._expected(attempt), parameters, score, status, message, attempt.seconds, fit,
+            attempt.interval, attempt.inducing,
+        )  # fmt: skip
+        number = self.numbers.setdefault(entry.child.key, len(trials.candidates))
+        if number == len(trials.candidates):
+            trials.add(found, leads=False)
+        else:
+            old = trials.candidates[number]
+            if (fit is None, score) < (old.fit is None, old.score):  # a finished fit is never given up
+                found = replace(found, depth=old.depth, step=old.step, parent=old.parent)
+                trials.candidates[number] = replace(found, seconds=old.seconds + found.seconds)
+        leader = trials.incumbent
+        deeper = leader is not None and leader.depth < depth and leader.parameters < parameters
+        gain = needed / self.share if deeper else 0.0
+        if fit is not None and (leader is None or score < leader.score - gain):
+            trials.best = number
+        return number
+
+    # -------------------------------------------------------------------------------------------------- the finalists
+
+    def conclude(self) -> Learned:
+        """Return the winner and, to average, the finalists with their weights."""
+        settings, trials, data = self.settings, self.trials, self.context.data
+        ranked = self._finalists()
+        enough = data.count >= self.policy.rows_to_forecast
+        column = self.columns[0] if len(self.columns) == 1 and enough else None
+        forward = settings.finalists == "forward"
+        if forward and column is None:
+            raise InputError(
+                f"finalists='forward' needs one input column to go along and at least {self.policy.rows_to_forecast} "
+                f"rows; there are {len(self.columns)} columns and {data.count} rows"
+            )
+        if self.held_out is not None:
+            ranked = self._fit_to_all(ranked, self.held_out.count)
+        forecasts: list[Forecasts] | None = None
+        if column is not None and (settings.average or forward):
+            try:
+                forecasts = self._for_each(ranked, forecast, data, self.engine, column)
+            except KeyboardInterrupt:
+                trials.stopped = "request"
+                trials.notes.append(
+                    "the finalists' forecasts were stopped on request, so the kernels are weighed without them"
+                )
+        if forward and forecasts is not None:
+            first = int(np.argmax([f.score for f in forecasts]))
+            order = [first, *(i for i in range(len(ranked)) if i != first)]
+            ranked, forecasts = [ranked[i] for i in order], [forecasts[i] for i in order]
+        weights = alone()
+        if settings.average:
+            weights = weigh([self.share * c.score for c in ranked], forecasts, column)
+        fits = tuple(c.fit for c in (ranked if settings.average else ranked[:1]) if c.fit is not None)
+        settled = forward or self.criterion is not BIC
+        candidates, notes = tuple(trials.candidates), tuple(trials.notes)
+        return Learned(fits[0], candidates, fits, weights, notes, trials.stopped, settled=settled)
+
+    def _finalists(self) -> list[Candidate]:
+        """Return the best by score, the winner first, and the best of every depth: simple ones may forecast well."""
+        winner, finished = self.trials.incumbent, [self.trials.candidates[i] for i in self.trials.finished()]
+        assert winner is not None
+        ranked = [winner, *sorted((c for c in finished if c is not winner), key=lambda c: c.score)]
+        chosen = ranked[: self.policy.finalists]
+        for depth in sorted({c.depth for c in finished}):
+            best = next(c for c in ranked if c.depth == depth)
+            if best not in chosen:
+                chosen.append(best)
+        return chosen
+
+    def _fit_to_all(self, ranked: list[Candidate], held_out: int) -> list[Candidate]:
+        """Fit the finalists to all rows, from where they are; each keeps the score that it was chosen by."""
+        trials, data = self.trials, self.context.data
+        how = "its parameters were then fitted to all of them"
+        try:
+            fits = self._for_each(ranked, refit, data, self.engine, self.settings.max_iterations)
+        except KeyboardInterrupt:
+            trials.stopped = "request"
+            how = "its parameters hardly moved then, because the fit to all of them was stopped"
+            ranked = ranked[:1]
+            fits = [refit(c.fit, data, self.engine, 1) for c in ranked if c.fit is not None]
+        trials.notes.append(f"{held_out} of {data.count} rows were held out to choose the kernel; {how}")
+        kept = []
+        for old, fit in zip(ranked, fits, strict=True):
+            if fit.status != "failed":
+                kept.append(replace(old, expression=fit.expression, status=fit.status, message=fit.message, fit=fit))
+                trials.candidates[trials.candidates.index(old)] = kept[-1]
+        if not kept:
+            raise NumericalError(f"no finalist could be fitted to all rows: {fits[0].message}; try another score")
+        return kept
+
+    def _for_each(self, ranked: list[Candidate], function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        work = {i: (c.fit, *arguments) for i, c in enumerate(ranked)}
+        # Ctrl-C ends the workers of a terminal as well
+        done = dict(run_parallel(function, work, 1 if self.trials.stopped == "request" else self.trials.jobs))
+        return [done[i] for i in range(len(ranked))]

@@ -1,1 +1,0 @@
-"""Compositional kernel search (CKS) and the Automatic Statistician's grammar (METHODS 3)."""

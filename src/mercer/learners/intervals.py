@@ -1,0 +1,423 @@
+"""Many rows: intervals on all of them tell which candidates could still win (SKC, Kim & Teh 2018; METHODS 4).
+
+The exact score of a candidate (BIC = -2 log p + p log N) at the values it has reached lies between two ends: `best`,
+from the upper bound on its log evidence, and `worst`, from the lower one. The incumbent is the candidate with the least
+worst end: it is certain of that. A candidate whose best end is behind it cannot be better at its values, and is
+dropped; its `Verdict` says behind whom.
+
+How many inducing points a candidate gets depends on its values: as many as its lower bound needs to lose little, at
+most those of the engine. With too few of them the bound would prefer other values, and judge the kernel by those.
+Screening rounds are cheap: a few steps on some of the rows, from what fewer of them suggested; whatever rows the values
+come from, the interval at these values is that of all rows. What repeats in many rows may not show in a few: where
+values that fewer rows suggested would drop nearly all candidates, they are judged with their old parts as the parent
+has them, from all rows. Those that remain are fitted to all rows, the most certain first, which raises the incumbent's
+score for the others; fitted candidates that overlap it then get more points.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from mercer.compute.program import Program
+from mercer.fitting.optimise import Fit, FitOptions, Problem, Run, concluded, optimise, prepare
+from mercer.inference.bounds import PAIRS_ROWS, Interval, interval
+from mercer.inference.contract import Data, Engine
+from mercer.inference.inducing import CANDIDATES
+from mercer.inference.vfe import FixedVFE
+from mercer.kernels.algebra import structure
+from mercer.kernels.domains import Array
+from mercer.kernels.parameters import Layout, layout
+from mercer.learners.contract import Candidate, Verdict, Whole
+from mercer.learners.criteria import Criterion
+from mercer.learners.racing import Task, advance
+from mercer.learners.trials import Attempt, Work
+from mercer.linalg.threads import one_thread
+
+WORTH_A_DEVICE = 1_000_000  # numbers of Kfu: with fewer, handing work to a GPU takes longer than the work
+REASONS = {
+    "separated": "left behind: the whole interval of its score is behind what candidate {by} is certain of",
+    "places": "set aside: it may be better than candidate {by}, but others were certain of more and took the places",
+}
+
+
+class Stage(NamedTuple):
+    """Steps of the optimiser with the same inducing points, on at most so many rows.
+
+    Points are chosen for shorter lengthscales, by that factor: points that are enough for a smooth kernel would hold
+    it there, as any rougher one would need more of them.
+    """
+
+    steps: int
+    rows: int | None = None  # None: all of them
+    rougher: float = 0.25
+
+
+class Screening(NamedTuple):
+    """A round of looking at all candidates, and how far behind the incumbent one must be that may gain by more steps.
+
+    Values that a thousand rows suggest are behind the best for all N rows, by about N / 1000 in score for each
+    parameter. That is little beside these margins, and the steps cost a tenth; intervals are always from all rows.
+    """
+
+    stages: tuple[Stage, ...]
+    margin: float  # in score for each row
+    least_margin: float
+
+
+@dataclass(frozen=True)
+class IntervalPolicy:
+    """How closely a candidate's score is bracketed on all rows before it is dropped."""
+
+    screening: tuple[Screening, ...] = (
+        Screening((Stage(4, 1000),), 0.06, 150.0),
+        Screening((Stage(8, 3000),), 0.01, 40.0),
+    )
+    screening_points: int = 256  # inducing points of a screening round: enough to tell scores apart by its margin
+    screening_rows: int = 2000  # rows that inducing points are chosen from, before the last choice for a fit
+    screening_loss: float = 0.03  # share of the margin that the lower bound may lose there
+    slots: int = 75  # candidates that are screened again
+    fit: tuple[Stage, ...] = (Stage(8, 4000), Stage(20, None, 0.5))  # of those that are fitted to all rows
+    refit: tuple[Stage, ...] = (Stage(20, None, 0.5),)  # of what was fitted before
+    fit_starts: int = 2  # of a candidate that begin a fit; the better one goes on after the first stage
+    fit_gap: float = 0.5  # nats that the lower bound may lose while parameters move; halving it doubles the points
+    final_gap: float = 0.1  # the same for candidates whose intervals overlap the incumbent's
+    fit_margin: float = 40.0  # score that one may be behind which is not fitted yet
+    round: int = 8  # candidates that are fitted before the incumbent is looked at again
+    rounds: int = 3
+    finalists: int = 4  # candidates whose intervals are narrowed at the end, where they overlap
+    # What the lower bound may lose where an interval is worked out: one pass over the rows is quick with more points,
+    # and an upper bound without products is of use only where tr(K - Q) is a small share of the noise of a single row.
+    bracket_gap: float = 0.003
+    product_gap: float = 0.05  # nats that an upper bound may miss before another product with all pairs is worth it
+    narrow: float = 0.5  # nats: an interval that is narrower says as much as a number
+
+    def closest(self, whole: Whole) -> Effort:
+        """Return the most that is worth doing for one candidate."""
+        few = whole.data.count <= PAIRS_ROWS
+        return Effort(self.final_gap, self.refit, 10 if few else None, fit=True, traces=few)
+
+
+class Effort(NamedTuple):
+    """How hard to work on a candidate."""
+
+    gap: float  # nats that its bound may lose while parameters move
+    stages: tuple[Stage, ...]
+    products: int | None  # steps of conjugate gradients; None: no product with the matrix of all pairs at all
+    fit: bool = False  # conclude it as a fit
+    most_points: int | None = None  # inducing points, where not all that the engine may have
+    traces: bool = False  # bound the determinant closely too
+
+
+class ScoreInterval(NamedTuple):
+    """Between what the exact score lies; smaller is better."""
+
+    best: float
+    worst: float
+
+    def overlaps(self, score: float) -> bool:
+        """Tell whether it may be better than a score that another is certain of."""
+        return self.best < score
+
+
+class Drop(NamedTuple):
+    """Why a candidate went no further: `by` is a number in the level, None the best kernel before it."""
+
+    kind: Literal["separated", "places"]
+    by: int | None
+    score: float  # that the other was certain of
+
+
+# ------------------------------------------------------------------------------------------------------ one candidate
+
+
+def bracket(task: Task, attempt: Attempt, whole: Whole, effort: Effort, policy: IntervalPolicy) -> Attempt:
+    """Fit a candidate further on all rows and bracket its log evidence.
+
+    A fit begins from several of its starts; until then the best one stands for the candidate, the others wait.
+    """
+    started = time.perf_counter()
+    with one_thread():
+        problem = prepare(task.expression, whole.data, whole.engine, task.options, task.peaks)
+        points = [np.clip(run.point, problem.bounds[:, 0], problem.bounds[:, 1]) for run in attempt.runs]
+        run = move(problem, points[: policy.fit_starts if effort.fit else 1], whole, effort, policy)
+        found, engine = _bracket_at(problem, run, whole, effort, policy)
+        if effort.fit:  # with too few inducing points for a rough kernel steps lead to a smoother one, which is worse
+            unmoved = replace(run, point=points[0])
+            before, others = _bracket_at(problem, unmoved, whole, effort, policy)
+            if before.lower > found.lower:
+                run, found, engine = unmoved, before, others
+        best = replace(run, value=-found.lower, rows=whole.data.count)
+        fit = None
+        if effort.fit:
+            held = replace(problem, objective=replace(problem.objective, engine=engine))
+            fit = replace(concluded(held, [best], best.point, attempt.screened), log_evidence=-best.value)
+    seconds, waiting = attempt.seconds + time.perf_counter() - started, () if effort.fit else attempt.runs[1:]
+    return Attempt((best, *waiting), attempt.screened, seconds, fit, found, len(engine.Z))
+
+
+def bracket_inherited(task: Task, attempt: Attempt, whole: Whole, effort: Effort, policy: IntervalPolicy) -> Attempt:
+    """Bracket a candidate with the values of its parent, from all rows, and those of its new part.
+
+    Where it could win by these they come first; what fewer rows suggested stays as another start.
+    """
+    started = time.perf_counter()
+    assert task.noise is not None
+    assert attempt.interval is not None
+    with one_thread():
+        problem = prepare(task.expression, whole.data, whole.engine, task.options, task.peaks)
+        values = problem.starts.inherited(problem.objective.split(attempt.runs[0].point)[0])
+        point = np.append(problem.objective.layout.to_free(values), math.log(task.noise))
+        run = replace(attempt.runs[0], point=np.clip(point, problem.bounds[:, 0], problem.bounds[:, 1]))
+        found, engine = _bracket_at(problem, run, whole, effort, policy)
+    seconds = attempt.seconds + time.perf_counter() - started
+    if not found.upper > attempt.interval.upper:
+        return replace(attempt, seconds=seconds)
+    best = replace(run, value=-found.lower)
+    return Attempt((best, *attempt.runs), attempt.screened, seconds, None, found, len(engine.Z))
+
+
+def _bracket_at(
+    problem: Problem, run: Run, whole: Whole, effort: Effort, policy: IntervalPolicy
+) -> tuple[Interval, FixedVFE]:
+    """Return between what the log evidence lies where a run stands, on all rows, and the engine with the points."""
+    program, (values, noise) = problem.objective.program, problem.objective.split(run.point)
+    candidates = CANDIDATES if effort.fit else policy.screening_rows
+    engine = choose_points(program, values, noise, whole, policy.bracket_gap, effort.most_points, candidates)
+    found = interval(
+        program, values, noise, whole.data, engine.Z, effort.products, policy.product_gap, engine.sweep, effort.traces
+    )
+    return found, engine
+
+
+def move(problem: Problem, points: Sequence[Array], whole: Whole, effort: Effort, policy: IntervalPolicy) -> Run:
+    """Go through the stages of an effort; after the first one the best of several starts goes on alone."""
+    runs = [Run(point, 0.0, "", True, 0, whole.data.count) for point in points]
+    for stage in effort.stages:
+        rows = _draw(whole.data, stage.rows)
+        runs = [_descend(problem, run, whole, rows, stage, effort, policy) for run in runs]
+        runs = [min(runs, key=lambda run: run.value)]
+    return runs[0]
+
+
+def _descend(
+    problem: Problem, run: Run, whole: Whole, rows: Data, stage: Stage, effort: Effort, policy: IntervalPolicy
+) -> Run:
+    program, shape = problem.objective.program, problem.objective.layout
+    values, noise = problem.objective.split(run.point)
+    rougher = _shorten(shape, values, stage.rougher)
+    engine = choose_points(program, rougher, noise, whole, effort.gap, effort.most_points, policy.screening_rows)
+    if rows.count * len(engine.Z) < WORTH_A_DEVICE:
+        engine = engine.on("cpu")
+    fixed = replace(problem, objective=replace(problem.objective, engine=engine, data=rows))
+    # a stage ends after a few steps; that there are few of them is no failure to converge
+    return replace(optimise(fixed, run.point, stage.steps), converged=True)
+
+
+def _draw(data: Data, count: int | None) -> Data:
+    """Return so many of the rows, drawn at random, in their order."""
+    if count is None or data.count <= count:
+        return data
+    return data.take(np.sort(np.random.default_rng(0).choice(data.count, count, replace=False)))
+
+
+def _shorten(shape: Layout, values: Array, share: float) -> Array:
+    result = values.copy()
+    for slot in shape.slots:
+        if slot.spec.name == "lengthscale" and slot.fitted:
+            result[slot.where] *= share
+    return result
+
+
+def choose_points(
+    program: Program, values: Array, noise: float, whole: Whole, gap: float, most: int | None, candidates: int
+) -> FixedVFE:
+    """Return the engine with as few points as lose no more than that, as far as some of the rows can tell."""
+    most = min(whole.engine.inducing, most or whole.engine.inducing)
+    spare = 2.0 * gap * noise / whole.data.count  # the bound loses tr(K - Q) / (2 noise)
+    return replace(whole.engine, inducing=most, joint=False).sparing(program, values, whole.data, spare, candidates)
+
+
+# ---------------------------------------------------------------------------------------------------------- one level
+
+
+class Beginning(NamedTuple):
+    """How candidates begin: on a sample of the rows."""
+
+    data: Data
+    engine: Engine
+    iterations: int
+    starts: int
+
+
+Go = Callable[[int, Work, Callable[..., Attempt]], Iterator[tuple[int, Attempt]]]  # (rung, work, function)
+
+
+@dataclass
+class IntervalRace:
+    """One level of a search on many rows; `run` leaves attempts and drops.
+
+    `before` is the score that the best kernel so far is certain of; `go` does work, here or elsewhere.
+    """
+
+    tasks: Sequence[Task]
+    whole: Whole
+    criterion: Criterion
+    before: float
+    race: bool
+    go: Go
+    policy: IntervalPolicy = IntervalPolicy()
+    attempts: list[Attempt | None] = field(default_factory=list)
+    drops: dict[int, Drop] = field(default_factory=dict)
+    rung: int = 0
+
+    def run(self, beginning: Beginning) -> None:
+        """Begin on a sample, screen on all rows, fit those that could win, narrow overlaps."""
+        policy, rows = self.policy, self.whole.data.count
+        many = rows > PAIRS_ROWS
+        self.attempts = [None] * len(self.tasks)
+        self._climb({i: (task, None, *beginning, False) for i, task in enumerate(self.tasks)}, advance)
+        for screening in policy.screening if self.race else ():
+            self._screen(screening, max(screening.least_margin, screening.margin * rows), many)
+        for _ in range(1 if many else policy.rounds):
+            chosen = self._by_certainty()[: policy.round if self.race else None]
+            if chosen:
+                self._bracket(chosen, Effort(policy.fit_gap, policy.fit, None if many else 1, fit=True), bracket)
+                self._drop_separated(policy.fit_margin)
+        self._drop_separated(0.0)
+        self.drop(self._waiting())
+        self._narrow()
+
+    def conclude_best(self, beginning: Beginning) -> None:
+        """Where time ended before any fit to all rows: conclude the best of those that have begun, on its sample."""
+        begun = {i: attempt for i, attempt in enumerate(self.attempts) if attempt is not None}
+        if not begun or any(attempt.fit is not None for attempt in begun.values()):
+            return
+        best = min(begun, key=lambda i: (self.ends(i).worst, begun[i].runs[0].value, i))
+        data, engine, iterations, _ = beginning
+        self.attempts[best] = advance(self.tasks[best], begun[best], data, engine, iterations, 1, True)
+
+    def ends(self, number: int) -> ScoreInterval:
+        """Return between what the score of a candidate lies; nothing is known before its first round."""
+        attempt = self.attempts[number]
+        if attempt is None or attempt.interval is None:
+            return ScoreInterval(-math.inf, math.inf)
+        found, count = attempt.interval, layout(self.tasks[number].expression).n_free + 1
+        rows = self.whole.data.count
+        return ScoreInterval(*(self.criterion.score(end, count, rows) for end in (found.upper, found.lower)))
+
+    def incumbent(self) -> tuple[float, int | None]:
+        """Return the least worst end, and whose it is: None where it is the best kernel before."""
+        worst = [self.ends(i).worst for i in range(len(self.tasks))]
+        first = int(np.argmin(worst)) if worst else 0
+        return (worst[first], first) if worst and worst[first] < self.before else (self.before, None)
+
+    def could_be_separated(self, number: int, margin: float) -> bool:
+        """Tell whether a narrower interval could drop it: not if it is certain of enough, whatever else."""
+        ends = self.ends(number)
+        return not ends.worst - ends.best < 2.0 * self.policy.narrow and not ends.worst < self.incumbent()[0] + margin
+
+    def _screen(self, screening: Screening, margin: float, many: bool) -> None:
+        policy = self.policy
+        gap = max(policy.fit_gap, policy.screening_loss * margin)
+        closer = Effort(gap, (), None if many else 0, most_points=policy.screening_points)
+        self._bracket(self._waiting(), closer._replace(stages=screening.stages, products=None), bracket)
+        behind = self._separated(margin)
+        if not many:
+            unclear = [i for i in self._waiting() if i not in behind and self.could_be_separated(i, margin)]
+            self._bracket(unclear, closer, bracket)
+            behind = self._separated(margin)
+        if len(self._waiting()) - len(behind) < policy.round:  # rather the values are to blame than nearly all kernels
+            self._bracket([i for i in behind if self.tasks[i].noise is not None], closer, bracket_inherited)
+        self._drop_separated(margin)
+        self.drop(self._by_certainty()[policy.slots :])
+
+    def _climb(self, work: Work, function: Callable[..., Attempt]) -> None:
+        self.rung += 1
+        for i, reached in self.go(self.rung - 1, work, function):
+            self.attempts[i] = reached
+
+    def _bracket(self, numbers: Sequence[int], effort: Effort, how: Callable[..., Attempt]) -> None:
+        self._climb({i: (self.tasks[i], self.attempts[i], self.whole, effort, self.policy) for i in numbers}, how)
+
+    def _separated(self, margin: float) -> list[int]:
+        """Return whose best end is behind the incumbent; of those that only took a few steps, by a margin."""
+        score, by = self.incumbent()
+        allowed = [margin if attempt is not None and attempt.fit is None else 0.0 for attempt in self.attempts]
+        running = [i for i in range(len(self.tasks)) if self.race and i != by and i not in self.drops]
+        return [i for i in running if not self.ends(i).overlaps(score + allowed[i])]
+
+    def _drop_separated(self, margin: float) -> None:
+        """Drop those that cannot be better than the incumbent."""
+        score, by = self.incumbent()
+        self.drops.update({i: Drop("separated", by, score) for i in self._separated(margin)})
+
+    def drop(self, numbers: Sequence[int]) -> None:
+        """Drop those that have no slot; one that is behind the incumbent, by less than a margin, for that reason."""
+        score, by = self.incumbent()
+        for i in numbers:
+            self.drops[i] = Drop("places" if self.ends(i).overlaps(score) else "separated", by, score)
+
+    def _waiting(self) -> list[int]:
+        """Return those that are still in and were not fitted to all rows."""
+        return [i for i, a in enumerate(self.attempts) if i not in self.drops and a is not None and a.fit is None]
+
+    def _by_certainty(self) -> list[int]:
+        """Return those that wait, first the one that is certain of most."""
+        return sorted(self._waiting(), key=lambda i: (self.ends(i).worst, i))
+
+    def _narrow(self) -> None:
+        """Carry on fitted candidates that overlap the incumbent, with more inducing points, and the incumbent."""
+        score, holder = self.incumbent()
+        fits = {i: a.fit for i, a in enumerate(self.attempts) if i not in self.drops and a is not None}
+        fitted = [i for i, fit in fits.items() if fit is not None and fit.status != "failed"]
+        close = [i for i in fitted if i != holder and self.ends(i).overlaps(score)]
+        rivals = sorted(close, key=lambda i: (self.ends(i).best, i))[: self.policy.finalists]
+        if rivals:
+            both = rivals if holder is None else [holder, *rivals]
+            self._bracket(both, self.policy.closest(self.whole), bracket)
+            self._drop_separated(0.0)
+
+
+# ---------------------------------------------------------------------------------------------- rows of the table
+
+
+def with_verdict(candidate: Candidate, attempt: Attempt | None, drop: Drop, by: int) -> Candidate:
+    """Return the row with the reason why it went no further; what a fit said of itself stays.
+
+    So does a better row of the same kernel from an earlier step: the drop is about another interval.
+    """
+    if attempt is None or candidate.interval is not attempt.interval:
+        return candidate
+    message = candidate.message if candidate.fit is not None else REASONS[drop.kind].format(by=by)
+    return replace(candidate, message=message, verdict=Verdict(drop.kind, by, drop.score))
+
+
+def is_loose(candidate: Candidate, whole: Whole, policy: IntervalPolicy) -> bool:
+    """Tell whether more inducing points could narrow the interval."""
+    wide = candidate.interval is not None and not candidate.interval.width < policy.narrow
+    return wide and (candidate.inducing or 0) < whole.engine.inducing
+
+
+def resume(fit: Fit, seed: int) -> tuple[Task, Attempt]:
+    """Return a finished kernel as one to be carried on from where it is."""
+    task = Task(fit.expression, structure(fit.expression).text(), fit.noise, False, {}, {}, FitOptions(seed=seed))
+    point = np.append(layout(fit.expression).to_free(fit.values), math.log(fit.noise))
+    return task, Attempt((Run(point, -fit.log_evidence, "", True, 0, 0),), fit.evaluations, 0.0)
+
+
+def renew(candidate: Candidate, reached: Attempt, score: float) -> Candidate:
+    """Return the row of a candidate after a closer bracket, unless that found nothing better."""
+    fit, found = reached.fit, reached.interval
+    if fit is None or found is None or not found.lower > candidate.log_evidence:
+        return candidate
+    return replace(
+        candidate, expression=fit.expression, log_evidence=found.lower, score=score, status=fit.status,
+        message=fit.message, seconds=candidate.seconds + reached.seconds, fit=fit, interval=found,
+        inducing=reached.inducing,
+    )  # fmt: skip

@@ -1,0 +1,309 @@
+"""Many rows: learn from a sample of them, exactly; then fit to all of them, with an engine that can.
+
+A structure shows in some hundred rows, and so do the rough values of its parameters. What all rows add, sharper values
+and predictions that know every row, takes a few dozen evaluations of the large engine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.compute.program import compile_program
+from mercer.fitting.joint import optimise_jointly
+from mercer.fitting.optimise import Fit, FitOptions, concluded, optimise, prepare, with_settled_noise
+from mercer.inference.bounds import Interval, closest, interval
+from mercer.inference.choose import MODERATE, exact_on
+from mercer.inference.contract import Data, Engine
+from mercer.inference.lattice import MOST_MISSING, Lattice, find_lattice
+from mercer.inference.likelihood import Gaussian
+from mercer.inference.vfe import VFE, holds_points, is_sparse
+from mercer.kernels.network import has_network
+from mercer.learners.contract import Candidate, Learned, Learner, Weights, Whole
+from mercer.learners.criteria import bic
+
+
+@dataclass(frozen=True)
+class ManyRowsPolicy:
+    """How much of the work is done on a sample, and how long the fit to all rows goes on."""
+
+    sample: int = 800  # rows to learn from: a structure shows in some hundred
+    rounds: int = 3  # of fitting to all rows, what the engine holds (inducing points, draws) chosen anew for each
+    iterations: int = 25  # of each round; twice as many where each costs little: moderately many rows, no network
+    nearer: int = 2500  # rows of a first round before those on all rows, for exact inference and networks
+    nearer_iterations: int = 100
+    margin: float = 20.0  # BIC that a kernel may be behind the best after its first round
+    least_gain: float = 1e-4  # share of the log evidence: a round that gains less is the last
+    interval_rows: int = 100_000  # rows up to which every kernel of a search gets an interval on all of them
+    members: int = 3  # of an average that are fitted to all rows
+    least_weight: float = 0.001  # of a member that is worth the time
+
+
+BLOCK_CELLS = 16  # of a block of neighbours in a sample of a grid
+
+
+def draw_sample(data: Data, seed: int, policy: ManyRowsPolicy) -> Data:
+    """Return the rows to learn from, in their order; of a grid of several axes half of them as blocks of neighbours.
+
+    Single cells of a large grid lie far apart: they show where things change, but nothing that is smaller than the gaps
+    between them.
+    """
+    if data.count <= policy.sample:
+        return data
+    rng = np.random.default_rng(seed)
+    lattice = find_lattice(data.X, most_cells=data.count / (1.0 - MOST_MISSING))
+    if lattice is None or sum(n > 1 for n in lattice.shape) < 2:
+        return data.take(np.sort(rng.choice(data.count, policy.sample, replace=False)))
+    chosen = np.zeros(data.count, dtype=bool)
+    chosen[_choose_blocks(lattice, policy.sample // 2, rng)] = True
+    others = np.flatnonzero(~chosen)
+    chosen[rng.choice(others, policy.sample - int(chosen.sum()), replace=False)] = True
+    return data.take(chosen)
+
+
+def _choose_blocks(lattice: Lattice, count: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Return the numbers of so many rows that fill blocks of the grid, drawn at random."""
+    side = max(2, round(BLOCK_CELLS ** (1.0 / sum(n > 1 for n in lattice.shape))))
+    places = [place // side for place in np.unravel_index(lattice.cells, lattice.shape)]
+    _, block = np.unique(np.stack(places), axis=1, return_inverse=True)
+    turn = rng.permutation(int(block.max()) + 1)
+    return np.argsort(turn[block.ravel()], kind="stable")[:count]
+
+
+def whole_of(learner: Learner, data: Data, engine: Engine, policy: ManyRowsPolicy) -> Whole | None:
+    """Return all rows, where a learner can judge by intervals on them what it tries on a sample."""
+    bounded = is_sparse(engine) and data.source is None and data.count <= policy.interval_rows
+    return Whole(data, engine) if is_sparse(engine) and bounded and learner.by_intervals else None
+
+
+@dataclass(frozen=True, eq=False)
+class AllRows:
+    """Fits kernels that were fitted to a sample to all rows, from where they are.
+
+    `options.max_iterations` is the most that all rounds of a kernel may take together.
+    """
+
+    data: Data
+    engine: Engine
+    options: FitOptions
+    policy: ManyRowsPolicy = ManyRowsPolicy()
+
+    def fit(self, fits: dict[int, Fit], settled: bool = False) -> dict[int, Fit]:
+        """Fit kernels to all rows: all begin, the leaders go on.
+
+        The first of them too where it is the winner whatever its evidence (`settled`).
+        Ctrl-C ends the rounds; what was reached so far counts.
+        """
+        now, going = dict(fits), list(fits)
+        try:
+            for i, fit in fits.items():
+                found = self.begin(fit)
+                now[i] = fit if found.status == "failed" else found
+            # evidence grows with the rows: on some of them a parameter has its share of the price only
+            share = max(self.first_rows(fit) for fit in fits.values()) / self.data.count
+            begun = {i: fit for i, fit in now.items() if fit is not fits[i]}
+            scores = {i: bic(fit.log_evidence, share * fit.parameters, self.data.count) for i, fit in begun.items()}
+            leaders = [i for i in scores if scores[i] <= min(scores.values()) + self.policy.margin]
+            going = list(dict.fromkeys([*going[:1], *leaders])) if settled else leaders or going[:1]
+            for i in going:
+                now[i] = self.finish(now[i])
+        except KeyboardInterrupt:
+            going = [i for i in going if now[i] is not fits[i]] or going[:1]
+            stopped = "stopped on request while it was fitted to all rows"
+            now.update({i: replace(now[i], status="interrupted", message=stopped) for i in going})
+        return {i: self.score(now[i]) for i in going}
+
+    def begin(self, fit: Fit) -> Fit:
+        """Take the first round, on some of the rows where those come first."""
+        if not self.some_first(fit):
+            return self._round(fit, self._iterations(fit))
+        some, data, engine = self.first_rows(fit), self.data, self.engine
+        if is_sparse(engine):
+            engine = exact_on(engine.device)
+        if some < data.count:
+            rng = np.random.default_rng(self.options.seed)
+            data = data.take(np.sort(rng.choice(data.count, some, replace=False)))
+        return self.carry_on(fit, data, engine, min(self.policy.nearer_iterations, self.options.max_iterations))
+
+    def some_first(self, fit: Fit) -> bool:
+        """Tell whether the first round is exact, on some of the rows.
+
+        Exact inference costs as the cube of the rows. And inducing points hold a network, with its many parameters,
+        near what it was like when they were chosen: it gets them near its end.
+        """
+        if self.engine.is_bound:
+            return has_network(fit.expression) and self.data.source is None and self.data.count > self.policy.nearer
+        return self.engine.exact
+
+    def first_rows(self, fit: Fit) -> int:
+        """Return how many rows the first round is on; up to twice as many as those are few for exact inference."""
+        few = self.policy.nearer if self.engine.is_bound else 2 * self.policy.nearer
+        return self.policy.nearer if self.some_first(fit) and self.data.count > few else self.data.count
+
+    def finish(self, fit: Fit) -> Fit:
+        """Take the other rounds; after one on some of the rows there is one more."""
+        best, each = fit, self._iterations(fit)
+        left = self.options.max_iterations - (0 if self.some_first(fit) else each)
+        for _ in range(1 if self.some_first(fit) else self.policy.rounds - 1):
+            if left <= 0:
+                break
+            found = self._round(best, min(each, left))
+            left -= each
+            if found.status == "failed":
+                break
+            gain, best = found.log_evidence - best.log_evidence, found
+            if gain < self.policy.least_gain * abs(found.log_evidence):
+                break
+        return best
+
+    def _iterations(self, fit: Fit) -> int:
+        """Return the steps of a round; twice as many where each costs little."""
+        dear = self.data.count > MODERATE or (self.engine.is_bound and self.some_first(fit))
+        return min(self.policy.iterations * (1 if dear else 2), self.options.max_iterations)
+
+    def _round(self, fit: Fit, iterations: int) -> Fit:
+        held = fit.held or self.engine.hold(compile_program(fit.expression), fit.values, self.data)
+        return self.carry_on(fit, self.data, held, iterations)
+
+    def carry_on(self, fit: Fit, data: Data, engine: Engine, iterations: int) -> Fit:
+        """Carry a fit on with other rows and another engine, with the user's settings."""
+        options = self.options
+        problem = prepare(fit.expression, data, engine, options)
+        point = problem.objective.layout.to_free(fit.values)
+        if options.noise is None:
+            point = np.append(point, math.log(fit.noise))
+        point = np.clip(point, problem.bounds[:, 0], problem.bounds[:, 1])
+        if options.noise is None:
+            point = with_settled_noise(problem, point)
+        held = None
+        if holds_points(engine) and engine.moves_points:
+            run, held = optimise_jointly(problem, engine, point, iterations)
+            problem = replace(problem, objective=replace(problem.objective, engine=held))
+        else:
+            run = optimise(problem, point, iterations)
+        # a round ends after a few steps; that there are few of them is no failure to converge
+        return replace(concluded(problem, [replace(run, converged=True)], run.point, fit.evaluations), held=held)
+
+    def score(self, fit: Fit) -> Fit:
+        """Return the fit with the scores of the engine that will predict, which chooses what it holds itself."""
+        data, program, likelihood = self.data, compile_program(fit.expression), Gaussian(fit.noise)
+        engines = [fit.held or self.engine]
+        more = self.engine.hold_for_predictions(program, fit.values, data)
+        if more is not None:
+            # points that moved to where they are needed can be worth more than many more among the rows
+            engines = [more] if fit.held is None else [more, fit.held]
+        found = [(one, one.evidence(program, fit.values, likelihood, data, gradient=False)) for one in engines]
+        engine, evidence = max(found, key=lambda pair: pair[1].value)
+        if engine.held:
+            fit = replace(fit, held=engine)
+        if evidence.failure is not None:
+            return replace(fit, status="failed", message=evidence.failure)
+        left_out = engine.posterior(program, fit.values, likelihood, data).left_out_score()
+        return replace(fit, log_evidence=evidence.value, leave_one_out=left_out, jitter=evidence.jitter)
+
+
+def fit_to_all(learned: Learned, all_rows: AllRows) -> Learned:
+    """Fit what was learned from a sample to all rows: the winner, and those with the largest weights in an average.
+
+    Whichever of these is then best (of two bounds, certain of more) is the winner, unless that is settled.
+    """
+    data, engine, policy = all_rows.data, all_rows.engine, all_rows.policy
+    within, sample = learned.weights.within, min(policy.sample, data.count)
+    by_intervals = engine.is_bound and any(c.interval is not None for c in learned.candidates)
+    order = np.argsort([-w for w in within], kind="stable")
+    worth = [int(i) for i in order if i != 0 and not (by_intervals and within[i] < policy.least_weight)]
+    alone = engine.is_bound and has_network(learned.fit.expression)  # each takes minutes
+    chosen = [0, *worth][: 1 if alone else policy.members]
+    fits = all_rows.fit({i: learned.members[i] for i in chosen}, learned.settled)
+    kept = [i for i in fits if fits[i].status != "failed"] or [next(iter(fits))]
+    score = {i: bic(fits[i].log_evidence, fits[i].parameters, data.count) for i in kept}
+    kept.sort(key=lambda i: (learned.settled and i != 0, score[i]))
+    members = tuple(fits[i] for i in kept)
+    interrupted = any(fit.status == "interrupted" for fit in members)
+    if is_sparse(engine) and by_intervals:
+        renewed = {id(learned.members[i]): fits[i] for i in kept}
+        candidates, patient = _narrow_all(learned.candidates, renewed, data, engine)
+        interrupted = interrupted or not patient
+    else:  # scores stay those of the sample, like the others'
+        winner, kernel = learned.members[kept[0]], members[0].expression
+        candidates = tuple(replace(c, expression=kernel) if c.fit is winner else c for c in learned.candidates)
+    return replace(
+        learned,
+        fit=members[0],
+        candidates=candidates,
+        members=members,
+        weights=_weigh_anew(learned.weights, kept, [score[i] for i in kept]),
+        notes=(*learned.notes, _note(learned, data.count, sample, by_intervals, kept[0] != 0)),
+        stopped="request" if interrupted else learned.stopped,
+        rows=None if by_intervals else sample,
+    )
+
+
+def _weigh_anew(old: Weights, kept: Sequence[int], scores: Sequence[float]) -> Weights:
+    within = np.exp(-0.5 * (np.array(scores) - min(scores)))
+    beyond = np.array([old.beyond[i] for i in kept])
+    if old.column is None or not beyond.sum() > 0:
+        beyond = within
+    return replace(
+        old,
+        within=tuple(map(float, within / within.sum())),
+        beyond=tuple(map(float, beyond / beyond.sum())),
+        widening=tuple(old.widening[i] for i in kept),
+    )
+
+
+def _narrow_all(
+    candidates: Sequence[Candidate], renewed: dict[int, Fit], data: Data, engine: VFE
+) -> tuple[tuple[Candidate, ...], bool]:
+    """Return the rows, those of kernels that were fitted to all rows renewed; Ctrl-C ends the wait for close intervals.
+
+    Also return whether there was time. `renewed` goes by the identity of a candidate's fit.
+    """
+    rows, patient = [], True
+    for candidate in candidates:
+        row, fit = candidate, renewed.get(id(candidate.fit))
+        if fit is not None:
+            try:
+                row = narrow(candidate, fit, data, engine, patient)
+            except KeyboardInterrupt:
+                patient = False
+                row = narrow(candidate, fit, data, engine, patient)
+        rows.append(row)
+    return tuple(rows), patient
+
+
+def narrow(candidate: Candidate, fit: Fit, data: Data, engine: VFE, patient: bool = True) -> Candidate:
+    """Return the row of a kernel with its values for all rows, and its interval as close as it can be had.
+
+    Without patience by one pass over the rows. What the fit reached counts.
+    """
+    program = compile_program(fit.expression)
+    held = (fit.held or engine).hold(program, fit.values, data)
+    assert holds_points(held)
+    if patient:
+        found, points = closest(program, fit.values, fit.noise, data, held, engine)
+    else:
+        found = interval(program, fit.values, fit.noise, data, held.Z, None, sweep=held.sweep)
+        points = len(held.Z)
+    found = Interval(max(found.lower, fit.log_evidence), max(found.upper, fit.log_evidence))
+    now = replace(candidate, expression=fit.expression, status=fit.status, message=fit.message, interval=found)
+    now = replace(now, score=candidate.score_at(found.lower), log_evidence=found.lower, inducing=points)
+    verdict = now.verdict  # of values that it no longer has: it stands where it is true of these too
+    return now if verdict is None or now.scores[0] >= verdict.bar else replace(now, verdict=None)
+
+
+def _note(learned: Learned, rows: int, sample: int, by_intervals: bool, overtaken: bool) -> str:
+    if by_intervals:
+        return (
+            f"{rows:,} rows are too many for the exact evidence of every kernel: each has an interval "
+            f"from all rows that the exact value lies in ({sample:,} of them gave first values)"
+        )
+    what = "the structure was learned from" if learned.candidates else "first values were found with"
+    return (
+        f"{what} {sample:,} of the {rows:,} rows, drawn at random; the parameters were then fitted to all of them"
+        + (", where the winner overtook the kernel that was best on those rows" if overtaken else "")
+    )

@@ -1,0 +1,226 @@
+"""Racing by successive halving: most of the cost of a search lies in candidates that cannot win.
+
+All candidates climb the first rung, a few steps from several starts; the promising are promoted to the next ones, and
+only those that could still win are fitted to the end. What a rung does depends on its arguments alone and runs on one
+BLAS thread: it gives the same numbers, to rounding, anywhere.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from mercer.fitting.optimise import FitOptions, Problem, Run, concluded, optimise, prepare, starting_points
+from mercer.fitting.starts import Starts
+from mercer.fitting.trail import Trail
+from mercer.inference.contract import Data, Engine
+from mercer.kernels.algebra import structure
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Expression
+from mercer.learners.trials import Attempt
+from mercer.linalg.threads import one_thread
+
+ALL_STARTS = 99
+
+
+@dataclass(frozen=True)
+class Rung:
+    """How far candidates run, from how many of their starts, and which of them are promoted to it."""
+
+    iterations: int  # in all, since they began on these rows
+    starts: int
+    margin: float  # by how much a score may be behind the best of the rung before
+    at_least: int  # this many are promoted in any case
+    sample: int | None = None  # where there are many rows, it runs on this many of them
+    at_most: int | None = None  # of those within the margin so many of the best
+
+
+@dataclass(frozen=True)
+class RacePolicy:
+    """The rungs of a race, by the number of candidates and of rows."""
+
+    many_rows: int = 450  # above, the first rungs run on a sample: their cost grows with the cube of the rows
+    sample: int = 300  # rows that tell who could win
+    small_sample: int = 150  # rows of the first rung of a large level, most of which can be told from the winners there
+    large_level: int = 300  # candidates; several input columns make that many
+    grown_starts: int = 2  # of each in a large level on many rows: a kernel of many parts begun afresh is slow
+
+    def is_large(self, candidates: int, rows: int) -> bool:
+        """Tell whether there are hundreds of candidates on many rows."""
+        return candidates > self.large_level and rows > self.many_rows
+
+    def rungs(self, race: bool, max_iterations: int, candidates: int, rows: int, finish: int = 3) -> tuple[Rung, ...]:
+        """Return the rungs, of which `finish` candidates at least reach the last; without racing all of them do.
+
+        A sample says little about what is left when most is explained: those not far behind on it run a few steps on
+        all rows. In a large level on many rows hundreds are level there, each with a part more that is of no use: only
+        the first of them are promoted.
+        """
+        many, large = rows > self.many_rows, candidates > self.large_level
+        first: tuple[Rung, ...] = (Rung(6, ALL_STARTS, math.inf, 0, self.sample),)
+        if large:
+            starts = self.grown_starts if many else ALL_STARTS
+            first = (
+                Rung(6, starts, math.inf, 0, self.small_sample),
+                Rung(6, 3, 150.0, self.large_level // 4, self.sample),
+            )
+        rungs = (
+            *first,
+            Rung(21, 2, 60.0, 15, self.sample),
+            *((Rung(8, 2, 30.0, 10),) if many else ()),
+            Rung(48 if many else 61, 2, 12.0, 2 * finish),
+            Rung(max_iterations, 1, 4.0, finish),
+        )
+        if self.is_large(candidates, rows):
+            slots = (None, self.large_level // 2, self.large_level // 4, self.large_level // 15, None, None)
+            rungs = tuple(replace(rung, at_most=most) for rung, most in zip(rungs, slots, strict=True))
+        return rungs if race else tuple(replace(rung, margin=math.inf, at_most=None) for rung in rungs)
+
+    def draw(self, data: Data, count: int, seed: int) -> Data:
+        """Return a random sample of the rows, in their order, where there are many; all of them otherwise."""
+        if data.count <= self.many_rows:
+            return data
+        rows = np.sort(np.random.default_rng(seed).choice(data.count, count, replace=False))
+        return data.take(rows)
+
+
+def single_rung(max_iterations: int) -> tuple[Rung, ...]:
+    """Return the one rung of the few that everything grows from: all of their starts run to the end at once."""
+    return (Rung(max_iterations, ALL_STARTS, math.inf, 0),)
+
+
+def promote(scores: Sequence[float], rung: Rung) -> list[int]:
+    """Return who runs the rung, given the scores so far (smaller is better)."""
+    order = np.argsort(scores, kind="stable")
+    if not len(order):
+        return []
+    limit = scores[order[0]] + rung.margin
+    close = [int(i) for rank, i in enumerate(order) if rank < rung.at_least or scores[i] <= limit]
+    return sorted(close[: rung.at_most])
+
+
+# ------------------------------------------------------------------------------------------------------ one candidate
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A kernel to fit: where its old parts stand, the noise of its parent, periods to try."""
+
+    expression: Expression
+    key: str
+    noise: float | None
+    replaced: bool  # a part of the parent gave way to the new one
+    peaks: dict[int, Array]  # periods for the new part: those that the parent, without what was replaced, leaves over
+    own_peaks: dict[int, Array]  # periods of the target itself
+    options: FitOptions
+
+
+def seed_for(seed: int, key: str) -> int:
+    """Return a seed that depends on the candidate and not on when or where it is fitted."""
+    return (seed * 1_000_003 + zlib.crc32(key.encode())) % 2**31
+
+
+class Descent(Protocol):
+    """How a problem is evaluated and optimised from several points."""
+
+    def screen(self, problem: Problem, points: Sequence[Array]) -> Sequence[float]:
+        """Return the log evidence at every point."""
+
+    def descend(
+        self, problem: Problem, points: Sequence[Array], iterations: int, trails: Sequence[Trail | None] = ()
+    ) -> list[Run]:
+        """Optimise from every point, along its trail where it has one, by so many iterations in all."""
+
+
+class OneByOne:
+    """On the CPU, one point after the other."""
+
+    def screen(self, problem: Problem, points: Sequence[Array]) -> list[float]:
+        """Return the log evidence at every point."""
+        return [problem.objective.evidence(point, gradient=False).value for point in points]
+
+    def descend(
+        self, problem: Problem, points: Sequence[Array], iterations: int, trails: Sequence[Trail | None] = ()
+    ) -> list[Run]:
+        """Optimise from every point."""
+        known = trails or [None] * len(points)
+        return [optimise(problem, point, iterations, trail) for point, trail in zip(points, known, strict=True)]
+
+
+def advance(
+    task: Task,
+    attempt: Attempt | None,
+    data: Data,
+    engine: Engine,
+    iterations: int,
+    keep: int,
+    last: bool,
+    by: Descent = OneByOne(),  # noqa: B008  (it has no state)
+) -> Attempt:
+    """Begin a candidate (attempt None) with `keep` starts or carry its `keep` best on; conclude it if `last`."""
+    started = time.perf_counter()
+    with one_thread():
+        problem = prepare(task.expression, data, engine, task.options, task.peaks)
+        if attempt is None:
+            points, afresh, screened = _starting_points(problem, task, by, keep)
+            runs = [*by.descend(problem, [*points, *afresh], iterations)]
+            runs[len(points) :] = [replace(run, afresh=True) for run in runs[len(points) :]]
+        else:
+            screened = attempt.screened
+            runs = _continue(problem, attempt.runs[:keep], iterations, by)
+        runs = rank(runs)
+        fit = concluded(problem, runs, runs[0].point, screened) if last else None
+    earlier = attempt.seconds if attempt is not None else 0.0
+    return Attempt(tuple(runs), screened, earlier + time.perf_counter() - started, fit)
+
+
+def rank(runs: Sequence[Run]) -> list[Run]:
+    """Return the best first; then the best of the other kind, begun afresh or not; then the others.
+
+    What begins at the parent's optimum leads at first, and after a few steps the two best are mostly of this kind. What
+    begins afresh needs longer and may come to a better end.
+    """
+    best = sorted(runs, key=lambda run: run.value)
+    first = [next(run for run in best if run.afresh == kind) for kind in {run.afresh for run in best}]
+    first.sort(key=lambda run: run.value)
+    return [*first, *(run for run in best if not any(run is leader for leader in first))]
+
+
+def _starting_points(problem: Problem, task: Task, by: Descent, most: int) -> tuple[list[Array], list[Array], int]:
+    """Half of the starts keep the parent's optimum and draw the new part; the others draw everything afresh.
+
+    A parent fitted without the new part may have bent itself to do that part's work (a short lengthscale in place of a
+    period), and its optimum is then a bad place to start. Where no more starts than those at the parent's optimum are
+    wanted, they are all.
+    """
+    if task.noise is None:
+        points, screened = starting_points(problem, task.options, screen=by.screen)
+        return points, [], screened
+    half = replace(task.options, restarts=max(1, task.options.restarts // 2))
+    points, screened = starting_points(problem, half, task.noise, by.screen, neutral=not task.replaced)
+    if most <= half.restarts:
+        return points[:most], [], screened
+    layout, data = problem.objective.layout, problem.objective.data
+    afresh = replace(problem, starts=Starts(structure(task.expression), layout, data, task.own_peaks))
+    others = replace(task.options, restarts=task.options.restarts - half.restarts)
+    more, also_screened = starting_points(afresh, others, screen=by.screen)
+    return points, more, screened + also_screened
+
+
+def _continue(problem: Problem, runs: Sequence[Run], iterations: int, by: Descent) -> list[Run]:
+    """Carry on the runs that are not at their end; one on other rows begins anew where it stands."""
+    result, rows = list(runs), problem.objective.data.count
+    going = [i for i, run in enumerate(runs) if not (run.converged and run.rows == rows)]
+    if going:
+        trails = [runs[i].trail if runs[i].rows == rows else None for i in going]
+        points = [runs[i].point if trail is None else trail.start for i, trail in zip(going, trails, strict=True)]
+        for i, trail, later in zip(going, trails, by.descend(problem, points, iterations, trails), strict=True):
+            earlier = runs[i].evaluations if trail is None else 0
+            result[i] = replace(later, evaluations=earlier + later.evaluations, afresh=runs[i].afresh)
+    return result
