@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from mercer.errors import InputError
-from mercer.tables.names import plural
+from mercer.tables.names import pluralise
 
 Texts = NDArray[np.object_]
 
@@ -80,7 +80,7 @@ def refuse_unreadable(name: object, texts: Texts, unreadable: NDArray[np.bool_],
         return
     row = int(np.flatnonzero(unreadable)[0])
     others = int(unreadable.sum()) - 1
-    more = f" ({plural(others, 'more such entry', 'more such entries')} below)" if others else ""
+    more = f" ({pluralise(others, 'more such entry', 'more such entries')} below)" if others else ""
     raise InputError(f"Column '{name}', data row {row + 1}: {texts[row]!r} is not a {wanted}{more}. {advice}")
 
 
@@ -91,7 +91,7 @@ def refuse_missing(name: object, missing: NDArray[np.bool_], infinite: NDArray[n
             count, row = int(wrong.sum()), int(np.flatnonzero(wrong)[0]) + 1
             where = f"in data row {row}" if count == 1 else f"the first in data row {row}"
             raise InputError(
-                f"Column '{name}' has {plural(count, f'{word} entry', f'{word} entries')}, {where}. "
+                f"Column '{name}' has {pluralise(count, f'{word} entry', f'{word} entries')}, {where}. "
                 "Drop the rows concerned or fill the entries in."
             )
 

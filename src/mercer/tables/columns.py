@@ -35,7 +35,7 @@ from mercer.tables.dates import (
     timeline_from_json,
     to_dates,
 )
-from mercer.tables.names import list_names, plural, quote
+from mercer.tables.names import list_names, pluralise, quote
 
 CLOCKS = ("wall", "utc")
 MOST_LEVELS = 50
@@ -67,7 +67,7 @@ class NumberColumn:
 
 @dataclass(frozen=True)
 class DateColumn:
-    """A column of dates, plural in the unit of its timeline. See `Dates` for the two clocks."""
+    """A column of dates, counted in the unit of its timeline. See `Dates` for the two clocks."""
 
     kind: ClassVar[str] = "date"
     name: str
@@ -265,5 +265,5 @@ def _recognise_categories(name: str, texts: Texts) -> Recognition:
             "(dates must look like 1949-01-31 or 31 Jan 1949, numbers like 1234.5)."
         )
     column = CategoryColumn(name, levels)
-    found = plural(len(levels), "category", "categories")
+    found = pluralise(len(levels), "category", "categories")
     return column, (f"column '{name}' has {found} and was one-hot encoded: {list_names(column.encoded_names)}",)

@@ -172,7 +172,7 @@ def choose_unit(distinct: Moments) -> str:
 
 
 def _find_common_day(distinct: Moments) -> np.timedelta64 | None:
-    """The time since the start of the month, if all moments share it; negative when plural from the end."""
+    """The time since the start of the month, if all moments share it; negative when counted from the end."""
     _, start, length = _split_months(distinct)
     after_start = distinct - start
     before_end = length - after_start

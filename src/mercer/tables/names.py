@@ -26,7 +26,7 @@ def list_names(names: Iterable[str]) -> str:
     return f"{shown} and {hidden} more" if hidden > 0 else shown
 
 
-def plural(number: int, singular: str, plural: str | None = None) -> str:
+def pluralise(number: int, singular: str, plural: str | None = None) -> str:
     """'1 entry' or '3 entries'."""
     return f"{number} {singular if number == 1 else plural or singular + 's'}"
 

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from mercer.errors import DataWarning, InputError
-from mercer.tables.names import clean_columns, clean_names, plural, quote, suggest
+from mercer.tables.names import clean_columns, clean_names, pluralise, quote, suggest
 
 TEXT_EXTENSIONS = (".csv", ".tsv", ".txt")
 PARQUET_EXTENSIONS = (".parquet", ".pq")
@@ -200,7 +200,7 @@ def check_shape(text: str, delimiter: str, name: str) -> Record:
 
 def _explain_ragged(name: str, record: Record, header: Record, delimiter: str) -> str:
     problem = (
-        f"'{name}', line {record.line}: {plural(len(record.fields), 'field')} where the line of column names has "
+        f"'{name}', line {record.line}: {pluralise(len(record.fields), 'field')} where the line of column names has "
         f"{len(header.fields)} (fields are separated by a {DELIMITERS[delimiter]}). "
     )
     if any("\n" in field for field in record.fields):
