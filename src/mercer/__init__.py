@@ -23,8 +23,7 @@ from mercer.errors import (
 )
 
 if TYPE_CHECKING:
-    from mercer.estimators import Component, GPRegressor, GridRegressor, load
-    from mercer.estimators.classifier import KernelSVC
+    from mercer.estimators import Component, GPRegressor, GridRegressor, KernelSVC, load
     from mercer.inference.evidence import log_evidence
     from mercer.inference.exact import Exact
     from mercer.inference.features import RandomFeatures
@@ -82,7 +81,7 @@ _HOMES = {
     "Grid": "mercer.inference.grid",
     "GridRegressor": "mercer.estimators",
     "KernelFunctional": "mercer.learners.kfo",
-    "KernelSVC": "mercer.estimators.classifier",
+    "KernelSVC": "mercer.estimators",
     "NeuralKernelNetwork": "mercer.learners.nkn",
     "ParquetRows": "mercer.tables.parquet_rows",
     "RandomFeatures": "mercer.inference.features",

@@ -145,7 +145,7 @@ def test_a_file_holds_text_and_numbers_only(file: Path) -> None:
     assert set(parts) == {"model.json", "X.npy", "y.npy"}
     document = json.loads(parts["model.json"])
     assert document["format"] == "mercer-model"
-    assert document["version"] == 1
+    assert document["version"] == 3
     for name in ("X.npy", "y.npy"):
         assert np.load(io.BytesIO(parts[name]), allow_pickle=False).dtype == np.float64
 

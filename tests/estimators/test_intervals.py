@@ -40,7 +40,7 @@ from mercer.learners.intervals import (
 from mercer.learners.many_rows import ManyRowsPolicy
 from mercer.learners.racing import Task
 from mercer.learners.trials import Attempt
-from mercer.model.settings import candidates_from_plain, candidates_to_plain
+from mercer.model.archive import candidates_from_plain, candidates_to_plain
 
 pytestmark = pytest.mark.filterwarnings("ignore::mercer.MercerWarning")
 BASES = ("SE", "LIN", "M12")

@@ -81,9 +81,9 @@ def learn_and_write(request: Request, read: Callable[[], pd.DataFrame | ParquetR
 
 def choose_class_kernel(request: Request) -> Any:
     """Return the same for a classifier, which has some names of its own."""
-    from mercer.estimators.class_kernels import NAMES
+    from mercer.model.settings import CLASS_KERNELS
 
-    if request.kernel in NAMES and request.kernel not in (FUNCTIONAL, SEARCH, NETWORK):
+    if request.kernel in CLASS_KERNELS and request.kernel not in (FUNCTIONAL, SEARCH, NETWORK):
         choose_kernel(replace(request, kernel="SE"))  # refuses options that are for a search
         return request.kernel
     return choose_kernel(request)
@@ -244,7 +244,7 @@ def write_results(model: GPRegressor | KernelSVC, explanation: Any, folder: Path
     """Write everything; return the paths by kind, the report first."""
     from mercer.estimators import GPRegressor
     from mercer.explain.search import winner_of
-    from mercer.model.settings import candidates_to_plain
+    from mercer.model.archive import candidates_to_plain
     from mercer.report import write_report
     from mercer.report.classes import write_class_report
     from mercer.report.plots import components_figure, fit_figure, save_figure

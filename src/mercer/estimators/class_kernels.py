@@ -31,9 +31,8 @@ from mercer.learners.classes import (
 from mercer.learners.contract import Candidate, Context, Stopped
 from mercer.learners.kfo import KernelFunctional
 from mercer.learners.margin import COSTS, Labels, cross_validate, make_folds
-from mercer.model.settings import LEARNERS, expression_or_learner
+from mercer.model.settings import CLASS_KERNELS, LEARNERS, expression_or_learner
 
-NAMES = ("kfo", "kfo-mkl", "rbf", "linear", "mkl", "mkl-uniform", *(name for name in LEARNERS if name != "kfo"))
 MIXED = "SE + M32 + LIN"
 RBF_FACTORS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)  # of the median distance
 RBF_ROWS = 1500
@@ -44,7 +43,7 @@ NUS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 
 def checked_kernel(kernel: Any) -> Any:
     """Return what the user means: a name, an expression or a learner."""
-    if isinstance(kernel, str) and (kernel in NAMES or kernel == "precomputed"):
+    if isinstance(kernel, str) and (kernel in CLASS_KERNELS or kernel == "precomputed"):
         return kernel
     return expression_or_learner(kernel)
 
@@ -178,4 +177,4 @@ def checked_cost(name: str, value: Any, highest: float) -> float | None:
     raise InputError(f"{name} must be 'auto' or a number above zero{limit}, not {value!r}")
 
 
-__all__ = ["COSTS", "NAMES", "best_nu", "checked_cost", "checked_kernel", "learned_kernel"]
+__all__ = ["COSTS", "best_nu", "checked_cost", "checked_kernel", "learned_kernel"]

@@ -26,6 +26,7 @@ from mercer.kernels.units import Units, to_data_units
 from mercer.learners.classes import LearnedForClasses
 from mercer.learners.contract import Learner
 from mercer.learners.margin import ClassScore, Labels, cross_validate, make_folds, split_gram
+from mercer.model import archive
 from mercer.model.classes import FittedClasses, LabelledRows, fit_machine, gram_of
 from mercer.model.fitted import candidate_in_data_units
 
@@ -209,10 +210,8 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file of JSON and raw arrays; `mercer.load` reads it."""
-        from mercer.estimators.class_files import save
-
         check_is_fitted(self)
-        save(self.fitted_, path)
+        archive.save(self.fitted_, path)
 
 
 def _learn(kernel: Any, training: LabelledRows, seed: int, progress: Any) -> LearnedForClasses:

@@ -18,24 +18,22 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.compute.program import compile_program
 from mercer.compute.separate import separated
 from mercer.errors import DataWarning, FitWarning, InputError, KernelError, NumericalError
-from mercer.estimators.grid_inputs import GridInput, as_data, checked_coordinates, checked_grid, scaled, units_of
+from mercer.estimators.inputs import Shown
 from mercer.fitting.grid_fit import fit_grid
-from mercer.fitting.optimise import Fit, FitOptions
+from mercer.fitting.optimise import FitOptions
 from mercer.inference.choose import Choice
 from mercer.inference.contract import Data
-from mercer.inference.grid import EXACT_WORK, Grid
-from mercer.inference.grid_posterior import GridPosterior
-from mercer.inference.likelihood import Gaussian
+from mercer.inference.grid import EXACT_WORK
 from mercer.kernels.algebra import structure
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Expression, product_of
+from mercer.kernels.expression import Expression, Product, product_of
 from mercer.kernels.network import time_series_network
-from mercer.kernels.parameters import bind, values_of
+from mercer.kernels.parameters import bind
 from mercer.kernels.text import parse
 from mercer.kernels.units import Units, to_data_units, to_scaled_units
 from mercer.learners.criteria import bic
-
-EVIDENCE_TOLERANCE = 1e-3
+from mercer.model import archive
+from mercer.model.grid import FittedGrid, GridInput, GridScale, condition, grid_engine, read_coordinates, read_grid
 
 
 class GridRegressor(BaseEstimator):
@@ -91,6 +89,28 @@ class GridRegressor(BaseEstimator):
 
     # ------------------------------------------------------------------------------------------------------- fitting
 
+    fitted_: FittedGrid
+    kernel_ = Shown(lambda fitted: fitted.kernel)
+    kernels_ = Shown(lambda fitted: _factors(fitted.kernel, fitted.grid.values.ndim))
+    noise_ = Shown(lambda fitted: fitted.noise)
+    log_evidence_ = Shown(lambda fitted: fitted.log_evidence)
+    bic_ = Shown(lambda fitted: fitted.bic)
+    n_parameters_ = Shown(lambda fitted: fitted.parameters)
+    evidence_is_ = Shown(
+        lambda fitted: "exact" if fitted.posterior.whole.cells.exact_within(EXACT_WORK) else "eigenvalues"
+    )
+    residual_ = Shown(lambda fitted: fitted.posterior.residual)
+    status_ = Shown(lambda fitted: fitted.status)
+    message_ = Shown(lambda fitted: fitted.message)
+    notes_ = Shown(lambda fitted: fitted.notes)
+    fit_seconds_ = Shown(lambda fitted: fitted.seconds)
+    inference_ = Shown(lambda fitted: fitted.choice)
+    coordinates_ = Shown(lambda fitted: fitted.grid.coordinates)
+    axis_names_ = Shown(lambda fitted: fitted.grid.names)
+    shape_ = Shown(lambda fitted: fitted.grid.values.shape)
+    n_missing_ = Shown(lambda fitted: int(np.isnan(fitted.grid.values).sum()))
+    _template: Any = None  # the DataArray that was learned from: results are dressed like it
+
     def fit(self, array: Any, coordinates: Any = None, progress: Any = None) -> GridRegressor:
         """Fit the kernel to an array (numpy, nested lists, masked, xarray), NaN where a cell is missing.
 
@@ -98,36 +118,45 @@ class GridRegressor(BaseEstimator):
         `progress(state)` is called with a `mercer.fitting.clock.Progress` after each step.
         """
         started = time.perf_counter()
-        grid = checked_grid(array, coordinates)
+        grid = read_grid(array, coordinates)
         self._template = array if grid.names is not None else None
-        self._grid = grid
-        self._units, self._level = units_of(grid)
-        data = as_data(grid, self._units, self._level)
+        scale = GridScale.learn(grid)
+        data = scale.data(grid)
         assert data.lattice is not None
-        self.notes_: tuple[str, ...] = ()
+        notes: list[str] = []
         empty = grid.values.size - data.count - len(data.lattice.holes)
         if empty and sum(n > 1 for n in data.lattice.shape) > 1:  # along a single axis every hole is a whole slice
-            self._note(_empty_slices(grid.values.shape, data.lattice.shape))
-        bound = to_scaled_units(self._bound(grid, data), self._units)
-        engine = Grid(tolerance=EVIDENCE_TOLERANCE, device=self.device)
-        self.inference_ = Choice(engine, _reason(data))
-        result, note = fit_grid(bound, data, engine, self._options(), progress)
+            notes.append(_empty_slices(grid.values.shape, data.lattice.shape))
+            warnings.warn(notes[0], DataWarning, stacklevel=2)
+        bound = to_scaled_units(self._bind(grid, data), scale.units)
+        engine = grid_engine(self.device)
+        result, note = fit_grid(bound, data, engine, self._options(scale.units), progress)
         if result.status == "failed":
             raise NumericalError(f"the fit failed: {result.message}; try another kernel or a larger noise")
         if result.status == "interrupted":
             warnings.warn(f"the fit was interrupted: {result.message}", FitWarning, stacklevel=2)
-        if note:
-            self._note(note, warn=False)
-        self._keep(result, data)
-        self.fit_seconds_ = time.perf_counter() - started
+        log_evidence = result.log_evidence - data.count * math.log(scale.units.y_scale)
+        self.fitted_ = FittedGrid(
+            grid=grid,
+            scale=scale,
+            choice=Choice(engine, _reason(data)),
+            kernel=to_data_units(result.expression, scale.units),
+            noise=result.noise * scale.units.y_scale**2,
+            scaled_kernel=result.expression,
+            scaled_noise=result.noise,
+            posterior=condition(engine, result.expression, result.noise, data),
+            log_evidence=log_evidence,
+            bic=bic(log_evidence, result.parameters, data.count),
+            parameters=result.parameters,
+            status=result.status,
+            message=result.message,
+            options=self.get_params(deep=False),
+            notes=(*notes, note) if note else tuple(notes),
+            seconds=time.perf_counter() - started,
+        )
         return self
 
-    def _note(self, text: str, warn: bool = True) -> None:
-        self.notes_ = (*self.notes_, text)
-        if warn:
-            warnings.warn(text, DataWarning, stacklevel=3)
-
-    def _options(self) -> FitOptions:
+    def _options(self, units: Units) -> FitOptions:
         for name in ("restarts", "max_iterations"):
             value = getattr(self, name)
             if not isinstance(value, int | np.integer) or value < 1:
@@ -136,11 +165,11 @@ class GridRegressor(BaseEstimator):
         if self.noise is not None:
             if not (isinstance(self.noise, Real) and np.isfinite(self.noise) and self.noise > 0):
                 raise InputError(f"noise must be None (fit it) or a variance greater than zero, not {self.noise!r}")
-            noise = float(self.noise) / self._units.y_scale**2
+            noise = float(self.noise) / units.y_scale**2
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         return FitOptions(restarts=self.restarts, max_iterations=self.max_iterations, noise=noise, seed=seed)
 
-    def _bound(self, grid: GridInput, data: Data) -> Expression:
+    def _bind(self, grid: GridInput, data: Data) -> Expression:
         """Return the product kernel, bound to the axes; those with a single coordinate have no factor."""
         assert data.lattice is not None
         axes = [d for d, n in enumerate(data.lattice.shape) if n > 1]
@@ -153,38 +182,6 @@ class GridRegressor(BaseEstimator):
             )
         return whole
 
-    def _keep(self, result: Fit, data: Data) -> None:
-        """Store what was fitted, in the user's units, and prepare to predict."""
-        scale, rows = self._units.y_scale, data.count
-        self.kernel_ = to_data_units(result.expression, self._units)
-        self.noise_ = result.noise * scale**2
-        self.log_evidence_ = result.log_evidence - rows * math.log(scale)
-        self.n_parameters_ = result.parameters
-        self.bic_ = bic(self.log_evidence_, result.parameters, rows)
-        self.status_: str = result.status
-        self.message_ = result.message
-        self._prepare(result.expression, result.noise, data)
-
-    def _prepare(self, expression: Expression, noise: float, data: Data) -> None:
-        grid = self._grid
-        self._scaled_kernel, self._scaled_noise = expression, noise
-        self._posterior = self._conditioned(data)
-        self.residual_ = self._posterior.residual
-        self.evidence_is_ = "exact" if self._posterior.whole.cells.exact_within(EXACT_WORK) else "eigenvalues"
-        self.kernels_ = _factors(self.kernel_, grid.values.ndim)
-        self.coordinates_, self.axis_names_, self.shape_ = grid.coordinates, grid.names, grid.values.shape
-        self.n_missing_ = int(np.isnan(grid.values).sum())
-
-    def _conditioned(self, data: Data) -> GridPosterior:
-        program, values = compile_program(self._scaled_kernel), values_of(self._scaled_kernel)
-        posterior = self._engine.posterior(program, values, Gaussian(self._scaled_noise), data)
-        assert isinstance(posterior, GridPosterior)  # of one product: checked before the fit
-        return posterior
-
-    @property
-    def _engine(self) -> Grid:
-        return Grid(tolerance=EVIDENCE_TOLERANCE, device=self.device)
-
     # ---------------------------------------------------------------------------------------------------- predicting
 
     def predict(self, coordinates: Any = None, return_std: bool = False, include_noise: bool = True) -> Any:
@@ -195,12 +192,8 @@ class GridRegressor(BaseEstimator):
         """
         check_is_fitted(self)
         axes = self._axes(coordinates)
-        inside = [scaled(axis, self._units, d) for d, axis in enumerate(axes)]
-        mean = self._level + self._units.y_scale * self._posterior.mean_on(inside)
-        if not return_std:
-            return self._dressed(mean, axes)
-        std = self._spread(self._posterior.variance_on(inside), include_noise)
-        return self._dressed(mean, axes), self._dressed(std, axes)
+        mean = self._dress(self.fitted_.predict(axes), axes)
+        return (mean, self._dress(self.fitted_.spread(axes, include_noise), axes)) if return_std else mean
 
     def fill(self, array: Any = None, return_std: bool = False, include_noise: bool = True) -> Any:
         """Return the array with its missing cells filled in, and with `return_std` their standard deviations (else 0).
@@ -209,41 +202,14 @@ class GridRegressor(BaseEstimator):
         kernel that was fitted.
         """
         check_is_fitted(self)
-        grid, posterior, level, scale = self._grid, self._posterior, self._level, self._units.y_scale
+        grid = self.fitted_.grid
         if array is not None:
-            grid, posterior, level, scale = self._other(array)
-        missing = np.isnan(grid.values)
-        filled, std = grid.values.copy(), np.zeros(grid.values.shape)
-        inside = [scaled(axis, self._units, d) for d, axis in enumerate(grid.coordinates)]
-        if missing.any():
-            filled[missing] = level + scale * posterior.mean_on(inside)[missing]
-        if not return_std:
-            return self._dressed(filled, grid.coordinates)
-        if missing.any():
-            inner = posterior.problem.lattice
-            if inner.shape == grid.values.shape:
-                order = [np.argsort(axis) for axis in inside]  # of falling coordinates
-                spread = np.zeros(inner.size)
-                spread[inner.holes] = posterior.at_holes().variance
-                back = np.ix_(*(np.argsort(o) for o in order))
-                variance = spread.reshape(inner.shape)[back][missing]
-            else:
-                variance = posterior.variance_on(inside)[missing]
-            std[missing] = self._spread(variance, include_noise) * (scale / self._units.y_scale)
-        return self._dressed(filled, grid.coordinates), self._dressed(std, grid.coordinates)
-
-    def _other(self, array: Any) -> tuple[GridInput, GridPosterior, float, float]:
-        if np.shape(array) != self.shape_:
-            raise InputError(f"the model is for arrays of shape {self.shape_}, this one has {np.shape(array)}")
-        grid = checked_grid(array, self.coordinates_)
-        seen = grid.values[~np.isnan(grid.values)]
-        units = Units(self._units.shift, self._units.scale, float(seen.std()))
-        level = float(seen.mean())
-        return grid, self._conditioned(as_data(grid, units, level)), level, units.y_scale
-
-    def _spread(self, variance: Array, include_noise: bool) -> Array:
-        noise = self._scaled_noise if include_noise else 0.0
-        return self._units.y_scale * np.sqrt(variance + noise)
+            if np.shape(array) != self.shape_:
+                raise InputError(f"the model is for arrays of shape {self.shape_}, this one has {np.shape(array)}")
+            grid = read_grid(array, self.coordinates_)
+        filled, std = self.fitted_.fill(grid, return_std, include_noise)
+        dressed = self._dress(filled, self.coordinates_)
+        return (dressed, self._dress(std, self.coordinates_)) if return_std else dressed
 
     def _axes(self, coordinates: Any) -> tuple[Array, ...]:
         if coordinates is None:
@@ -251,9 +217,9 @@ class GridRegressor(BaseEstimator):
         if isinstance(coordinates, Mapping):
             known: Sequence[Any] = self.axis_names_ or tuple(range(len(self.shape_)))
             coordinates = {**dict(zip(known, self.coordinates_, strict=True)), **coordinates}
-        return checked_coordinates(coordinates, None, self.axis_names_, axes=len(self.shape_))
+        return read_coordinates(coordinates, None, self.axis_names_, axes=len(self.shape_))
 
-    def _dressed(self, values: Array, axes: tuple[Array, ...]) -> Any:
+    def _dress(self, values: Array, axes: tuple[Array, ...]) -> Any:
         """Return a DataArray where one was given, its coordinates kept where they are the same."""
         if self._template is None:
             return values
@@ -266,23 +232,15 @@ class GridRegressor(BaseEstimator):
 
     def _labels(self, d: int, axis: Array) -> Any:
         """Return coordinates as the DataArray has them: dates where it has dates."""
-        template: Any = self._template
-        old = template.coords.get((self.axis_names_ or ())[d])
+        old = self._template.coords.get((self.axis_names_ or ())[d])
         if old is None or old.dtype.kind != "M":
             return axis
         return np.datetime64("1970-01-01", "ns") + np.round(axis * 86400e9).astype("timedelta64[ns]")
 
-    # --------------------------------------------------------------------------------------------------------- files
-
     def save(self, path: str | Path) -> None:
         """Write a model file (JSON and arrays; reading one never runs code); `mercer.load` reads it."""
-        from mercer.estimators.grid_files import save
-
         check_is_fitted(self)
-        save(self, path)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_posterior")
+        archive.save(self.fitted_, path)
 
 
 def _whole_kernel(kernel: Any, grid: GridInput, axes: Sequence[int]) -> Expression:
@@ -323,8 +281,6 @@ def _expression(kernel: Any) -> Expression:
 
 def _factors(kernel: Expression, count: int) -> tuple[Expression | None, ...]:
     """Return the factors of a product by axis; None for an axis that has none of its own."""
-    from mercer.kernels.expression import Product
-
     parts = kernel.factors if isinstance(kernel, Product) else (kernel,)
     found: list[list[Expression]] = [[] for _ in range(count)]
     for part in parts:

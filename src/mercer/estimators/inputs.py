@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from mercer.kernels.units import Units
 from mercer.model.fitted import Columns, TrainingRows
 
 Value = TypeVar("Value")
+Model = TypeVar("Model")
 
 
 class Shown(Generic[Value]):
@@ -36,6 +38,26 @@ class Shown(Generic[Value]):
 
     def __set__(self, estimator: Any, value: Any) -> None:
         raise AttributeError("what a fit found cannot be assigned; see `fitted_`, whose fields `replace` can change")
+
+
+def restore(kind: Callable[..., Model], options: Mapping[str, Any], fitted: Any) -> Model:
+    """Return a fitted estimator from what a file holds; options that it does not have are passed over."""
+    known = signature(kind).parameters
+    model = kind(**{name: value for name, value in options.items() if name in known})
+    vars(model)["fitted_"] = fitted
+    columns = getattr(fitted, "columns", None)
+    if columns is not None:  # what scikit-learn checks later tables by
+        name_columns(model, columns)
+    return model
+
+
+def name_columns(estimator: Any, columns: Columns) -> None:
+    """Give an estimator what scikit-learn checks later tables by."""
+    estimator.n_features_in_ = columns.count
+    if columns.features is not None:
+        estimator.feature_names_in_ = np.array(columns.features, dtype=object)
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
 
 
 def is_streamed(X: Any) -> bool:

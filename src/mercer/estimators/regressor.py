@@ -32,6 +32,7 @@ from mercer.kernels.parameters import bind
 from mercer.kernels.units import to_scaled_units
 from mercer.learners.contract import Context, Learned, Learner, checked_jobs, learned_alone
 from mercer.learners.many_rows import AllRows, ManyRowsPolicy, draw_sample, fit_to_all, whole_of
+from mercer.model import archive
 from mercer.model.fitted import Component, Fitted, Origin, TrainingRows, fitted_from
 from mercer.model.settings import choose_engine, expression_or_learner
 from mercer.report import write_report
@@ -364,10 +365,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file of JSON and raw arrays; `mercer.load` reads it."""
-        from mercer.estimators.files import save
-
         check_is_fitted(self)
-        save(self.fitted_, path)
+        archive.save(self.fitted_, path)
 
 
 def _scaled_noise(noise: Any, rows: TrainingRows) -> float | None:

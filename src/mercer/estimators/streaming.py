@@ -15,7 +15,7 @@ from mercer.errors import DataWarning, InputError
 from mercer.estimators import inputs
 from mercer.estimators.inputs import Reading
 from mercer.estimators.scanning import BLOCK, KEPT, Scan, scanned
-from mercer.estimators.sources import ScaledSource, Stream, stream_of
+from mercer.estimators.sources import ScaledSource, stream_of
 from mercer.inference.choose import Choice, asked_engine
 from mercer.inference.vfe import VFE, is_sparse
 from mercer.kernels.units import Units
@@ -36,7 +36,8 @@ def read_stream(estimator: Any, X: Any, y: Any) -> Reading:
             DataWarning,
             stacklevel=3,
         )
-    columns = _name_columns(estimator, stream)
+    columns = Columns(len(stream.names), tuple(stream.names) if stream.named else None)
+    inputs.name_columns(estimator, columns)
     matrix, target = np.ascontiguousarray(scan.rows[:, :-1]), scan.rows[:, -1].copy()
     units, level = _scaling(scan)
     rows = TrainingRows(matrix, target, units, level, columns, stream.target_name)
@@ -73,16 +74,6 @@ def _checked(scan: Scan, names: list[str]) -> list[int]:
         raise InputError(f"the target is the same ({value:g}) in all {scan.count} rows: there is nothing to learn")
     varying = inputs.varying_among(scan.least[:-1] < scan.most[:-1], names)
     return varying or list(range(len(names)))
-
-
-def _name_columns(estimator: Any, stream: Stream) -> Columns:
-    """Give the estimator what scikit-learn checks later tables by."""
-    estimator.n_features_in_ = len(stream.names)
-    if stream.named:
-        estimator.feature_names_in_ = np.array(list(stream.names), dtype=object)
-    elif hasattr(estimator, "feature_names_in_"):
-        del estimator.feature_names_in_
-    return Columns(len(stream.names), tuple(stream.names) if stream.named else None)
 
 
 def _scaling(scan: Scan) -> tuple[Units, float]:

@@ -170,11 +170,11 @@ class Fitted:
     status: str
     message: str
     origin: Origin
+    at_bounds: tuple[AtBound, ...] = ()  # where the status is "at a bound"
     candidates: tuple[Candidate, ...] = ()
     notes: tuple[str, ...] = ()
     stopped: Stopped = ""
     seconds: float | None = None
-    at_bounds: tuple[AtBound, ...] = ()  # where the status is "at a bound"
 
     @property
     def columns(self) -> Columns:
@@ -300,10 +300,10 @@ def fitted_from(learned: Learned, training: TrainingRows, choice: Choice, origin
         status=result.status,
         message=result.message,
         origin=origin,
+        at_bounds=result.at_bounds,
         candidates=tuple(candidate_in_data_units(c, training.units, learned.rows or rows) for c in learned.candidates),
         notes=learned.notes,
         stopped=learned.stopped,
-        at_bounds=result.at_bounds,
     )
 
 

@@ -1,18 +1,30 @@
-"""Arrays with coordinates for `GridRegressor`: checked, or refused with the first offending cell."""
+"""Arrays with coordinates, checked or refused with the first offending cell, and `FittedGrid`: what was fitted to one.
+
+A `FittedGrid` is to `GridRegressor` what a `Fitted` is to `GPRegressor`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from mercer.compute.program import compile_program
 from mercer.errors import InputError, TooLargeError
-from mercer.inference.contract import Data
+from mercer.inference.choose import Choice
+from mercer.inference.contract import Data, Engine
+from mercer.inference.grid import Grid
+from mercer.inference.grid_posterior import GridPosterior
+from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
+from mercer.kernels.expression import Expression
+from mercer.kernels.parameters import values_of
 from mercer.kernels.units import Units
 
+EVIDENCE_TOLERANCE = 1e-3  # of conjugate gradients, relative
 LONGEST = 5000  # cells along one axis: its eigenvectors take a quarter of a minute
 
 
@@ -22,10 +34,119 @@ class GridInput:
 
     values: Array
     coordinates: tuple[Array, ...]
-    names: tuple[str, ...] | None
+    names: tuple[str, ...] | None = None
+
+    @property
+    def seen(self) -> Array:
+        """The values that are not missing."""
+        return self.values[~np.isnan(self.values)]
 
 
-def checked_grid(array: Any, coordinates: Any) -> GridInput:
+@dataclass(frozen=True, eq=False)
+class GridScale:
+    """How coordinates and values are scaled to unit spread; `level` is taken out of the values first."""
+
+    units: Units
+    level: float
+
+    @classmethod
+    def learn(cls, grid: GridInput) -> GridScale:
+        """Return the scaling that suits a grid."""
+        shift = tuple(float(axis.mean()) for axis in grid.coordinates)
+        scale = tuple(float(axis.std()) or 1.0 for axis in grid.coordinates)
+        return cls(Units(shift, scale, float(grid.seen.std())), float(grid.seen.mean()))
+
+    def axes(self, coordinates: Sequence[Array]) -> list[Array]:
+        """Return the coordinates of all axes in scaled units."""
+        units = self.units
+        return [(axis - units.shift[d]) / units.scale[d] for d, axis in enumerate(coordinates)]
+
+    def data(self, grid: GridInput) -> Data:
+        """Return the cells that hold a value as rows, scaled."""
+        places = np.nonzero(~np.isnan(grid.values))
+        columns = [axis[place] for axis, place in zip(self.axes(grid.coordinates), places, strict=True)]
+        return Data(np.stack(columns, axis=1), (grid.values[places] - self.level) / self.units.y_scale, free_level=True)
+
+    def values(self, mean: Array) -> Array:
+        """Return scaled values in the units of the data."""
+        return self.level + self.units.y_scale * mean
+
+
+@dataclass(frozen=True, eq=False)
+class FittedGrid:
+    """A kernel fitted to an array; `scaled_kernel`, `scaled_noise` and `posterior` are in scaled units."""
+
+    grid: GridInput
+    scale: GridScale
+    choice: Choice  # of the engine, with its reason
+    kernel: Expression
+    noise: float
+    scaled_kernel: Expression
+    scaled_noise: float
+    posterior: GridPosterior
+    log_evidence: float
+    bic: float
+    parameters: int
+    status: str
+    message: str
+    options: Mapping[str, Any]  # the estimator's parameters, as the user gave them
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def predict(self, coordinates: Sequence[Array]) -> Array:
+        """Return the mean at all pairs of coordinates."""
+        return self.scale.values(self.posterior.mean_on(self.scale.axes(coordinates)))
+
+    def spread(self, coordinates: Sequence[Array], include_noise: bool) -> Array:
+        """Return the standard deviation there."""
+        variance = self.posterior.variance_on(self.scale.axes(coordinates))
+        return self._std(variance, include_noise, self.scale.units.y_scale)
+
+    def fill(self, grid: GridInput, with_spread: bool, include_noise: bool) -> tuple[Array, Array]:
+        """Return a grid of the same shape with its missing cells filled in, and their standard deviations (else 0)."""
+        scale, posterior = self.scale, self.posterior
+        if grid is not self.grid:
+            units = replace(scale.units, y_scale=float(grid.seen.std()))
+            scale = GridScale(units, float(grid.seen.mean()))
+            posterior = condition(self.choice.engine, self.scaled_kernel, self.scaled_noise, scale.data(grid))
+        missing, filled, std = np.isnan(grid.values), grid.values.copy(), np.zeros(grid.values.shape)
+        if missing.any():
+            inside = scale.axes(grid.coordinates)
+            filled[missing] = scale.values(posterior.mean_on(inside)[missing])
+            if with_spread:
+                variance = _variance_at_holes(posterior, inside, missing)
+                std[missing] = self._std(variance, include_noise, scale.units.y_scale)
+        return filled, std
+
+    def _std(self, variance: Array, include_noise: bool, y_scale: float) -> Array:
+        return np.asarray(y_scale * np.sqrt(variance + (self.scaled_noise if include_noise else 0.0)))
+
+
+def _variance_at_holes(posterior: GridPosterior, inside: Sequence[Array], missing: NDArray[np.bool_]) -> Array:
+    """Return the scaled variance in the missing cells; where no slice is empty, by the engine's own way."""
+    inner = posterior.problem.lattice
+    if inner.shape != missing.shape:
+        return posterior.variance_on(inside)[missing]
+    order = [np.argsort(axis) for axis in inside]  # of falling coordinates
+    spread = np.zeros(inner.size)
+    spread[inner.holes] = posterior.at_holes().variance
+    back = np.ix_(*(np.argsort(o) for o in order))
+    return np.asarray(spread.reshape(inner.shape)[back][missing])
+
+
+def grid_engine(device: str) -> Grid:
+    """Return the engine for arrays."""
+    return Grid(tolerance=EVIDENCE_TOLERANCE, device=device)
+
+
+def condition(engine: Engine, kernel: Expression, noise: float, data: Data) -> GridPosterior:
+    """Return the posterior of a product kernel (scaled units) on a grid."""
+    posterior = engine.posterior(compile_program(kernel), values_of(kernel), Gaussian(noise), data)
+    assert isinstance(posterior, GridPosterior)  # of one product: checked before the fit
+    return posterior
+
+
+def read_grid(array: Any, coordinates: Any) -> GridInput:
     """Return what the user gave: an array, nested lists, a masked array or an xarray.DataArray."""
     names = tuple(map(str, array.dims)) if hasattr(array, "dims") and hasattr(array, "coords") else None
     values = _numbers(array.values if names is not None else array)
@@ -36,7 +157,7 @@ def checked_grid(array: Any, coordinates: Any) -> GridInput:
         raise InputError(f"cell {place} is infinite; give NaN for a missing cell")
     if coordinates is None and names is not None:
         coordinates = {n: array.coords[n].values for n in names if n in array.coords}
-    axes = checked_coordinates(coordinates, values.shape, names)
+    axes = read_coordinates(coordinates, values.shape, names)
     for d, n in enumerate(values.shape):
         if n > LONGEST:
             raise TooLargeError(
@@ -94,7 +215,7 @@ def _check_lengths(nested: Sequence[Any], path: tuple[int, ...] = ()) -> int | N
     return None
 
 
-def checked_coordinates(
+def read_coordinates(
     coordinates: Any, shape: tuple[int, ...] | None, names: tuple[str, ...] | None, axes: int | None = None
 ) -> tuple[Array, ...]:
     """Return one increasing or decreasing vector of numbers for each axis; without any: 0, 1, 2, ...
@@ -156,24 +277,3 @@ def _check_order(vector: Array, label: str) -> None:
 
 def _place(index: Sequence[int] | Array) -> str:
     return "(" + ", ".join(str(int(i)) for i in index) + ")"
-
-
-def units_of(grid: GridInput) -> tuple[Units, float]:
-    """Return the scaling of coordinates and values to unit spread, and the level taken out of the values."""
-    seen = grid.values[~np.isnan(grid.values)]
-    shift = tuple(float(axis.mean()) for axis in grid.coordinates)
-    scale = tuple(float(axis.std()) or 1.0 for axis in grid.coordinates)
-    return Units(shift, scale, float(seen.std())), float(seen.mean())
-
-
-def as_data(grid: GridInput, units: Units, level: float) -> Data:
-    """Return the cells that hold a value as rows, scaled."""
-    places = np.nonzero(~np.isnan(grid.values))
-    pairs = enumerate(zip(grid.coordinates, places, strict=True))
-    columns = [scaled(axis, units, d)[place] for d, (axis, place) in pairs]
-    return Data(np.stack(columns, axis=1), (grid.values[places] - level) / units.y_scale, free_level=True)
-
-
-def scaled(axis: Array, units: Units, d: int) -> Array:
-    """Return the coordinates of one axis in scaled units."""
-    return (axis - units.shift[d]) / units.scale[d]

@@ -1,0 +1,634 @@
+"""Model files: a zip archive of one JSON text and raw NumPy arrays. Reading one can never run code.
+
+Every kind of model has the same frame (format, version, kind, options, kernel, units, how the fit ended) and a reader
+for what is its own. Files of version 0.1 (format versions 1 and 2) are read too.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from mercer.compute.program import compile_program
+from mercer.errors import InputError, MercerError, ModelFileError, TooLargeError
+from mercer.fitting.optimise import AtBound
+from mercer.inference.bounds import Interval
+from mercer.inference.choose import Choice, asked_engine, choose, engine_from_plain, engine_to_plain, name_to_keep
+from mercer.inference.contract import Data, Posterior, Sum
+from mercer.inference.exact import Exact
+from mercer.inference.sparse import Statistics, model_of, solve
+from mercer.inference.vfe import VFE, FixedVFE
+from mercer.inference.vfe_posterior import VFEPosterior
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Expression
+from mercer.kernels.parameters import bind, values_of
+from mercer.kernels.text import from_json, parse, to_json
+from mercer.kernels.units import Units, to_data_units, to_scaled_units
+from mercer.learners.contract import Candidate, Stopped, Verdict, Weights, read_step
+from mercer.linalg.factor import Failure
+from mercer.model.classes import FittedClasses, LabelledRows, fit_machine, gram_of
+from mercer.model.fitted import Columns, FitScores, Fitted, Origin, TrainingRows, make_mixture, posteriors
+from mercer.model.grid import FittedGrid, GridInput, GridScale, condition, grid_engine, read_coordinates
+from mercer.model.mixture import Member
+from mercer.model.settings import CLASS_KERNELS, choose_engine, from_plain, to_plain
+
+FORMAT = "mercer-model"
+VERSION = 3
+SCORES = ("noise_", "log_evidence_", "bic_", "loo_", "jitter_")
+CLASS_KINDS = {"bool": bool, "int": np.int64, "float": np.float64, "text": object}
+
+Document = dict[str, Any]
+Arrays = dict[str, Array]
+Kernels = Sequence[tuple[Expression, float]]  # in scaled units, each with its noise
+AnyFitted = Fitted | FittedClasses | FittedGrid
+
+
+def save(fitted: AnyFitted, path: str | Path) -> None:
+    """Write a fitted model of any kind."""
+    writers: dict[type, tuple[str, Callable[[Any], tuple[Document, Arrays]]]] = {
+        Fitted: ("regression", _write_regression),
+        FittedClasses: ("classification", _write_classes),
+        FittedGrid: ("grid", _write_grid),
+    }
+    kind, write = writers[type(fitted)]
+    document, arrays = write(fitted)
+    _write_file({"format": FORMAT, "version": VERSION, "kind": kind, **document}, arrays, Path(path).resolve())
+
+
+def load(path: str | Path) -> AnyFitted:
+    """Read a file that `save` wrote; its `options` are the parameters of the estimator that it was fitted by."""
+    file = Path(path)
+    document, arrays = _read_file(file)
+    if document.get("format") != FORMAT:
+        raise ModelFileError(f"'{file}' is not a Mercer model file")
+    version = document.get("version")
+    if type(version) is not int or version < 1:
+        raise ModelFileError(f"'{file}' is damaged: its version is {version!r:.20}; save the model again")
+    if version > VERSION:
+        raise ModelFileError(
+            f"'{file}' was written by a newer Mercer (version {version}, this one reads up to {VERSION}): update it"
+        )
+    try:
+        kind: Any = document.get("kind", document.get("task", "regression"))  # as versions 1 and 2 have it
+        readers: dict[str, Callable[[Document, Arrays], AnyFitted]] = {
+            "regression": _read_regression,
+            "classification": _read_classes,
+            "grid": _read_grid,
+        }
+        return readers[kind](document, arrays)
+    except TooLargeError as error:
+        raise ModelFileError(f"'{file}' cannot be used on this machine: {error}") from None
+    except MercerError as error:
+        raise ModelFileError(f"'{file}' is damaged: {error}") from None
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise ModelFileError(f"'{file}' is damaged: {type(error).__name__}: {error}") from None
+
+
+# ------------------------------------------------------------------------------------------------- the file on the disk
+
+
+def _write_file(document: Document, arrays: Arrays, path: Path) -> None:
+    buffer = io.BytesIO()
+    unfinished = path.with_name(path.name + ".part")
+    try:
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("model.json", json.dumps(document, indent=1))
+            for name, array in arrays.items():
+                content = io.BytesIO()
+                np.save(content, array, allow_pickle=False)
+                archive.writestr(f"{name}.npy", content.getvalue())
+        unfinished.write_bytes(buffer.getvalue())
+        unfinished.replace(path)  # an older file stays whole until the new one is
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise InputError(
+            f"cannot write the model to '{path}': {error.strerror or error}; choose a folder that can be written"
+        ) from None
+
+
+def _read_file(file: Path) -> tuple[Document, Arrays]:
+    try:
+        with zipfile.ZipFile(file) as archive:
+            document = json.loads(archive.read("model.json"))
+            arrays = {
+                name.removesuffix(".npy"): np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
+                for name in archive.namelist()
+                if name.endswith(".npy")
+            }
+            arrays["X"], arrays["y"]  # must be there
+    except FileNotFoundError:
+        raise ModelFileError(f"there is no file '{file}'") from None
+    except IsADirectoryError:
+        raise ModelFileError(f"'{file}' is a folder, not a model file") from None
+    except PermissionError:
+        raise ModelFileError(f"'{file}' cannot be read: permission denied") from None
+    except zipfile.BadZipFile:
+        raise ModelFileError(f"'{file}' is not a Mercer model file, or it is damaged; save the model again") from None
+    except Exception as error:  # a damaged archive can fail in many ways, none of which may reach the user as a crash
+        raise ModelFileError(f"'{file}' is damaged ({type(error).__name__}: {error}); save the model again") from None
+    if not isinstance(document, dict):
+        raise ModelFileError(f"'{file}' is not a Mercer model file")
+    return document, arrays
+
+
+# ------------------------------------------------------------------------------------------------ what all kinds share
+
+
+def _options_to_plain(options: Mapping[str, Any], kernel: Any) -> Document:
+    plain = {**options, "kernel": kernel}
+    if "inference" in options:
+        plain["inference"] = engine_to_plain(options["inference"])
+    if not isinstance(options["random_state"], Integral):
+        plain["random_state"] = None
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in plain.items()}
+
+
+def _units_to_plain(units: Units) -> Document:
+    return {"shift": units.shift, "scale": units.scale, "y_scale": units.y_scale}
+
+
+def _read_units(entry: Document, columns: int) -> Units:
+    shift, scale = (tuple(_finite(v) for v in entry[name]) for name in ("shift", "scale"))
+    y_scale = _finite(entry["y_scale"])
+    if len(shift) != columns or len(scale) != columns or min(*scale, y_scale) <= 0:
+        raise InputError("its units do not fit its data")
+    return Units(shift, scale, y_scale)
+
+
+def _columns_to_plain(columns: Columns) -> Document:
+    return {
+        "features": None if columns.features is None else list(columns.features),
+        "n_features": columns.count,
+        "encoding": None if columns.learned is None else columns.learned.to_json(),
+    }
+
+
+def _read_columns(document: Document, width: int) -> Columns:
+    from mercer.tables import Encoding  # brings pandas
+
+    count, features = int(document["n_features"]), document["features"]
+    names = None if features is None else tuple(str(name) for name in features)
+    encoding = None if document["encoding"] is None else Encoding.from_json(document["encoding"])
+    encoded = count if encoding is None else len(encoding.names)
+    if encoded != width or (names is not None and len(names) != count):
+        raise InputError("its columns do not fit its data")
+    return Columns(count, names, encoding)
+
+
+def _read_rows(arrays: Arrays) -> tuple[Array, Array]:
+    matrix, target = arrays["X"], arrays["y"]
+    fits = matrix.ndim == 2 and target.shape == (len(matrix),) and matrix.dtype == target.dtype == np.float64
+    if not fits or not np.isfinite(matrix).all() or not np.isfinite(target).all():
+        raise InputError("its arrays are not what they should be")
+    return matrix, target
+
+
+def _read_kernel(data: Any, columns: int) -> Expression:
+    return bind(from_json(data), columns)
+
+
+def _read_notes(document: Document) -> tuple[str, ...]:
+    return tuple(str(note) for note in document.get("notes", ()))
+
+
+def _text_or_none(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _finite(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise InputError(f"it holds the number {number}")
+    return number
+
+
+# ----------------------------------------------------------------------------------------------------------- regression
+
+
+def _write_regression(fitted: Fitted) -> tuple[Document, Arrays]:
+    training, mixture, scores = fitted.training, fitted.mixture, fitted.scores
+    options = fitted.origin.options
+    values = (fitted.noise, scores.log_evidence, scores.bic, scores.leave_one_out, scores.jitter)
+    document = {
+        "options": _options_to_plain(options, to_plain(options["kernel"])),
+        "kernel": to_json(fitted.kernel),
+        "members": [_member_to_plain(member, training.units) for member in mixture.members],
+        "time_column": mixture.column,
+        "tails_beyond": mixture.tails_beyond,
+        "scores": dict(zip(SCORES, values, strict=True)),
+        "parameters": scores.parameters,
+        "status": fitted.status,
+        "message": fitted.message,
+        "at_bounds": [list(bound) for bound in fitted.at_bounds],
+        "stopped": fitted.stopped,
+        "units": _units_to_plain(training.units),
+        "level": training.level,
+        **_columns_to_plain(training.columns),
+        "target": training.target_name,
+        "notes": list(fitted.notes),
+        "engine": name_to_keep(fitted.choice.engine),
+        "distilled_from": fitted.origin.distilled_from,
+        "fit_seconds": fitted.seconds,
+        "candidates": candidates_to_plain(fitted.candidates),
+    }
+    arrays = {"X": training.X, "y": training.y}
+    if training.source is not None:
+        document["stream"], sums = _sums_to_plain(fitted)
+        arrays |= sums
+    elif fitted.choice.engine.saves_points:
+        document["moved"] = True
+        arrays |= {f"points{i}": posterior.solution.model.Z for i, posterior in _sparse_posteriors(fitted)}
+    return document, arrays
+
+
+def _read_regression(document: Document, arrays: Arrays) -> Fitted:
+    matrix, target = _read_rows(arrays)
+    options = dict(document["options"])
+    options["kernel"] = from_plain(options["kernel"])
+    options["inference"] = engine_from_plain(options.get("inference", "auto"))
+    columns, units = _read_columns(document, matrix.shape[1]), _read_units(document["units"], matrix.shape[1])
+    level, name = _finite(document["level"]), _text_or_none(document.get("target"))
+    training = TrainingRows(matrix, target, units, level, columns, name)
+    noise, log_evidence, bic, leave_one_out, jitter = (float(document["scores"][score]) for score in SCORES)
+    kernel = _read_kernel(document["kernel"], matrix.shape[1])
+    origin = Origin(options, _text_or_none(document.get("distilled_from")))
+    choice = _read_choice(document, origin, kernel, training.data)
+    kernels, weights = _read_members(document, units)
+    if document.get("stream") is not None:
+        training = replace(training, source=Forgotten(int(document["stream"]["count"])))
+        choice = _choose_for_stream(options["inference"])
+        known: Sequence[Posterior] = _read_sums(document["stream"], arrays, kernels, training.data)
+    elif document.get("moved") is True:
+        if not choice.engine.is_bound:  # there was less memory where it was learned
+            choice = Choice(VFE(), "sparse variational inference, as where the model was learned")
+        known = _read_points(arrays, kernels, training.data)
+    else:
+        known = posteriors(kernels, [choice.engine] * len(kernels), training.data)
+    stopped, seconds = document.get("stopped", ""), document.get("fit_seconds")
+    return Fitted(
+        training=training,
+        choice=choice,
+        kernel=kernel,
+        noise=noise,
+        mixture=make_mixture(kernels, weights, training.data, known),
+        scores=FitScores(log_evidence, bic, leave_one_out, int(document["parameters"]), jitter),
+        status=str(document["status"]),
+        message=str(document["message"]),
+        origin=origin,
+        at_bounds=_read_bounds(document),
+        candidates=candidates_from_plain(document.get("candidates", []), matrix.shape[1]),
+        notes=_read_notes(document),
+        stopped=stopped if stopped in get_args(Stopped) else "",
+        seconds=None if seconds is None else _finite(seconds),
+    )
+
+
+def _read_choice(document: Document, origin: Origin, kernel: Expression, data: Data) -> Choice:
+    """Return the engine: by its name where memory had its part in the choice, else it is chosen again."""
+    engine, options = document.get("engine"), origin.options
+    if engine == "exact":  # also on a GPU, which may not be here
+        return choose(len(data.y), Exact())
+    structure = kernel if origin.given is not None or engine == "grid" else None
+    return choose_engine(origin.kernel, options["inference"], options["device"], data, structure)
+
+
+def _read_bounds(document: Document) -> tuple[AtBound, ...]:
+    """Return the parameters at bounds; versions 1 and 2 name them only in the message."""
+    if "at_bounds" in document:
+        entries = [(path, side) for path, side in document["at_bounds"]]
+    elif document["status"] == "at a bound":
+        entries = re.findall(r"([\w:.\[\]]+) at its (lower|upper) bound", str(document["message"]))
+    else:
+        entries = []
+    return tuple(AtBound(str(path), "lower" if side == "lower" else "upper") for path, side in entries)
+
+
+def _member_to_plain(member: Member, units: Units) -> Document:
+    kernel = to_json(to_data_units(member.kernel, units))
+    weights = [member.within, member.beyond, member.widening]
+    return {"kernel": kernel, "noise": member.noise * units.y_scale**2, "weights": weights}
+
+
+def _read_members(document: Document, units: Units) -> tuple[Kernels, Weights]:
+    entries, columns = document["members"], len(units.shift)
+    kernels = [
+        (to_scaled_units(_read_kernel(entry["kernel"], columns), units), _finite(entry["noise"]) / units.y_scale**2)
+        for entry in entries
+    ]
+    within, beyond, widening = (tuple(_finite(entry["weights"][k]) for entry in entries) for k in (0, 1, 2))
+    if not kernels or any(min(w) < 0 or abs(sum(w) - 1.0) > 1e-6 for w in (within, beyond)):
+        raise InputError("the weights of its kernels do not add up to one")
+    if min(widening) <= 0:
+        raise InputError("the factors by which its bands are widened are not greater than zero")
+    column = document["time_column"]
+    if column is not None and (isinstance(column, bool) or column not in range(columns)):
+        raise InputError("its column of time is not there")
+    tails = float(document.get("tails_beyond", 0.0))
+    if not 0.0 <= tails < 0.5:
+        raise InputError("the tails of its forecasts are not what they should be")
+    return kernels, Weights(within, beyond, widening, column, tails)
+
+
+# ------------------------------------------------------------------------------------------------------------- streams
+# Not the rows of a stream are kept, but the sums over them that the posterior is made of.
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """Rows that a saved model was learned from; they are not in its file."""
+
+    count: int
+
+    def summed(self, work: Callable[[Array, Array], Sum], size: int) -> Sum:
+        """Say that they are gone."""
+        raise InputError(
+            "this needs the rows that the model was learned from, and they are not in its file: they were read in "
+            "parts. Fit the model again"
+        )
+
+
+def _choose_for_stream(inference: Any) -> Choice:
+    engine = asked_engine(inference)
+    able = engine if engine is not None and engine.streams else VFE()
+    return Choice(able, "sparse variational inference, by sums over parts")
+
+
+def _sparse_posteriors(fitted: Fitted) -> list[tuple[int, VFEPosterior]]:
+    found = enumerate(member.posterior for member in fitted.mixture.members)
+    return [(number, posterior) for number, posterior in found if isinstance(posterior, VFEPosterior)]
+
+
+def _sums_to_plain(fitted: Fitted) -> tuple[Document, Arrays]:
+    arrays: Arrays = {}
+    entries = []
+    for number, posterior in _sparse_posteriors(fitted):
+        sums = posterior.solution.sums
+        arrays[f"points{number}"] = posterior.solution.model.Z
+        arrays[f"gram{number}"] = np.tril(sums.gram)
+        arrays[f"vectors{number}"] = np.stack([sums.by_target, sums.by_one])
+        entries.append({"log_noise": sums.log_noise, "prior": sums.prior, "moments": list(map(float, sums.moments))})
+    return {"count": fitted.training.count, "sums": entries}, arrays
+
+
+def _read_sums(entry: Document, arrays: Arrays, kernels: Kernels, data: Data) -> list[Posterior]:
+    found: list[Posterior] = []
+    for number, (kernel, noise) in enumerate(kernels):
+        Z, gram, vectors = (arrays[f"{name}{number}"] for name in ("points", "gram", "vectors"))
+        points, columns = len(Z), data.X.shape[1]
+        if Z.shape != (points, columns) or gram.shape != (points, points) or vectors.shape != (2, points):
+            raise InputError("the sums over its rows do not fit together")
+        if not all(a.dtype == np.float64 and np.isfinite(a).all() for a in (Z, gram, vectors)):
+            raise InputError("the sums over its rows are not finite numbers")
+        plain = entry["sums"][number]
+        sums = Statistics(
+            int(entry["count"]), float(plain["log_noise"]), float(plain["prior"]),
+            np.array([float(m) for m in plain["moments"]]), gram, vectors[0], vectors[1],
+        )  # fmt: skip
+        solution = solve(model_of(compile_program(kernel), values_of(kernel), noise, data, Z), data, sums=sums)
+        if isinstance(solution, Failure):
+            raise InputError(solution.reason)
+        found.append(VFEPosterior(solution, data))
+    return found
+
+
+def _read_points(arrays: Arrays, kernels: Kernels, data: Data) -> Sequence[Posterior]:
+    """Return posteriors with the inducing points of a file: they are not those that the engine would choose."""
+    points = [arrays[f"points{number}"] for number in range(len(kernels))]
+    for Z in points:
+        if Z.shape != (len(Z), data.X.shape[1]) or Z.dtype != np.float64 or not np.isfinite(Z).all():
+            raise InputError("its inducing points do not fit its data")
+    return posteriors(kernels, [FixedVFE(Z) for Z in points], data)
+
+
+# ------------------------------------------------------------------------------------------------------------- classes
+
+
+def _write_classes(fitted: FittedClasses) -> tuple[Document, Arrays]:
+    if fitted.kernel is None:
+        raise InputError("a model of a precomputed Gram matrix has no kernel to save; save the matrix yourself")
+    training, kernel = fitted.training, fitted.options["kernel"]
+    named = isinstance(kernel, str) and kernel in CLASS_KERNELS
+    kind = {"b": "bool", "i": "int", "u": "int", "f": "float"}.get(training.classes.dtype.kind, "text")
+    document = {
+        "options": _options_to_plain(fitted.options, kernel if named else to_plain(kernel)),
+        "kernel": to_json(fitted.kernel),
+        "C": fitted.cost,
+        "nu": fitted.nu,
+        "error": fitted.error,
+        "seed": fitted.seed,
+        "classes": [str(value) if kind == "text" else value.item() for value in training.classes],
+        "class_kind": kind,
+        "units": _units_to_plain(training.units),
+        **_columns_to_plain(training.columns),
+        "target": training.target_name,
+        "notes": list(fitted.notes),
+        "stopped": fitted.stopped,
+        "fit_seconds": fitted.seconds,
+        "candidates": candidates_to_plain(fitted.candidates),
+    }
+    return document, {"X": training.X, "y": training.labels.astype(np.float64)}
+
+
+def _read_classes(document: Document, arrays: Arrays) -> FittedClasses:
+    """Return the classifier of a file; its machine is fitted again to the rows."""
+    options = dict(document["options"])
+    if options["kernel"] not in CLASS_KERNELS:
+        options["kernel"] = from_plain(options["kernel"])
+    rows, target = _read_rows(arrays)
+    classes = np.array(document["classes"], dtype=CLASS_KINDS[document["class_kind"]])
+    if not np.array_equal(np.unique(target), np.arange(len(classes))):
+        raise InputError("its classes do not fit its rows")
+    columns, units = _read_columns(document, rows.shape[1]), _read_units(document["units"], rows.shape[1])
+    labels, name = target.astype(np.intp), _text_or_none(document.get("target"))
+    training = LabelledRows(rows, labels, classes, units, columns, name)
+    kernel = _read_kernel(document["kernel"], rows.shape[1])
+    scaled_kernel = to_scaled_units(kernel, units)
+    cost, nu = _finite(document["C"]), None if document["nu"] is None else _finite(document["nu"])
+    gram, clip = gram_of(scaled_kernel, training)
+    seed = int(document["seed"])
+    return FittedClasses(
+        training=training,
+        kernel=kernel,
+        scaled_kernel=scaled_kernel,
+        clip=clip,
+        cost=cost,
+        nu=nu,
+        error=_finite(document["error"]),
+        machine=fit_machine(gram, labels, cost, nu, seed),
+        seed=seed,
+        options=options,
+        candidates=candidates_from_plain(document.get("candidates", []), rows.shape[1]),
+        notes=_read_notes(document),
+        stopped=str(document.get("stopped", "")),
+        seconds=_finite(document.get("fit_seconds", 0.0)),
+    )
+
+
+# --------------------------------------------------------------------------------------------------------------- grids
+
+
+def _write_grid(fitted: FittedGrid) -> tuple[Document, Arrays]:
+    """Return the array as X, its coordinates one after the other as y."""
+    grid, options = fitted.grid, fitted.options
+    document = {
+        "options": _options_to_plain(options, _axis_kernels_to_plain(options["kernel"])),
+        "kernel": to_json(fitted.kernel),
+        "numbers": {
+            "noise_": fitted.noise,
+            "log_evidence_": fitted.log_evidence,
+            "bic_": fitted.bic,
+            "fit_seconds_": fitted.seconds,
+        },
+        "parameters": fitted.parameters,
+        "status": fitted.status,
+        "message": fitted.message,
+        "notes": list(fitted.notes),
+        "units": _units_to_plain(fitted.scale.units),
+        "level": fitted.scale.level,
+        "names": None if grid.names is None else list(grid.names),
+        "reason": fitted.choice.reason,
+    }
+    return document, {"X": grid.values, "y": np.concatenate(grid.coordinates)}
+
+
+def _axis_kernels_to_plain(kernel: Any) -> Any:
+    if isinstance(kernel, Mapping):
+        return {"by axis": [[name, _axis_kernels_to_plain(part)] for name, part in kernel.items()]}
+    if isinstance(kernel, list | tuple):
+        return [_axis_kernels_to_plain(part) for part in kernel]
+    return kernel.text() if isinstance(kernel, Expression) else str(kernel)
+
+
+def _read_axis_kernels(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {name: str(part) for name, part in data["by axis"]}
+    return [str(part) for part in data] if isinstance(data, list) else str(data)
+
+
+def _read_grid(document: Document, arrays: Arrays) -> FittedGrid:
+    values, numbers = arrays["X"], document["numbers"]
+    options = dict(document["options"])
+    options["kernel"] = _read_axis_kernels(options["kernel"])
+    if values.ndim < 1 or values.dtype != np.float64 or np.isinf(values).any() or np.isnan(values).all():
+        raise InputError("its array is not what it should be")
+    names = None if document["names"] is None else tuple(str(name) for name in document["names"])
+    parts = np.split(arrays["y"], np.cumsum(values.shape)[:-1])
+    grid = GridInput(values, read_coordinates(parts, values.shape, names), names)
+    scale = GridScale(_read_units(document["units"], values.ndim), _finite(document["level"]))
+    kernel, noise = _read_kernel(document["kernel"], values.ndim), float(numbers["noise_"])
+    scaled_kernel, scaled_noise = to_scaled_units(kernel, scale.units), noise / scale.units.y_scale**2
+    engine = grid_engine(options["device"])
+    return FittedGrid(
+        grid=grid,
+        scale=scale,
+        choice=Choice(engine, str(document["reason"])),
+        kernel=kernel,
+        noise=noise,
+        scaled_kernel=scaled_kernel,
+        scaled_noise=scaled_noise,
+        posterior=condition(engine, scaled_kernel, scaled_noise, scale.data(grid)),
+        log_evidence=float(numbers["log_evidence_"]),
+        bic=float(numbers["bic_"]),
+        parameters=int(document["parameters"]),
+        status=str(document["status"]),
+        message=str(document["message"]),
+        options=options,
+        notes=_read_notes(document),
+        seconds=float(numbers["fit_seconds_"]),
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------- candidates
+
+
+KEPT = ("depth", "parent", "parameters", "status", "message", "seconds")  # besides kernel and scores
+
+
+def candidates_to_plain(candidates: Sequence[Candidate], names: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """Return every kernel that was tried as JSON data: with names for people, without for a file.
+
+    A score that is not finite becomes null.
+    """
+    return [
+        {
+            "kernel": candidate.expression.text(names=names),
+            "score": _finite_or_none(candidate.score),
+            "log_evidence": _finite_or_none(candidate.log_evidence),
+            **{name: getattr(candidate, name) for name in KEPT},
+            "step": candidate.step.to_plain() if names is None else candidate.step.text(names),
+            **_interval_to_plain(candidate),
+        }
+        for candidate in candidates
+    ]
+
+
+def candidates_from_plain(rows: Sequence[Any], columns: int) -> tuple[Candidate, ...]:
+    """Read candidates back (kernels with column numbers), checking what later code relies on."""
+    candidates = []
+    for number, row in enumerate(rows):
+        parent = row["parent"]
+        if parent is not None and not 0 <= int(parent) < number:
+            raise InputError(f"candidate {number} comes before its parent")
+        candidates.append(
+            Candidate(
+                expression=bind(parse(row["kernel"]), columns),
+                depth=int(row["depth"]),
+                step=read_step(row["step"]),
+                parent=None if parent is None else int(parent),
+                log_evidence=_or(-math.inf, row["log_evidence"]),
+                parameters=int(row["parameters"]),
+                score=_or(math.inf, row["score"]),
+                status=str(row["status"]),
+                message=str(row["message"]),
+                seconds=float(row["seconds"]),
+                fit=None,
+                **_interval_from_plain(row),
+            )
+        )
+    return tuple(candidates)
+
+
+def _interval_to_plain(candidate: Candidate) -> dict[str, Any]:
+    """Return between what log evidence and score lie, and behind which interval the candidate was left; or nothing."""
+    bounds, verdict = candidate.interval, candidate.verdict
+    if bounds is None:
+        return {}
+    reason = None if verdict is None else {"kind": verdict.kind, "by": verdict.by, "bar": _finite_or_none(verdict.bar)}
+    return {
+        "log_evidence_interval": [_finite_or_none(bounds.lower), _finite_or_none(bounds.upper)],
+        "score_interval": [_finite_or_none(end) for end in candidate.scores],
+        "inducing": candidate.inducing,
+        "left_behind": reason,
+    }
+
+
+def _interval_from_plain(row: Any) -> dict[str, Any]:
+    if "log_evidence_interval" not in row:
+        return {}
+    lower, upper = row["log_evidence_interval"]
+    reason, inducing = row["left_behind"], row["inducing"]
+    if reason is not None and reason["kind"] not in ("separated", "places"):
+        raise InputError(f"a candidate was left behind for an unknown reason {reason['kind']!r}")
+    return {
+        "interval": Interval(_or(-math.inf, lower), _or(math.inf, upper)),
+        "inducing": None if inducing is None else int(inducing),
+        "verdict": None if reason is None else Verdict(reason["kind"], int(reason["by"]), _or(math.inf, reason["bar"])),
+    }
+
+
+def _or(default: float, value: Any) -> float:
+    return default if value is None else float(value)
+
+
+def _finite_or_none(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
