@@ -278,12 +278,15 @@ def test_a_damaged_model_file(tmp_path: Path, few_kept: None) -> None:
         mercer.load(tmp_path / "less.mercer")
 
 
-def test_few_rows_of_a_stream_choose_as_a_table_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_rows_of_a_stream_choose_as_a_table_does(tmp_path: Path) -> None:
     """A network is trained exactly on no more than its own number of rows, wherever they come from."""
-    monkeypatch.setattr("mercer.learners.nkn.MOST_ROWS", 100)
     few = regressor_with(ManyRowsPolicy(sample=60, rounds=1, iterations=2))
     frame = table(150)
-    network = mercer.NeuralKernelNetwork(primitives="SE + LIN", layers="Linear2-Linear1", restarts=1, average=False)
+
+    class SmallNetwork(mercer.NeuralKernelNetwork):
+        most_rows = 100
+
+    network = SmallNetwork(primitives="SE + LIN", layers="Linear2-Linear1", restarts=1, average=False)
     in_parts = few(network, random_state=0)
     in_parts.fit(mercer.ParquetRows(written(frame, tmp_path / "few.parquet"), target="y"))
     whole = few(network, random_state=0).fit(frame[["a", "b"]], frame["y"])

@@ -20,9 +20,8 @@ from mercer.inference.contract import Data, Evidence
 from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels import SE, Network, bind, layout, structure
-from mercer.learners import nkn as training_module
 from mercer.learners.contract import Context
-from mercer.learners.nkn import FIRST_LAP, MANY, SAMPLE, NeuralKernelNetwork, Plan, Task, first_point, laps
+from mercer.learners.nkn import NetworkTask, NeuralKernelNetwork, TrainingPolicy, plan_rungs
 
 SMALL = {"primitives": "SE + PER + LIN", "layers": "Linear4-Product2-Linear1", "restarts": 3, "max_iterations": 60}
 
@@ -41,14 +40,10 @@ def surface(rows: int = 50, seed: int = 0) -> Data:
     return Data(X, (y - y.mean()) / y.std(), True)
 
 
-def learned(data, engine=None, jobs: int | None = None, report=None, seed: int = 0, device: str = "cpu", **settings):
-    learner = NeuralKernelNetwork(**(SMALL | settings))
-    return learner.learn(Context(data, engine or Exact(), list(range(data.X.shape[1])), seed, jobs, report, device))
-
-
-def plan(**changes) -> Plan:
-    settings = dict(restarts=8, selection="loo", rate=None, priors=True, max_iterations=300, n_jobs=1, seed=0)
-    return Plan(**(settings | changes))
+def learned(data, engine=None, jobs=None, report=None, seed=0, device="cpu", noise=None, policies=(), **given):
+    columns = list(range(data.X.shape[1]))
+    context = Context(data, engine or Exact(), columns, seed, jobs, report, device, noise, policies=policies)
+    return NeuralKernelNetwork(**(SMALL | given)).learn(context)
 
 
 # ---------------------------------------------------------------------------------------------------- what it finds
@@ -140,9 +135,9 @@ def test_a_complex_network_can_be_trained():
 
 def test_a_start_is_as_large_as_the_target_and_starts_differ():
     data = season()
-    task = Task(NeuralKernelNetwork().network([0]), Exact(), {}, plan())
+    task = NetworkTask(NeuralKernelNetwork().network([0]), Exact())
     problem = task.problem(data)
-    points = [first_point(problem, i, np.random.default_rng([0, i])) for i in range(4)]
+    points = [task.first_point(problem, i) for i in range(4)]
     for point in points:
         values, noise = problem.objective.split(point)
         from mercer.compute.fused import gram
@@ -156,29 +151,29 @@ def test_a_start_is_as_large_as_the_target_and_starts_differ():
 @pytest.mark.filterwarnings("error")
 def test_starts_of_a_network_with_exp_are_not_lost_in_its_size():
     data = season()
-    task = Task(NeuralKernelNetwork(activation="Exp").network([0]), Exact(), {}, plan())
+    task = NetworkTask(NeuralKernelNetwork(activation="Exp").network([0]), Exact())
     problem = task.problem(data)
     for number in range(4):
-        point = first_point(problem, number, np.random.default_rng([0, number]))
+        point = task.first_point(problem, number)
         assert problem.objective.evidence(point, gradient=False).value > -3.0 * data.count  # noise alone: about -1.4
 
 
-def test_laps_run_many_rows_on_a_sample_first():
-    assert [lap.starts for lap in laps(plan(), 100)] == [8, 4]
-    assert [lap.starts for lap in laps(plan(), MANY + 1)] == [8, 3]
-    assert [lap.sample for lap in laps(plan(), MANY + 1)] == [True, False]
-    assert len(laps(plan(restarts=1), 100)) == len(laps(plan(rate=1e-3), 100)) == 1
-    assert len(laps(plan(max_iterations=FIRST_LAP), 100)) == 1
+def test_many_rows_run_on_a_sample_first():
+    policy, learner = TrainingPolicy(), NeuralKernelNetwork(max_iterations=300)
+    many = plan_rungs(learner, policy.many_rows + 1, policy)
+    assert [rung.starts for rung in plan_rungs(learner, 100, policy)] == [8, 4]
+    assert [rung.starts for rung in many] == [8, 3]
+    assert [rung.sample for rung in many] == [True, False]
+    alone = [{"restarts": 1}, {"optimiser": "adam"}, {"max_iterations": policy.first_iterations}]
+    assert [len(plan_rungs(replace(learner, **changes), 100, policy)) for changes in alone] == [1, 1, 1]
 
 
-def test_the_first_lap_of_many_rows(monkeypatch):
-    monkeypatch.setattr(training_module, "MANY", 50)
-    monkeypatch.setattr(training_module, "SAMPLE", 40)
-    found = learned(season(60), restarts=5)
+def test_the_first_rung_of_many_rows():
+    found = learned(season(60), restarts=5, policies=(TrainingPolicy(many_rows=50, sample=40),))
     behind = [c for c in found.candidates if c.status == "raced out"]
     assert len(behind) == 3
     assert all(c.score == math.inf and math.isfinite(c.log_evidence) for c in behind)
-    assert SAMPLE < MANY
+    assert TrainingPolicy().sample < TrainingPolicy().many_rows
 
 
 # -------------------------------------------------------------------------------------------------- always the same
@@ -193,40 +188,26 @@ def test_the_same_seed_gives_the_same_network_for_any_number_of_jobs():
     assert learned(season(40), seed=1).candidates[1].expression != one.candidates[1].expression
 
 
-def test_all_starts_in_one_batch_find_what_they_find_one_by_one(monkeypatch):
+def test_all_starts_in_one_batch_find_what_they_find_one_by_one():
     pytest.importorskip("botorch")
     data = season(30)
     alone = learned(data, max_iterations=15, restarts=2)
-
-    def batched(self, running, rows, iterations):
-        assert self.plan.priors
-        return self._in_one_batch(running, rows, iterations)
-
-    monkeypatch.setattr(training_module.Training, "_advanced", batched)
-    together = learned(data, max_iterations=15, restarts=2)
+    together = learned(data, max_iterations=15, restarts=2, device="cpu:0")
     for ours, theirs in zip(together.candidates, alone.candidates, strict=True):
         assert_allclose(ours.log_evidence, theirs.log_evidence, rtol=0.02, atol=0.5)
 
 
-def test_adam_in_one_batch(monkeypatch):
+def test_adam_in_one_batch():
     pytest.importorskip("botorch")
-    monkeypatch.setattr(
-        training_module.Training, "_advanced", lambda self, *lap: self._in_one_batch(*lap)
-    )  # fmt: skip
     settings = {"optimiser": "adam", "max_iterations": 20, "restarts": 2, "learning_rate": 0.05}
-    together = learned(season(30), **settings)
-    monkeypatch.undo()
+    together = learned(season(30), device="cpu:0", **settings)
     alone = learned(season(30), **settings)
     assert_allclose(together.fit.log_evidence, alone.fit.log_evidence, rtol=1e-6)
 
 
-def test_a_known_noise_stays_in_one_batch(monkeypatch):
+def test_a_known_noise_stays_in_one_batch():
     pytest.importorskip("botorch")
-    monkeypatch.setattr(
-        training_module.Training, "_advanced", lambda self, *lap: self._in_one_batch(*lap)
-    )  # fmt: skip
-    learner = NeuralKernelNetwork(**(SMALL | {"restarts": 2, "max_iterations": 10}))
-    found = learner.learn(Context(season(30), Exact(), [0], noise=0.3))
+    found = learned(season(30), device="cpu:0", noise=0.3, restarts=2, max_iterations=10)
     assert [fit.noise for fit in found.members] == [0.3] * len(found.members)
 
 
@@ -234,8 +215,9 @@ def test_a_known_noise_stays_in_one_batch(monkeypatch):
 
 
 def test_adam_goes_downhill_and_stays_within_the_bounds():
-    problem = Task(NeuralKernelNetwork(**SMALL).network([0]), Exact(), {}, plan()).problem(season(40))
-    point = first_point(problem, 0, np.random.default_rng(0))
+    task = NetworkTask(NeuralKernelNetwork(**SMALL).network([0]), Exact())
+    problem = task.problem(season(40))
+    point = task.first_point(problem, 0)
     run = adam(problem, [point], 60, 0.05)[0]
     assert run.value < problem.objective(point)[0] - 5
     assert (run.point >= problem.bounds[:, 0]).all()
@@ -323,19 +305,16 @@ def test_a_start_that_fails_is_a_row_with_a_reason_and_all_failing_is_an_error()
 
 
 @pytest.mark.parametrize("after", [1, 5, 6])
-def test_ctrl_c_returns_the_best_so_far(monkeypatch, after):
-    calls, original = [], training_module.advance
+def test_ctrl_c_returns_the_best_so_far(after):
+    seen = []
 
-    def interrupted(*arguments):
-        if len(calls) == after:
+    def stop(state):
+        seen.append(state)
+        if len(seen) == after:
             raise KeyboardInterrupt
-        calls.append(1)
-        return original(*arguments)
 
-    monkeypatch.setattr(training_module, "advance", interrupted)
-    monkeypatch.setattr(training_module, "MANY", 30)
-    monkeypatch.setattr(training_module, "SAMPLE", 25)
-    found = learned(season(40), restarts=5)  # two of which go on
+    small = TrainingPolicy(many_rows=30, sample=25)
+    found = learned(season(40), report=stop, restarts=5, policies=(small,))  # two of the five go on
     assert found.stopped == "request"
     assert any("stopped on request" in note for note in found.notes)
     assert math.isfinite(found.fit.leave_one_out)
@@ -343,13 +322,13 @@ def test_ctrl_c_returns_the_best_so_far(monkeypatch, after):
     assert any(c.status == "interrupted" for c in found.candidates)
 
 
-def test_ctrl_c_before_anything_is_finished(monkeypatch):
-    def interrupted(*arguments):
-        raise KeyboardInterrupt
+def test_ctrl_c_before_anything_is_finished():
+    class Interrupted(Exact):
+        def evidence(self, *arguments, **named):
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr(training_module, "advance", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        learned(season(20))
+        learned(season(20), Interrupted())
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
