@@ -7,13 +7,14 @@ import re
 import pytest
 
 from mercer.explain.claims import Claim
+from mercer.explain.components import Summand
 from mercer.explain.explanation import Ending, name_bounds
 from mercer.explain.factors import Joint
-from mercer.explain.phrases import continuation, distinct, phrase, sentence, title
+from mercer.explain.phrases import continuation, distinct, phrase, title
 from mercer.explain.wording import Column, Vocabulary, number, p_value, percent, resolved, roughly
 from mercer.explain.words import say
 from mercer.fitting.optimise import AtBound
-from mercer.kernels import REGISTRY, canonical, components, parse
+from mercer.kernels import REGISTRY, Expression, canonical, components, parse
 
 MONTH = Column("month", "months", 0.0, 143.0, lambda value: f"month {value:.0f}")
 HEAT = Column("heat", None, 0.0, 30.0)
@@ -21,6 +22,11 @@ RAIN = Column("rain", None, 0.0, 100.0)
 WIND = Column("wind", None, 0.0, 10.0)
 DAY = Column("day", "days", 0.0, 400.0)
 COLUMNS = (MONTH, HEAT, RAIN, WIND, DAY)
+
+
+def sentence(term: Expression, columns: tuple[Column, ...], slope: float | None = None) -> str:
+    return say(Claim("component", "sales", Summand(term, None, slope)), Vocabulary("sales", columns))
+
 
 EXPECTED = {
     "SE(0, lengthscale=71) * PER(0, period=12, lengthscale=0.6) * LIN(0, offset=-10)": (
@@ -260,7 +266,7 @@ def test_what_the_data_do_not_determine_does_not_go_on(text: str) -> None:
 
 def test_categories_make_differences() -> None:
     south = Column("shop=south", low=0.0, high=1.0, source="shop", level="south")
-    told = sentence(parse("LIN(0)"), [south], slope=1.93)
+    told = sentence(parse("LIN(0)"), (south,), slope=1.93)
     assert told == "A difference between shop=south and the others, shop=south being higher by 1.93."
     assert title(parse("SE(0)"), [south]) == "Difference of shop=south"
     assert phrase(parse("SE(0) * LIN(1)"), [south, HEAT]) == (

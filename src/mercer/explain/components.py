@@ -51,7 +51,7 @@ class Summand:
     """One summand of the kernel, in the user's units: how its columns go together, and the slope of a line."""
 
     kernel: Expression
-    joint: Joint
+    joint: Joint | None = None  # None: judged by the kernel alone
     slope: float | None = None
 
 

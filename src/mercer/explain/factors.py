@@ -8,16 +8,66 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from operator import attrgetter
 from typing import Literal
 
 from mercer.explain.wording import Column
 from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.expression import Base, Expression
-from mercer.kernels.leaf import Role
-from mercer.kernels.network import has_network
+from mercer.kernels.leaf import Role, Words
+from mercer.kernels.network import Network
 
 LITTLE = 0.33  # of its size: a factor that changes less over the data is next to constant (SE: three times their range)
 SLOW = 0.2  # of the range of the data: a random walk may be drawn back so soon and still look like one
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A base kernel as a factor of a summand.
+
+    lengths : the lengthscales of one that fades with the distance. changes : by how much it differs between the two
+        ends of each column, in units of its own size; infinite where that is not known.
+    walks : it is rough and its lengthscale is beyond the data, so that it is a random walk in them; slope_walks : so is
+        its slope. pull : the lengthscale of a rough one that is not much shorter than the data. A true random walk is
+        often fitted like that: it stays near the average of its own values (Dickey and Fuller 1979).
+    """
+
+    leaf: Base
+    on: tuple[Column, ...]
+    role: Role
+    words: Words
+    lengths: tuple[float, ...] | None
+    changes: tuple[float, ...]
+    hardly_changes: bool
+    walks: bool
+    slope_walks: bool
+    pull: float | None
+
+
+@lru_cache(maxsize=4096)
+def read_factor(leaf: Base, on: tuple[Column, ...]) -> Factor:
+    """Find out what a base kernel does over the range of its columns."""
+    words = leaf.spec.words
+    lengths = leaf.lengthscales() if words.role == "fading" else None
+    changes = tuple(change(leaf, place, column) for place, column in enumerate(on))
+    relative = None  # its only lengthscale, in units of the range of the data
+    if lengths is not None and words.correlation is not None and len(on) == 1 and on[0].level is None and on[0].span:
+        relative = lengths[0] / on[0].span
+    beyond = relative is not None and relative >= 1
+    slow = words.wanders == "value" and relative is not None and SLOW <= relative < 1
+    return Factor(
+        leaf=leaf,
+        on=on,
+        role=words.role,
+        words=words,
+        lengths=lengths,
+        changes=changes,
+        hardly_changes=bool(on) and max(changes) < LITTLE,
+        walks=words.wanders == "value" and beyond,
+        slope_walks=words.wanders == "slope" and beyond,
+        pull=lengths[0] if slow and lengths is not None else None,
+    )
 
 
 def change(leaf: Base, place: int, column: Column) -> float:
@@ -47,43 +97,6 @@ def correlation(leaf: Base, place: int, distance: float) -> float | None:
     return law(distance / lengths[min(place, len(lengths) - 1)], alphas[0] if alphas else 1.0)
 
 
-def hardly_changes(leaf: Base, on: Sequence[Column]) -> bool:
-    """Tell whether a factor is next to constant over the data."""
-    return bool(on) and all(change(leaf, place, column) < LITTLE for place, column in enumerate(on))
-
-
-def walks(leaf: Base, on: Sequence[Column]) -> bool:
-    """Tell whether a rough factor has a lengthscale beyond the range of the data, and so is a random walk in them."""
-    return leaf.spec.words.wanders == "value" and _is_long(leaf, on)
-
-
-def slope_walks(leaf: Base, on: Sequence[Column]) -> bool:
-    """Tell whether a factor with a rough slope does: its slope is then a random walk."""
-    return leaf.spec.words.wanders == "slope" and _is_long(leaf, on)
-
-
-def drawn_back_over(leaf: Base, on: Sequence[Column]) -> float | None:
-    """Return the lengthscale of a rough factor that is not much shorter than the data, else None.
-
-    A true random walk is often fitted like that: it stays near the average of its own values (Dickey and Fuller 1979).
-    """
-    length = _length(leaf, on)
-    rough = leaf.spec.words.wanders == "value"
-    return length if rough and length is not None and SLOW <= length / (on[0].span or 1.0) < 1 else None
-
-
-def _is_long(leaf: Base, on: Sequence[Column]) -> bool:
-    length = _length(leaf, on)
-    return length is not None and length >= (on[0].span or math.inf)
-
-
-def _length(leaf: Base, on: Sequence[Column]) -> float | None:
-    lengths = None if leaf.spec.words.correlation is None else leaf.lengthscales()
-    if lengths is None or len(on) != 1 or on[0].span is None or on[0].level is not None:
-        return None
-    return lengths[0]
-
-
 # ------------------------------------------------------------------------------------------------------------- together
 
 
@@ -95,76 +108,80 @@ class Joint:
     add_up: bool = False
 
 
+Groups = dict[tuple[int, ...], list[Factor]]  # factors by the columns they look at
+
+
+def contains(term: Expression, kind: type[Expression]) -> bool:
+    """Tell whether a kernel has a node of a kind anywhere."""
+    return isinstance(term, kind) or any(contains(child, kind) for child in term.children)
+
+
+def read_factors(term: Expression, columns: Sequence[Column]) -> list[Factor]:
+    """Return the factors of a summand, the noun first: a product is as rough as its roughest factor."""
+    found = [read_factor(leaf, tuple([columns[d] for d in leaf.columns])) for leaf in term.leaves()]
+    return sorted(found, key=attrgetter("words.rank"))
+
+
+def group_factors(term: Expression, columns: Sequence[Column]) -> Groups:
+    """Return the factors of a summand by the columns they look at, the noun of each group first."""
+    groups: Groups = {}
+    for factor in read_factors(term, columns):
+        groups.setdefault(factor.leaf.columns, []).append(factor)
+    return groups
+
+
 def judge_by_rule(term: Expression, columns: Sequence[Column]) -> Joint:
     """Judge by the kernel alone: a factor that hardly changes over the data is idle, unless all of them are so."""
-    if has_network(term):
+    if contains(term, Network):
         return Joint()
-    groups = group_factors(term)
-    on = {dims: [columns[d] for d in dims] for dims in groups}
-    idle = [dims for dims, leaves in groups.items() if all(hardly_changes(leaf, on[dims]) for leaf in leaves)]
+    groups = group_factors(term, columns)
+    idle = [dims for dims, factors in groups.items() if all(factor.hardly_changes for factor in factors)]
     if len(idle) == len(groups):
         return Joint(add_up=True)
     return Joint(frozenset(d for dims in idle for d in dims))
 
 
-def nouns_first(term: Expression) -> list[Base]:
-    """Return the base kernels of a summand, the noun first: a product is as rough as its roughest factor."""
-    return sorted(term.leaves(), key=lambda leaf: leaf.spec.words.rank)
-
-
-def role(leaf: Base) -> Role:
-    """Return what a base kernel is in words."""
-    return leaf.spec.words.role
-
-
-def group_factors(term: Expression) -> dict[tuple[int, ...], list[Base]]:
-    """Return the factors of a summand by the columns they look at, the noun of each group first."""
-    groups: dict[tuple[int, ...], list[Base]] = {}
-    for leaf in nouns_first(term):
-        groups.setdefault(leaf.columns, []).append(leaf)
-    return groups
-
-
-def find_acting(term: Expression, columns: Sequence[Column], joint: Joint | None) -> dict[tuple[int, ...], list[Base]]:
+def find_acting(term: Expression, columns: Sequence[Column], joint: Joint) -> Groups:
     """Return the groups of factors that do something."""
-    groups, idle = group_factors(term), (judge_by_rule(term, columns) if joint is None else joint).idle
-    return {dims: leaves for dims, leaves in groups.items() if not dims or not idle.issuperset(dims)} or groups
+    groups = group_factors(term, columns)
+    return {dims: own for dims, own in groups.items() if not dims or not joint.idle.issuperset(dims)} or groups
 
 
-def merge_factors(leaves: list[Base], on: Sequence[Column]) -> list[Base]:
+def merge_factors(factors: list[Factor]) -> list[Factor]:
     """Join factors that depend on distances in one column: as rough as the roughest, forgotten as soon as the first.
 
     Where none is forgotten within the data, only those that hardly change beside the roughest are left out. Lines whose
     zero is far away are left out, too: what they multiply is no trend.
     """
-    if role(leaves[0]) == "trend" and all(hardly_changes(leaf, on) for leaf in leaves if role(leaf) == "trend"):
-        leaves = [leaf for leaf in leaves if role(leaf) != "trend"] or leaves
-    fading = [leaf for leaf in leaves if role(leaf) == "fading"]
-    lengths = [leaf.lengthscales() for leaf in fading]
-    if len(fading) < 2 or len(on) != 1 or any(values is None for values in lengths):
-        return leaves
-    shortest = min(values[0] for values in lengths if values is not None)
-    if shortest >= (on[0].span or math.inf):
-        return [leaf for leaf in leaves if leaf not in fading[1:] or not hardly_changes(leaf, on)]
-    joined = fading[0].with_parameter(replace(fading[0].parameter("lengthscale"), values=(shortest,)))
-    return [joined if leaf is fading[0] else leaf for leaf in leaves if leaf is fading[0] or leaf not in fading]
+    if factors[0].role == "trend" and all([factor.hardly_changes for factor in factors if factor.role == "trend"]):
+        factors = [factor for factor in factors if factor.role != "trend"] or factors
+    fading = [factor for factor in factors if factor.role == "fading"]
+    lengths = [factor.lengths[0] for factor in fading if factor.lengths is not None]
+    if len(fading) < 2 or len(fading[0].on) != 1 or len(lengths) < len(fading):
+        return factors
+    first, shortest = fading[0], min(lengths)
+    if shortest >= (first.on[0].span or math.inf):
+        return [factor for factor in factors if factor not in fading[1:] or not factor.hardly_changes]
+    parameter = replace(first.leaf.parameter("lengthscale"), values=(shortest,))
+    joined = read_factor(first.leaf.with_parameter(parameter), first.on)
+    return [joined if factor is first else factor for factor in factors if factor is first or factor not in fading]
 
 
 def drifts(term: Expression, columns: Sequence[Column]) -> bool:
     """Tell whether a factor of a summand is a random walk within the data."""
-    groups = [(leaves, [columns[d] for d in dims]) for dims, leaves in group_factors(term).items()]
-    return any(walks(leaf, on) for leaves, on in groups for leaf in merge_factors(leaves, on))
+    groups = group_factors(term, columns).values()
+    return any(factor.walks for factors in groups for factor in merge_factors(factors))
 
 
-def alters(others: Sequence[Base], on: Sequence[Column]) -> bool:
+def alters(factors: Sequence[Factor]) -> bool:
     """Tell whether factors make a pattern change from one repetition to the next."""
-    fading = [leaf for leaf in others if role(leaf) == "fading"]
-    return any(walks(leaf, on) or not hardly_changes(leaf, on) for leaf in fading)
+    return any([factor.walks or not factor.hardly_changes for factor in factors if factor.role == "fading"])
 
 
-def find_bending(lines: list[Base], on: Sequence[Column]) -> list[Base]:
-    """Return the factors LIN that matter within the data: not those whose zero is far away, as long as one is left."""
-    return [line for line in lines if not hardly_changes(line, on)] or lines[:1]
+def find_bending(factors: Sequence[Factor]) -> list[Factor]:
+    """Return the lines that matter within the data: not those whose zero is far away, as long as one is left."""
+    lines = [factor for factor in factors if factor.role == "trend"]
+    return [line for line in lines if not line.hardly_changes] or lines[:1]
 
 
 @dataclass(frozen=True)
@@ -176,16 +193,16 @@ class Growth:
     zero: float | None = None
 
 
-def find_growth(lines: list[Base], on: Sequence[Column]) -> Growth:
-    """Tell how a line, or several, scales what it multiplies."""
-    lines = find_bending(lines, on)
+def find_growth(factors: Sequence[Factor]) -> Growth:
+    """Tell how a line among the factors, or several, scales the others; constant where there is none."""
+    lines = find_bending(factors)
     power = len(lines)
-    if power == 1 and hardly_changes(lines[0], on):
-        return Growth("constant", 1)
-    offsets = [line.parameter("offset").values for line in lines]
+    if not lines or (power == 1 and lines[0].hardly_changes):
+        return Growth("constant", power)
+    offsets = [line.leaf.parameter("offset").values for line in lines]
     known = [values[0] for values in offsets if values is not None]
-    low, high = on[0].low, on[0].high
-    if len(on) > 1 or len(known) < power or low is None or high is None:
+    low, high = lines[0].on[0].low, lines[0].on[0].high
+    if len(lines[0].on) > 1 or len(known) < power or low is None or high is None:
         return Growth("growing", power)
     zero = known[0] if power == 1 else None
     if min(known) >= high:

@@ -2,9 +2,8 @@
 
 One summand of a kernel becomes a noun phrase: among the factors on the same columns the one of the lowest rank (see
 `Words` of a base kernel) is the noun, the others are clauses about it. Factors on different columns make an
-interaction, unless `Joint` says otherwise.
-Nothing here looks at data: all that is needed about the columns is in `Column`. What is said about the whole model
-is in `words.py`.
+interaction, unless `Joint` says otherwise. Nothing here looks at data: all that is needed about the columns is in
+`Column`. What is said about the whole model is in `words.py`.
 """
 
 from __future__ import annotations
@@ -16,23 +15,20 @@ from typing import NamedTuple
 
 from mercer.explain.factors import (
     LITTLE,
+    Factor,
     Joint,
     alters,
-    change,
-    drawn_back_over,
+    contains,
     find_acting,
     find_bending,
     find_growth,
-    hardly_changes,
     has_ended,
     judge_by_rule,
     merge_factors,
-    nouns_first,
     open_gates,
-    role,
-    slope_walks,
-    walks,
-)
+    read_factor,
+    read_factors,
+)  # fmt: skip
 from mercer.explain.wording import (
     DAYS,
     LISTED,
@@ -46,11 +42,11 @@ from mercer.explain.wording import (
     number,
     percent,
     roughly,
-)
+)  # fmt: skip
 from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.expression import Base, Expression
-from mercer.kernels.functional import has_functional
-from mercer.kernels.network import has_network
+from mercer.kernels.functional import Functional
+from mercer.kernels.network import Network
 
 POWERS = {1: "linear", 2: "quadratic", 3: "cubic"}
 GROWTH = {1: "linearly", 2: "quadratically", 3: "cubically"}
@@ -68,36 +64,27 @@ class Clause(NamedTuple):
     text: str
 
 
-def sentence(
-    term: Expression, columns: Sequence[Column], slope: float | None = None, joint: Joint | None = None
-) -> str:
-    """Say what one summand of a kernel (canonical form, units of the data, bound to columns) is, as a sentence.
-
-    `slope` is the fitted slope of a linear summand on one column; a kernel alone does not know it.
-    """
-    (leaf,) = term.leaves() if slope is not None else (None,)
-    slope_words = "" if slope is None or leaf is None else f", {_slope_words(slope, columns[leaf.columns[0]])}"
-    return f"{capital(phrase(term, columns, joint))}{slope_words}."
-
-
 def phrase(term: Expression, columns: Sequence[Column], joint: Joint | None = None) -> str:
-    """Say what one summand is, as a noun phrase such as "a periodic function of month with period 12.0 months"."""
+    """Say what one summand of a kernel (canonical form, units of the data, bound to columns) is, as a noun phrase.
+
+    Such as "a periodic function of month with period 12.0 months".
+    """
     if isinstance(term, Blend):
         inside, gates = open_gates(term)
         return f"{phrase(inside, columns, joint)}, {gate_words(gates, columns)}"
     used = sorted({d for leaf in term.leaves() for d in leaf.columns})
-    if has_network(term):  # its primitives are added and multiplied by weights: no rule for products applies
+    if contains(term, Network):  # its primitives are added and multiplied by weights: no rule for products applies
         symbols = list(dict.fromkeys(leaf.symbol for leaf in term.leaves()))
         return f"a function of {name_columns([columns[d] for d in used])} learned by a network of {listed(symbols)}"
-    if has_functional(term) and not any(role(leaf) == "wave" for leaf in term.leaves()):
+    if _has_no_formula(term, columns):
         what = f"a function of {name_columns([columns[d] for d in used])}"
         return f"{what} with a kernel that was learned without a formula"
     joint = judge_by_rule(term, columns) if joint is None else joint
     groups, parts = find_acting(term, columns, joint), []
-    for dims, leaves in groups.items():
-        parts.append(_describe_factors(leaves, [columns[d] for d in dims]))
+    for factors in groups.values():
+        parts.append(_describe(merge_factors(factors)))
     if isinstance(term, Base):  # in a product the variance of one factor says nothing
-        return parts[0] + _size(term, [columns[d] for d in term.columns])
+        return parts[0] + _size(groups[term.columns][0])
     involved = sorted({d for dims in groups for d in dims})
     idle = sorted(set(used).difference(involved))
     hardly = f", hardly changing with {name_columns([columns[d] for d in idle])}" if idle else ""
@@ -110,67 +97,78 @@ def phrase(term: Expression, columns: Sequence[Column], joint: Joint | None = No
     return f"an interaction of {name_columns([columns[d] for d in involved])}: {', multiplied by '.join(parts)}{hardly}"
 
 
-def _describe_factors(leaves: list[Base], on: list[Column]) -> str:
+def _has_no_formula(term: Expression, columns: Sequence[Column]) -> bool:
+    return contains(term, Functional) and not any(factor.role == "wave" for factor in read_factors(term, columns))
+
+
+def _describe(factors: list[Factor]) -> str:
     """Say what factors on the same columns are: a noun with clauses, the second about a thing with "and"."""
-    leaves = merge_factors(leaves, on)
-    head, *others = leaves
-    if len(on) == 1 and on[0].level is not None and role(head) != "noise":  # zero or one: whatever the kernel, a step
+    head, on = factors[0], factors[0].on
+    if len(on) == 1 and on[0].level is not None and head.role != "noise":  # zero or one: whatever the kernel, a step
         return f"a difference between {on[0].name} and the others"
-    lines = find_bending([leaf for leaf in leaves if role(leaf) == "trend"], on)
-    others = [leaf for leaf in others if role(leaf) != "trend"]
-    if role(head) == "trend":
-        text, about = _polynomial(lines, on), {1: "whose slope"}.get(len(lines), "whose size")
+    others = [factor for factor in factors[1:] if factor.role != "trend"]
+    lines = find_bending(factors)
+    if head.role == "trend":
+        text, about = _polynomial(lines), {1: "whose slope"}.get(len(lines), "whose size")
     else:
-        text, about = _noun(head, on, alters(others, on)), "whose shape"
+        text, about = _noun(head, alters(others)), "whose shape"
     clauses: list[Clause] = []
-    for leaf in others:
-        if role(leaf) == "fading":
+    for factor in others:
+        if factor.role == "fading":
             again = bool(clauses) and clauses[-1].about == about
-            clauses.append(Clause(about, f"{'and' if again else about} {_changes(leaf, on)}"))
+            clauses.append(Clause(about, f"{'and' if again else about} {_change(factor)}"))
         else:
-            clauses.append(Clause("", f"modulated by {_noun(leaf, on, False)}"))
-    if lines and role(head) != "trend":
-        clauses.append(Clause("", _amplitude(lines, on)))
+            clauses.append(Clause("", f"modulated by {_noun(factor, False)}"))
+    if lines and head.role != "trend":
+        clauses.append(Clause("", _amplitude(factors)))
     return " ".join([text, ", ".join([clause.text for clause in clauses])]) if clauses else text
 
 
-def _noun(leaf: Base, on: list[Column], altered: bool) -> str:
-    spec, of = leaf.spec, name_columns(on) if on else ""
-    if spec.words.role == "wave":
-        if spec.has("period"):
-            return _periodic(leaf, on, altered)
-        if spec.mixture:
-            return _mixture(leaf, on)
-        return f"{'an approximately regular' if altered else 'a pure'} wave in {of}{_wavelengths(leaf, on)}"
-    if spec.words.role == "noise":
-        return f"{spec.words.summary}, drawn anew for every value of {of}"
-    if spec.words.role == "constant":
-        return spec.words.summary
-    if spec.words.role == "trend":
-        return f"{spec.words.summary} of {of}"
-    if walks(leaf, on):
+def _noun(factor: Factor, altered: bool) -> str:
+    on, words, of = factor.on, factor.words, name_columns(factor.on) if factor.on else ""
+    if factor.role == "wave":
+        if factor.leaf.spec.has("period"):
+            return _periodic(factor, altered)
+        if factor.leaf.spec.mixture:
+            return _mixture(factor)
+        return f"{'an approximately regular' if altered else 'a pure'} wave in {of}{_wavelengths(factor)}"
+    if factor.role == "noise":
+        return f"{words.summary}, drawn anew for every value of {of}"
+    if factor.role == "constant":
+        return words.summary
+    if factor.role == "trend":
+        return f"{words.summary} of {of}"
+    if factor.walks:
         return f"a function of {of} that wanders like a random walk"
-    if (pull := drawn_back_over(leaf, on)) is not None:
-        return f"a function of {of} that wanders like a random walk, slowly drawn back over {_over(pull, on[0])}"
-    if slope_walks(leaf, on):
+    if factor.pull is not None:
+        return f"a function of {of} that wanders like a random walk, slowly drawn back over {_over(factor.pull, on[0])}"
+    if factor.slope_walks:
         return f"a function of {of} whose slope wanders like a random walk: its last direction is the best guess"
-    return f"{spec.words.noun} of {of}{_varying(leaf, on)}"
+    if factor.lengths is None:
+        return f"{words.noun} of {of}"
+    if len(on) > 1:
+        return f"{words.noun} of {of}{_sensitivity(factor)}"
+    if factor.hardly_changes:
+        length = on[0].length(factor.lengths[0])
+        return f"{words.noun} of {of}, almost straight within the data (lengthscale {length})"
+    return f"{words.noun} of {of}, {words.varying} {_over(factor.lengths[0], on[0])}"
 
 
-def _periodic(leaf: Base, on: list[Column], altered: bool) -> str:
-    periods, widths = leaf.parameter("period").values, leaf.parameter("lengthscale").values
+def _periodic(factor: Factor, altered: bool) -> str:
+    on = factor.on
+    periods, widths = factor.leaf.parameter("period").values, factor.leaf.parameter("lengthscale").values
     sinusoidal = widths is not None and min(widths) >= NEARLY_SINUSOIDAL
     article = "an approximately" if altered else "a nearly" if sinusoidal else "a"
     base = f"{article} {'sinusoidal' if sinusoidal else 'periodic'} function of {name_columns(on)}"
     if periods is None:
         return base
     if len(on) == 1:
-        return f"{base} with period {on[0].length(periods[0])}{_seen(periods[0], on[0].span)}"
+        return f"{base} with period {on[0].length(periods[0])}{_count_cycles(periods[0], on[0].span)}"
     each = [f"{c.length(p)} in {c.name}" for c, p in zip(on, _each(periods, on), strict=True)]
     return f"{base} with periods {first_few(each)}"
 
 
-def _seen(period: float, span: float | None) -> str:
+def _count_cycles(period: float, span: float | None) -> str:
     """Say so where the data show a pattern too few times to be sure that it repeats."""
     if span is None or span >= FEW_CYCLES * period:
         return ""
@@ -179,24 +177,24 @@ def _seen(period: float, span: float | None) -> str:
     return f", which the data show only {span / period:.1f} times"
 
 
-def _wavelengths(leaf: Base, on: list[Column]) -> str:
-    frequencies = leaf.parameter("frequency").values
+def _wavelengths(factor: Factor) -> str:
+    on, frequencies = factor.on, factor.leaf.parameter("frequency").values
     if frequencies is None:
         return ""
-    each = list(zip(on, _each(frequencies, on), strict=True))
     if len(on) == 1:
-        return f" {period_of(frequencies[0], on[0])}"
-    return f" {first_few([f'{period_of(f, c)} along {c.name}' for c, f in each])}"
+        return f" {_period(frequencies[0], on[0])}"
+    each = zip(on, _each(frequencies, on), strict=True)
+    return f" {first_few([f'{_period(f, c)} along {c.name}' for c, f in each])}"
 
 
-def period_of(frequency: float, column: Column) -> str:
-    """Say the period of a wave."""
+def _period(frequency: float, column: Column) -> str:
     if frequency == 0 or (column.span is not None and abs(frequency) * column.span < 1 / (2 * LONG)):
         return "with a period far longer than the data"
     return f"with period {column.length(1 / abs(frequency))}"
 
 
-def _mixture(leaf: Base, on: list[Column]) -> str:
+def _mixture(factor: Factor) -> str:
+    leaf, on = factor.leaf, factor.on
     base = f"a mixture of {counted(leaf.components, 'fading wave')} in {name_columns(on)}"
     weights, frequencies, widths = (leaf.parameter(n).values for n in ("weights", "frequency", "bandwidth"))
     if weights is None or frequencies is None or widths is None:
@@ -205,25 +203,25 @@ def _mixture(leaf: Base, on: list[Column]) -> str:
     waves = []
     for q in order[:LISTED]:
         rows = [_each(v, on, leaf.components)[q * len(on) : (q + 1) * len(on)] for v in (frequencies, widths)]
-        waves.append(f"{_fading(rows[0], rows[1], on)} ({percent(weights[q])})")
+        waves.append(f"{_fading_wave(rows[0], rows[1], on)} ({percent(weights[q])})")
     return f"{base}: {'; '.join(waves)}" + ("; and weaker ones" if leaf.components > LISTED else "")
 
 
-def _fading(frequencies: Sequence[float], widths: Sequence[float], on: list[Column]) -> str:
+def _fading_wave(frequencies: Sequence[float], widths: Sequence[float], on: Sequence[Column]) -> str:
     """exp(-2 pi^2 b^2 d^2) is a squared exponential with lengthscale 1 / (2 pi b): the time a wave takes to fade."""
     d = max(range(len(on)), key=lambda i: abs(frequencies[i]) * (on[i].span or 1.0))
     column, fading = on[d], 1 / (2 * math.pi * widths[d])
     along = f" along {column.name}" if len(on) > 1 else ""
     if abs(frequencies[d]) < widths[d]:  # it fades before it has swung once
         return f"a smooth part varying over {_over(fading, column)}{along}"
-    return f"one {period_of(frequencies[d], column)}, fading over {_over(fading, column)}{along}"
+    return f"one {_period(frequencies[d], column)}, fading over {_over(fading, column)}{along}"
 
 
-def _polynomial(lines: list[Base], on: list[Column]) -> str:
-    power = len(lines)
+def _polynomial(lines: Sequence[Factor]) -> str:
+    power, on = len(lines), lines[0].on
     kind = f"a {POWERS[power]} function of" if power in POWERS else f"a polynomial of degree {power} in"
     words = f"{kind} {name_columns(on)}"
-    weights = lines[0].parameter("weights").values
+    weights = lines[0].leaf.parameter("weights").values
     if len(on) == 1 or weights is None or power > 1:
         return words
     effects = [w * (c.span or 0.0) ** 2 for w, c in zip(_each(weights, on), on, strict=True)]
@@ -232,9 +230,9 @@ def _polynomial(lines: list[Base], on: list[Column]) -> str:
     return f"{words}, steepest in {listed(steep)}" if steep else words
 
 
-def _amplitude(lines: list[Base], on: Sequence[Column]) -> str:
+def _amplitude(factors: Sequence[Factor]) -> str:
     """Say how a line, or several, scales the noun."""
-    growth = find_growth(lines, on)
+    growth, on = find_growth(factors), factors[0].on
     if growth.kind == "constant":
         return "with almost constant amplitude"
     how = GROWTH.get(growth.power, f"as a polynomial of degree {growth.power}")
@@ -244,43 +242,34 @@ def _amplitude(lines: list[Base], on: Sequence[Column]) -> str:
     return f"with amplitude {growth.kind} {how} {whither}"
 
 
-def _changes(leaf: Base, on: list[Column]) -> str:
+def _change(factor: Factor) -> str:
     """Say how a factor that fades changes the noun."""
-    lengths = leaf.lengthscales()
-    verb, over = leaf.spec.words.verb, leaf.spec.words.over
-    if walks(leaf, on):
-        much = change(leaf, 0, on[0])
-        by = f", by about {percent(much)} over the data" if much < 1 else ""
+    words, on = factor.words, factor.on
+    if factor.walks:
+        by = f", by about {percent(factor.changes[0])} over the data" if factor.changes[0] < 1 else ""
         return f"drifts like a random walk{by}"
-    if lengths is None:
-        return verb
+    if factor.lengths is None:
+        return words.verb
     if len(on) > 1:
-        return f"{verb}{_varying(leaf, on)}"
-    if hardly_changes(leaf, on):
-        return f"hardly changes within the data (lengthscale {on[0].length(lengths[0])})"
-    return f"{verb}{over} {_over(lengths[0], on[0])}"
+        return f"{words.verb}{_sensitivity(factor)}"
+    if factor.hardly_changes:
+        return f"hardly changes within the data (lengthscale {on[0].length(factor.lengths[0])})"
+    return f"{words.verb}{words.over} {_over(factor.lengths[0], on[0])}"
 
 
-def _varying(leaf: Base, on: list[Column]) -> str:
-    """Say over which lengths a function varies; with several columns, which of them matter most."""
-    lengths = leaf.lengthscales()
-    if lengths is None:
-        return ""
-    if len(on) == 1:
-        if hardly_changes(leaf, on):
-            return f", almost straight within the data (lengthscale {on[0].length(lengths[0])})"
-        return f", {leaf.spec.words.varying} {_over(lengths[0], on[0])}"
-    if leaf.isotropic and not leaf.ratios:
-        straight = all(change(leaf, d, column) < LITTLE for d, column in enumerate(on))
-        how = "almost straight within the data" if straight else leaf.spec.words.varying.removesuffix(" over")
+def _sensitivity(factor: Factor) -> str:
+    """Say over which lengths a function of several columns varies, and which of them matter most."""
+    on, lengths = factor.on, _each(factor.lengths or (), factor.on)
+    relevant = [d for d in range(len(on)) if factor.changes[d] >= LITTLE]
+    if factor.leaf.isotropic and not factor.leaf.ratios:
+        how = factor.words.varying.removesuffix(" over") if relevant else "almost straight within the data"
         return f", {how}, with one lengthscale for all, {number(lengths[0])}"
-    ratios = [length / (column.span or 1.0) for length, column in zip(_each(lengths, on), on, strict=True)]
-    order = sorted(range(len(on)), key=lambda d: ratios[d])
-    relevant = [d for d in order if change(leaf, d, on[d]) >= LITTLE]
     if not relevant:
         return ", almost straight within the data"
-    names = [f"{on[d].name} (lengthscale {on[d].length(_each(lengths, on)[d])})" for d in relevant[:LISTED]]
-    words = f"{leaf.spec.words.scales}, most sensitive to {listed(names)}"
+    order = sorted(range(len(on)), key=lambda d: lengths[d] / (on[d].span or 1.0))
+    first = [d for d in order if d in relevant][:LISTED]
+    names = [f"{on[d].name} (lengthscale {on[d].length(lengths[d])})" for d in first]
+    words = f"{factor.words.scales}, most sensitive to {listed(names)}"
     idle = len(on) - len(relevant)
     if 0 < idle <= LISTED:
         return f"{words} and hardly depending on {listed([on[d].name for d in order[-idle:]])}"
@@ -293,7 +282,8 @@ def _over(length: float, column: Column) -> str:
     return f"a lengthscale of {column.length(length)}"
 
 
-def _slope_words(slope: float, column: Column) -> str:
+def slope_phrase(slope: float, column: Column) -> str:
+    """Say how steep a line is."""
     if slope == 0:
         return "level"
     if column.level is not None:
@@ -302,19 +292,18 @@ def _slope_words(slope: float, column: Column) -> str:
     return f"{'rising' if slope > 0 else 'falling'} by {number(abs(slope))} {per}"
 
 
-def _size(leaf: Base, on: Sequence[Column]) -> str:
+def _size(factor: Factor) -> str:
     """Say how large noise or a constant is, and how far a random walk goes."""
-    variance = leaf.parameter("variance").values
-    if walks(leaf, on):
-        far = "" if variance is None else _steps(leaf, on[0], variance[0])
+    variance = factor.leaf.parameter("variance").values
+    if factor.walks:
+        far = "" if variance is None or factor.lengths is None else _steps(factor.on[0], factor.lengths[0], variance[0])
         return f"{far}: where it is now is the best guess for where it goes"
-    if variance is None or role(leaf) not in ("noise", "constant"):
+    if variance is None or factor.role not in ("noise", "constant"):
         return ""
     return f", of standard deviation {number(math.sqrt(variance[0]))}"
 
 
-def _steps(leaf: Base, column: Column, variance: float) -> str:
-    (length,) = leaf.parameter("lengthscale").values or (math.inf,)
+def _steps(column: Column, length: float, variance: float) -> str:
     far = 1.0 if column.unit else column.span or 1.0
     size = number(math.sqrt(2 * variance * -math.expm1(-far / length)))
     if column.unit is None:
@@ -358,9 +347,9 @@ def title(term: Expression, columns: Sequence[Column], alone: bool = True, joint
     if isinstance(term, Blend):
         inside, gates = open_gates(term)
         return f"{title(inside, columns, alone, joint)}, {gate_words(gates, columns)}"
-    if has_network(term):
+    if contains(term, Network):
         return "Function learned by a network"
-    if has_functional(term) and not any(role(leaf) == "wave" for leaf in term.leaves()):
+    if _has_no_formula(term, columns):
         return "Function with a learned kernel"
     joint = judge_by_rule(term, columns) if joint is None else joint
     groups = find_acting(term, columns, joint)
@@ -369,65 +358,61 @@ def title(term: Expression, columns: Sequence[Column], alone: bool = True, joint
     if len(groups) > 1 and len(involved) > 1:
         what = "Effects" if joint.add_up else "Interaction"
         return f"{what} of {listed(involved) if len(involved) <= LISTED else f'{len(involved)} inputs'}"
-    dims, leaves = next(iter(groups.items()))
-    on = [columns[d] for d in dims]
-    if len(on) == 1 and on[0].level is not None and role(leaves[0]) != "noise":
+    factors = next(iter(groups.values()))
+    on = factors[0].on
+    if len(on) == 1 and on[0].level is not None and factors[0].role != "noise":
         return f"Difference of {on[0].name if len(groups) == 1 else on[0].table_name}"
-    return _title_of_factors(merge_factors(leaves, on), on, "" if alone or not on else f" in {name_columns(on)}")
+    return _title_of_factors(merge_factors(factors), "" if alone or not on else f" in {name_columns(on)}")
 
 
-def _title_of_factors(leaves: list[Base], on: list[Column], of: str) -> str:
-    head, *others = leaves
-    if role(head) == "wave":
-        return f"{_kind([*_growth(leaves, on), *_drift(others, on)], 'pattern')}{of}{_title_period(head, on)}"
-    if role(head) == "trend":
-        power = len(find_bending([leaf for leaf in leaves if role(leaf) == "trend"], on))
+def _title_of_factors(factors: list[Factor], of: str) -> str:
+    head, *others = factors
+    if head.role == "wave":
+        growth = find_growth(factors).kind
+        grows = [growth] if growth in ("growing", "shrinking") else []
+        return f"{_kind([*grows, *_drift(others)], 'pattern')}{of}{_title_period(head)}"
+    if head.role == "trend":
+        power = len(find_bending(factors))
         shape = f"{POWERS[power]} trend" if power in POWERS else f"trend of degree {power}"
-        return f"{_kind(_drift(others, on), shape)}{of}"
-    if walks(head, on):
+        return f"{_kind(_drift(others), shape)}{of}"
+    if head.walks:
         return f"Random walk{of}"
-    if drawn_back_over(head, on) is not None:
-        return f"Random walk{of}, drawn back {_title_length(head, on)}"
-    if slope_walks(head, on):
+    if head.pull is not None:
+        return f"Random walk{of}, drawn back {_title_length(head)}"
+    if head.slope_walks:
         return f"Wandering trend{of}"
-    if role(head) == "fading":
-        slow = "Slow change" if hardly_changes(head, on) else head.spec.words.title
-        return " ".join(filter(None, [f"{slow}{of}", _title_length(head, on)]))
-    return f"Noise at each value{of}" if role(head) == "noise" else "Constant"
+    if head.role == "fading":
+        slow = "Slow change" if head.hardly_changes else head.words.title
+        return " ".join(filter(None, [f"{slow}{of}", _title_length(head)]))
+    return f"Noise at each value{of}" if head.role == "noise" else "Constant"
 
 
 def _kind(adjectives: list[str], noun: str) -> str:
     return capital(" ".join([*([" and ".join(adjectives)] if adjectives else []), noun]))
 
 
-def _growth(leaves: list[Base], on: list[Column]) -> list[str]:
-    lines = [leaf for leaf in leaves if role(leaf) == "trend"]
-    kind = find_growth(lines, on).kind if lines else "constant"
-    return [kind] if kind in ("growing", "shrinking") else []
-
-
-def _drift(others: list[Base], on: list[Column]) -> list[str]:
-    if any(walks(leaf, on) for leaf in others):
+def _drift(others: Sequence[Factor]) -> list[str]:
+    if any([factor.walks for factor in others]):
         return ["drifting"]
-    return ["changing"] if alters(others, on) else []
+    return ["changing"] if alters(others) else []
 
 
-def _title_period(leaf: Base, on: list[Column]) -> str:
+def _title_period(factor: Factor) -> str:
+    leaf, on = factor.leaf, factor.on
     if len(on) != 1 or leaf.spec.mixture:
         return ""
     if not leaf.spec.has("period"):
         frequencies = leaf.parameter("frequency").values
-        return f" {period_of(frequencies[0], on[0])}" if frequencies else ""
+        return f" {_period(frequencies[0], on[0])}" if frequencies else ""
     periods = leaf.parameter("period").values
     return f" with period {on[0].length(periods[0])}" if periods else ""
 
 
-def _title_length(leaf: Base, on: list[Column]) -> str:
-    lengths = leaf.parameter("lengthscale").values
-    if not lengths or len(on) != 1:
+def _title_length(factor: Factor) -> str:
+    if not factor.lengths or len(factor.on) != 1:
         return ""
-    short = roughly(lengths[0], str(on[0].unit)) if on[0].unit in DAYS else f"about {on[0].length(lengths[0])}"
-    return f"over {short}"
+    column, length = factor.on[0], factor.lengths[0]
+    return f"over {roughly(length, column.unit) if column.unit in DAYS else f'about {column.length(length)}'}"
 
 
 def distinct(
@@ -452,16 +437,15 @@ def distinct(
 
 
 def _second_period(term: Expression, columns: Sequence[Column]) -> str:
-    leaves = nouns_first(term)
-    waves = [leaf for leaf in leaves if leaf.spec.has("period") and len(leaf.columns) == 1]
-    periods = [(columns[leaf.columns[0]], leaf.parameter("period").values) for leaf in waves]
+    waves = [factor for factor in read_factors(term, columns) if factor.leaf.spec.has("period")]
+    periods = [(wave.on[0], wave.leaf.parameter("period").values) for wave in waves if len(wave.on) == 1]
     lengths = [column.length(values[0]) for column, values in periods if values]
     return f", modulated with period {listed(lengths[1:])}" if len(lengths) > 1 else ""
 
 
 def _length(term: Expression, columns: Sequence[Column]) -> str:
-    fading = [leaf for leaf in term.leaves() if role(leaf) == "fading" and len(leaf.columns) == 1]
-    lengths = [_title_length(leaf, [columns[leaf.columns[0]]]) for leaf in fading]
+    factors = [read_factor(leaf, tuple([columns[d] for d in leaf.columns])) for leaf in term.leaves()]
+    lengths = [_title_length(factor) for factor in factors if factor.role == "fading" and len(factor.on) == 1]
     return f", {lengths[0]}" if lengths and lengths[0] else ""
 
 
@@ -479,9 +463,9 @@ def continuation(term: Expression, columns: Sequence[Column], horizon: float | N
         if any(has_ended(surface, regime, columns) for surface, regime in gates):
             return "It has ended before the end of the data and plays no part beyond it."
         return continuation(inside, columns, horizon)
-    leaves = nouns_first(term)
-    column = columns[next((leaf.columns[0] for leaf in leaves if leaf.columns), 0)]
-    roles = [role(leaf) for leaf in leaves]
+    factors = read_factors(term, columns)
+    column = next((factor.on[0] for factor in factors if factor.on), columns[0])
+    roles = [factor.role for factor in factors]
     if "noise" in roles:
         return f"{UNFORESEEN}."
     if roles == ["constant"]:
@@ -489,54 +473,51 @@ def continuation(term: Expression, columns: Sequence[Column], horizon: float | N
     if horizon == 0:
         return f"{UNFORESEEN}: even at the end of the data it is hardly known."
     until = "" if horizon is None else f"{after(horizon, column)} nothing of it is known any more"
-    if has_network(term):
+    if contains(term, Network):
         return f"Beyond the data it goes on as the network has learned{until and f'; {until}'}."
-    if has_functional(term) and "wave" not in roles:
+    if contains(term, Functional) and "wave" not in roles:
         return f"Beyond the data it returns to its average{until and f'; {until}'}."
-    leaves = merge_factors(leaves, [column])
-    going = _going_on(leaves, column, horizon)
-    if any(walks(leaf, [column]) for leaf in leaves):
-        alone = len(leaves) == 1
+    factors = merge_factors(factors)
+    going = _going_on(factors, horizon)
+    if any([factor.walks for factor in factors]):
+        alone = len(factors) == 1
         if horizon is not None and horizon > LONG * (column.span or math.inf):
             until = ""  # far beyond what anyone should look at
         end = f"; {until}" if until else ": there is no average to return to" if alone else ""
         return f"{going}, and its band grows {'' if alone else 'at least '}like the square root of the distance{end}."
     if until:
         return f"{going}; {until}."
-    fading = any(role(leaf) == "fading" for leaf in leaves)
+    fading = "fading" in [factor.role for factor in factors]
     return f"{going}; its band stays narrow as far as one can look." if fading else f"{going}."
 
 
-def _going_on(leaves: list[Base], column: Column, horizon: float | None) -> str:
+def _going_on(factors: list[Factor], horizon: float | None) -> str:
     """Say what its mean does."""
-    on, lines = [column], [leaf for leaf in leaves if role(leaf) == "trend"]
-    fading = [leaf for leaf in leaves if role(leaf) == "fading"]
-    wave = next((leaf for leaf in leaves if role(leaf) == "wave"), None)
+    fading = [factor for factor in factors if factor.role == "fading"]
+    wave = next((factor for factor in factors if factor.role == "wave"), None)
     if wave is not None:
-        if horizon is not None and horizon < _period(wave):
+        if horizon is not None and horizon < _longest_period(wave):
             return "Beyond the data it fades before it has repeated once"
-        swings = ", with growing swings" if lines and find_growth(lines, on).kind == "growing" else ""
+        swings = ", with growing swings" if find_growth(factors).kind == "growing" else ""
         return f"Beyond the data it goes on repeating{swings}"
-    power = len(find_bending(lines, on))
-    if power and fading and not any(walks(leaf, on) for leaf in fading):
+    power = len(find_bending(factors))
+    if power and fading and not any([factor.walks for factor in fading]):
         return "Beyond the data it goes on for a while, less and less surely"
     if power:
         return f"Beyond the data it goes on {GOING_ON.get(power, 'as a polynomial, which soon leaves all bounds')}"
-    if walks(fading[0], on):
+    if fading[0].walks:
         return "Beyond the data its last value remains the best guess"
-    if slope_walks(fading[0], on):
+    if fading[0].slope_walks:
         return "Beyond the data it goes on in its last direction, less and less surely"
-    slowly = "" if drawn_back_over(fading[0], on) is None else "slowly "
-    return f"Beyond the data it {slowly}returns to zero"
+    return f"Beyond the data it {'' if fading[0].pull is None else 'slowly '}returns to zero"
 
 
-def _period(wave: Base) -> float:
+def _longest_period(wave: Factor) -> float:
     """Return the longest period of a wave; zero where it is not known."""
-    if wave.spec.has("frequency") and not wave.spec.mixture:
-        frequencies = wave.parameter("frequency").values
-        return 1 / abs(frequencies[0]) if frequencies and frequencies[0] else 0.0
-    periods = wave.parameter("period").values if wave.spec.has("period") else None
-    return max(periods) if periods else 0.0
+    if wave.leaf.spec.has("period"):
+        return max(wave.leaf.parameter("period").values or (0.0,))
+    frequencies = None if wave.leaf.spec.mixture else wave.leaf.parameter("frequency").values
+    return 1 / abs(frequencies[0]) if frequencies and frequencies[0] else 0.0
 
 
 def after(distance: float, column: Column) -> str:

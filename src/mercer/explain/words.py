@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from mercer.errors import InputError
 from mercer.explain.claims import Claim
-from mercer.explain.phrases import after, continuation, phrase, sentence
+from mercer.explain.phrases import after, continuation, phrase, slope_phrase
 from mercer.explain.wording import (
     LISTED,
     Column,
@@ -138,7 +138,10 @@ def _say_too_few_rows(claim: Claim, _: Vocabulary) -> str:
 
 @words_for("component")
 def _say_component(claim: Claim, vocabulary: Vocabulary) -> str:
-    return sentence(claim.value.kernel, vocabulary.columns, claim.value.slope, claim.value.joint)
+    """A kernel alone does not know the slope of a line."""
+    term, columns, slope = claim.value.kernel, vocabulary.columns, claim.value.slope
+    steep = "" if slope is None else f", {slope_phrase(slope, columns[next(term.leaves()).columns[0]])}"
+    return f"{capital(phrase(term, columns, claim.value.joint))}{steep}."
 
 
 @words_for("removed error")
