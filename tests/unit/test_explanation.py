@@ -15,7 +15,7 @@ import pytest
 import mercer
 from mercer.compute import fused
 from mercer.compute.program import compile_program
-from mercer.explain import Explanation
+from mercer.explain import Explanation, Subject
 from mercer.explain.claims import Claim, Evidence
 from mercer.explain.components import find_horizon, forecast, held_out_parts, part_horizon, rank_contributions
 from mercer.explain.search import find_absences, gain_over_noise, tell_story, winner_of
@@ -23,6 +23,7 @@ from mercer.explain.subject import subject_of
 from mercer.explain.words import SENTENCES, Narrator, say
 from mercer.kernels import Expression, parse
 from mercer.kernels.parameters import bind, values_of
+from mercer.kernels.units import to_scaled_units
 from mercer.learners.contract import Candidate, Step
 
 pytestmark = pytest.mark.filterwarnings("ignore::mercer.MercerWarning")
@@ -112,7 +113,7 @@ def test_one_step_errors_are_those_of_predicting_from_the_rows_before(given: mer
     order = np.random.default_rng(1).permutation(60)
     shuffled = mercer.GPRegressor("LIN + CPER", random_state=0, restarts=2).fit(MONTHS.iloc[order], SALES.iloc[order])
     subject = subject_of(shuffled.fitted_)
-    rows, errors = subject.one_step_errors()
+    rows, errors = subject.one_step_errors
     np.testing.assert_array_equal(order[rows], np.arange(60))
     X, y = subject.data.X[rows], subject.data.y[rows] - subject.posterior.level.mean
     gram = fused.gram(compile_program(subject.kernel), values_of(subject.kernel), X) + subject.noise * np.eye(60)
@@ -223,13 +224,19 @@ def candidate(kernel: str, log_evidence: float, depth: int = 0, parent: int | No
     return Candidate(expression=bind(parse(kernel), 1), **plain)
 
 
+def about(model: mercer.GPRegressor, kernel: Expression) -> Subject:
+    """The subject of a model as if another kernel had been fitted."""
+    subject = subject_of(model.fitted_)
+    return replace(subject, fitted=kernel, kernel=to_scaled_units(kernel, subject.units))
+
+
 def winner(kernel: Expression) -> Candidate:
     return candidate(kernel.text(), -100.0)
 
 
 def test_what_was_not_found(given: mercer.GPRegressor) -> None:
     kernel = bind(parse("SE(0, variance=1, lengthscale=5)"), 1)
-    subject = replace(subject_of(given.fitted_), fitted=kernel)
+    subject = about(given, kernel)
     lost = [winner(kernel), candidate("SE(0) + LIN(0)", -104.0, 1, 0), candidate("SE(0) * PER(0)", -120.0, 1, 0)]
     found = find_absences(subject, lost)
     assert [(claim.value.what, claim.subject) for claim in found] == [("trend", "month"), ("period", "month")]
@@ -245,7 +252,7 @@ def test_what_was_not_found(given: mercer.GPRegressor) -> None:
 
 def test_an_absence_is_claimed_only_where_every_candidate_with_it_was_finished(given: mercer.GPRegressor) -> None:
     kernel = bind(parse("SE(0, variance=1, lengthscale=5)"), 1)
-    subject = replace(subject_of(given.fitted_), fitted=kernel)
+    subject = about(given, kernel)
     lost = [winner(kernel), candidate("SE(0) * PER(0)", -120.0, 1, 0), candidate("PER(0)", -150.0, status="raced out")]
     (claim,) = find_absences(subject, lost)
     assert (claim.kind, claim.evidence.all_finished) == ("not found", False)
@@ -258,7 +265,7 @@ def test_an_absence_is_claimed_only_where_every_candidate_with_it_was_finished(g
 def test_no_trend_is_not_claimed_where_a_component_may_be_one(given: mercer.GPRegressor, kernel: str) -> None:
     expression = bind(parse(kernel), 1)
     lost = [winner(expression), candidate("SE(0) + LIN(0)", -150.0, 1, 0)]
-    assert find_absences(replace(subject_of(given.fitted_), fitted=expression), lost) == []
+    assert find_absences(about(given, expression), lost) == []
 
 
 def test_the_way_to_the_winner_and_those_that_came_close(given: mercer.GPRegressor) -> None:
@@ -271,7 +278,7 @@ def test_the_way_to_the_winner_and_those_that_came_close(given: mercer.GPRegress
         candidate("SE(0) * SE(0)", -math.inf, 1, 0, status="failed", message="no"),
     ]
     assert winner_of(candidates, kernel) == 2
-    subject = replace(subject_of(given.fitted_), fitted=kernel)
+    subject = about(given, kernel)
     told = tell_story(subject, candidates, "BIC", Narrator(subject.vocabulary))
     assert (told.tried, told.finished, told.failed) == (5, 3, 1)
     assert [step.kernel for step in told.path] == ["SE", "SE + LIN"]

@@ -167,7 +167,7 @@ class FitDisplay:
     """
 
     def __init__(self, console: Console, target: Any, names: Sequence[str] | None) -> None:
-        self.console, self.names = console, names
+        self.console, self.names = console, None if names is None else tuple(names)
         self.shift = shift_score(target)
         self.bar = Progress(*_columns(), console=console)
         self.task = self.bar.add_task("looking for a kernel", total=None)

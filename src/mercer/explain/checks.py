@@ -70,7 +70,7 @@ class ResidualCheck:
 
 def check_residuals(subject: Subject, narrator: Narrator) -> tuple[ResidualCheck, ...]:
     """Check the one-step errors of a model."""
-    order, errors = subject.one_step_errors()
+    order, errors = subject.one_step_errors
     along = subject.order_column
     at = None if along is None else subject.in_user_units(along)[order]
     checks = residual_checks(errors, at, subject.posterior.predict(subject.data.X).mean[order])

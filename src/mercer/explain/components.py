@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.compute.program import compile_program
 from mercer.errors import NumericalError
 from mercer.explain import phrases
 from mercer.explain.claims import Claim, Evidence
@@ -26,9 +25,7 @@ from mercer.explain.words import FARTHEST, Narrator
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression
-from mercer.kernels.parameters import values_of
 
-SHOWN_DIGITS = 4
 BAND_DIGITS = 6
 NEGLIGIBLE = 0.0005  # a share of the variance (error) below which a slope (a component) is not worth telling
 MINOR = 0.001  # a share of the variance below which a component that removes no error is too small to matter
@@ -99,9 +96,9 @@ def explain_components(
     if ranking is not None and ranking.errors[0] > 0:
         steps = -np.diff(ranking.errors) / ranking.errors[0]
         removed = dict(zip(ranking.order, map(float, steps), strict=True))
-    found = [
-        _explain_component(subject, place, removed.get(place), joint, narrator) for place, joint in enumerate(joints)
-    ]
+    found = []
+    for place, joint in enumerate(joints):
+        found.append(_explain_component(subject, place, removed.get(place), joint, narrator))
     order = sorted(range(len(found)), key=lambda place: -found[place].share) if ranking is None else ranking.order
     kernels, shares = [part.kernel for part in subject.parts], [component.share for component in found]
     titles = phrases.distinct([component.title for component in found], kernels, subject.columns, shares)
@@ -131,8 +128,8 @@ def _explain_component(
     return ComponentExplanation(
         position=place,
         title=phrases.title(part.kernel, columns, len(subject.table_columns) < 2, joint),
-        kernel=part.kernel.text(SHOWN_DIGITS, subject.names),
-        kernel_exact=part.kernel.text(None, subject.names),
+        kernel=part.text,
+        kernel_exact=part.exact,
         sentence=narrator.say(Claim("component", subject.target, Summand(part.kernel, joint, slope), evidence=about)),
         share=share,
         removed=removed,
@@ -195,7 +192,7 @@ def held_out_parts(subject: Subject, folds: int) -> tuple[Array, Array]:
     X, y = subject.data.X, subject.data.y
     fold = np.random.default_rng(0).permutation(len(y)) % folds
     means, level = np.empty((len(subject.parts), len(y))), np.empty(len(y))
-    program, values = compile_program(subject.kernel), values_of(subject.kernel)
+    program, values = subject.whole.program, subject.whole.values
     for number in range(folds):
         out = fold == number
         posterior = subject.engine.posterior(program, values, Gaussian(subject.noise), subject.data.take(~out))
@@ -389,6 +386,11 @@ def _direction(mean: Array, size: float, column: Column) -> str:
     if np.all(steps >= -0.01 * size):
         return "rises"
     return "falls" if np.all(steps <= 0.01 * size) else "goes up and down"
+
+
+def judge_joints(subject: Subject) -> list[Joint]:
+    """Tell of each component which columns do nothing, and whether the effects of the others just add up."""
+    return [judge_joint(subject, part) for part in subject.parts]
 
 
 def judge_joint(subject: Subject, part: Part) -> Joint:

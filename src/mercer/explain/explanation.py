@@ -12,7 +12,6 @@ from mercer.explain.changes import ChangeExplanation, change_in
 from mercer.explain.checks import ResidualCheck, check_residuals
 from mercer.explain.claims import Claim, Composition, Evidence, Size, Spread, certainty_of, plain
 from mercer.explain.components import (
-    SHOWN_DIGITS,
     ComponentExplanation,
     Contributions,
     Forecast,
@@ -22,10 +21,10 @@ from mercer.explain.components import (
     find_horizon,
     find_interactions,
     forecast,
-    judge_joint,
+    judge_joints,
     rank_contributions,
 )
-from mercer.explain.factors import drifts
+from mercer.explain.factors import contains, drifts
 from mercer.explain.functionals import FunctionalExplanation, explain_functionals
 from mercer.explain.networks import NetworkExplanation, explain_networks
 from mercer.explain.search import (
@@ -43,9 +42,10 @@ from mercer.explain.subject import Subject, structure_text, subject_of
 from mercer.explain.wording import Column, Vocabulary
 from mercer.explain.words import Narrator
 from mercer.fitting.optimise import AtBound
+from mercer.kernels.blend import Blend
 from mercer.kernels.expression import Expression
-from mercer.kernels.functional import has_functional
-from mercer.kernels.network import has_network
+from mercer.kernels.functional import Functional
+from mercer.kernels.network import Network
 from mercer.kernels.parameters import layout
 from mercer.learners.criteria import CRITERIA
 from mercer.model.fitted import Fitted
@@ -266,14 +266,15 @@ class Explanation:
 
 def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     """Explain a fit at the rows it was learned from; `finders` add claims of their own."""
-    subject, change = subject_of(fitted), change_in(fitted)
+    subject = subject_of(fitted)
     kernel, narrator = subject.fitted, Narrator(subject.vocabulary)
+    change = change_in(fitted) if contains(kernel, Blend) else None
     noise_std = math.sqrt(subject.noise) * subject.units.y_scale
     guess = _is_guess(fitted)
     gain = _gain(subject, fitted)
     found = gain >= CLEAR and not guess
     ranking = rank_contributions(subject) if found else None  # else "it removes 90 % of the error" would mislead
-    joints = [judge_joint(subject, part) for part in subject.parts]
+    joints = judge_joints(subject)
     components = explain_components(subject, joints, ranking, narrator)
     composition = Composition(sum(not each.minor for each in components), noise_std**2 / subject.variance)
     narrator.say(Claim("noise", subject.target, noise_std))
@@ -290,10 +291,10 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
         inputs=tuple(_summarise(column) for column in subject.columns),
         structure=Structure(found, gain, narrator.say(_structure_claim(subject, fitted, gain, composition))),
         expression=structure_text(kernel, subject.names, len(subject.columns)),
-        kernel=kernel.text(SHOWN_DIGITS, subject.names),
-        kernel_exact=kernel.text(None, subject.names),
+        kernel=subject.whole.text,
+        kernel_exact=subject.whole.exact,
         components=components,
-        networks=explain_networks(subject, narrator),
+        networks=explain_networks(subject, narrator) if contains(kernel, Network) else (),
         level=subject.fitted_level,
         noise_std=noise_std,
         noise_share=composition.noise_share,
@@ -316,7 +317,9 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
         outcome=_end(subject, fitted, story, narrator),
         notes=fitted.notes,
         change=None if change is None else change.explanation,
-        functionals=explain_functionals(kernel, subject.columns, subject.names, narrator),
+        functionals=explain_functionals(kernel, subject.columns, subject.names, narrator)
+        if contains(kernel, Functional)
+        else (),
         remarks=tuple(narrator.say(claim) for find in finders for claim in find(subject)),
         claims=tuple(narrator.claims),
     )
@@ -325,13 +328,13 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
 def _is_guess(fitted: Fitted) -> bool:
     """Tell whether so many numbers were fitted that they must fit; those of a network say much the same."""
     return (
-        not has_network(fitted.kernel)
+        not contains(fitted.kernel, Network)
         and fitted.training.data.sample.count < ROWS_FOR_A_NUMBER * fitted.scores.parameters
     )
 
 
 def _gain(subject: Subject, fitted: Fitted) -> float:
-    if has_network(subject.kernel):  # BIC counts all its weights, of which few matter: rows left out judge it
+    if contains(subject.kernel, Network):  # BIC counts all its weights, of which few matter: rows left out judge it
         return left_out_gain_over_noise(subject, fitted.scores.leave_one_out)
     return gain_over_noise(subject, fitted.scores.bic, fitted.origin.noise_is_fitted)
 
@@ -376,7 +379,7 @@ def _extrapolate(
     forecasts = tuple(narrator.complete(claim) for claim in claims)
     sentences = [narrator.say(Claim("horizon", column.name, horizon, column.unit))]
     largest = subject.parts[max(components, key=lambda component: component.share).position].kernel
-    if not (has_network(largest) or has_functional(largest)) and drifts(largest, subject.columns):
+    if not (contains(largest, Network) or contains(largest, Functional)) and drifts(largest, subject.columns):
         sentences.append(narrator.say(Claim("random walk", column.name)))
     return Extrapolation(column.name, column.unit, horizon.distance, " ".join(sentences), forecasts)
 
@@ -402,13 +405,13 @@ def _end(subject: Subject, fitted: Fitted, story: Story | None, narrator: Narrat
     elif any(candidate.step.kind == "regimes" for candidate in fitted.candidates):
         most = max(candidate.depth for candidate in fitted.candidates) + 1
         found_by = Claim("learned regimes", subject.target, RegimesTried(len(fitted.candidates), most))
-    elif has_functional(kernel) and not bases:
+    elif contains(kernel, Functional) and not bases:
         found_by = Claim("kernel functional", score, story)
-    elif has_network(kernel):
+    elif contains(kernel, Network):
         found_by = Claim("trained network", score, story)
     else:
         found_by = Claim("searched structure", score, Searched(story, bases))
-    ending = Ending(fitted.message, name_bounds(kernel, fitted.at_bounds))
+    ending = Ending(fitted.message, name_bounds(kernel, fitted.at_bounds) if fitted.at_bounds else ())
     sentence = narrator.say(Claim("fit", fitted.status, ending))
     return Outcome(narrator.say(found_by), fitted.status, fitted.message, fitted.scores.jitter, sentence)
 

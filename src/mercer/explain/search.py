@@ -10,13 +10,13 @@ from functools import partial
 import numpy as np
 
 from mercer.explain.claims import Claim, Evidence, certainty_of
+from mercer.explain.factors import contains
 from mercer.explain.subject import Subject, structure_text
-from mercer.explain.wording import Column
 from mercer.explain.words import Narrator
-from mercer.kernels.algebra import components, structure
-from mercer.kernels.expression import Expression
-from mercer.kernels.functional import functionals_in, has_functional
-from mercer.kernels.network import Network, has_network, networks_in
+from mercer.kernels.algebra import structure
+from mercer.kernels.expression import Base, Expression, Product
+from mercer.kernels.functional import Functional, functionals_in
+from mercer.kernels.network import Network, networks_in
 from mercer.kernels.parameters import layout
 from mercer.learners.contract import Candidate
 from mercer.learners.criteria import bic, penalty
@@ -127,12 +127,12 @@ def tell_story(subject: Subject, candidates: Sequence[Candidate], score: str, na
         path.append(parent)
     best, columns = candidates[winner].score, len(subject.columns)
 
-    alike = structure(kernel)
+    is_network = contains(kernel, Network)
 
     def text(candidate: Candidate) -> str:
-        if has_functional(candidate.expression):
+        if contains(candidate.expression, Functional):
             return f"KF({structure_text(_inside(candidate.expression), subject.names, columns)}), {candidate.step}"
-        if has_network(kernel) and structure(candidate.expression) == alike:
+        if is_network and structure(candidate.expression) == structure(kernel):
             return candidate.step.text()  # starts of one network: which of them, not what they all are
         return structure_text(candidate.expression, subject.names, columns)
 
@@ -253,7 +253,7 @@ def find_absences(subject: Subject, candidates: Sequence[Candidate]) -> list[Cla
         if not used.intersection(places):
             claims += judge("effect", name, partial(_looks_at, places=places))
         elif column.level is None:
-            if not _may_pass_for_a_trend(kernel, place, column):
+            if not _may_pass_for_a_trend(subject, place):
                 claims += judge("trend", name, partial(_has_trend, place=place))
             if not _has_wave(kernel, place):
                 claims += judge("period", name, partial(_has_wave, place=place))
@@ -281,23 +281,27 @@ def _has_wave(kernel: Expression, place: int) -> bool:
 
 def _has_trend(kernel: Expression, place: int) -> bool:
     """Tell whether a summand is a line or a polynomial in the column."""
-    return any(
-        all(leaf.spec.words.role == "trend" and leaf.columns == (place,) for leaf in term.leaves())
-        for term in components(structure(kernel))
-    )
+    if isinstance(kernel, Base):
+        return kernel.spec.words.role == "trend" and kernel.columns == (place,)
+    found = [_has_trend(child, place) for child in kernel.children]
+    if not isinstance(kernel, Product):
+        return any(found)
+    constant = [isinstance(each, Base) and each.spec.words.role == "constant" for each in kernel.children]
+    return any(found) and all(trend or flat for trend, flat in zip(found, constant, strict=True))
 
 
-def _may_pass_for_a_trend(kernel: Expression, place: int, column: Column) -> bool:
-    """Tell whether a summand could look like a trend: a line that changes, or a curve too slow to bend much."""
-    for term in components(kernel):
-        leaves = [leaf for leaf in term.leaves() if place in leaf.columns]
-        if not leaves or any(leaf.spec.words.role == "wave" for leaf in leaves):
+def _may_pass_for_a_trend(subject: Subject, place: int) -> bool:
+    """Tell whether a component could look like a trend: a line that changes, or a curve too slow to bend much."""
+    span = subject.columns[place].span
+    for part in subject.parts:
+        leaves = [leaf for leaf in part.kernel.leaves() if place in leaf.columns]
+        if not leaves or any([leaf.spec.words.role == "wave" for leaf in leaves]):
             slow = [leaf.parameter("period").values for leaf in leaves if leaf.spec.has("period")]
-            if any(values is not None and column.span is not None and max(values) > column.span for values in slow):
+            if any([values is not None and span is not None and max(values) > span for values in slow]):
                 return True
             continue
         lengths = [leaf.lengthscales() for leaf in leaves if leaf.spec.words.role == "fading"]
-        shortest = min((min(values) for values in lengths if values), default=math.inf)
-        if column.span is None or shortest > column.span:
+        shortest = min([min(values) for values in lengths if values], default=math.inf)
+        if span is None or shortest > span:
             return True
     return False

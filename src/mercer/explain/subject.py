@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -30,6 +30,7 @@ Predict = Callable[[Array], tuple[Array, Array]]
 
 
 MOST_TO_CHECK = 3000  # rows
+SHOWN_DIGITS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +40,10 @@ class Part:
     kernel: Expression
     program: Program
     values: Array
+    text: str  # with rounded numbers
+    exact: str
 
-    @property
+    @cached_property
     def columns(self) -> tuple[int, ...]:
         """The encoded columns that it looks at."""
         return tuple(sorted({d for owner in self.kernel.owners() for d in owner.columns}))
@@ -66,12 +69,12 @@ class Subject:
     predict: Predict
     named: bool = True  # the columns have names; otherwise kernels tell them by number
 
-    @property
-    def names(self) -> list[str] | None:
-        """The names by which a kernel's text tells columns."""
-        return [column.name for column in self.columns] if self.named else None
+    @cached_property
+    def names(self) -> tuple[str, ...] | None:
+        """The names by which a kernel's text calls columns."""
+        return tuple(column.name for column in self.columns) if self.named else None
 
-    @property
+    @cached_property
     def vocabulary(self) -> Vocabulary:
         """What a reader calls things."""
         return Vocabulary(self.target, self.columns)
@@ -79,10 +82,18 @@ class Subject:
     @cached_property
     def parts(self) -> tuple[Part, ...]:
         """The summands of the canonical form, in its order."""
-        return tuple(
-            Part(to_data_units(term, self.units), compile_program(term), values_of(term))
-            for term in told_components(self.kernel)
-        )
+        found = []
+        for term in told_components(self.kernel):
+            kernel, program, values = to_data_units(term, self.units), compile_program(term), values_of(term)
+            texts = kernel.text(SHOWN_DIGITS, self.names), kernel.text(None, self.names)
+            found.append(Part(kernel, program, values, *texts))
+        return tuple(found)
+
+    @cached_property
+    def whole(self) -> Part:
+        """The whole kernel."""
+        texts = self.fitted.text(SHOWN_DIGITS, self.names), self.fitted.text(None, self.names)
+        return Part(self.fitted, compile_program(self.kernel), values_of(self.kernel), *texts)
 
     @cached_property
     def table_columns(self) -> dict[str, tuple[int, ...]]:
@@ -93,7 +104,7 @@ class Subject:
         varies = np.ptp(self.data.X, axis=0) > 0
         return {name: places for name, places in groups.items() if varies[list(places)].any()}
 
-    @property
+    @cached_property
     def only_column(self) -> int | None:
         """The one input, if there is one only and it is not one of categories."""
         if len(self.table_columns) != 1:
@@ -101,7 +112,7 @@ class Subject:
         (places,) = self.table_columns.values()
         return None if self.columns[places[0]].level is not None else places[0]
 
-    @property
+    @cached_property
     def order_column(self) -> int | None:
         """The column that puts the rows in order: the only input, or the only one of dates."""
         if self.only_column is not None:
@@ -162,6 +173,7 @@ class Subject:
         """Return what the variance of a summand would be without data, in the user's units."""
         return np.asarray(self.units.y_scale**2 * fused.diagonal(part.program, part.values, rows))
 
+    @cached_property
     def one_step_errors(self) -> tuple[NDArray[np.intp], Array]:
         """Return the order of the rows, and in it the error of each predicted from those before, in units of its band.
 
@@ -174,7 +186,7 @@ class Subject:
         if len(y) > MOST_TO_CHECK:
             order = order[np.sort(np.random.default_rng(0).choice(len(y), MOST_TO_CHECK, replace=False))]
         data = self.data.take(order)
-        program, values = compile_program(self.kernel), values_of(self.kernel)
+        program, values = self.whole.program, self.whole.values
         factor = factorise(lambda: fused.gram_lower(program, values, data.at), self.noise)
         if not isinstance(factor, Failure):
             return order, factor.half_solve(data.y - self.posterior.level.mean)
@@ -233,7 +245,8 @@ def readable_columns(table: Columns, X: Array) -> list[Column]:
     return columns
 
 
-def structure_text(kernel: Expression, names: Sequence[str] | None, columns: int) -> str:
+@lru_cache(maxsize=4096)  # of all kernels that a search tried
+def structure_text(kernel: Expression, names: tuple[str, ...] | None, columns: int) -> str:
     """Return a kernel without its numbers; without columns, too, where there is only one."""
     bare = structure(kernel)
     if columns > 1:

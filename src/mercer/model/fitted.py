@@ -137,7 +137,7 @@ class Origin:
         """The structure that was given, as text; None where it was learned."""
         return str(self.options["kernel"]) if isinstance(self.kernel, Expression) else None
 
-    @property
+    @cached_property
     def learner_settings(self) -> dict[str, Any]:
         """The settings of the learner; none where the structure was given."""
         return {} if isinstance(self.kernel, Expression) else self.kernel.describe()

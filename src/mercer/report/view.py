@@ -196,7 +196,7 @@ class Sight:
 
     def errors(self) -> tuple[NDArray[np.intp], Array]:
         """Return the one-step errors and the order of the rows."""
-        return self._once("errors", self.subject.one_step_errors)
+        return self.subject.one_step_errors
 
     def concerned(self, position: int) -> list[Column]:
         """Return the table columns that a component looks at."""
