@@ -44,8 +44,12 @@ def base_kernels(draw: st.DrawFn, dimensions: int = MAX_DIMENSIONS, symbol: str 
     columns = st.lists(st.integers(0, dimensions - 1), min_size=1, max_size=dimensions, unique=True)
     dims = draw(columns) if spec.uses_inputs else []
     components = draw(st.integers(1, 3)) if spec.mixture else 1
-    values = {p.name: draw(parameter_values(p, p.size(len(dims), components))) for p in spec.parameters}
-    return build_base(spec.symbol, *dims, components=components, **values)
+    isotropic: bool | list[float] = spec.radial and len(dims) > 1 and draw(st.booleans())
+    if isotropic and draw(st.booleans()):
+        isotropic = [draw(numbers(0.5, 2)) for _ in dims]
+    specs = spec.isotropic_parameters() if isotropic else spec.parameters
+    values = {p.name: draw(parameter_values(p, p.size(len(dims), components))) for p in specs}
+    return build_base(spec.symbol, *dims, components=components, isotropic=isotropic, **values)
 
 
 @st.composite

@@ -47,6 +47,9 @@ def slow_kernel(expression: Expression, x: Sequence[float], z: Sequence[float]) 
         return variance * math.fsum(w * (inside / variance) ** p for w, p in series)
     assert isinstance(expression, Base)
     parameters = {p.name: list(p.values or ()) for p in expression.parameters}
+    if expression.isotropic:
+        ratios = expression.ratios or (1.0,) * len(expression.dims or ())
+        parameters["lengthscale"] = [parameters["lengthscale"][0] * ratio for ratio in ratios]
     dims = [d for d in expression.dims or () if isinstance(d, int)]
     xs, zs = [x[d] for d in dims], [z[d] for d in dims]
     return parameters["variance"][0] * _unit(expression.symbol, parameters, xs, zs)

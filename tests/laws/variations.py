@@ -98,7 +98,8 @@ def _dims_reordered(draw: st.DrawFn, leaf: Base) -> Base:
             table = np.array(parameter.values).reshape(-1, len(order))[:, order]
             parameter = replace(parameter, values=tuple(map(float, table.ravel())))
         parameters.append(parameter)
-    return replace(leaf, dims=tuple(leaf.dims[i] for i in order), parameters=tuple(parameters))
+    ratios = tuple(leaf.ratios[i] for i in order) if leaf.ratios else ()
+    return replace(leaf, dims=tuple(leaf.dims[i] for i in order), parameters=tuple(parameters), ratios=ratios)
 
 
 def redistributed(expression: Expression) -> Expression:

@@ -262,8 +262,8 @@ def _sensitivity(factor: Factor) -> str:
     on, lengths = factor.on, _each(factor.lengths or (), factor.on)
     relevant = [d for d in range(len(on)) if factor.changes[d] >= LITTLE]
     if factor.leaf.isotropic and not factor.leaf.ratios:
-        how = factor.words.varying.removesuffix(" over") if relevant else "almost straight within the data"
-        return f", {how}, with one lengthscale for all, {number(lengths[0])}"
+        almost = "" if relevant else ", almost straight within the data"
+        return f"{almost}, {factor.words.varying} one lengthscale for all, {number(lengths[0])}"
     if not relevant:
         return ", almost straight within the data"
     order = sorted(range(len(on)), key=lambda d: lengths[d] / (on[d].span or 1.0))

@@ -187,14 +187,15 @@ def _convert_base(leaf: Base, units: Units) -> tuple[Base, float]:
 
 
 def _convert_isotropic(leaf: Base, scale: Array) -> Base:
-    """l r_d scale_d of all columns d: a new l, and new ratios unless they are all one."""
-    lengths = scale * np.array(leaf.ratios or (1.0,) * len(scale))
-    same = bool(np.ptp(lengths) <= SAME * lengths[0])
-    factor = float(lengths[0] if same else np.exp(np.mean(np.log(lengths))))
+    """l r_d scale_d of all columns d: l times the mean scale, and new ratios unless they are all one."""
+    factor = float(scale[0] if np.all(scale == scale[0]) else np.exp(np.mean(np.log(scale))))
+    ratios = np.array(leaf.ratios or (1.0,) * len(scale)) * (scale / factor)
+    if np.all(np.abs(ratios - 1.0) <= SAME):
+        ratios = np.empty(0)
     length = leaf.parameter("lengthscale")
     if length.values is not None:
         leaf = leaf.with_parameter(replace(length, values=(float(length.values[0] * factor),)))
-    return replace(leaf, ratios=() if same else tuple(float(r) for r in lengths / factor))
+    return replace(leaf, ratios=tuple(float(r) for r in ratios))
 
 
 def _convert_values(values: Array, spec: ParameterSpec, shift: Array, scale: Array) -> Array:
