@@ -24,6 +24,7 @@ from mercer.errors import (
 
 if TYPE_CHECKING:
     from mercer.estimators import Component, GPRegressor, GridRegressor, KernelSVC, load
+    from mercer.estimators.feature_map import FeatureMap
     from mercer.inference.evidence import log_evidence
     from mercer.inference.exact import Exact
     from mercer.inference.features import RandomFeatures
@@ -45,6 +46,7 @@ __all__ = [
     "DataWarning",
     "Exact",
     "Expression",
+    "FeatureMap",
     "FitWarning",
     "GPRegressor",
     "GrammarSearch",
@@ -76,6 +78,7 @@ _HOMES = {
     "Component": "mercer.estimators",
     "Exact": "mercer.inference.exact",
     "Expression": "mercer.kernels",
+    "FeatureMap": "mercer.estimators.feature_map",
     "GPRegressor": "mercer.estimators",
     "GrammarSearch": "mercer.learners.grammar",
     "Grid": "mercer.inference.grid",

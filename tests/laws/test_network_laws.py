@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mercer.compute.patterns import unit_patterns
+from mercer.compute.evaluate import unit_patterns
 from mercer.kernels import from_json, layout, parse, structure, to_json
 from mercer.kernels.algebra import canonical, components, subexpressions, substitute
 from mercer.kernels.expression import Expression

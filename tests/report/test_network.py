@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mercer.compute.evaluate import unit_patterns
 from mercer.compute.fused import gram
-from mercer.compute.patterns import unit_patterns
 from mercer.compute.program import compile_program
 from mercer.estimators import GPRegressor
 from mercer.explain.networks import explain_networks, networks_of, unit_curves

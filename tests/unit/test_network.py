@@ -11,7 +11,7 @@ import pytest
 
 import mercer
 from mercer.compute import fused
-from mercer.compute.patterns import unit_patterns
+from mercer.compute.evaluate import unit_patterns
 from mercer.compute.program import LeafNode, compile_program
 from mercer.errors import KernelError, KernelSyntaxError
 from mercer.explain.phrases import continuation, phrase, title

@@ -23,8 +23,8 @@ import numpy as np
 
 from mercer.compute import fused
 from mercer.compute.program import Affine, LeafNode, Program, Term, compile_program
+from mercer.compute.separate import white_columns, without_white
 from mercer.compute.spectral_draws import Atoms, Indices, Monomial, Source, draw_atoms, multiplied_out
-from mercer.compute.white import white_columns, without_white
 from mercer.errors import KernelError
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from mercer.compute.evaluate import unit_patterns
 from mercer.compute.fused import cross
-from mercer.compute.patterns import unit_patterns
 from mercer.compute.program import compile_program
 from mercer.errors import KernelError
 from mercer.explain.claims import Claim, Evidence

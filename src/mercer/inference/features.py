@@ -27,9 +27,9 @@ import numpy as np
 
 from mercer.compute import fused
 from mercer.compute.program import Program
+from mercer.compute.separate import without_white
 from mercer.compute.spectral import Features, columns_of_part, draw_program_features
 from mercer.compute.spectral_draws import Indices
-from mercer.compute.white import without_white
 from mercer.errors import InputError, NumericalError
 from mercer.inference.contract import LOG_2_PI, Data, Engine, Evidence, Prediction, left_out_score, log_density
 from mercer.inference.likelihood import Likelihood, gaussian_noise

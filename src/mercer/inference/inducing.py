@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mercer.compute import fused
 from mercer.compute.program import Program
-from mercer.compute.white import without_white
+from mercer.compute.separate import without_white
 from mercer.kernels.domains import Array
 
 CANDIDATES = 20_000  # above this many rows a random subset of them is looked at

@@ -21,7 +21,7 @@ from scipy.linalg import blas, lapack
 
 from mercer.compute import fused
 from mercer.compute.program import Program
-from mercer.compute.white import Columns, untied, white_columns, without_white
+from mercer.compute.separate import Columns, untied, white_columns, without_white
 from mercer.inference.contract import LOG_2_PI, Data
 from mercer.inference.rows import Sweep, blocks, slices, summed
 from mercer.kernels.domains import Array

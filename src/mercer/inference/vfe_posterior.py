@@ -15,7 +15,7 @@ import numpy as np
 
 from mercer.compute import fused
 from mercer.compute.program import Program
-from mercer.compute.white import without_white
+from mercer.compute.separate import without_white
 from mercer.errors import NumericalError
 from mercer.inference.contract import Data, Prediction, left_out_score
 from mercer.inference.rows import Sweep, slices, summed

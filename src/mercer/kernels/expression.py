@@ -106,6 +106,21 @@ class Expression(ABC):
     def __repr__(self) -> str:
         return self.text()
 
+    def __call__(self, X: Any, Z: Any = None) -> Array:
+        """Return k(X, Z), or k(X, X); rows of numbers, or a table where the kernel names columns.
+
+        Every parameter must have a value. White noise is zero between two different arguments.
+        """
+        from mercer.compute.evaluate import gram  # a shortcut for users to the room above, when it is called
+
+        return gram(self, X, Z)
+
+    def diagonal(self, X: Any) -> Array:
+        """Return k(x, x) for every row."""
+        from mercer.compute.evaluate import diagonal
+
+        return diagonal(self, X)
+
     def text(self, digits: int | None = None, names: Sequence[str] | None = None) -> str:
         """Return the kernel as text: exact by default, or rounded to `digits`; `names` stand in for dimensions."""
         from mercer.kernels.text import to_text  # text.py imports this file: the printer is needed only here

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from mercer.compute import fused
-from mercer.compute.patterns import unit_patterns
+from mercer.compute.evaluate import unit_patterns
 from mercer.compute.program import compile_program
 from mercer.errors import InputError, NumericalError, TooLargeError
 from mercer.fitting.adam import adam
