@@ -37,9 +37,10 @@ contract: $(VENV)/.dev
 chromium:
 	@scripts/install-chromium
 
-# One BLAS thread per test worker: two workers on two cores.
+# One BLAS thread per test worker: two workers on two cores. Work is stolen in blocks, so that a file's tests mostly
+# run in one worker and models that they share are fitted once.
 unit: $(VENV)/.dev chromium
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 # Figures go to benchmarks/results/; peers are installed beside Mercer for the comparison only.
 $(VENV)/.bench: $(VENV)/.dev
