@@ -16,8 +16,8 @@ from mercer.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from mercer.estimators import GPRegressor
-    from mercer.estimators.classifier import KernelSVC
+    from mercer.model.classes import FittedClasses
+    from mercer.model.fitted import Fitted
     from mercer.tables.parquet_rows import ParquetRows
 
 SEARCH = "search"
@@ -62,15 +62,19 @@ class Rows:
 def learn_and_write(request: Request, read: Callable[[], pd.DataFrame | ParquetRows], terminal: Terminal) -> None:
     """Learn, explain and write; options and the output folder are tried before the long work."""
     started = time.perf_counter()
+    from mercer.explain import explain
+    from mercer.explain.classes import explain_classes
+    from mercer.model.classes import FittedClasses
+
     kernel = choose_class_kernel(request) if request.classes else choose_kernel(request)
     folder = prepare_folder(request.out)
     with terminal.working("reading the data"):
         rows = prepare_rows(request, read(), terminal)
     with interrupt_once():
-        model = fit_model(kernel, rows, request, terminal)
+        fitted = fit_model(kernel, rows, request, terminal)
         with terminal.working("explaining"):
-            explanation = model.explain()
-            files = write_results(model, explanation, folder)
+            explanation = explain_classes(fitted) if isinstance(fitted, FittedClasses) else explain(fitted)
+            files = write_results(fitted, explanation, folder)
     elapsed = time.perf_counter() - started
     listing = "\n".join(f"wrote     {path}" for path in files.values())
     terminal.finish(
@@ -217,7 +221,7 @@ def _note_copies(inputs: pd.DataFrame, target: pd.Series) -> list[str]:
     return [f"{what}; they are kept and count as repeated measurements"]
 
 
-def fit_model(kernel: Any, rows: Rows, request: Request, terminal: Terminal) -> GPRegressor | KernelSVC:
+def fit_model(kernel: Any, rows: Rows, request: Request, terminal: Terminal) -> Fitted | FittedClasses:
     """Fit the model, with progress; Ctrl-C keeps the best so far."""
     from mercer.estimators import GPRegressor
     from mercer.estimators.classifier import KernelSVC
@@ -231,44 +235,40 @@ def fit_model(kernel: Any, rows: Rows, request: Request, terminal: Terminal) -> 
         model = GPRegressor(kernel=kernel, random_state=request.seed, n_jobs=jobs)
         scored = None if rows.target is None else rows.target.to_numpy()
     with terminal.fitting(scored, rows.names if len(rows.names) > 1 else None) as progress:
-        model.fit(rows.inputs, rows.target, progress=progress)
-    if model.stopped_ == "request":
+        fitted: Fitted | FittedClasses = model.fit(rows.inputs, rows.target, progress=progress).fitted_
+    if fitted.stopped == "request":
         terminal.aside("stopped at your request; going on with the best so far")
-    for note in model.notes_:
+    for note in fitted.notes:
         terminal.note(note)
-    model.fitted_ = replace(model.fitted_, notes=tuple(terminal.notes))
-    return model
+    return replace(fitted, notes=tuple(terminal.notes))
 
 
-def write_results(model: GPRegressor | KernelSVC, explanation: Any, folder: Path) -> dict[str, str]:
+def write_results(fitted: Fitted | FittedClasses, explanation: Any, folder: Path) -> dict[str, str]:
     """Write everything; return the paths by kind, the report first."""
-    from mercer.estimators import GPRegressor
     from mercer.explain.search import winner_of
-    from mercer.model.archive import candidates_to_plain
+    from mercer.model.archive import candidates_to_plain, save
+    from mercer.model.fitted import Fitted
     from mercer.report import write_report
     from mercer.report.classes import write_class_report
     from mercer.report.plots import components_figure, fit_figure, save_figure
     from mercer.report.view import Sight
 
-    files = {
-        "report": folder / "report.html",
-        "model": folder / "model.mercer",
-        "explanation": folder / "explanation.json",
-    }
-    model.save(files["model"])
+    kinds = {"report": "report.html", "model": "model.mercer", "explanation": "explanation.json"}
+    files = {kind: folder / name for kind, name in kinds.items()}
+    save(fitted, files["model"])
     write_json(explanation.to_json(), files["explanation"])
     document: dict[str, Any] = {"format": "mercer-candidates", "version": 1}
-    if isinstance(model, GPRegressor):
+    if isinstance(fitted, Fitted):
         files |= {"fit": folder / "fit.png", "components": folder / "components.png"}
-        sight = Sight(model.fitted_)
+        sight = Sight(fitted)
         write_report(sight, files["report"], explanation)
         save_figure(fit_figure(sight), files["fit"])
         save_figure(components_figure(sight, explanation), files["components"])
-        document["winner"] = winner_of(model.candidates_, model.kernel_)  # `winner` and `parent` count from 0
+        document["winner"] = winner_of(fitted.candidates, fitted.kernel)  # `winner` and `parent` count from 0
     else:
-        write_class_report(model.fitted_, files["report"], explanation)
-    if model.candidates_:
+        write_class_report(fitted, files["report"], explanation)
+    if fitted.candidates:
         files["candidates"] = folder / "candidates.json"
-        document["candidates"] = candidates_to_plain(model.candidates_, model.column_names_)
+        document["candidates"] = candidates_to_plain(fitted.candidates, fitted.columns.names)
         write_json(document, files["candidates"])
     return {kind: str(path) for kind, path in files.items()}
