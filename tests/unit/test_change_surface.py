@@ -19,7 +19,9 @@ from mercer.inference.likelihood import Gaussian
 from mercer.kernels import bind, parse
 from mercer.kernels.blend import Blend, has_blend
 from mercer.kernels.parameters import values_of
-from mercer.learners.regimes import Form, blend_of, simplified, without_regime
+from mercer.learners.regimes import RegimeForm, find_blend, remove_regime, simplify_regimes
+from mercer.learners.surface import SurfacePolicy
+from tests.policies import regressor_with
 
 QUICK = {"draws": 4, "kernel_draws": 4, "restarts": 2}
 
@@ -140,7 +142,7 @@ def test_a_learner_for_each_regime() -> None:
     y = np.where(x < 40, np.sin(2 * np.pi * x / 8), 4 + 0.1 * (x - 40)) + 0.1 * rng.normal(size=80)
     search = mercer.GrammarSearch(bases=("PER", "LIN"), max_depth=0, average=False, restarts=2)
     model = GPRegressor(ChangeSurface(kernel=search, **QUICK), random_state=0).fit(x[:, None], y)
-    own = blend_of(model.kernel_)
+    own = find_blend(model.kernel_)
     assert own is not None
     assert [next(part.leaves()).symbol for part in own.children] == ["PER", "LIN"]
     assert model.change_ is not None
@@ -174,7 +176,7 @@ def test_short_waves_in_one_regime_are_not_taken_for_noise() -> None:
     learner = ChangeSurface(kernel="SE", surface="linear", **QUICK)
     model = GPRegressor(learner, random_state=0).fit(X, y)
     assert model.noise_**0.5 < 0.2
-    own = blend_of(model.kernel_)
+    own = find_blend(model.kernel_)
     assert own is not None
     lengths = [max(next(part.leaves()).parameter("lengthscale").values or ()) for part in own.children]
     assert lengths[1] < 0.15 < lengths[0]
@@ -218,22 +220,22 @@ def test_fewer_than_ten_rows_for_each_regime_are_refused() -> None:
 
 def test_taking_a_regime_out_keeps_the_other_places() -> None:
     kernel = bind(parse("LIN + CP(SE, PER, C, location=[1, 2], width=[0.1, 0.2])"), 1)
-    texts = [blend_of(without_regime(kernel, gone)).text() for gone in range(3)]  # type: ignore[union-attr]
+    texts = [find_blend(remove_regime(kernel, gone)).text() for gone in range(3)]  # type: ignore[union-attr]
     assert texts == [
         "CP(PER(0), C, on=0, location=2.0, width=0.2)",
         "CP(SE(0), C, on=0, location=1.0, width=0.1)",
         "CP(SE(0), PER(0), on=0, location=1.0, width=0.1)",
     ]
     two = bind(parse("CP(SE, PER, location=1, width=0.1)"), 1)
-    assert without_regime(two, 0).text() == "PER(0)"
+    assert remove_regime(two, 0).text() == "PER(0)"
     rks = bind(parse("BLEND(rks1, SE, SE, C, amplitude=[1, 2], frequency=[3, 4], phase=[5, 6])"), 1)
-    assert without_regime(rks, 1).text() == ("BLEND(rks1, SE(0), C, on=0, amplitude=2.0, frequency=4.0, phase=6.0)")
+    assert remove_regime(rks, 1).text() == ("BLEND(rks1, SE(0), C, on=0, amplitude=2.0, frequency=4.0, phase=6.0)")
 
 
 def test_the_simplified_model_has_rbf_kernels_and_constants() -> None:
     kernel = bind(parse("PER + CP(SM4, C)"), 1)
-    assert simplified(kernel).text() == "PER(0) + CP(SE(0), C, on=0)"
-    form = Form((parse("SE"), parse("C")), None, "linear", None, (), (0,), 1)
+    assert simplify_regimes(kernel).text() == "PER(0) + CP(SE(0), C, on=0)"
+    form = RegimeForm((parse("SE"), parse("C")), None, "linear", None, (), (0,), 1)
     assert [e.text() for e in form.expressions(2, None)] == ["CP(SE(0), C, on=0)"]
 
 
@@ -272,20 +274,20 @@ def test_two_regimes_are_ordered_by_where_they_hold() -> None:
     y = np.where(X[:, 0] > 0.5, 2.0, 0.0) + 0.1 * rng.normal(size=80)
     learner = ChangeSurface(surface="linear", kernel="C", **QUICK)
     model = GPRegressor(learner, random_state=1).fit(X, y)
-    own = blend_of(model.kernel_)
+    own = find_blend(model.kernel_)
     assert isinstance(own, Blend)
     assert model.change_ is not None
     s = model.change_.shares(X)
     assert X[s[:, 0] > 0.5, 0].mean() < X[s[:, 1] > 0.5, 0].mean()
 
 
-def test_a_regime_that_holds_nowhere_is_merged_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_regime_that_holds_nowhere_is_merged_and_told() -> None:
     x = np.arange(60.0)
     y = np.where(x < 30, 0.0, 3.0) + 0.3 * np.random.default_rng(0).normal(size=60)
-    monkeypatch.setattr("mercer.learners.surface.LEAST_ROWS", 25)  # so that one of three must be too small
-    model = GPRegressor(ChangeSurface(regimes=3, kernel="C", **QUICK), random_state=0).fit(x[:, None], y)
+    strict = regressor_with(SurfacePolicy(least_rows=25))  # so that one of three must be too small
+    model = strict(ChangeSurface(regimes=3, kernel="C", **QUICK), random_state=0).fit(x[:, None], y)
     assert any("was merged with its neighbour" in note for note in model.notes_)
-    own = blend_of(model.kernel_)
+    own = find_blend(model.kernel_)
     assert own is not None
     assert len(own.parts) == 2
 
@@ -300,14 +302,12 @@ def test_many_rows_with_sparse_inference() -> None:
     assert abs(model.change_.crossings[0].at - 6) < 0.1
 
 
-def test_a_search_over_many_rows_ends_on_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_over_many_rows_ends_on_all_of_them() -> None:
     rng = np.random.default_rng(0)
     x = np.arange(90.0)
     y = np.where(x < 60, 0.0, 3.0) + 0.5 * rng.normal(size=90)
-    monkeypatch.setattr("mercer.learners.surface.SOME_ROWS", 60)
-    monkeypatch.setattr("mercer.learners.regimes.ALONE", ("C", "SE"))
-    monkeypatch.setattr("mercer.learners.regimes.TRIED", ("C", "LIN"))
-    model = GPRegressor(ChangeSurface(draws=3, kernel_draws=3, restarts=2), random_state=0).fit(x[:, None], y)
+    small = regressor_with(SurfacePolicy(some_rows=60, alone=("C", "SE"), tried=("C", "LIN")))
+    model = small(ChangeSurface(draws=3, kernel_draws=3, restarts=2), random_state=0).fit(x[:, None], y)
     assert model.change_ is not None
     assert model.change_.preferred == 2
     assert abs(model.change_.crossings[0].at - 59.5) <= 2

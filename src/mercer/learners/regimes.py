@@ -17,13 +17,9 @@ from mercer.kernels.parameters import bind
 from mercer.kernels.text import parse
 from mercer.learners.contract import Learner
 
-# Where the kernel is to be found: what one regime may be, and what is tried in each of several.
-ALONE = ("C", "LIN", "SE", "M52", "M32", "M12", "PER", "SE + PER", "SE * PER", "SE + LIN")
-TRIED = ("C", "LIN", "SE", "PER")
-
 
 @dataclass(frozen=True)
-class Form:
+class RegimeForm:
     """Kernels of the regimes (empty: to be found), what holds everywhere, and the surface."""
 
     kernels: tuple[Expression | Learner, ...]
@@ -44,13 +40,13 @@ class Form:
         """The learner of each regime that has one."""
         return tuple(None if isinstance(k, Expression) else k for k in self.kernels) or (None,)
 
-    def expressions(self, regimes: int, alone: Expression | None) -> list[Expression]:
-        """Return the kernels to fit for a number of regimes; `alone` is the best for one regime, fitted."""
+    def expressions(self, regimes: int, alone: Expression | None, tried: Sequence[str] = ()) -> list[Expression]:
+        """Return the kernels to fit: those `tried` for one regime; for more, `alone` is the best of them, fitted."""
         if not self.open:
             parts = [k if isinstance(k, Expression) else parse("SE") for k in self.kernels]
             return [self._bound(self._with_shared(parts[0] if regimes == 1 else self._blend(parts[:regimes])))]
         if regimes == 1:
-            return [self._bound(self._with_shared(parse(text))) for text in ALONE]
+            return [self._bound(self._with_shared(parse(text))) for text in tried]
         found = [self._bound(self._with_shared(self._blend([parse(text)] * regimes))) for text in ("SE", "C")]
         if alone is not None and self.shared is None:  # what holds everywhere, with a change of level on it
             levels = self._bound(self._blend([parse("C")] * regimes))
@@ -73,7 +69,7 @@ class Form:
         return bind(expression, self.dimensions, default=self.columns)
 
 
-def with_centres(own: Blend, X: Array) -> Blend:
+def hold_centres(own: Blend, X: Array) -> Blend:
     """Return the change surface with the centres of a GP held at rows that lie far from each other."""
     if own.surface.kind != "gp" or own.surface.parameter("centres").values is not None:
         return own
@@ -88,7 +84,7 @@ def _terms(expression: Expression) -> tuple[Expression, ...]:
     return expression.terms if isinstance(expression, Sum) else (expression,)
 
 
-def blend_of(expression: Expression) -> Blend | None:
+def find_blend(expression: Expression) -> Blend | None:
     """Return the change surface of a kernel: the kernel itself or one of its summands."""
     return next((term for term in _terms(expression) if isinstance(term, Blend)), None)
 
@@ -99,14 +95,14 @@ def with_blend(expression: Expression, new: Expression | None) -> Expression:
     return sum_of([term for term in terms if term is not None])
 
 
-def holding(own: Blend, X: Array) -> Array:
+def regime_shares(own: Blend, X: Array) -> Array:
     """Return how much each regime holds at the rows, (regimes, rows)."""
     return shares(own.surface, values_in(own.surface), X)
 
 
-def simplified(expression: Expression) -> Expression:
-    """Return the simplified model of Algorithm 2: RBF kernels in the regimes; constants stay constants."""
-    own = blend_of(expression)
+def simplify_regimes(expression: Expression) -> Expression:
+    """Return the simplify_regimes model of Algorithm 2: RBF kernels in the regimes; constants stay constants."""
+    own = find_blend(expression)
     assert own is not None
     columns = sorted({c for leaf in own.leaves() for c in leaf.columns} | set(own.surface.columns))
     rbf = build_base("SE", *columns)
@@ -118,11 +114,13 @@ def _is_simple(part: Expression, rbf: Base) -> bool:
     return part in (rbf, build_base("C"))
 
 
-def replacements(expression: Expression, regime: int, columns: Sequence[int]) -> Iterator[Expression]:
+def replace_regime(
+    expression: Expression, regime: int, columns: Sequence[int], kernels: Sequence[str]
+) -> Iterator[Expression]:
     """Yield the kernel with other kernels in one regime; the change surface has no values, as its place may move."""
-    own = blend_of(expression)
+    own = find_blend(expression)
     assert own is not None
-    for text in TRIED:
+    for text in kernels:
         new = bind(parse(text), 1 + max(columns), default=columns)
         part = own.parts[regime]
         if part is None or structure(part) != new:
@@ -130,9 +128,9 @@ def replacements(expression: Expression, regime: int, columns: Sequence[int]) ->
             yield with_blend(expression, structure(replace(own, parts=parts)))
 
 
-def without_regime(expression: Expression, regime: int) -> Expression:
+def remove_regime(expression: Expression, regime: int) -> Expression:
     """Return the kernel with one regime taken out; the change points or functions of the others stay."""
-    own = blend_of(expression)
+    own = find_blend(expression)
     assert own is not None
     parts = [part for i, part in enumerate(own.parts) if i != regime]
     if len(parts) == 1:
@@ -154,15 +152,16 @@ def without_regime(expression: Expression, regime: int) -> Expression:
     return with_blend(expression, Blend(tuple(parts), fewer))
 
 
-def in_order(expression: Expression, X: Array) -> Expression:
+def order_regimes(expression: Expression, X: Array) -> Expression:
     """Return the kernel with its two regimes in the order of the first column; change points are in order anyway.
 
     Which regime is the first is not determined: with w -> -w they change places.
     """
-    own = blend_of(expression)
+    own = find_blend(expression)
     if own is None or own.surface.regimes != 2 or own.surface.kind in ONE_COLUMN:
         return expression
-    first, second = holding(own, X) @ X[:, own.surface.columns[0]] / np.maximum(holding(own, X).sum(axis=1), 1e-12)
+    s = regime_shares(own, X)
+    first, second = s @ X[:, own.surface.columns[0]] / np.maximum(s.sum(axis=1), 1e-12)
     if first <= second:
         return expression
     turned = own.surface

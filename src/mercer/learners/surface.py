@@ -1,10 +1,20 @@
-"""`ChangeSurface`: the settings of a change surface to learn, and what learning returns."""
+"""`ChangeSurface`: regimes with kernels of their own, learned by Algorithm 2 of Herlands et al. 2016 (supplement).
+
+    for i = 1 ... g:  draw the surface w(x) from its prior
+                      draw h sets of parameters of RBF kernels, keep the one with the largest evidence
+                      optimise surface and kernels a little
+    take the best, and optimise it to the end
+
+One regime is fitted, then two, and so on. First with RBF kernels (or constants) in all regimes; where others were asked
+for, these then take their places, and the surface found is where they start. The last step runs on all rows, what comes
+before on some where there are many.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Literal
@@ -12,8 +22,7 @@ from typing import Any, Literal
 import numpy as np
 
 from mercer.compute.surfaces import nearest_weights
-from mercer.errors import InputError, NumericalError
-from mercer.fitting.clock import Progress
+from mercer.errors import InputError
 from mercer.fitting.optimise import Fit, FitOptions, Problem, Run, concluded, fit, optimise, prepare
 from mercer.inference.contract import Data
 from mercer.kernels.algebra import structure
@@ -23,22 +32,23 @@ from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind, values_of, with_values
 from mercer.kernels.text import parse
 from mercer.kernels.units import Units, to_scaled_units
-from mercer.learners.contract import Candidate, Context, Learned, Learner, Stopped, alone, regimes_step
+from mercer.learners.contract import Candidate, Context, Learned, Learner, alone, regimes_step
 from mercer.learners.criteria import bic
 from mercer.learners.regimes import (
-    Form,
-    blend_of,
-    holding,
-    in_order,
-    replacements,
-    simplified,
+    RegimeForm,
+    find_blend,
+    hold_centres,
+    order_regimes,
+    regime_shares,
+    remove_regime,
+    replace_regime,
+    simplify_regimes,
     with_blend,
-    with_centres,
-    without_regime,
 )
+from mercer.learners.trials import Trials
 from mercer.linalg.threads import one_thread
 
-ROWS = 10  # for each regime: with fewer nothing can be said about what holds there
+REGIME_ROWS = 10  # for each regime: with fewer nothing can be said about what holds there
 AUTO = "auto"
 KINDS = (AUTO, "linear", "rks", "gp")
 
@@ -82,16 +92,7 @@ class ChangeSurface(Learner):
         """Learn from scaled data."""
         self._check()
         self._check_rows(context.data.count)
-        plan = Plan(
-            regimes=self.regimes,
-            form=self._form(context.columns, context.data.X.shape[1]),
-            draws=self.draws,
-            kernel_draws=self.kernel_draws,
-            restarts=self.restarts,
-            max_iterations=self.max_iterations,
-            seed=context.seed,
-        )
-        return Regimes(plan, context).learned()
+        return SurfaceSearch(self, context).run()
 
     def scale_kernels(self, columns: list[int], names: list[str], units: Units) -> Learner:
         """Return the settings with kernels on column numbers and their values in scaled units."""
@@ -110,10 +111,10 @@ class ChangeSurface(Learner):
     def foresee(self, columns: list[int], dimensions: int) -> Expression | None:
         """Return the change surface that will be fitted; None where kernels of regimes are to be found."""
         self._check()
-        form = self._form(columns, dimensions)
+        form = self.form(columns, dimensions)
         return None if form.open or any(form.learners) else form.expressions(self.regimes, None)[0]
 
-    def _form(self, columns: Sequence[int], dimensions: int) -> Form:
+    def form(self, columns: Sequence[int], dimensions: int) -> RegimeForm:
         on = tuple(columns) if self.columns is None else _numbers(self.columns)
         kernels = [parse(k) if isinstance(k, str) and k != AUTO else k for k in self._kernels()]
         if kernels == [AUTO] * self.regimes:
@@ -122,7 +123,7 @@ class ChangeSurface(Learner):
         if kind == "auto":
             kind = "linear" if len(on) == 1 else "rks"
         shared = parse(self.shared) if isinstance(self.shared, str) else self.shared
-        return Form(tuple(kernels), shared, kind, self.features, on, tuple(columns), dimensions)
+        return RegimeForm(tuple(kernels), shared, kind, self.features, on, tuple(columns), dimensions)
 
     def describe(self) -> dict[str, Any]:
         """Return the settings as plain data."""
@@ -142,10 +143,10 @@ class ChangeSurface(Learner):
         return list(given)
 
     def _check_rows(self, rows: int) -> None:
-        if rows < ROWS * self.regimes:
-            enough = rows // ROWS
+        if rows < REGIME_ROWS * self.regimes:
+            enough = rows // REGIME_ROWS
             advice = f"ask for at most {enough}, or give more rows" if enough > 1 else "give more rows, or 'SE' alone"
-            raise InputError(f"{rows} rows are too few for {self.regimes} regimes, {ROWS} for each: {advice}")
+            raise InputError(f"{rows} rows are too few for {self.regimes} regimes, {REGIME_ROWS} for each: {advice}")
 
     def _check(self) -> None:
         counts = {"draws": 1, "kernel_draws": 1, "restarts": 1, "max_iterations": 1, "regimes": 2}
@@ -187,332 +188,304 @@ def _plain(kernel: Any) -> Any:
     return type(kernel).__name__
 
 
-# Learning a change surface: Algorithm 2 of Herlands et al. 2016 (supplement), for two regimes, three, and so on.
-#
-#     for i = 1 ... g:  draw the surface w(x) from its prior
-#                       draw h sets of parameters of RBF kernels, keep the one with the largest evidence
-#                       optimise surface and kernels a little
-#     take the best, and optimise it to the end
-#
-# First with RBF kernels (or constants) in all regimes; where others were asked for, these then take their places, and
-# the surface found is where they start. The last step runs on all rows, what comes before on some where there are many.
-
-
-FEW_STEPS = 20  # of the partial optimisations
-LAST_STEPS = 40  # with all rows, of a kernel that was fitted to some of them
-SOME_STEPS = 60  # where one kernel is tried in place of another
-SOME_ROWS = 400  # that surfaces are drawn and partly optimised on
-FINALISTS = 3  # surfaces that are optimised to the end
-LIKELY = 3  # surfaces of many features that start from a linear one
-CUT_OFF = 4.0  # of w(x) of a linear one
-LEAST_ROWS = 3  # where a regime holds: with fewer it has died
-FEW_ROWS = 10  # where a regime holds: with fewer, that is told
-PASSES = 2  # over the regimes, trying other kernels in each
-
-
 @dataclass(frozen=True)
-class Plan:
-    """What to learn."""
+class SurfacePolicy:
+    """How many rows and steps the learning of a surface takes, and which kernels are tried where none is given."""
 
-    regimes: int
-    form: Form
-    draws: int
-    kernel_draws: int
-    restarts: int
-    max_iterations: int
-    seed: int
+    some_rows: int = 400  # that surfaces are drawn and kernels chosen on: there are a hundred evaluations for each draw
+    few_steps: int = 20  # of the partial optimisation of each drawn surface
+    trial_steps: int = 60  # where one kernel is tried in place of another
+    last_steps: int = 40  # with all rows, of a kernel that was fitted to some of them
+    finalists: int = 3  # surfaces that are optimised to the end
+    linear_starts: int = 3  # surfaces of many features that start from a linear one: a few draws may all miss it
+    cut_off: float = 4.0  # of w(x) of that linear one, where a share is near 0 or 1
+    least_rows: int = 3  # where a regime holds: with fewer it has died
+    few_rows: int = 10  # where a regime holds: with fewer, a note says so
+    passes: int = 2  # over the regimes, trying other kernels in each
+    alone: tuple[str, ...] = ("C", "LIN", "SE", "M52", "M32", "M12", "PER", "SE + PER", "SE * PER", "SE + LIN")
+    tried: tuple[str, ...] = ("C", "LIN", "SE", "PER")  # in each of several regimes
 
 
-class Regimes:
+class SurfaceSearch:
     """Fits one regime, two, and so on to the number asked for."""
 
-    def __init__(self, plan: Plan, context: Context) -> None:
-        self.plan, self.context = plan, context
-        self.engine, self.columns, self.report = context.engine, context.columns, context.report
-        data = self.all = context.data
-        # Where kernels are to be found, many are fitted: to some rows, if there are many, and the best then to all.
-        self.data = self._some_rows(np.random.default_rng(plan.seed)) if plan.form.open else data
-        self.candidates: list[Candidate] = []
+    def __init__(self, settings: ChangeSurface, context: Context) -> None:
+        self.settings, self.context, self.policy = settings, context, context.policy(SurfacePolicy)
+        self.form = settings.form(context.columns, context.data.X.shape[1])
+        self.trials = Trials(context.report)
+        self.data = context.data
+        if self.form.open:  # many kernels are fitted: to some rows, if there are many, and the best then to all
+            self.data = self._some_rows()
         self.best: dict[int, Candidate] = {}  # by the number of regimes
-        self.notes: list[str] = []
-        self.stopped: Stopped = ""
-        self.started = time.perf_counter()
 
-    def learned(self) -> Learned:
+    def run(self) -> Learned:
         """Return the fit with as many regimes as were asked for (less those that died), and all smaller numbers."""
-        try:
-            with one_thread(when=self.data.count < 1000):
-                for count in range(1, self.plan.regimes + 1):
-                    self._add(count)
-                if self.data is not self.all:
-                    self._fit_to_all()
-        except KeyboardInterrupt:
-            self.stopped = "request"
-            for candidate in self.candidates:
+        trials = self.trials
+        with trials.stopping(), one_thread(when=self.data.count < 1000):
+            for count in range(1, self.settings.regimes + 1):
+                self._fit_regimes(count)
+            if self.data is not self.context.data:
+                self._fit_to_all()
+        if trials.stopped:
+            for candidate in trials.candidates:
                 if candidate.fit is not None:
                     self.best.setdefault(candidate.depth + 1, candidate)
         if not self.best:
-            if self.stopped:
-                raise KeyboardInterrupt
-            reasons = "; ".join(sorted({c.message for c in self.candidates}))
-            raise NumericalError(f"no change surface could be fitted: {reasons}")
+            raise trials.failure("no change surface could be fitted")
         best = self.best[max(self.best)].fit
         assert best is not None
-        if self.stopped:
+        if trials.stopped:
             best = replace(best, status="interrupted", message="stopped before all regimes were fitted")
-        self.notes += self._remarks(best)
-        return Learned(best, tuple(self.candidates), (best,), alone(), tuple(self.notes), self.stopped)
+        notes = (*trials.notes, *self._notes(best))
+        return Learned(best, tuple(trials.candidates), (best,), alone(), notes, trials.stopped)
 
-    def _add(self, count: int) -> None:
+    def _fit_regimes(self, count: int) -> None:
         """Fit one number of regimes, in all forms; where a regime dies, the fit without it is another candidate."""
         found: list[Candidate] = []
         shared = self.best[1].fit.expression if 1 in self.best and self.best[1].fit else None
-        for expression in self.plan.form.expressions(count, shared):
-            found += self._kept(self._fitted, expression, count)
-        if self.plan.form.open and count > 1 and found:
-            found += self._refined(min(found, key=lambda c: c.score), count)
+        for expression in self.form.expressions(count, shared, self.policy.alone):
+            found += self._try(count, self._fit, expression)
+        if self.form.open and count > 1 and found:
+            found += self._refine(min(found, key=_score), count)
         alive = [c for c in found if c.fit is not None and not self._dead(c.fit.expression)]
         if not alive and found:
-            self._merge(min(found, key=lambda c: c.score), count)
+            self._merge(min(found, key=_score), count)
         elif alive:
-            self.best[count] = min(alive, key=lambda c: c.score)
+            self.best[count] = min(alive, key=_score)
 
     def _fit_to_all(self) -> None:
-        """Carry the best of each number of regimes on with all rows."""
-        self.candidates = [replace(c, step=replace(c.step, rows=self.data.count)) for c in self.candidates]
-        self.data = self.all
+        """Fit the best of each number of regimes further, to all rows."""
+        tried, rows = self.trials.candidates, self.data.count
+        tried[:] = [replace(c, step=replace(c.step, rows=rows)) for c in tried]
+        self.data = self.context.data
         for count, candidate in list(self.best.items()):
             assert candidate.fit is not None
-            noise = candidate.fit.noise
-            kept = self._kept(lambda e, n=noise: self._resumed(e, n), candidate.fit.expression, count)
+            kept = self._try(count, self._resume, candidate.fit.expression, candidate.fit.noise)
             if kept:
                 self.best[count] = kept[0]
             else:
                 del self.best[count]
 
-    def _refined(self, best: Candidate, count: int) -> list[Candidate]:
+    def _refine(self, best: Candidate, count: int) -> list[Candidate]:
         """Try other kernels in one regime after the other, as long as the score improves."""
         found: list[Candidate] = []
-        tried = {structure(c.expression) for c in self.candidates}
-        for _ in range(PASSES):
+        tried = {structure(c.expression) for c in self.trials.candidates}
+        for _ in range(self.policy.passes):
             before = best
             for regime in range(count):
                 assert best.fit is not None
-                for expression in replacements(best.fit.expression, regime, self.columns):
+                for expression in replace_regime(best.fit.expression, regime, self.context.columns, self.policy.tried):
                     if structure(expression) not in tried:
                         tried.add(structure(expression))
-                        found += self._kept(self._continued, expression, count)
-                best = min([best, *found], key=lambda c: c.score)
+                        found += self._try(count, self._fit_for_a_while, expression)
+                best = min([best, *found], key=_score)
             if best is before:
                 break
         if best in found and best.fit is not None:
-            noise = best.fit.noise
-            found += self._kept(lambda e: self._resumed(e, noise), best.fit.expression, count)
+            found += self._try(count, self._resume, best.fit.expression, best.fit.noise)
         return found
 
     def _merge(self, candidate: Candidate, count: int) -> None:
         """Take regimes out that hold nowhere, until none is left."""
         while candidate.fit is not None and (dead := self._dead(candidate.fit.expression)):
-            expression, noise, count = without_regime(candidate.fit.expression, dead[0]), candidate.fit.noise, count - 1
-            self.notes.append(
-                f"of {count + 1} regimes one held at fewer than {LEAST_ROWS} rows and was merged with its neighbour"
+            expression, noise, count = remove_regime(candidate.fit.expression, dead[0]), candidate.fit.noise, count - 1
+            self.trials.notes.append(
+                f"of {count + 1} regimes one held at fewer than {self.policy.least_rows} rows "
+                "and was merged with its neighbour"
             )
-            kept = self._kept(lambda e, n=noise: self._resumed(e, n), expression, count, "merged")
+            kept = self._try(count, self._resume, expression, noise, note="merged")
             if not kept:
                 return
             candidate = kept[0]
             if count not in self.best or candidate.score < self.best[count].score:
                 self.best[count] = candidate
 
-    def _kept(self, how: object, expression: Expression, count: int, note: str = "") -> list[Candidate]:
-        """Fit an expression in some way and note it; returns nothing where that failed."""
-        assert callable(how)
+    def _try(self, count: int, how: Callable[..., Fit], *arguments: Any, note: str = "") -> list[Candidate]:
+        """Fit an expression in some way and add it to the candidates; returns nothing where that failed."""
         begun = time.perf_counter()
-        fitted = _in_order(how(expression), self.data.X)
+        fitted = how(*arguments)
         failed = fitted.status == "failed"
+        if not failed and (expression := order_regimes(fitted.expression, self.data.X)) is not fitted.expression:
+            fitted = replace(fitted, expression=expression, values=values_of(expression))
         score = math.inf if failed else _bic(fitted, self.data.count)
-        step = regimes_step(count, note)
         candidate = Candidate(
-            fitted.expression, count - 1, step, None, fitted.log_evidence, fitted.parameters, score, fitted.status,
-            fitted.message, time.perf_counter() - begun, None if failed else fitted,
+            fitted.expression, count - 1, regimes_step(count, note), None, fitted.log_evidence, fitted.parameters,
+            score, fitted.status, fitted.message, time.perf_counter() - begun, None if failed else fitted,
         )  # fmt: skip
-        self.candidates.append(candidate)
-        if self.report is not None:
-            best = min(self.candidates, key=lambda c: c.score)
-            seconds = time.perf_counter() - self.started
-            self.report(
-                Progress(count, self.plan.regimes, "kernels", best.expression, best.score, seconds, depth=count - 1)
-            )
+        self.trials.add(candidate)
+        self.trials.tell(count, self.settings.regimes, depth=count - 1)
         return [] if failed else [candidate]
 
     # ------------------------------------------------------------------------------------------------------ fitting
 
     @property
     def _options(self) -> FitOptions:
-        restarts = max(2, self.plan.restarts)
+        settings = self.settings
         return FitOptions(
-            restarts=restarts, max_iterations=self.plan.max_iterations, seed=self.plan.seed, priors=self._smooth
-        )
+            restarts=max(2, settings.restarts), max_iterations=settings.max_iterations, seed=self.context.seed,
+            priors=self._smooth,
+        )  # fmt: skip
 
     @property
     def _smooth(self) -> bool:
         """Whether weak priors keep the surface smooth: one of many features could bend at every row."""
-        return self.plan.form.kind in FEATURES
+        return self.form.kind in FEATURES
 
-    def _fitted(self, expression: Expression) -> Fit:
-        own = blend_of(expression)
-        learners = self.plan.form.learners
+    def _prepare(self, expression: Expression, data: Data) -> Problem:
+        return prepare(expression, data, self.context.engine, self._options)
+
+    def _fit(self, expression: Expression) -> Fit:
+        own = find_blend(expression)
+        learners = self.form.learners
         if own is None:
             if learners[0] is not None:
-                return self._searched(learners[0], self.data).fit
-            return self._fit_by_some(expression)
-        own = with_centres(own, self.data.X)
+                return self._learn(learners[0], self.data).fit
+            return self._fit_from_starts(expression)
+        own = hold_centres(own, self.data.X)
         expression = with_blend(expression, own)
-        simple = simplified(expression)
-        found = self._finished(simple, self._drawn_surfaces(simple))
+        simple = simplify_regimes(expression)
+        found = self._finish(simple, self._draw_surfaces(simple))
         if found.status == "failed" or (simple == expression and not any(learners)):
             return found
-        placed = blend_of(found.expression)
+        placed = find_blend(found.expression)
         assert placed is not None
         started = with_blend(expression, replace(own, surface=placed.surface))
         if any(learners):
-            started = self._with_searched(started)
-        return self._fit_by_some(started)
+            started = self._learn_regimes(started)
+        return self._fit_from_starts(started)
 
-    def _fit_by_some(self, expression: Expression) -> Fit:
-        """Fit from several starts: to some rows where there are many, and from the best of these on to all."""
-        rows = self._rows_to_choose_by()
-        found = fit(expression, rows, self.engine, self._options)
+    def _fit_from_starts(self, expression: Expression) -> Fit:
+        """Fit from several starts, or from the best of them with something varying fast; of many rows to some first."""
+        rows = self._some_rows()
+        found = fit(expression, rows, self.context.engine, self._options)
         if found.status in ("failed", "interrupted"):
             return found
-        found = self._or_quicker(found, rows)
-        if rows is self.data:
+        problem = self._prepare(found.expression, rows)
+        fast = quicken(problem, _point(problem, found.values, found.noise))
+        if fast is not None:
+            run = optimise(problem, fast, self.settings.max_iterations)
+            other = concluded(problem, [run], fast, found.evaluations)
+            if other.status != "failed" and other.log_evidence > found.log_evidence:
+                found = other
+        return self._fit_on(found, rows)
+
+    def _fit_on(self, found: Fit, rows: Data) -> Fit:
+        """Return a fit to some rows after a few steps with all of them."""
+        if rows is self.data or found.status == "failed":
             return found
-        return self._resumed(found.expression, found.noise, LAST_STEPS)
+        return self._resume(found.expression, found.noise, self.policy.last_steps)
 
-    def _or_quicker(self, found: Fit, rows: Data) -> Fit:
-        """Return a fit, or the better one that begins from it with something varying fast."""
-        problem = prepare(found.expression, rows, self.engine, self._options)
-        fast = quicker(problem, _point(problem, found.values, found.noise))
-        if fast is None:
-            return found
-        other = concluded(problem, [optimise(problem, fast, self.plan.max_iterations)], fast, found.evaluations)
-        return other if other.status != "failed" and other.log_evidence > found.log_evidence else found
+    def _some_rows(self) -> Data:
+        """Return the rows to choose by."""
+        data = self.data
+        if data.count <= self.policy.some_rows:
+            return data
+        rng = np.random.default_rng(self.context.seed)
+        return data.take(np.sort(rng.choice(data.count, self.policy.some_rows, replace=False)))
 
-    def _rows_to_choose_by(self) -> Data:
-        return self.data if self.data.count <= SOME_ROWS else self._some_rows(np.random.default_rng(self.plan.seed))
-
-    def _drawn_surfaces(self, expression: Expression) -> list[tuple[Array, float]]:
+    def _draw_surfaces(self, expression: Expression) -> list[tuple[Array, float]]:
         """Steps 1 to 5: g surfaces with simple kernels, each partly optimised; values and noise, the best first."""
-        rng, data = np.random.default_rng(self.plan.seed), self._rows_to_choose_by()
-        problem = prepare(expression, data, self.engine, FitOptions(priors=self._smooth))
+        settings, policy = self.settings, self.policy
+        rng, data = np.random.default_rng(self.context.seed), self._some_rows()
+        problem = prepare(expression, data, self.context.engine, FitOptions(priors=self._smooth))
         layout, starts = problem.objective.layout, problem.starts
-        own = blend_of(expression)
+        own = find_blend(expression)
         assert own is not None
-        places = [np.arange(s.offset, s.offset + s.size) for s in layout.slots if starts.leaves[s.leaf] is own.surface]
-        place = np.concatenate(places)
+        slots = [s for s in layout.slots if starts.leaves[s.leaf] is own.surface]
+        place = np.concatenate([np.arange(s.offset, s.offset + s.size) for s in slots])
         noises = [max(1e-4, float(np.abs(data.y).mean() / 10.0) ** 2)]  # s_n = mean|y| / 10
         if 1 in self.best and (alone := self.best[1].fit) is not None:
             noises.append(alone.noise)
         border = self._linear_border(expression, data) if own.surface.kind in FEATURES else None
         runs: list[Run] = []
-        for number in range(self.plan.draws):
+        for number in range(settings.draws):
             first = starts.typical() if number == 0 else starts.draw(rng)
-            if border is not None and number < LIKELY:
+            if border is not None and number < policy.linear_starts:
                 first[place] = nearest_weights(own.surface, first[place], data.X, border)
             tried = []
-            for draw in range(self.plan.kernel_draws):
+            for draw in range(settings.kernel_draws):
                 values = starts.draw(rng)
                 values[place] = first[place]
                 tried.append(_point(problem, values, noises[draw % len(noises)]))
             scores = [problem.objective.evidence(point, gradient=False).value for point in tried]
-            runs.append(optimise(problem, tried[int(np.argmax(scores))], FEW_STEPS))
-        runs.sort(key=lambda run: (self._died(problem, run), run.value))
+            runs.append(optimise(problem, tried[int(np.argmax(scores))], policy.few_steps))
+        runs.sort(key=lambda run: (self._has_died(problem, run), run.value))
         return [problem.objective.split(run.point) for run in runs]
 
     def _linear_border(self, expression: Expression, data: Data) -> Array:
-        """Return w(x) of a linear surface, cut off where a share is near 0 or 1.
-
-        Some surfaces of many features start from there: a few draws of them may all miss a simple border.
-        """
-        own = blend_of(expression)
+        """Return w(x) of a linear surface, cut off where a share is near 0 or 1."""
+        own = find_blend(expression)
         assert own is not None
         line = surface("linear", own.surface.regimes, on=own.surface.columns)
         simple = with_blend(expression, replace(own, surface=line))
-        values, _ = self._drawn_surfaces(simple)[0]
-        found = blend_of(with_values(simple, values))
+        values, _ = self._draw_surfaces(simple)[0]
+        found = find_blend(with_values(simple, values))
         assert found is not None
-        s = np.maximum(holding(found, data.X), 1e-12)
-        return np.clip(np.log(s[1:]) - np.log(s[:1]), -CUT_OFF, CUT_OFF)
+        s, most = np.maximum(regime_shares(found, data.X), 1e-12), self.policy.cut_off
+        return np.clip(np.log(s[1:]) - np.log(s[:1]), -most, most)
 
-    def _died(self, problem: Problem, run: Run) -> bool:
+    def _has_died(self, problem: Problem, run: Run) -> bool:
         values, _ = problem.objective.split(run.point)
         return bool(self._dead(with_values(problem.expression, values)))
 
-    def _finished(self, expression: Expression, surfaces: Sequence[tuple[Array, float]]) -> Fit:
+    def _finish(self, expression: Expression, surfaces: Sequence[tuple[Array, float]]) -> Fit:
         """Steps 6 and 7: the best surfaces, optimised to the end; of many rows first to some, the best then to all."""
-        rows = self._rows_to_choose_by()
-        problem = prepare(expression, rows, self.engine, self._options)
-        points = [_point(problem, values, noise) for values, noise in surfaces[:FINALISTS]]
-        runs = [optimise(problem, point, self.plan.max_iterations) for point in points]
-        if (fast := quicker(problem, min(runs, key=lambda run: run.value).point)) is not None:
-            runs.append(optimise(problem, fast, self.plan.max_iterations))
-        alive = [run for run in runs if not self._died(problem, run)]
-        found = concluded(problem, alive or runs, points[0], self.plan.draws * self.plan.kernel_draws)
-        if rows is self.data or found.status == "failed":
-            return found
-        return self._resumed(found.expression, found.noise, LAST_STEPS)
+        settings, rows = self.settings, self._some_rows()
+        problem = self._prepare(expression, rows)
+        points = [_point(problem, values, noise) for values, noise in surfaces[: self.policy.finalists]]
+        runs = [optimise(problem, point, settings.max_iterations) for point in points]
+        if (fast := quicken(problem, min(runs, key=lambda run: run.value).point)) is not None:
+            runs.append(optimise(problem, fast, settings.max_iterations))
+        alive = [run for run in runs if not self._has_died(problem, run)]
+        found = concluded(problem, alive or runs, points[0], settings.draws * settings.kernel_draws)
+        return self._fit_on(found, rows)
 
-    def _continued(self, expression: Expression) -> Fit:
+    def _fit_for_a_while(self, expression: Expression) -> Fit:
         """Fit a kernel whose change surface has no values yet, for a while."""
-        return fit(expression, self.data, self.engine, replace(self._options, max_iterations=SOME_STEPS))
+        options = replace(self._options, max_iterations=self.policy.trial_steps)
+        return fit(expression, self.data, self.context.engine, options)
 
-    def _resumed(self, expression: Expression, noise: float, steps: int | None = None) -> Fit:
+    def _resume(self, expression: Expression, noise: float, steps: int | None = None) -> Fit:
         """Fit a kernel that has all its values from there on."""
-        problem = prepare(expression, self.data, self.engine, self._options)
+        problem, most = self._prepare(expression, self.data), self.settings.max_iterations
         point = _point(problem, problem.starts.typical(), noise)
-        run = optimise(problem, point, min(steps or self.plan.max_iterations, self.plan.max_iterations))
+        run = optimise(problem, point, min(steps or most, most))
         # a few steps with more rows: that there are few of them is no failure to converge
         return concluded(problem, [replace(run, converged=True) if steps else run], point, 0)
 
-    def _with_searched(self, expression: Expression) -> Expression:
+    def _learn_regimes(self, expression: Expression) -> Expression:
         """Let learners find the kernels of their regimes, each on the rows where its regime holds."""
-        own = blend_of(expression)
+        own = find_blend(expression)
         assert own is not None
-        holds = np.argmax(holding(own, self.data.X), axis=0)
+        holds = np.argmax(regime_shares(own, self.data.X), axis=0)
         parts = list(own.parts)
         for regime in range(len(parts)):
-            learner, rows = self.plan.form.learners[regime], np.flatnonzero(holds == regime)
-            if learner is not None and len(rows) >= FEW_ROWS:
-                parts[regime] = self._searched(learner, self.data.take(rows)).fit.expression
+            learner, rows = self.form.learners[regime], np.flatnonzero(holds == regime)
+            if learner is not None and len(rows) >= self.policy.few_rows:
+                parts[regime] = self._learn(learner, self.data.take(rows)).fit.expression
         return with_blend(expression, replace(own, parts=tuple(parts)))
 
-    def _searched(self, learner: Learner, data: Data) -> Learned:
+    def _learn(self, learner: Learner, data: Data) -> Learned:
         return learner.learn(replace(self.context, data=data, report=None, whole=None))
 
-    def _some_rows(self, rng: np.random.Generator) -> Data:
-        if self.all.count <= SOME_ROWS:
-            return self.all
-        return self.all.take(np.sort(rng.choice(self.all.count, SOME_ROWS, replace=False)))
-
-    # ------------------------------------------------------------------------------------------------------- judging
+    # ------------------------------------------------------------------------------------------------------- regimes
 
     def _dead(self, expression: Expression) -> list[int]:
-        """Regimes that hold at next to no row, the weakest first."""
-        own = blend_of(expression)
+        """Return the regimes that hold at next to no row, the weakest first."""
+        own = find_blend(expression)
         if own is None:
             return []
-        s = holding(own, self.data.X)
-        rows = np.bincount(np.argmax(s, axis=0), minlength=len(s))
-        return sorted((i for i in range(len(s)) if rows[i] < LEAST_ROWS), key=lambda i: (rows[i], s[i].sum()))
+        s = regime_shares(own, self.data.X)
+        rows, least = np.bincount(np.argmax(s, axis=0), minlength=len(s)), self.policy.least_rows
+        return sorted((i for i in range(len(s)) if rows[i] < least), key=lambda i: (rows[i], s[i].sum()))
 
-    def _remarks(self, best: Fit) -> list[str]:
+    def _notes(self, best: Fit) -> list[str]:
         notes = []
-        own = blend_of(best.expression)
+        own = find_blend(best.expression)
         if own is not None:
-            s = holding(own, self.data.X)
+            s = regime_shares(own, self.data.X)
             for regime, rows in enumerate(np.bincount(np.argmax(s, axis=0), minlength=len(s)), start=1):
-                if rows < FEW_ROWS:
+                if rows < self.policy.few_rows:
                     notes.append(f"regime {regime} rests on {rows} rows only: what is said about it is uncertain")
         asked = max(self.best)
         enough = min(self.best, key=lambda count: self.best[count].score)
@@ -525,22 +498,18 @@ class Regimes:
         return notes
 
 
+def _score(candidate: Candidate) -> float:
+    return candidate.score
+
+
 def _bic(found: Fit, rows: int) -> float:
-    """BIC, in which a place of change counts as two numbers (Zhang and Siegmund 2007).
+    """Return BIC, in which a place of change counts as two numbers (Zhang and Siegmund 2007).
 
     The evidence as a function of that place is no parabola but a staircase, of which the best step is taken.
     """
-    own = blend_of(found.expression)
+    own = find_blend(found.expression)
     places = own.surface.components if own is not None and own.surface.kind == "CP" else 0
     return bic(found.log_evidence, found.parameters + places, rows)
-
-
-def _in_order(found: Fit, X: Array) -> Fit:
-    """Return the fit with its regimes in order; the values vector goes with them."""
-    expression = found.expression if found.status == "failed" else in_order(found.expression, X)
-    if expression is found.expression:
-        return found
-    return replace(found, expression=expression, values=values_of(expression))
 
 
 def _point(problem: Problem, values: Array, noise: float) -> Array:
@@ -548,27 +517,25 @@ def _point(problem: Problem, values: Array, noise: float) -> Array:
     return np.clip(point, problem.bounds[:, 0], problem.bounds[:, 1])
 
 
-# What varies fast in one regime only is easily taken for noise: starts in which it is not.
-#
-# On several columns a fit begins with lengthscales that suit rows far apart. Where one regime varies over the distance
-# of neighbours, every such start ends with that regime flat and its variation in the noise, and no small step leads
-# away.
-
+# ---------------------------------------------------------------------------------------------------- fast variation
+# What varies fast in one regime only is easily taken for noise. On several columns a fit begins with lengthscales that
+# suit rows far apart. Where one regime varies over the distance of neighbours, every such start ends with that regime
+# flat and its variation in the noise, and no small step leads away.
 
 NEIGHBOURS = (1.0, 2.0, 4.0)  # distances between neighbours that lengthscales are set to
 LESS_NOISE = 0.1  # of what it was
 
 
-def quicker(problem: Problem, point: Array) -> Array | None:
+def quicken(problem: Problem, point: Array) -> Array | None:
     """Return the best point with one leaf of several columns made fast, as variable as the noise was; None without."""
-    points = list(_points(problem, point))
+    points = list(_fast_points(problem, point))
     if not points:
         return None
     heights = [problem.objective.evidence(point, gradient=False).value for point in points]
     return points[int(np.argmax(heights))]
 
 
-def _points(problem: Problem, point: Array) -> Iterator[Array]:
+def _fast_points(problem: Problem, point: Array) -> Iterator[Array]:
     objective, starts = problem.objective, problem.starts
     values, noise = objective.split(point)
     if objective.fixed_noise is not None:
@@ -583,5 +550,4 @@ def _points(problem: Problem, point: Array) -> Iterator[Array]:
             changed = values.copy()
             changed[own["lengthscale"].where] = distances * near
             changed[own["variance"].where] = np.maximum(values[own["variance"].where], noise)
-            free = np.append(objective.layout.to_free(changed), math.log(LESS_NOISE * noise))
-            yield np.clip(free, problem.bounds[:, 0], problem.bounds[:, 1])
+            yield _point(problem, changed, LESS_NOISE * noise)
