@@ -30,7 +30,7 @@ except ImportError:
     sys.modules["mercer"].__path__ = [str(Path(__file__).resolve().parents[1] / "src" / "mercer")]
 
 from mercer.compute.program import compile_program
-from mercer.inference.batched import batched_log_evidence
+from mercer.inference.batches import batched_log_evidence
 from mercer.kernels import LIN, PER, RQ, SE, Expression, bind, layout
 
 KERNELS: dict[str, tuple[Expression, int]] = {

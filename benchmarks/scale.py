@@ -28,8 +28,8 @@ from benchmarks import scale_engine
 from benchmarks.machine import describe, lines
 from benchmarks.scale_report import write_report
 from mercer.compute.program import compile_program
-from mercer.inference.bounds import interval
-from mercer.inference.vfe_posterior import VFEPosterior
+from mercer.inference.bounds import BoundPolicy, interval
+from mercer.inference.vfe import VFEPosterior
 from mercer.kernels.parameters import values_of
 
 RESULTS = Path(__file__).parent / "results"
@@ -77,7 +77,8 @@ def gap_of(model: mercer.GPRegressor) -> float | None:
     if not isinstance(member.posterior, VFEPosterior):
         return None
     held = member.posterior.solution.model.Z
-    found = interval(compile_program(member.kernel), values_of(member.kernel), member.noise, data, held, traces=True)
+    program, values, close = compile_program(member.kernel), values_of(member.kernel), BoundPolicy(traces=True)
+    found = interval(program, values, member.noise, data, held, close)
     shift = data.count * math.log(model.fitted_.units.y_scale)
     return found.width / min(abs(found.lower - shift), abs(found.upper - shift))
 

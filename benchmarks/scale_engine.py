@@ -209,7 +209,7 @@ def cuda(arguments: argparse.Namespace) -> dict[str, Any]:
     """Exact evidence and gradient in one matrix, and the sparse bound against this machine's CPU."""
     import torch
 
-    from mercer.inference.device_exact import DeviceExact
+    from mercer.inference.exact import Exact
 
     small = getattr(arguments, "small", False)
     device = torch.device(arguments.device if small else "cuda")
@@ -223,7 +223,7 @@ def cuda(arguments: argparse.Namespace) -> dict[str, Any]:
     for rows in sizes:
         data = made_rows(rows)
         seconds, peak = on_card(
-            lambda d=data: DeviceExact(str(device)).evidence(program, values, Gaussian(NOISE), d), device
+            lambda d=data: Exact(str(device)).evidence(program, values, Gaussian(NOISE), d), device
         )
         floor, _ = on_card(lambda n=rows: cholesky_and_inverse(n, device), device)
         matrix = 8 * rows * rows

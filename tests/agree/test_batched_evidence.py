@@ -18,7 +18,7 @@ from scipy.stats import multivariate_normal
 from mercer.compute.program import compile_program
 from mercer.errors import InputError
 from mercer.fitting.batched import fit_batch
-from mercer.inference.batched import BatchedEvidence, batched_log_evidence
+from mercer.inference.batches import BatchedEvidence, batched_log_evidence
 from mercer.kernels import LIN, PER, RQ, SE, Expression, bind, fixed, layout
 from mercer.kernels.parameters import values_of, with_values
 from tests.agree.slow_reference import slow_gram
@@ -131,7 +131,7 @@ def test_fits_end_where_scipy_does() -> None:
         by_free = plan.pullback(values, found.gradient[0].numpy())
         return -float(found.value[0]), -np.append(by_free, float(found.noise_gradient[0]) * noise)
 
-    for fit, start in zip(fit_batch(expression, X, y, starts, bounds, "cpu"), starts, strict=True):
+    for fit, start in zip(fit_batch(expression, X, y, starts, bounds, "cpu:0"), starts, strict=True):
         alone = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B")
         assert fit.log_evidence == pytest.approx(-alone.fun, abs=1e-4)
         assert fit.log_evidence == pytest.approx(-loss(fit.free)[0], abs=1e-8)

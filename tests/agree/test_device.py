@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,25 +12,20 @@ from numpy.testing import assert_allclose
 
 import mercer
 from mercer.compute import fused
+from mercer.compute.accelerator import TorchBackend
 from mercer.compute.program import compile_program
 from mercer.errors import InputError
-from mercer.inference import choose as choose_module
-from mercer.inference import device_blocks, exact_device
-from mercer.inference.bounds import interval
-from mercer.inference.choose import choose
+from mercer.inference.bounds import BoundPolicy, interval
+from mercer.inference.choose import ChoicePolicy, choose
 from mercer.inference.contract import Data
-from mercer.inference.device_exact import DeviceExact
 from mercer.inference.exact import Exact
-from mercer.inference.exact_device import Where, evidence_on, posterior_on
 from mercer.inference.likelihood import Gaussian
-from mercer.inference.rows import Sweep
-from mercer.inference.sparse import block_statistics, model_of
+from mercer.inference.sparse import Sweep
 from mercer.inference.vfe import VFE, FixedVFE
 from mercer.kernels import bind, parse
 from mercer.kernels.parameters import values_of
 from mercer.learners.many_rows import ManyRowsPolicy
-from mercer.linalg import device as device_module
-from mercer.linalg.device import DeviceFactor, factorise_on_device, is_out_of_memory
+from mercer.linalg.device import DeviceFactor, factorise_on_device
 from mercer.linalg.factor import Failure
 from tests.policies import regressor_with
 
@@ -96,7 +92,7 @@ def test_exact_inference_is_the_same(text: str, strip: int) -> None:
     program, values = ready(text)
     here, there = (
         Exact().evidence(program, values, Gaussian(0.1), data),
-        evidence_on(Where("cpu", strip), program, values, 0.1, data, True),
+        Exact(TorchBackend("cpu:0", strip)).evidence(program, values, Gaussian(0.1), data),
     )
     assert there.value == pytest.approx(here.value, rel=1e-10)
     assert_allclose(there.gradient, here.gradient, rtol=1e-7, atol=1e-7)
@@ -104,7 +100,7 @@ def test_exact_inference_is_the_same(text: str, strip: int) -> None:
     assert there.leave_one_out == pytest.approx(here.leave_one_out, rel=1e-8)
     one, other = (
         Exact().posterior(program, values, Gaussian(0.1), data),
-        posterior_on(Where("cpu", strip), program, values, 0.1, data),
+        Exact(TorchBackend("cpu:0", strip)).posterior(program, values, Gaussian(0.1), data),
     )
     for a, b in (
         (one.predict(new), other.predict(new)),
@@ -117,7 +113,7 @@ def test_exact_inference_is_the_same(text: str, strip: int) -> None:
 
 
 @pytest.mark.parametrize("text", KERNELS)
-def test_sparse_blocks_are_the_same(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sparse_blocks_are_the_same(text: str) -> None:
     data, Z = rows(), np.random.default_rng(3).uniform(-2, 2, (6, 2))
     program, values = ready(text)
     here = FixedVFE(Z, 17, moving=True).evidence(program, values, Gaussian(0.1), data)
@@ -131,115 +127,123 @@ def test_sparse_blocks_are_the_same(text: str, monkeypatch: pytest.MonkeyPatch) 
 # --------------------------------------------------------------------------------------------------- memory is short
 
 
+@dataclass(frozen=True)
+class Card(TorchBackend):
+    """A "cuda" that is the CPU, with 10 GB of memory, and too little of it for what is in `short`."""
+
+    device: str = "cuda"
+    memory: int | None = 10**10
+    most_rows: float = float("inf")  # of a rectangle
+    short: set[str] = field(default_factory=set, compare=False)
+    sizes: list[int] = field(default_factory=list, compare=False)  # rows of every rectangle
+    error: str = "CUDA out of memory. Tried to allocate 2.00 TiB"
+
+    def __post_init__(self) -> None:
+        pass
+
+    @property
+    def where(self) -> torch.device:
+        return torch.device("cpu")
+
+    def free_memory(self) -> int | None:
+        return self.memory
+
+    def need(self, what: str) -> None:
+        if what in self.short:
+            raise RuntimeError(self.error)
+
+    def gram_lower(self, *given: Any) -> Any:
+        self.need("gram")
+        return super().gram_lower(*given)
+
+    def cross(self, program: Any, values: Any, X: Any, Z: Any, out: Any = None) -> Any:
+        self.need("cross")
+        self.sizes.append(len(X))
+        if len(X) > self.most_rows:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        return super().cross(program, values, X, Z, out)
+
+    def strips(self, *given: Any) -> Any:
+        self.need("strips")
+        return super().strips(*given)
+
+    def send(self, array: Any) -> Any:
+        self.need("anything")
+        return super().send(array)
+
+
 def test_what_an_error_means() -> None:
+    is_out_of_memory = TorchBackend("cpu:0").is_out_of_memory
     assert is_out_of_memory(torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 12.00 GiB"))
     assert is_out_of_memory(RuntimeError("cusolver error: CUSOLVER_STATUS_ALLOC_FAILED, when calling ..."))
     assert not is_out_of_memory(RuntimeError("shapes do not match"))
     assert not is_out_of_memory(ValueError("out of memory"))
 
 
-def with_room_for(most: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Let blocks of more rows than `most` not fit; return the list that the rows of every block go into."""
-    sizes: list[int] = []
-    cross = device_blocks.cross
-
-    def short(program, values, X, Z):
-        sizes.append(len(X))
-        if len(X) > most:
-            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
-        return cross(program, values, X, Z)
-
-    monkeypatch.setattr(device_blocks, "cross", short)
-    return sizes
-
-
-def test_a_block_that_does_not_fit_is_cut_in_two(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_that_does_not_fit_is_cut_in_two() -> None:
     data, Z = rows(1200), rows().X[:6]
     program, values = ready(KERNELS[0])
-    whole = FixedVFE(Z).evidence(program, values, Gaussian(0.1), data)
-    sizes = with_room_for(400, monkeypatch)
-    found = FixedVFE(Z, device="cpu:0").evidence(program, values, Gaussian(0.1), data)
+    whole, card = FixedVFE(Z).evidence(program, values, Gaussian(0.1), data), Card(most_rows=400)
+    found = FixedVFE(Z, device=card).evidence(program, values, Gaussian(0.1), data)
     assert found.value == pytest.approx(whole.value, rel=1e-9)
     assert_allclose(found.gradient, whole.gradient, rtol=1e-6)
-    assert sizes[:3] == [1200, 600, 300]
+    assert card.sizes[:3] == [1200, 600, 300]
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_both_bounds_are_those_of_the_cpu(kernel: str) -> None:
     data, Z = rows(300), rows().X[:6]
-    here = interval(*ready(kernel), 0.1, data, Z, 5)
-    there = interval(*ready(kernel), 0.1, data, Z, 5, sweep=FixedVFE(Z, device="cpu:0").sweep)
+    here = interval(*ready(kernel), 0.1, data, Z, BoundPolicy(5))
+    there = interval(*ready(kernel), 0.1, data, Z, BoundPolicy(5), FixedVFE(Z, device="cpu:0").sweep)
     assert here.width > 1  # so few points that products with all pairs are needed
     assert (there.lower, there.upper) == pytest.approx((here.lower, here.upper), rel=1e-9)
-    close = [interval(*ready(kernel), 0.1, data, Z, 5, sweep=Sweep(device=d), traces=True) for d in ("cpu", "cpu:0")]
+    sweeps = Sweep(), Sweep(backend=TorchBackend("cpu:0"))
+    close = [interval(*ready(kernel), 0.1, data, Z, BoundPolicy(5, traces=True), sweep) for sweep in sweeps]
     assert close[0].width < here.width
     assert (close[1].lower, close[1].upper) == pytest.approx((close[0].lower, close[0].upper), rel=1e-9)
 
 
-def test_a_product_that_does_not_fit_is_cut_in_two(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_product_that_does_not_fit_is_cut_in_two() -> None:
     data, vector = rows(700), np.random.default_rng(1).normal(size=700)
     program, values = ready(KERNELS[0])
-    model = model_of(program, values, 0.1, data, data.X[:3])
-    sizes = with_room_for(200, monkeypatch)
-    found = device_blocks.device_product("cpu", model, data.X, vector)
+    card = Card(most_rows=200)
+    found = card.times(program, values, data.X, vector)
     assert_allclose(found, fused.gram(program, values, data.X) @ vector, rtol=1e-9, atol=1e-9)
-    assert min(sizes) < 200 < max(sizes)
+    assert min(card.sizes) < 200 < max(card.sizes)
 
 
-def test_traces_that_do_not_fit_on_a_device_are_worked_out_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_traces_that_do_not_fit_on_a_device_are_worked_out_here() -> None:
     data, Z = rows(300), rows().X[:6]
-    here = interval(*ready(KERNELS[0]), 0.1, data, Z, None, traces=True)
-
-    def short(device: str, array: np.ndarray) -> torch.Tensor:
-        if array.ndim == 2 and len(array) == len(Z):  # V and W
-            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
-        return torch.as_tensor(np.ascontiguousarray(array))
-
-    found = interval(*ready(KERNELS[0]), 0.1, data, Z, None, sweep=Sweep(device="cpu:0"))
+    here = interval(*ready(KERNELS[0]), 0.1, data, Z, BoundPolicy(None, traces=True))
+    sweep = Sweep(backend=Card(short={"strips"}))
+    found = interval(*ready(KERNELS[0]), 0.1, data, Z, BoundPolicy(None), sweep)
     assert found.width > here.width
-    monkeypatch.setattr(device_blocks, "device_statistics", lambda device, *given: partial(block_statistics, *given))
-    monkeypatch.setattr(device_blocks, "sent", short)
-    there = interval(*ready(KERNELS[0]), 0.1, data, Z, None, sweep=Sweep(device="cpu:0"), traces=True)
+    there = interval(*ready(KERNELS[0]), 0.1, data, Z, BoundPolicy(None, traces=True), sweep)
     assert (there.lower, there.upper) == pytest.approx((here.lower, here.upper), rel=1e-9)
 
 
 Quick = regressor_with(ManyRowsPolicy(sample=100, rounds=1, iterations=4))
+FEW = ChoicePolicy(exact_rows=200)
 
 
-@pytest.fixture
-def card(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine whose "cuda" is the CPU, with 10 GB of memory."""
-    import mercer.fitting.batched as batched  # before anything is replaced: it would keep what it finds
-
-    for module in (device_module, exact_device, device_blocks, batched):
-        monkeypatch.setattr(module, "available_device", lambda device: torch.device("cpu"))
-    monkeypatch.setattr(device_module, "free_memory", lambda device: 10**10)
-    monkeypatch.setattr(choose_module, "EXACT_ROWS", 200)
-
-
-def test_an_interval_that_does_not_fit_on_a_card_is_worked_out_here(
-    card: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data = rows(250)
-    model = Quick("SE + LIN(1)", inference=mercer.VFE(inducing=20), device="cuda", random_state=0)
+def test_an_interval_that_does_not_fit_on_a_card_is_worked_out_here() -> None:
+    data, card = rows(250), Card()
+    model = Quick("SE + LIN(1)", inference=mercer.VFE(inducing=20), device=card, random_state=0)
     model.fit(data.X, data.y)
     expected = model.evidence_interval()
-
-    def short(*given: object) -> None:
-        raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 TiB")
-
-    monkeypatch.setattr(device_blocks, "_statistics", short)
+    card.short.add("cross")
     assert model.evidence_interval() == pytest.approx(expected, rel=1e-9)
 
 
 def fitted(**settings: object) -> mercer.GPRegressor:
     data = rows(250)
-    return Quick("SE(0) + LIN(1)", device="cuda", restarts=1, random_state=0, **settings).fit(data.X, data.y)
+    settings = {"inference": FEW, "device": Card(), **settings}
+    return Quick("SE(0) + LIN(1)", restarts=1, random_state=0, **settings).fit(data.X, data.y)
 
 
-def test_exact_inference_on_the_card_where_it_fits(card: None, tmp_path) -> None:
+def test_exact_inference_on_the_card_where_it_fits(tmp_path) -> None:
     model = fitted()
-    assert model.inference_.engine == DeviceExact("cuda")
+    assert model.inference_.engine == Exact(Card())
     assert "exact inference on cuda: 250 rows need" in model.inference_.reason
     data = rows(250)
     here = Quick("SE(0) + LIN(1)", inference=mercer.Exact(), restarts=1, random_state=0).fit(data.X, data.y)
@@ -250,63 +254,48 @@ def test_exact_inference_on_the_card_where_it_fits(card: None, tmp_path) -> None
     assert_allclose(again.predict(data.X[:9]), model.predict(data.X[:9]), rtol=1e-6)
 
 
-def test_the_choice_goes_by_the_memory_of_the_card(card: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert choose(20_000, device="cuda").engine == DeviceExact("cuda")
-    too_large = choose(40_000, device="cuda")
-    assert too_large.engine == VFE(device="cuda")
+def test_the_choice_goes_by_the_memory_of_the_card() -> None:
+    card, large = Card(), Card(memory=10**12)
+    assert choose(20_000, backend=card, policy=FEW).engine == Exact(card)
+    too_large = choose(40_000, backend=card, policy=FEW)
+    assert too_large.engine == VFE(device=card)
     assert "16.6 GB of 10 GB on cuda" in too_large.reason
-    monkeypatch.setattr(device_module, "free_memory", lambda device: 10**12)
-    assert choose(60_000, device="cuda").engine == VFE(device="cuda")  # it would fit, and take too long
-    assert choose(60_000, Exact(), device="cuda").engine == DeviceExact("cuda")
-    assert choose(60_000, VFE(100), device="cuda").engine == VFE(100, device="cuda")
-    assert choose(150, device="cuda").engine == Exact()
+    assert choose(60_000, backend=large, policy=FEW).engine == VFE(device=large)  # it would fit, and take too long
+    assert choose(60_000, Exact(), backend=large, policy=FEW).engine == Exact(large)
+    assert choose(60_000, VFE(100), backend=large, policy=FEW).engine == VFE(100, device=large)
+    assert choose(150, backend=large, policy=FEW).engine == Exact()
 
 
-def test_out_of_memory_never_reaches_the_user(card: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    def short(*_: object) -> None:
-        raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 TiB")
-
-    monkeypatch.setattr(exact_device, "_filled", short)
-    model = fitted()
-    assert model.inference_.engine == VFE(device="cuda")
+def test_out_of_memory_never_reaches_the_user() -> None:
+    card = Card(short={"gram"})
+    model = fitted(device=card)
+    assert model.inference_.engine == VFE(device=card)
     assert "exact inference was tried for 250 rows, and cuda ran out of memory" in model.inference_.reason
-    monkeypatch.setattr(device_blocks, "_block", short)
-    model = fitted()
+    model = fitted(device=Card(short={"gram", "cross"}))
     assert model.inference_.engine == VFE()
     assert "on the CPU: cuda ran out of memory" in model.inference_.reason
     assert model.inference_.reason in model.notes_
     assert np.isfinite(model.log_evidence_)
 
 
-def test_few_rows_that_do_not_fit_go_to_the_cpu(card: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    import mercer.fitting.batched as batched
-
-    def short(*_: object, **__: object) -> None:
-        raise RuntimeError("CUDA error: out of memory")
-
-    monkeypatch.setattr(batched, "batched_log_evidence", short)
-    monkeypatch.setattr(choose_module, "EXACT_ROWS", 1000)
-    model = fitted()
+def test_few_rows_that_do_not_fit_go_to_the_cpu() -> None:
+    card = Card(short={"anything"}, error="CUDA error: out of memory")
+    model = fitted(device=card, inference=ChoicePolicy(exact_rows=1000))
     assert model.inference_.engine == Exact()
     assert "on the CPU: cuda ran out of memory" in model.inference_.reason
 
 
-def test_other_errors_are_not_swallowed(card: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(*_: object) -> None:
-        raise RuntimeError("shapes do not match")
-
-    monkeypatch.setattr(exact_device, "_filled", wrong)
+def test_other_errors_are_not_swallowed() -> None:
     with pytest.raises(RuntimeError, match="shapes do not match"):
-        fitted()
+        fitted(device=Card(short={"gram"}, error="shapes do not match"))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
 @pytest.mark.parametrize("count", [50, 250])
-def test_cuda_where_there_is_none(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choose_module, "EXACT_ROWS", 100)
-    data = rows(count)
+def test_cuda_where_there_is_none(count: int) -> None:
+    data, few = rows(count), ChoicePolicy(exact_rows=100)
     for kernel in ("SE", "search", "nkn"):
         with pytest.raises(InputError, match="finds no CUDA device here"):
-            Quick(kernel, device="cuda").fit(data.X, data.y)
+            Quick(kernel, inference=few, device="cuda").fit(data.X, data.y)
     with pytest.raises(InputError, match="there is no device 'gpu'"):
         Quick("SE", device="gpu").fit(data.X, data.y)

@@ -13,7 +13,6 @@ from mercer.compute import fused
 from mercer.compute.program import Program, compile_program
 from mercer.compute.separate import separated
 from mercer.errors import InputError, KernelError
-from mercer.inference import grid_problem
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.inference.grid import Grid, GridEvidence
@@ -165,15 +164,14 @@ def test_an_early_end_of_conjugate_gradients_bounds_the_evidence() -> None:
     assert np.all(np.diff(values_found) >= -1e-9)
 
 
-def test_the_path_of_other_devices_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_path_of_other_devices_gives_the_same() -> None:
     """On CUDA the factors are evaluated by PyTorch: run that code here, on CPU tensors."""
     program, values = ready(KERNELS[2])
     data = problem("many")
     expected = Grid().evidence(program, values, Gaussian(0.1), data)
     posterior = Grid().posterior(program, values, Gaussian(0.1), data)
-    monkeypatch.setattr(grid_problem, "FUSED", ())
-    found = Grid().evidence(program, values, Gaussian(0.1), data)
-    other = Grid().posterior(program, values, Gaussian(0.1), data)
+    found = Grid(device="cpu:0").evidence(program, values, Gaussian(0.1), data)
+    other = Grid(device="cpu:0").posterior(program, values, Gaussian(0.1), data)
     assert_allclose(other.at_holes().mean, posterior.at_holes().mean, rtol=1e-9)
     assert_allclose(other.variance_on(AXES), posterior.variance_on(AXES), atol=1e-10)
     assert_allclose(found.value, expected.value, rtol=1e-12)

@@ -13,15 +13,17 @@ import torch
 from numpy.testing import assert_allclose
 
 import mercer
+from mercer.compute.accelerator import TorchBackend
+from mercer.compute.backend import NUMBA, Backend
 from mercer.compute.forest import can_merge
 from mercer.compute.program import Affine, LeafNode, Program, Term, compile_program
 from mercer.errors import InputError
 from mercer.fitting.optimise import FitOptions, prepare
 from mercer.fitting.rendezvous import together
-from mercer.inference import level
+from mercer.inference import batches
+from mercer.inference.batches import LevelEvidence, Part
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
-from mercer.inference.level import LevelEvidence, Part
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels import bind, parse
 from mercer.kernels.algebra import structure
@@ -31,7 +33,7 @@ from mercer.learners.grammar import GrammarSearch
 from mercer.learners.racing import advance
 from mercer.learners.trials import Attempt, run_on_device
 
-CPU = torch.device("cpu")
+CPU = TorchBackend("cpu:0")
 TEXTS = (
     "SE", "SE(0) * PER(0) + LIN(1)", "(SE(0) + LIN(0)) * PER(1) * (RQ(0) + C)", "WN(0) + CPER(0) * COS(1) * LIN(0)",
     "RQ + C", "SM(0) + LIN * LIN(0)", "C", "((M12(0) + LIN(1)) * M32(1) + C) * M52(0)",
@@ -60,7 +62,7 @@ def two_columns(free_level: bool = False) -> Data:
 def test_mixed_structures_equal_the_exact_engine(free_level: bool, room: int | None) -> None:
     """Also when the memory has room for one or three candidates at a time, and for a few pairs of points only."""
     data = two_columns(free_level)
-    memory = None if room is None else 8 * level.MATRICES * data.count**2 * room
+    memory = None if room is None else 8 * batches.MATRICES * data.count**2 * room
     parts = mixed_parts(data)
     for part, rows in zip(parts, LevelEvidence(data, CPU, memory)(parts), strict=True):
         for values, noise, found in zip(part.values, part.noise, rows, strict=True):
@@ -76,7 +78,7 @@ def test_values_alone_and_structures_that_cannot_be_merged(monkeypatch: pytest.M
     data = two_columns(free_level=True)
     parts = mixed_parts(data)
     merged = LevelEvidence(data, CPU)(parts, gradient=False)
-    monkeypatch.setattr(level, "can_merge", lambda program: len(program.nodes) % 2 == 0)
+    monkeypatch.setattr(batches, "can_merge", lambda program: len(program.nodes) % 2 == 0)
     mixed = LevelEvidence(data, CPU)(parts, gradient=False)
     for some, others in zip(merged, mixed, strict=True):
         assert_allclose([e.value for e in some], [e.value for e in others], rtol=1e-9)
@@ -112,18 +114,17 @@ def season(rows: int = 50) -> Data:
     return Data(x[:, None], (y - y.mean()) / y.std(), free_level=True)
 
 
-def searched(data: Data, device: str = "cpu", **settings: Any) -> Learned:
-    return GrammarSearch(average=False, **settings).learn(Context(data, Exact(), [0], device=device))
+def searched(data: Data, backend: Backend = NUMBA, **settings: Any) -> Learned:
+    return GrammarSearch(average=False, **settings).learn(Context(data, Exact(), [0], backend=backend))
 
 
 Work = dict[int, tuple[Any, ...]]
-BATCHES = "cpu:0"  # batches, and on the CPU
 
 
 def watch_batches(monkeypatch: pytest.MonkeyPatch, also: Callable[[Work], None]) -> None:
-    def run(function: Callable[..., Attempt], work: Work, device: str) -> Iterator[tuple[int, Attempt]]:
+    def run(function: Callable[..., Attempt], work: Work, backend: Backend) -> Iterator[tuple[int, Attempt]]:
         also(work)
-        return run_on_device(function, work, device)
+        return run_on_device(function, work, backend)
 
     monkeypatch.setattr(trials, "run_on_device", run)
 
@@ -133,7 +134,7 @@ def test_rungs_end_where_candidates_end_one_by_one(monkeypatch: pytest.MonkeyPat
     differences = []
 
     def compared(work: Work) -> None:
-        together = dict(run_on_device(advance, work, BATCHES))
+        together = dict(run_on_device(advance, work, CPU))
         for i, arguments in work.items():
             alone = advance(*arguments)
             assert len(alone.runs) == len(together[i].runs)
@@ -142,24 +143,24 @@ def test_rungs_end_where_candidates_end_one_by_one(monkeypatch: pytest.MonkeyPat
             differences.append(abs(alone.log_evidence - together[i].log_evidence))
 
     watch_batches(monkeypatch, compared)
-    searched(season(), BATCHES, max_depth=1)
+    searched(season(), CPU, max_depth=1)
     assert len(differences) > 20
     assert np.mean(np.array(differences) < 1e-3) > 0.8
 
 
 def test_the_same_winner_as_on_the_cpu() -> None:
     alone = searched(season(), max_depth=2)
-    together = searched(season(), BATCHES, max_depth=2)
+    together = searched(season(), CPU, max_depth=2)
     assert structure(together.fit.expression) == structure(alone.fit.expression)
     assert together.fit.log_evidence == pytest.approx(alone.fit.log_evidence, abs=1e-3)
     assert all(c.seconds > 0 for c in together.candidates)
 
 
 def test_a_journal_of_batches_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = searched(season(), BATCHES, max_depth=1, checkpoint=tmp_path)
+    first = searched(season(), CPU, max_depth=1, checkpoint=tmp_path)
     sizes: list[int] = []
     watch_batches(monkeypatch, lambda work: sizes.append(len(work)))
-    second = searched(season(), BATCHES, max_depth=1, checkpoint=tmp_path)
+    second = searched(season(), CPU, max_depth=1, checkpoint=tmp_path)
     assert not any(sizes)
     assert second.fit.expression == first.fit.expression
 
@@ -176,7 +177,7 @@ def test_candidates_that_fail_in_a_batch_are_rows_with_a_reason(monkeypatch: pyt
         return original(self, nowhere, gradient)
 
     monkeypatch.setattr(LevelEvidence, "__call__", broken)
-    found = searched(season(), BATCHES, max_depth=1)
+    found = searched(season(), CPU, max_depth=1)
     failed = [c for c in found.candidates if c.status == "failed"]
     assert failed
     assert all(c.message for c in failed)
@@ -184,7 +185,7 @@ def test_candidates_that_fail_in_a_batch_are_rows_with_a_reason(monkeypatch: pyt
 
 
 def test_a_time_budget_ends_a_batch() -> None:
-    found = searched(season(), BATCHES, time_budget=1e-6)
+    found = searched(season(), CPU, time_budget=1e-6)
     assert found.stopped == "time"
     assert found.fit.status != "failed"
 

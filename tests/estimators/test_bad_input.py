@@ -81,7 +81,6 @@ def test_more_columns_than_rows_is_fine() -> None:
 
 def test_too_many_rows_say_how_much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choosing, "available_memory", lambda: 10_000)
-    monkeypatch.setattr(choosing, "ALWAYS_THERE", 0)
     X, y = series(60)
     with pytest.raises(mercer.TooLargeError, match=r"60 rows.*72 kB.*10 kB.*22 rows"):
         model(inference=mercer.Exact()).fit(X, y)

@@ -49,9 +49,9 @@ def test_large_engines_agree_with_exact_inference(engine: object) -> None:
     assert "120 of the 400 rows" in other.notes_[0]
 
 
-def test_many_rows_choose_the_sparse_engine_and_few_the_exact_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choose_module, "EXACT_ROWS", 300)
-    many = Regressor("SE(0) + LIN(1)", random_state=0).fit(*rows(301))
+def test_many_rows_choose_the_sparse_engine_and_few_the_exact_one() -> None:
+    policy = choose_module.ChoicePolicy(exact_rows=300)
+    many = Regressor("SE(0) + LIN(1)", inference=policy, random_state=0).fit(*rows(301))
     assert many.inference_.engine == mercer.VFE(predicting=500)
     assert "301 rows" in many.inference_.reason
     assert Regressor("LIN").fit(*rows(300)).inference_.engine == mercer.Exact()
@@ -299,7 +299,6 @@ def test_a_search_says_whether_its_winner_is_settled(settings: dict[str, Any], s
 def test_where_memory_was_short_a_file_says_so_and_where_it_is_nothing_changes(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(choose_module, "ALWAYS_THERE", 0)
     X, y = rows(700)
     exact = Regressor("SE(0) + LIN(1)", restarts=1, random_state=0).fit(X, y)
     exact.save(tmp_path / "exact.mercer")

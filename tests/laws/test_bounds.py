@@ -11,15 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from mercer.compute.backend import NumbaBackend
 from mercer.compute.program import compile_program
-from mercer.inference import bounds, determinant
-from mercer.inference.bounds import Interval, closest, interval
+from mercer.inference.bounds import DEFAULT, BoundPolicy, Interval, Traces, closest, interval, measure_traces
 from mercer.inference.contract import Data
-from mercer.inference.determinant import Spectrum, spectrum
 from mercer.inference.exact import Exact
 from mercer.inference.inducing import greedy
 from mercer.inference.likelihood import Gaussian
-from mercer.inference.sparse import model_of, solve
+from mercer.inference.sparse import Sweep, model_of, solve
 from mercer.inference.vfe import VFE, FixedVFE
 from mercer.kernels import LIN, PER, SE, WN, Expression, bind
 from mercer.kernels.parameters import values_of
@@ -40,8 +39,8 @@ def check(expression: Expression, noise: float, data: Data, Z: Array, steps: int
     assert exact.jitter == 0
     lower = FixedVFE(Z).evidence(program, values, Gaussian(noise), data, gradient=False).value
     slack = 1e-7 * (1 + abs(exact.value))
-    wide = interval(program, values, noise, data, Z, steps)
-    close = interval(program, values, noise, data, Z, steps, traces=True)
+    wide = interval(program, values, noise, data, Z, BoundPolicy(steps))
+    close = interval(program, values, noise, data, Z, BoundPolicy(steps, traces=True))
     for found in (wide, close):
         assert lower <= found.lower <= exact.value + slack
         assert exact.value <= found.upper + slack
@@ -87,7 +86,7 @@ def test_the_interval_closes_as_points_are_added(free_level: bool) -> None:
     widths = []
     order = greedy(program, values, data.X, 120)
     for count in (1, 5, 15, 40, len(order)):
-        found = interval(program, values, 0.1, data, data.X[order[:count]], steps=60, enough=1e-9)
+        found = interval(program, values, 0.1, data, data.X[order[:count]], BoundPolicy(60, 1e-9))
         assert found.lower <= exact + 1e-6 <= found.upper + 2e-6
         widths.append(found.width)
     assert widths == sorted(widths, reverse=True)
@@ -99,7 +98,7 @@ def test_the_interval_closes_as_points_are_added(free_level: bool) -> None:
 def test_steps_only_help(free_level: bool) -> None:
     data, program, values = trend(120, free_level), compile_program(TREND), values_of(TREND)
     Z = data.X[:6]
-    uppers = [interval(program, values, 0.1, data, Z, steps, enough=0.0).upper for steps in range(12)]
+    uppers = [interval(program, values, 0.1, data, Z, BoundPolicy(steps, 0.0)).upper for steps in range(12)]
     assert all(later <= earlier + 1e-8 for earlier, later in pairwise(uppers))
     assert uppers[-1] < uppers[0] - 1
 
@@ -109,7 +108,9 @@ def test_the_bound_without_products_is_tight_where_the_points_are_enough(free_le
     data, program, values = trend(120, free_level), compile_program(TREND), values_of(TREND)
     order = greedy(program, values, data.X, 120)
     exact = Exact().evidence(program, values, Gaussian(0.1), data, gradient=False).value
-    loose, tight = (interval(program, values, 0.1, data, data.X[order[:m]], None).upper for m in (5, len(order)))
+    loose, tight = (
+        interval(program, values, 0.1, data, data.X[order[:m]], BoundPolicy(None)).upper for m in (5, len(order))
+    )
     assert exact - 1e-6 <= tight <= exact + 1e-3
     assert loose > exact + 1
 
@@ -134,7 +135,7 @@ def test_many_steps_reach_the_exact_quadratic_term(free_level: bool) -> None:
     A, smaller = K + 0.1 * np.eye(60), Kfu @ np.linalg.solve(Kuu, Kfu.T) + 0.1 * np.eye(60)
     exact = Exact().evidence(program, values, Gaussian(0.1), data, gradient=False).value
     expected = exact + 0.5 * (np.linalg.slogdet(A)[1] - np.linalg.slogdet(smaller)[1])
-    assert interval(program, values, 0.1, data, Z, 200, enough=1e-10).upper == pytest.approx(expected, abs=1e-6)
+    assert interval(program, values, 0.1, data, Z, BoundPolicy(200, 1e-10)).upper == pytest.approx(expected, abs=1e-6)
 
 
 def _cross(X: Array, Z: Array) -> tuple[Array, Array]:
@@ -152,7 +153,7 @@ def test_the_bounds_hold_with_noise_of_single_rows(free_level: bool) -> None:
 def test_enough_is_kept() -> None:
     data, program, values = trend(120, False), compile_program(TREND), values_of(TREND)
     Z = data.X[:20]
-    rough, fine = (interval(program, values, 0.1, data, Z, 500, enough).upper for enough in (0.5, 1e-10))
+    rough, fine = (interval(program, values, 0.1, data, Z, BoundPolicy(500, enough)).upper for enough in (0.5, 1e-10))
     assert fine <= rough <= fine + 0.5
 
 
@@ -167,38 +168,38 @@ def test_traces_too_large_to_be_squared_are_done_without() -> None:
     data = trend(30, True)
     expression = bind(SE(0, variance=1e200, lengthscale=0.1), 1)
     given = compile_program(expression), values_of(expression), 0.1, data, data.X[:3]
-    wide, close = (interval(*given, steps=None, traces=traces) for traces in (False, True))
+    wide, close = (interval(*given, BoundPolicy(None, traces=traces)) for traces in (False, True))
     assert wide.upper > wide.lower + 100
     assert close == wide
 
 
 @pytest.mark.parametrize("numbers", [1, 200, 1500])
-def test_strips_of_the_matrix_of_all_pairs_add_up(numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strips_of_the_matrix_of_all_pairs_add_up(numbers: int) -> None:
     rng = np.random.default_rng(0)
     data = Data(rng.uniform(-3, 3, (50, 1)), rng.normal(size=50), True)
     given = compile_program(TREND), values_of(TREND), 0.1, data, data.X[:3]
-    whole = interval(*given, steps=6)
-    monkeypatch.setattr(bounds, "PRODUCT_NUMBERS", numbers)
-    assert interval(*given, steps=6).upper == pytest.approx(whole.upper, rel=1e-9)
-    assert whole.upper < interval(*given, steps=None).upper  # by products, then
+    whole = interval(*given, BoundPolicy(6))
+    sweep = Sweep(backend=NumbaBackend(product_numbers=numbers))
+    assert interval(*given, BoundPolicy(6), sweep).upper == pytest.approx(whole.upper, rel=1e-9)
+    assert whole.upper < interval(*given, BoundPolicy(None)).upper  # by products, then
 
 
-def test_a_wide_interval_is_narrowed_by_more_points_than_the_engine_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wide_interval_is_narrowed_by_more_points_than_the_engine_has() -> None:
     rng = np.random.default_rng(0)
     data = Data(np.sort(rng.uniform(0, 10, (400, 1)), axis=0), rng.normal(size=400))
     expression = bind(SE(0, variance=1, lengthscale=0.3), 1)
     program, values = compile_program(expression), values_of(expression)
     engine = VFE(inducing=10)
     held = engine.hold(program, values, data)
-    wide = interval(program, values, 0.1, data, held.Z, traces=True)
+    wide = interval(program, values, 0.1, data, held.Z, BoundPolicy(traces=True))
     narrow, points = closest(program, values, 0.1, data, held, engine)
     exact = Exact().evidence(program, values, Gaussian(0.1), data, gradient=False).value
     assert wide.width > 100
     assert points in (40, 80, 160)
-    assert narrow.width < bounds.NARROW
+    assert narrow.width < DEFAULT.narrow
     assert narrow.lower - 1e-6 <= exact <= narrow.upper + 1e-6
-    monkeypatch.setattr(bounds, "FINEST", 1.0)  # where a pass takes long, the engine's points have to do
-    assert closest(program, values, 0.1, data, held, engine) == (wide, 10)
+    quick = BoundPolicy(finest=1.0)  # where a pass takes long, the engine's points have to do
+    assert closest(program, values, 0.1, data, held, engine, quick) == (wide, 10)
 
 
 @given(
@@ -207,7 +208,7 @@ def test_a_wide_interval_is_narrowed_by_more_points_than_the_engine_has(monkeypa
 )
 def test_two_traces_bound_a_determinant(eigenvalues: list[float], rounding: float) -> None:
     e = np.array(eigenvalues)
-    found = Spectrum(len(e), float(e.sum()), float((e**2).sum()), rounding, rounding)
+    found = Traces(len(e), float(e.sum()), float((e**2).sum()), rounding, rounding)
     exact = float(np.log1p(e).sum())
     slack = 1e-9 * (1 + exact) + len(e) * rounding
     assert found.least() <= exact + slack
@@ -217,15 +218,14 @@ def test_two_traces_bound_a_determinant(eigenvalues: list[float], rounding: floa
 
 @pytest.mark.parametrize("equal", [0.0, 1e-3, 7.0])
 def test_of_equal_eigenvalues_two_traces_tell_all(equal: float) -> None:
-    found = Spectrum(12, 12 * equal, 12 * equal**2, 0.0, 0.0)
+    found = Traces(12, 12 * equal, 12 * equal**2, 0.0, 0.0)
     assert found.least() == pytest.approx(12 * math.log1p(equal))
     assert found.most() == pytest.approx(12 * math.log1p(equal))
 
 
 @pytest.mark.parametrize("numbers", [1, 999, 10**6])
 @pytest.mark.parametrize("white", [False, True])
-def test_the_traces_are_those_of_the_matrix(numbers: int, white: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(determinant, "STRIP_NUMBERS", numbers)
+def test_the_traces_are_those_of_the_matrix(numbers: int, white: bool) -> None:
     data = trend(60, True)
     Z = data.X[:6]
     K, (Kfu, Kuu) = _gram(TREND, data.X), _cross(data.X, Z)
@@ -233,10 +233,12 @@ def test_the_traces_are_those_of_the_matrix(numbers: int, white: bool, monkeypat
     smaller = Kfu @ np.linalg.solve(Kuu, Kfu.T)
     E = np.linalg.solve(smaller + D, K - smaller)
     expression = bind(TREND + LIN(0, variance=LIN_VARIANCE, offset=1) * WN(0, variance=1), 1) if white else TREND
-    model = model_of(compile_program(expression), values_of(expression), 0.1, data, Z)
+    model = model_of(
+        compile_program(expression), values_of(expression), 0.1, data, Z, NumbaBackend(strip_numbers=numbers)
+    )
     solution = solve(model, data)
     assert not isinstance(solution, Failure)
-    found = spectrum(solution, data)
+    found = measure_traces(solution, data)
     assert found.total == pytest.approx(np.trace(E), rel=1e-7)
     assert found.squares == pytest.approx(np.trace(E @ E), rel=1e-7)
     assert found.least() < np.linalg.slogdet(np.eye(60) + E)[1] < found.most()
@@ -246,7 +248,7 @@ def test_the_traces_are_those_of_the_matrix(numbers: int, white: bool, monkeypat
 def test_traces_and_steps_close_most_of_the_gap(free_level: bool) -> None:
     data, program, values = trend(200, free_level), compile_program(TREND), values_of(TREND)
     Z = data.X[greedy(program, values, data.X, 12)]
-    wide, close = (interval(program, values, 0.1, data, Z, traces=traces) for traces in (False, True))
+    wide, close = (interval(program, values, 0.1, data, Z, BoundPolicy(traces=traces)) for traces in (False, True))
     assert close.width < 0.4 * wide.width
 
 
@@ -281,7 +283,7 @@ def test_the_bounds_hold_where_rounding_is_all_that_is_left(variance: float, noi
         program, values = compile_program(expression), values_of(expression)
         for points in (5, 120):
             Z = x[greedy(program, values, x[:, None], points)][:, None]
-            found = interval(program, values, noise, Data(x[:, None], y), Z, steps, traces=True)
+            found = interval(program, values, noise, Data(x[:, None], y), Z, BoundPolicy(steps, traces=True))
             slack = 1e-7 * (1.0 + abs(exact))
             assert found.lower <= exact + slack
             assert exact <= found.upper + slack

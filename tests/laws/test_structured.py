@@ -10,7 +10,7 @@ from linear_operator.operators import KroneckerProductLinearOperator, ToeplitzLi
 from numpy.testing import assert_allclose
 
 from mercer.linalg.iterative import conjugate_gradients, lanczos_log_determinant
-from mercer.linalg.structured import (
+from mercer.linalg.operators import (
     Toeplitz,
     along_axes,
     outer,

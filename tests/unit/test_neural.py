@@ -14,6 +14,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import mercer
+from mercer.compute.backend import backend_for
 from mercer.errors import InputError, KernelError, NumericalError, TooLargeError
 from mercer.fitting.adam import adam
 from mercer.inference.contract import Data, Evidence
@@ -41,8 +42,8 @@ def surface(rows: int = 50, seed: int = 0) -> Data:
 
 
 def learned(data, engine=None, jobs=None, report=None, seed=0, device="cpu", noise=None, policies=(), **given):
-    columns = list(range(data.X.shape[1]))
-    context = Context(data, engine or Exact(), columns, seed, jobs, report, device, noise, policies=policies)
+    columns, backend = list(range(data.X.shape[1])), backend_for(device)
+    context = Context(data, engine or Exact(), columns, seed, jobs, report, backend, noise, policies=policies)
     return NeuralKernelNetwork(**(SMALL | given)).learn(context)
 
 

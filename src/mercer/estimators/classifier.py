@@ -19,7 +19,7 @@ from mercer.estimators import inputs
 from mercer.estimators.class_kernels import best_nu, checked_cost, checked_kernel, highest_nu, learned_kernel
 from mercer.estimators.inputs import Shown
 from mercer.explain.classes import ClassExplanation, explain_classes
-from mercer.inference.choose import fits_in_memory
+from mercer.inference.choose import check_memory
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.units import Units, to_data_units
@@ -106,7 +106,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         nu = None if self.nu is None else checked_cost("nu", self.nu, 1.0)
         matrix, columns = inputs.read_table(self, X)
         matrix, target = self._with_labels(matrix, y)
-        fits_in_memory(len(matrix))
+        check_memory(len(matrix))
         classes, labels = np.unique(target, return_inverse=True)
         _check_classes(classes, labels)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))

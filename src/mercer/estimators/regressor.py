@@ -15,13 +15,14 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.compute.backend import Backend, backend_for
 from mercer.errors import FitWarning, InputError, NumericalError
 from mercer.estimators import inputs
 from mercer.estimators.inputs import Reading, Shown
 from mercer.explain.changes import Change, change_in
 from mercer.explain.explanation import Explanation, explain
 from mercer.fitting.optimise import Fit, FitOptions, fit
-from mercer.inference.choose import fallen_back, fits_in_memory
+from mercer.inference.choose import check_memory, fall_back
 from mercer.inference.contract import Data, Engine
 from mercer.inference.exact import Exact
 from mercer.kernels.algebra import structure
@@ -157,23 +158,21 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
     def _learn(self, reading: Reading, progress: Any) -> Fitted:
         """Learn from the rows; where a GPU runs out of memory, with the next engine, and say so."""
-        rows, device = reading.rows, self.device
+        rows, backend = reading.rows, backend_for(self.device)
         kernel, known = self._prepare_kernel(reading)
-        choice = reading.choice or choose_engine(kernel, self.inference, device, rows.data, known)
+        choice = reading.choice or choose_engine(kernel, self.inference, backend, rows.data, known)
         origin = Origin(self.get_params(deep=False))
         while True:
             try:
-                learned = self._learn_with(kernel, reading, choice.engine, progress, device)
+                learned = self._learn_with(kernel, reading, choice.engine, progress, backend)
                 fitted = fitted_from(learned, rows, choice, origin)
                 break
             except RuntimeError as error:
-                from mercer.linalg.device import give_memory_back, is_out_of_memory  # loads PyTorch
-
-                if device == "cpu" or not is_out_of_memory(error):
+                if not backend.is_out_of_memory(error):
                     raise
-            give_memory_back()
-            choice, device = fallen_back(choice, rows.count, device)
-        short = () if device == self.device else (choice.reason,)
+            backend.release_memory()
+            choice, backend = fall_back(choice, rows.count, backend)
+        short = () if backend == backend_for(self.device) else (choice.reason,)
         return replace(fitted, notes=(*fitted.notes, *short, *reading.notes))
 
     def _prepare_kernel(self, reading: Reading) -> tuple[Expression | Learner, Expression | None]:
@@ -187,20 +186,20 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         return scaled, scaled.foresee(varying, dimensions)
 
     def _learn_with(
-        self, kernel: Expression | Learner, reading: Reading, engine: Engine, progress: Any, device: str
+        self, kernel: Expression | Learner, reading: Reading, engine: Engine, progress: Any, backend: Backend
     ) -> Learned:
         """Learn with one engine: from all rows where it is exact, else from a sample first."""
         options, data = self._options(reading.rows), reading.rows.data
         many = next((each for each in self.policies if isinstance(each, ManyRowsPolicy)), ManyRowsPolicy())
         rows = draw_sample(data.sample, options.seed, many) if engine.many_rows else data
         if isinstance(kernel, Expression):
-            learned = learned_alone(_fit(kernel, rows, options, progress, device))
+            learned = learned_alone(_fit(kernel, rows, options, progress, backend))
         else:
             _check_noise(kernel, options)
             jobs, seed = self.n_jobs, options.seed
             whole = whole_of(kernel, data, engine, many) if engine.many_rows else None
             context = Context(
-                rows, Exact(), reading.varying, seed, jobs, progress, device, options.noise, whole, self.policies
+                rows, Exact(), reading.varying, seed, jobs, progress, backend, options.noise, whole, self.policies
             )
             learned = kernel.learn(context)
         return fit_to_all(learned, AllRows(data, engine, options, many)) if engine.many_rows else learned
@@ -242,7 +241,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             raise InputError("ask for return_std or return_cov, not both")
         rows = self._rows(X)
         if return_cov:
-            fits_in_memory(len(rows))
+            check_memory(len(rows))
             return self.fitted_.predict_joint(rows, include_noise)
         mean, std = self.fitted_.predict(rows, include_noise)
         return (mean, std) if return_std else mean
@@ -274,7 +273,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         rows = self._rows(X)
         if n_samples < 1:
             raise InputError(f"n_samples must be at least 1, not {n_samples!r}")
-        fits_in_memory(len(rows))
+        check_memory(len(rows))
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
         return self.fitted_.sample(rows, n_samples, rng, include_noise)
 
@@ -382,14 +381,14 @@ def _check_noise(learner: Learner, options: FitOptions) -> None:
         )
 
 
-def _fit(expression: Expression, data: Data, options: FitOptions, progress: Any, device: str) -> Fit:
+def _fit(expression: Expression, data: Data, options: FitOptions, progress: Any, backend: Backend) -> Fit:
     """Fit a kernel that was given; a failure is an error, an early end a warning."""
-    if device == "cpu":
+    if not backend.batches:
         result = fit(expression, data, Exact(), options, progress)
     else:
         from mercer.fitting.batched import fit_on_device
 
-        result = fit_on_device(expression, data, Exact(), options, device)
+        result = fit_on_device(expression, data, Exact(), options, backend)
     if result.status == "failed":
         raise NumericalError(f"the fit failed: {result.message}; try another kernel or a larger noise")
     if result.status in ("stopped", "interrupted"):

@@ -17,7 +17,7 @@ import numpy as np
 
 from mercer.errors import InputError
 from mercer.inference.contract import Sum
-from mercer.inference.rows import slices
+from mercer.inference.sparse import slices
 from mercer.kernels.domains import Array
 from mercer.kernels.units import Units
 from mercer.tables.parquet_rows import ParquetRows, finite_block

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from mercer.compute.backend import backend_for
 from mercer.errors import DataWarning, InputError
 from mercer.estimators import inputs
 from mercer.estimators.inputs import Reading
 from mercer.estimators.scanning import BLOCK, KEPT, Scan, scanned
 from mercer.estimators.sources import ScaledSource, stream_of
-from mercer.inference.choose import Choice, asked_engine
+from mercer.inference.choose import Choice, read_inference
 from mercer.inference.vfe import VFE, is_sparse
 from mercer.kernels.units import Units
 from mercer.model.fitted import Columns, TrainingRows
@@ -49,13 +50,13 @@ def read_stream(estimator: Any, X: Any, y: Any) -> Reading:
 
 
 def _engine(inference: Any, device: str) -> VFE:
-    asked = asked_engine(inference)
+    asked, _ = read_inference(inference)
     if asked is not None and not is_sparse(asked):
         raise InputError(
             f"rows that are read in parts need sparse inference, which works with sums over them: "
             f"inference='auto' or mercer.VFE(inducing=...), not {asked!r}"
         )
-    return (asked or VFE()).on(device)
+    return (asked or VFE()).on(backend_for(device))
 
 
 def _reason(engine: VFE, rows: int) -> str:

@@ -12,18 +12,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from mercer.compute.accelerator import TorchBackend, torch_backend
+from mercer.compute.backend import Backend
 from mercer.compute.program import Program, compile_program
 from mercer.errors import InputError
 from mercer.fitting.optimise import Fit, FitOptions, Run, concluded, prepare, starting_points
-from mercer.inference.batched import batched_log_evidence
+from mercer.inference.batches import batched_log_evidence
 from mercer.inference.contract import Data, Engine
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import Layout, layout, values_of, with_values
-from mercer.linalg.device import available_device
 
 
-def fit_on_device(expression: Expression, data: Data, engine: Engine, options: FitOptions, device: str) -> Fit:
+def fit_on_device(expression: Expression, data: Data, engine: Engine, options: FitOptions, backend: Backend) -> Fit:
     """Fit a bound expression as `mercer.fitting.optimise.fit` does, all starts at once on a device."""
     if options.priors or options.noise is not None:
         raise InputError("on a GPU the noise is fitted and there are no priors: use device='cpu' for these options")
@@ -31,7 +32,7 @@ def fit_on_device(expression: Expression, data: Data, engine: Engine, options: F
     points, screened = starting_points(problem, options)
     known = with_values(expression, problem.objective.known)
     ends = fit_batch(
-        known, data.X, data.y, np.stack(points), problem.bounds, device, options.max_iterations, data.free_level
+        known, data.X, data.y, np.stack(points), problem.bounds, backend, options.max_iterations, data.free_level
     )
     runs = [
         Run(end.free, -end.log_evidence, end.status, end.status == "converged", options.max_iterations, data.count)
@@ -55,14 +56,14 @@ def fit_batch(
     y: Array,
     starts_free: Array,
     bounds: Array,
-    device: str | torch.device = "cpu",
+    device: str | Backend = "cpu:0",
     max_iterations: int = 200,
     free_level: bool = False,
 ) -> list[BatchFit]:
     """Maximise the log evidence from every row of `starts_free` (S, n_free + 1), within `bounds` (n_free + 1, 2)."""
     optimise = batched_optimiser()
     starts, limits = np.asarray(starts_free, dtype=float), [(float(low), float(high)) for low, high in bounds]
-    objective = _Objective(expression, X, y, starts, available_device(device), free_level)
+    objective = _Objective(expression, X, y, starts, torch_backend(device), free_level)
     if starts.ndim != 2 or starts.shape[1] != objective.layout.n_free + 1:
         raise InputError(
             f"a start for {expression.text(digits=4)} is {objective.layout.n_free} free parameters and the logarithm "
@@ -100,13 +101,12 @@ class _Objective:
     """Minus the log evidence and its gradient, for the rows of a matrix of free vectors."""
 
     def __init__(
-        self, expression: Expression, X: Array, y: Array, starts: Array, device: torch.device, free_level: bool
+        self, expression: Expression, X: Array, y: Array, starts: Array, backend: TorchBackend, free_level: bool
     ) -> None:
         self.layout: Layout = layout(expression)
         self.program: Program = compile_program(expression)
         self.values = values_of(expression)
-        self.X = torch.as_tensor(X, dtype=torch.float64, device=device)
-        self.y = torch.as_tensor(y, dtype=torch.float64, device=device)
+        self.X, self.y, self.memory = backend.send(X), backend.send(y), backend.batch_memory
         self.free_level = free_level
         # Of each start, so far
         self.best, self.least = starts.copy(), np.full(len(starts), np.inf)
@@ -116,7 +116,8 @@ class _Objective:
         values = np.stack([self.layout.from_free(row[:-1], self.values) for row in free])
         noise = np.exp(free[:, -1])
         evidence = batched_log_evidence(
-            self.program, self._tensor(values), self._tensor(noise), self.X, self.y, free_level=self.free_level
+            self.program, self._tensor(values), self._tensor(noise), self.X, self.y,
+            free_level=self.free_level, memory=self.memory,
         )
         assert evidence.gradient is not None
         assert evidence.noise_gradient is not None

@@ -34,7 +34,6 @@ from mercer.inference.grid import Grid
 from mercer.inference.grid_solver import cells_of
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression
-from mercer.linalg.device import available_device
 
 TILE = 16_000  # cells to try starts on
 MUCH_LARGER = 4  # than a tile must a grid be for one to be worth it
@@ -79,13 +78,11 @@ def _chosen(problem: Problem, small: Problem, run: Run, spectral: Sequence[Array
 
     Of such a spectrum only the variance and the noise are fitted, to the part.
     """
-    engine = problem.objective.engine
-    device = available_device(engine.device)
-    boxes = hidden_boxes(problem.objective.data, small.objective.data, device) if spectral else []
+    boxes = hidden_boxes(problem.objective.data, small.objective.data) if spectral else []
     if not boxes:
         return run, ""
     runs = [run, *(_descent(_scale_only(small, p), p, SHORT_RUN, watch) for p in spectral[:SPECTRA])]
-    errors = [error_in_boxes(problem, r.point, boxes, device) for r in runs]
+    errors = [error_in_boxes(problem, r.point, boxes) for r in runs]
     best = int(np.argmin(errors))
     what = "the kernel of the highest evidence" if best == 0 else "the mean spectrum of the values"
     other = min(errors[1:]) if best == 0 else errors[0]

@@ -35,14 +35,14 @@ class Box:
     values: Array
 
 
-def hidden_boxes(data: Data, part: Data, device: torch.device) -> list[Box]:
+def hidden_boxes(data: Data, part: Data) -> list[Box]:
     """Return boxes the size of the largest hole, spread over a part of the grid; none where no hole is large.
 
     A part too small for them is passed over for the whole.
     """
     lattice = data.lattice
     assert lattice is not None
-    deep = cells_of(lattice, device).deep.cpu().numpy()
+    deep = cells_of(lattice, torch.device("cpu")).deep.numpy()
     if not len(deep):
         return []
     mask = np.zeros(lattice.size, dtype=bool)
@@ -92,12 +92,12 @@ def _box(data: Data, corner: Sequence[int], sides: Sequence[int]) -> Box | None:
 
 
 @torch.no_grad()
-def error_in_boxes(problem: Problem, point: Array, boxes: Sequence[Box], device: torch.device) -> float:
+def error_in_boxes(problem: Problem, point: Array, boxes: Sequence[Box]) -> float:
     """Return the mean squared error of the means in the boxes, by the variance of what they hold."""
     values, noise = problem.objective.split(point)
     errors = []
     for box in boxes:
-        grid = GridProblem.of(problem.objective.program, box.rest, device)
+        grid = GridProblem.of(problem.objective.program, box.rest, problem.objective.engine.backend)
         whole = grid.whole(values, noise, TOLERANCE, EXACT_WORK, STEPS)
         if whole is None:
             return float("inf")

@@ -12,12 +12,14 @@ from typing import TypeVar
 
 import numpy as np
 
-from mercer.fitting.batched import available_device, batched_optimiser
+from mercer.compute.accelerator import torch_backend
+from mercer.compute.backend import Backend
+from mercer.fitting.batched import batched_optimiser
 from mercer.fitting.optimise import CORRECTIONS, FLAT, Problem, Run, ended, optimise
 from mercer.fitting.rendezvous import together
 from mercer.fitting.trail import Record, Trail
+from mercer.inference.batches import LevelEvidence, Part
 from mercer.inference.contract import Data, Evidence
-from mercer.inference.level import LevelEvidence, Part
 from mercer.kernels.domains import Array
 
 Result = TypeVar("Result")
@@ -84,10 +86,10 @@ class OnDevice:
 
 
 def on_device(
-    jobs: Mapping[int, Callable[[OnDevice], Result]], data: Data, device: str, memory: int | None = None
+    jobs: Mapping[int, Callable[[OnDevice], Result]], data: Data, backend: Backend, memory: int | None = None
 ) -> Iterator[tuple[int, Result]]:
     """Run jobs that fit structures to the same data by an `OnDevice`; yield (number, result) as they end."""
-    evaluate = LevelEvidence(data, available_device(device), memory)
+    evaluate = LevelEvidence(data, torch_backend(backend), memory)
     batched_optimiser()  # missing: say so before anything starts
 
     def answers(questions: list[Question]) -> list[list[Evidence]]:

@@ -23,34 +23,43 @@ which needs only the sums over rows that the lower bound has already, scaled. It
 agrees with the lower end no product is worth its time.
 
 Determinant: log |Q + D| <= log |A| <= log |Q + D| + N log(1 + t / N), as the mean of logarithms is at most the
-logarithm of the mean; closer by two traces (determinant.py), which a pass over all pairs of rows gives.
+logarithm of the mean; closer by two traces (`Traces`), which a pass over all pairs of rows gives.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from scipy.linalg import blas
 
-from mercer.compute import fused
+from mercer.compute.backend import NUMBA, Backend
 from mercer.compute.program import Program
 from mercer.inference.contract import LOG_2_PI, Data
-from mercer.inference.determinant import spectrum
-from mercer.inference.rows import Sweep
-from mercer.inference.sparse import EPSILON, Solution, back_solve, blocks, model_of, solve
+from mercer.inference.sparse import EPSILON, Model, SparseSolution, Sweep, back_solve, model_of, slices, solve
 from mercer.inference.vfe import VFE, FixedVFE
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Failure, factorise
 
-STEPS = 20
-ENOUGH = 1e-3  # of log evidence: what the quadratic term may miss before the iteration stops
-PAIRS_ROWS = 30_000  # with more rows a product with the matrix of all pairs takes too long: do without
-NARROW = 1.0  # of log evidence: an interval that is narrower needs no more points
-PAIRS_WORK = 1e11  # pairs of rows times inducing points: some seconds
-FINEST = 5e10  # multiplications in a pass over the rows, where there are only a few: a second or so
-PRODUCT_NUMBERS = 1_000_000  # numbers in one block of rows of K: what a cache holds
+
+@dataclass(frozen=True)
+class BoundPolicy:
+    """How closely to bound the exact log evidence, and what that may cost."""
+
+    steps: int | None = 20  # of conjugate gradients at most, each with one product K v; None: without any such product
+    enough: float = 1e-3  # of log evidence: what the quadratic term may miss before the iteration stops
+    traces: bool = False  # bound the determinant by two traces, where the interval is wide without
+    narrow: float = 1.0  # of log evidence: an interval that is narrower needs no more points
+    pairs_rows: int = 30_000  # with more rows a product with the matrix of all pairs takes too long: do without
+    pairs_work: float = 1e11  # pairs of rows times inducing points, for the traces: some seconds
+    finest: float = 5e10  # multiplications in a pass over the rows, where there are only a few: a second or so
+
+
+DEFAULT = BoundPolicy()
 
 
 @dataclass(frozen=True)
@@ -67,31 +76,23 @@ class Interval:
 
 
 def interval(
-    program: Program,
-    values: Array,
-    noise: float,
-    data: Data,
-    Z: Array,
-    steps: int | None = STEPS,
-    enough: float = ENOUGH,
-    sweep: Sweep | None = None,
-    traces: bool = False,
-) -> Interval:
+    program: Program, values: Array, noise: float, data: Data, Z: Array,
+    policy: BoundPolicy = DEFAULT, sweep: Sweep | None = None,
+) -> Interval:  # fmt: skip
     """Return both bounds on the exact log evidence; infinite where no number can be had.
 
-    `steps`: of conjugate gradients at most, each with one product K v; None: without any such product. `sweep`: how and
-    where to go over the rows. `traces`: bound the determinant by two traces, where the interval is wide without.
+    `sweep`: how and where to go over the rows.
     """
     sweep = sweep or Sweep()
-    solution = solve(model_of(program, values, noise, data, Z), data, sweep)
+    solution = solve(model_of(program, values, noise, data, Z, sweep.backend), data, sweep)
     if isinstance(solution, Failure) or not math.isfinite(solution.bound):
         return Interval(-math.inf, math.inf)
     if solution.inner.jitter > 0.0:  # the determinant is then too large to bound from below
         return Interval(solution.bound, math.inf)
-    quadratic = _quadratic(solution, data, steps, enough, sweep)
-    excess = _excess(solution, data)
-    if traces and quadratic.width + 0.5 * excess.width > NARROW and data.count**2 * len(Z) <= PAIRS_WORK:
-        excess = _closer_excess(excess, solution, data, sweep.device)
+    quadratic, excess = _bound_quadratic(solution, data, policy), _bound_excess(solution, data)
+    wide = quadratic.width + 0.5 * excess.width > policy.narrow
+    if policy.traces and wide and data.count**2 * len(Z) <= policy.pairs_work:
+        excess = _narrow_excess(excess, solution, data)
     known = -0.5 * (data.count * LOG_2_PI + solution.log_determinant)
     lower = max(solution.bound, known + quadratic.lower - 0.5 * excess.upper)
     upper = known + quadratic.upper - 0.5 * excess.lower
@@ -101,22 +102,24 @@ def interval(
 
 
 def closest(
-    program: Program, values: Array, noise: float, data: Data, held: FixedVFE, engine: VFE
-) -> tuple[Interval, int]:
+    program: Program, values: Array, noise: float, data: Data, held: FixedVFE, engine: VFE,
+    policy: BoundPolicy = DEFAULT,
+) -> tuple[Interval, int]:  # fmt: skip
     """Return as narrow an interval as a minute or so allows, and by how many inducing points.
 
     Those that an engine holds are few enough for hundreds of passes over the rows. Here there are a few: twice as many
     points each time, until the interval is narrow or a pass takes too long.
     """
-    steps = None if data.count > PAIRS_ROWS or data.source is not None else STEPS
+    alone = data.count > policy.pairs_rows or data.source is not None
+    policy = replace(policy, steps=None if alone else policy.steps, traces=not alone)
     found = Interval(-math.inf, math.inf)
     while True:
-        closer = interval(program, values, noise, data, held.Z, steps, sweep=held.sweep, traces=steps is not None)
+        closer = interval(program, values, noise, data, held.Z, policy, held.sweep)
         lower = max(found.lower, closer.lower)
         found = Interval(lower, max(lower, min(found.upper, closer.upper)))
         wanted = 2 * len(held.Z)
-        too_long = data.source is not None or wanted > data.count or data.count * wanted**2 > FINEST
-        if too_long or not found.width > NARROW:
+        too_long = data.source is not None or wanted > data.count or data.count * wanted**2 > policy.finest
+        if too_long or not found.width > policy.narrow:
             return found, len(held.Z)
         finer = replace(engine, inducing=wanted, joint=False).hold(program, values, data)
         if len(finer.Z) <= len(held.Z):  # they say all that the rows have to say
@@ -124,33 +127,33 @@ def closest(
         held = finer
 
 
-def _quadratic(solution: Solution, data: Data, steps: int | None, enough: float, sweep: Sweep) -> Interval:
+def _bound_quadratic(solution: SparseSolution, data: Data, policy: BoundPolicy) -> Interval:
     """Return between what -(y - c)'A^-1 (y - c) / 2 lies."""
     found = Interval(-0.5 * solution.fit, _without_products(solution, data))
-    if steps is None or not found.width > enough:
+    if policy.steps is None or not found.width > policy.enough:
         return found
-    system = _System(solution, data, sweep.device)
+    system = _System(solution, data)
     target = data.y - solution.level if data.free_level else data.y  # any constant may be taken out
-    closer = _least(system, target, steps, enough)
+    closer = _minimise(system, target, policy.steps, policy.enough)
     if not (math.isfinite(closer.lower) and math.isfinite(closer.upper)):
         return found
     return Interval(max(found.lower, closer.lower), min(found.upper, closer.upper))
 
 
-def _excess(solution: Solution, data: Data) -> Interval:
+def _bound_excess(solution: SparseSolution, data: Data) -> Interval:
     """Return between what log |A| - log |Q + D| lies."""
     return Interval(0.0, data.count * math.log1p(max(0.0, solution.trace) / data.count))
 
 
-def _closer_excess(excess: Interval, solution: Solution, data: Data, device: str) -> Interval:
+def _narrow_excess(excess: Interval, solution: SparseSolution, data: Data) -> Interval:
     """Return the same, by a pass over all pairs of rows."""
-    found = spectrum(solution, data, device)
+    found = measure_traces(solution, data)
     if not math.isfinite(found.squares):
         return excess
     return Interval(max(excess.lower, found.least()), min(excess.upper, found.most()))
 
 
-def _without_products(solution: Solution, data: Data) -> float:
+def _without_products(solution: SparseSolution, data: Data) -> float:
     """Return -(y - c)'(Q + (1 + t) D)^-1 (y - c) / 2 with the best c, from the sums for Q + D divided by 1 + t."""
     sums = solution.sums
     scale = 1.0 + max(0.0, sums.trace) + sums.rounding
@@ -164,7 +167,7 @@ def _without_products(solution: Solution, data: Data) -> float:
     return -0.5 * float(yy - y1 * y1 / ones if data.free_level else yy)
 
 
-def _least(system: _System, target: Array, steps: int, enough: float) -> Interval:
+def _minimise(system: _System, target: Array, steps: int, enough: float) -> Interval:
     """Return between what the least value of u'A u / 2 - u'y lies, by conjugate gradients.
 
     Whatever they do, they reach one of its values, but for rounding: |k_ij| <= s_i s_j with s the root of A's diagonal,
@@ -197,19 +200,23 @@ def _least(system: _System, target: Array, steps: int, enough: float) -> Interva
 class _System:
     """Products with A and with (Q + D)^-1, in blocks of rows; the latter with the level projected out if it is free."""
 
-    solution: Solution
+    solution: SparseSolution
     data: Data
-    device: str
+
+    @cached_property
+    def model(self) -> Model:
+        """The model, for work on the CPU."""
+        return self.solution.model.here()
 
     @cached_property
     def noises(self) -> Array:
         """The diagonal of D."""
-        return self.solution.model.noises(self.data.X)
+        return np.asarray(self.model.noises(self.data.X))
 
     @cached_property
     def spread(self) -> Array:
         """The root of the diagonal of A."""
-        return np.sqrt(self.solution.model.prior(self.data.X) + self.noises)
+        return np.sqrt(self.model.prior(self.data.X) + self.noises)
 
     @cached_property
     def stretch(self) -> float:
@@ -223,19 +230,8 @@ class _System:
 
     def times(self, vector: Array) -> Array:
         """Return A v = K0 v + D v with O(block N) memory."""
-        model, X = self.solution.model, self.data.X
-        if self.device != "cpu":
-            from mercer.inference.device_blocks import device_product  # brings PyTorch with it
-
-            return device_product(self.device, model, X, vector) + self.noises * vector
-        out, first = self.noises * vector, 0
-        while first < len(X):  # K0 is symmetric: what lies right of the diagonal also stands below it
-            last = min(len(X), first + max(1, PRODUCT_NUMBERS // (len(X) - first)))
-            strip = fused.cross(model.smooth, model.values, X[first:last], X[first:])
-            out[first:last] += strip @ vector[first:]
-            out[last:] += vector[first:last] @ strip[:, last - first :]
-            first = last
-        return out
+        model = self.solution.model
+        return model.backend.times(model.smooth, model.values, self.data.X, vector) + self.noises * vector
 
     def precondition(self, vector: Array) -> Array:
         """Return (Q + D)^-1 v, less s (1'(Q + D)^-1 v) / (1's) with a free level, so that its sum is zero."""
@@ -251,9 +247,9 @@ class _System:
         With e = v - (Q + D) z it is h with h^2 = v'z + v'(Q + D)^-1 e <= v'z + h |D^-1/2 e|. With a free level the same
         holds for v less any constant, as 1'z = 0.
         """
-        model, X = self.solution.model, self.data.X
+        model, X = self.model, self.data.X
         right = np.zeros(len(model.Z))
-        for rows in blocks(self.data.count, len(model.Z), None):
+        for rows in slices(self.data.count, Sweep().size(len(model.Z))):
             right += solved[rows] @ model.cross(X[rows])
         factor = self.solution.factor
         wrong = self._less(back_solve(factor, factor.half_solve(right)), vector) - solved  # D^-1 e
@@ -263,15 +259,100 @@ class _System:
         return 0.5 * (length + math.sqrt(max(0.0, length**2 + 4.0 * float(vector @ solved))))
 
     def _woodbury(self, vector: Array) -> Array:
-        model, X = self.solution.model, self.data.X
+        model, X = self.model, self.data.X
         right = np.zeros(len(model.Z))
-        for rows in blocks(self.data.count, len(model.Z), None):
+        for rows in slices(self.data.count, Sweep().size(len(model.Z))):
             right += (vector[rows] / self.noises[rows]) @ model.cross(X[rows])
         return self._less(self.solution.inner_solve(right), vector)
 
     def _less(self, weights: Array, vector: Array) -> Array:
         """Return D^-1 (v - Kfu w)."""
-        model, X, out = self.solution.model, self.data.X, np.empty(self.data.count)
-        for rows in blocks(self.data.count, len(model.Z), None):
+        model, X, out = self.model, self.data.X, np.empty(self.data.count)
+        for rows in slices(self.data.count, Sweep().size(len(model.Z))):
             out[rows] = (vector[rows] - model.cross(X[rows]) @ weights) / self.noises[rows]
         return out
+
+
+# ------------------------------------------------------------------------------------------- the determinant, closely
+
+
+@dataclass(frozen=True)
+class Traces:
+    """How far log |K0 + D| lies above log |Q + D|, for certain, by two traces (Bai & Golub 1997).
+
+    With A = K0 + D >= Q + D the difference is log |I + E|, E = (Q + D)^-1/2 (K0 - Q) (Q + D)^-1/2 >= 0. Of its N
+    eigenvalues e two sums are enough, t = tr E and s = tr E^2: for any x >= 0 the parabola through log(1 + e) at e = x,
+    with its slope there, and at one more point lies below it where that is 0, above it where that is no smaller than
+    every e (the third derivative of log(1 + e) is positive), and its sum over e needs only N, t and s. The best x gives
+
+        (t^2 / s) log(1 + s / t) <= log |I + E| <= (N - w) log(1 + x) + w log(1 + b)
+
+    with b = sqrt(s) >= e, x = (b t - s) / (b N - t), w = (t - N x) / (b - x): quadrature by Gauss and Radau. With V
+    and B as in sparse.py, W = C^-1 V for B = C C', and G = D^-1/2 K0 D^-1/2 - V'V, as
+    (Q + D)^-1 = D^-1/2 (I - W'W) D^-1/2,
+
+        tr E = tr G - tr(W G W'),   tr E^2 = |G|^2 - 2 |G W'|^2 + |W G W'|^2      (sums of squares)
+
+    go over G in strips: 4 N^2 m multiplications and additions, O(N m) memory.
+    """
+
+    count: int
+    total: float  # t
+    squares: float  # s
+    rounding: float  # of t
+    rounding_of_squares: float
+
+    def least(self) -> float:
+        """Return what log |I + E| is at least."""
+        t, s = self.total - self.rounding, self.squares + self.rounding_of_squares
+        return t * t / s * math.log1p(s / t) if min(t, s) > 0.0 else 0.0
+
+    def most(self) -> float:
+        """Return what log |I + E| is at most."""
+        N, t, b = self.count, self.total + self.rounding, math.sqrt(max(0.0, self.squares) + self.rounding_of_squares)
+        if not (t > 0.0 and b > 0.0):
+            return 0.0
+        # no sum of squares is smaller than that of N equal numbers, or larger than b t
+        s = min(max(self.squares - self.rounding_of_squares, t * t / N), b * t)
+        x = max(0.0, (b * t - s) / (b * N - t)) if b * N > t else t / N
+        w = (t - N * x) / (b - x) if b > x else 0.0
+        return min(N * math.log1p(t / N), (N - w) * math.log1p(x) + w * math.log1p(b))
+
+
+def measure_traces(solution: SparseSolution, data: Data) -> Traces:
+    """Return the two traces, by one pass over all pairs of rows; on the CPU where a device has too little memory."""
+    model, X, backend = solution.model.here(), data.X, solution.model.backend
+    root = 1.0 / np.sqrt(model.noises(X))
+    half = np.ascontiguousarray(
+        blas.dtrmm(1.0, solution.inverse_root.T, model.cross(X).T * root, lower=0, trans_a=1)
+    )  # V
+    inner = solution.inner.half_solve(half)  # W
+
+    def add_traces(backend: Backend) -> tuple[float, float, float]:
+        strips = backend.strips(model.smooth, model.values, X)
+        return _add_traces(strips, *(backend.send(array) for array in (half, inner, root)))
+
+    with np.errstate(over="ignore", invalid="ignore"):  # squares that are too large are seen to be infinite
+        total, squares, whole = backend.attempt(lambda: add_traces(backend)) or add_traces(NUMBA)
+    rounding = solution.sums.rounding
+    return Traces(len(X), total, squares, rounding, len(X) * EPSILON * whole + 2.0 * rounding * abs(total))
+
+
+def _add_traces(strips: Iterable[tuple[int, Any]], half: Any, inner: Any, root: Any) -> tuple[float, float, float]:
+    """Return tr E, tr E^2 and |G|^2 from strips of rows of K0, all of them arrays of NumPy or of PyTorch."""
+    total = whole = by_inner = 0.0
+    both: Any = 0.0  # W G W'
+    for first, strip in strips:
+        rows = slice(first, first + len(strip))
+        strip *= root[rows, None] * root
+        strip -= half[:, rows].T @ half
+        total += float(strip[:, rows].diagonal().sum())
+        whole += float((strip * strip).sum())
+        across = strip @ inner.T
+        by_inner += float((across * across).sum())
+        both = both + inner[:, rows] @ across
+    return (
+        total - float(both.diagonal().sum()),
+        whole - 2.0 * by_inner + float((both * both).sum()),
+        whole,
+    )

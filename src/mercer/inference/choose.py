@@ -4,33 +4,42 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
+from mercer.compute.backend import NUMBA, Backend
 from mercer.compute.program import Program
 from mercer.compute.separate import separated, summands
 from mercer.errors import InputError, TooLargeError
 from mercer.inference.contract import Data, Engine
-from mercer.inference.device_exact import DeviceExact
 from mercer.inference.exact import Exact
 from mercer.inference.features import RandomFeatures
 from mercer.inference.grid import Grid
 from mercer.inference.lattice import MOST_MISSING, find_lattice
 from mercer.inference.vfe import VFE
 
-# Matrices of N x N doubles alive at once: the Gram or its factor, and blocks and copies while predicting.
-MATRICES = 2.5
 ENGINES = (Exact, VFE, RandomFeatures, Grid)
 SETTINGS = (VFE, RandomFeatures, Grid)  # engines that have some
-ALWAYS_THERE = 10_000_000  # bytes
-LONGEST_AXIS = 2000  # of a grid: its eigenvectors take seconds
-SURFACE_ROWS = 6000  # on a grid with a change surface: an evaluation, by iteration, takes a second or so
-EXACT_ROWS = 3000  # an evaluation takes under a second up to here on two cores, and grows with the cube
-MODERATE = 20_000  # rows up to which more can be done for a single kernel
-MORE_POINTS = 2000  # inducing points there for a learner of one large kernel, and for the final posterior of others
-# On a GPU one matrix and strips of it; up to so many rows an evaluation takes seconds on a large one.
-MATRICES_ON_DEVICE = 1.3
-EXACT_ROWS_ON_DEVICE = 50_000
+NEGLIGIBLE = 10_000_000  # bytes beside any memory: how much there is need not be told
+
+
+@dataclass(frozen=True)
+class ChoicePolicy:
+    """When to choose which engine. Given as an estimator's `inference` it takes the place of "auto"."""
+
+    exact_rows: int = 3000  # an evaluation takes under a second up to here on two cores, and grows with the cube
+    moderate_rows: int = 20_000  # up to which more can be done for a single kernel
+    more_points: int = 2000  # inducing points there, for a learner of one large kernel and for final posteriors
+    matrices: float = 2.5  # N x N alive at once: the Gram or its factor, and blocks and copies while predicting
+    device_matrices: float = 1.3  # on a GPU one matrix and strips of it
+    device_rows: int = 50_000  # up to which an evaluation takes seconds on a large GPU
+    longest_axis: int = 2000  # of a grid: its eigenvectors take seconds
+    surface_rows: int = 6000  # on a grid with a change surface: an evaluation, by iteration, takes a second or so
+    memory: int | None = None  # bytes that may be taken; None: as many as the system has free
+    grid: Grid = field(default_factory=Grid)  # the engine for rows that form one
+
+
+DEFAULT = ChoicePolicy()
 
 
 @dataclass(frozen=True)
@@ -56,23 +65,25 @@ def available_memory() -> int:
 def choose(
     rows: int,
     inference: Engine | None = None,
-    memory: int | None = None,
-    device: str = "cpu",
+    *,
+    backend: Backend = NUMBA,
     learner_rows: int | None = None,
+    policy: ChoicePolicy = DEFAULT,
 ) -> Choice:
     """Return the engine that the user insists on, or the one for so many rows.
 
-    Exact inference up to `EXACT_ROWS` rows, on a GPU as many as fit there; above, sparse variational inference.
+    Exact inference up to `exact_rows` rows, on a GPU as many as fit there; above, sparse variational inference.
     `learner_rows`: what a learner can be trained on exactly, where that is less. Such a learner ends with one kernel or
     a few, of many parameters, where a search compares hundreds: it can afford more inducing points, and needs them.
     """
-    exact_rows = EXACT_ROWS if learner_rows is None else min(EXACT_ROWS, learner_rows)
-    if device != "cpu":
-        found = _on_device(rows, inference, device, exact_rows)
+    backend = inference.backend if inference is not None and inference.backend.batches else backend
+    exact_rows = policy.exact_rows if learner_rows is None else min(policy.exact_rows, learner_rows)
+    if backend.batches:
+        found = _choose_on_device(rows, inference, backend, exact_rows, policy)
         if found is not None:
             return found
-    if inference is None and rows > exact_rows and device == "cpu":
-        return _sparse(_sparse_engine(rows, learner_rows is not None), rows, "and long")
+    elif inference is None and rows > exact_rows:
+        return _choose_sparse(_sparse_engine(rows, learner_rows is not None, policy), rows, "and long")
     if isinstance(inference, VFE) and rows <= inference.inducing:
         return Choice(
             Exact(), f"exact inference: {rows:,} rows are no more than {inference.inducing:,} inducing points"
@@ -80,24 +91,24 @@ def choose(
     if inference is not None and not isinstance(inference, Exact):
         return Choice(inference, f"{inference!r}, as asked for")
     try:
-        return _exact(rows, memory)
+        return _choose_exact(rows, policy)
     except TooLargeError:
         if inference is not None:
             raise
-        return _sparse(VFE(), rows, "more than once, and so much memory is not free")
+        return _choose_sparse(VFE(), rows, "more than once, and so much memory is not free")
 
 
-def _sparse_engine(rows: int, one_kernel: bool) -> VFE:
+def _sparse_engine(rows: int, one_kernel: bool, policy: ChoicePolicy) -> VFE:
     """Return how many points: up to a moderate number of rows more of them, for one kernel and for predictions."""
-    if rows > MODERATE:
+    if rows > policy.moderate_rows:
         return VFE()
-    points = min(MORE_POINTS, rows // 3)  # of fewer rows fewer are enough
+    points = min(policy.more_points, rows // 3)  # of fewer rows fewer are enough
     if one_kernel:  # few steps with many points where they are: moving them would take as long again
         return VFE(inducing=points, joint=False, predicting=2 * points)
     return VFE(predicting=max(VFE.inducing, points))
 
 
-def _sparse(engine: VFE, rows: int, why: str) -> Choice:
+def _choose_sparse(engine: VFE, rows: int, why: str) -> Choice:
     """Choose sparse inference, as exact inference would take a matrix."""
     more = "" if engine.predicting is None else f" ({engine.predicting:,} for predictions)"
     return Choice(
@@ -107,57 +118,56 @@ def _sparse(engine: VFE, rows: int, why: str) -> Choice:
     )
 
 
-def _on_device(rows: int, inference: Engine | None, device: str, exact_rows: int) -> Choice | None:
+def _choose_on_device(
+    rows: int, inference: Engine | None, backend: Backend, exact_rows: int, policy: ChoicePolicy
+) -> Choice | None:
     """Return what is to be done on a GPU; None where nothing is: few rows, or an engine that does not work there."""
-    from mercer.linalg.device import available_device, free_memory  # brings PyTorch with it
-
-    free = free_memory(available_device(device))
     if isinstance(inference, VFE) and rows > inference.inducing:
-        return Choice(replace(inference, device=device), f"{inference!r} on {device}, as asked for")
+        return Choice(inference.on(backend), f"{inference!r} on {backend}, as asked for")
     if rows <= exact_rows or not (inference is None or isinstance(inference, Exact)):
         return None
-    needed = int(MATRICES_ON_DEVICE * 8 * rows * rows)
-    told = f"{rows:,} rows need {_size(needed)}" + ("" if free is None else f" of {_size(free)} on {device}")
-    if (free is None or needed <= free) and (inference is not None or rows <= EXACT_ROWS_ON_DEVICE):
-        return Choice(DeviceExact(device), f"exact inference on {device}: {told}")
+    free, needed = backend.free_memory(), int(policy.device_matrices * 8 * rows * rows)
+    room = f"{rows:,} rows need {_size(needed)}" + ("" if free is None else f" of {_size(free)} on {backend}")
+    if (free is None or needed <= free) and (inference is not None or rows <= policy.device_rows):
+        return Choice(Exact(backend), f"exact inference on {backend}: {room}")
     if inference is not None:  # on the CPU then, if it fits there
         return None
-    engine = VFE(device=device)
-    sparse = f"sparse variational inference on {device} with {engine.inducing} inducing points"
-    return Choice(engine, f"{sparse}: for exact inference {told}")
+    engine = VFE(device=backend)
+    sparse = f"sparse variational inference on {backend} with {engine.inducing} inducing points"
+    return Choice(engine, f"{sparse}: for exact inference {room}")
 
 
-def fallen_back(choice: Choice, rows: int, device: str) -> tuple[Choice, str]:
-    """Return the next engine, and its device, where one ran out of a GPU's memory."""
-    engine, short = choice.engine, f"{device} ran out of memory"
-    if isinstance(engine, DeviceExact):
-        sparse = VFE(device=device)
-        told = f"sparse variational inference with {sparse.inducing} inducing points on {device}: exact inference was"
-        return Choice(sparse, f"{told} tried for {rows:,} rows, and {short}"), device
+def fall_back(choice: Choice, rows: int, backend: Backend) -> tuple[Choice, Backend]:
+    """Return the next engine, and its back end, where one ran out of a GPU's memory."""
+    engine, short = choice.engine, f"{backend} ran out of memory"
+    if engine.exact and engine.backend.batches:
+        sparse = VFE(device=backend)
+        what = f"sparse variational inference with {sparse.inducing} inducing points on {backend}: exact inference was"
+        return Choice(sparse, f"{what} tried for {rows:,} rows, and {short}"), backend
     if isinstance(engine, VFE):
-        return Choice(replace(engine, device="cpu"), f"{replace(engine, device='cpu')!r} on the CPU: {short}"), "cpu"
-    there = choose(rows, engine)
-    return Choice(there.engine, f"{there.reason}, on the CPU: {short}"), "cpu"
+        return Choice(engine.on(NUMBA), f"{engine!r} on the CPU: {short}"), NUMBA
+    there = choose(rows, engine.on(NUMBA))
+    return Choice(there.engine, f"{there.reason}, on the CPU: {short}"), NUMBA
 
 
-def choose_grid(program: Program, data: Data, device: str = "cpu") -> Choice | None:
+def choose_grid(program: Program, data: Data, policy: ChoicePolicy = DEFAULT) -> Choice | None:
     """Return grid inference where the rows are many and form a grid and the kernel is a product over its columns.
 
-    Or a change surface between such products, up to `SURFACE_ROWS` rows.
+    Or a change surface between such products, up to `surface_rows` rows.
     """
     rows, columns = data.X.shape
-    if rows <= EXACT_ROWS or columns < 2:
+    if rows <= policy.exact_rows or columns < 2:
         return None
     product = separated(program, columns) is not None
-    if not product and not (rows <= SURFACE_ROWS and _is_change_of_products(program, columns)):
+    if not product and not (rows <= policy.surface_rows and _is_change_of_products(program, columns)):
         return None
     lattice = find_lattice(data.X, most_cells=rows / (1.0 - MOST_MISSING))
-    if lattice is None or max(lattice.shape) > LONGEST_AXIS or min(lattice.shape) < 2:
+    if lattice is None or max(lattice.shape) > policy.longest_axis or min(lattice.shape) < 2:
         return None
     shape, holes = " x ".join(f"{n:,}" for n in lattice.shape), len(lattice.holes)
     missing = f" but for {holes:,} cells" if holes else ""
     return Choice(
-        Grid(device=device),
+        policy.grid,
         f"grid inference: the {rows:,} rows form a grid of {shape}{missing}, and the kernel is "
         + ("a product over columns" if product else "a change between products over columns"),
     )
@@ -167,12 +177,14 @@ def _is_change_of_products(program: Program, columns: int) -> bool:
     return any(summand.gates for summand in summands(program, columns) or ())
 
 
-def asked_engine(inference: Any) -> Engine | None:
-    """Return the engine that the user asks for, None for "auto"."""
+def read_inference(inference: Any) -> tuple[Engine | None, ChoicePolicy]:
+    """Return the engine that the user asks for, None for "auto", and how to choose one then."""
     if isinstance(inference, str) and inference == "auto":
-        return None
+        return None, DEFAULT
+    if isinstance(inference, ChoicePolicy):
+        return None, inference
     if isinstance(inference, ENGINES):
-        return inference
+        return inference, DEFAULT
     raise InputError(
         f"inference must be 'auto', mercer.Exact(), mercer.VFE(inducing=...), "
         f"mercer.RandomFeatures(count=...) or mercer.Grid(), not {inference!r}"
@@ -181,11 +193,17 @@ def asked_engine(inference: Any) -> Engine | None:
 
 def engine_to_plain(inference: Any) -> Any:
     """Return what an estimator's `inference` says as JSON data."""
+    if isinstance(inference, ChoicePolicy):
+        numbers = {each.name: getattr(inference, each.name) for each in fields(inference) if each.name != "grid"}
+        return {"engine": "auto", **numbers, "grid": inference.grid.to_plain()}
     return inference.to_plain() if isinstance(inference, ENGINES) else "auto"
 
 
-def engine_from_plain(data: Any) -> str | Engine:
+def engine_from_plain(data: Any) -> str | Engine | ChoicePolicy:
     """Read `engine_to_plain` back, checking it."""
+    if isinstance(data, dict) and data["engine"] == "auto":
+        known = {each.name: data[each.name] for each in fields(ChoicePolicy) if each.name in data}
+        return ChoicePolicy(**{**known, "grid": Grid.from_plain(data["grid"])})
     if isinstance(data, dict):
         readers: dict[str, Callable[[dict[str, Any]], Engine]] = {each.name: each.from_plain for each in SETTINGS}
         return readers[data["engine"]](data)
@@ -197,30 +215,24 @@ def name_to_keep(engine: Engine) -> str | None:
     return engine.name if engine.exact or isinstance(engine, Grid) else None
 
 
-def exact_on(device: str) -> Engine:
-    """Return exact inference on a device."""
-    return Exact() if device == "cpu" else DeviceExact(device)
-
-
-def fits_in_memory(rows: int) -> None:
+def check_memory(rows: int, policy: ChoicePolicy = DEFAULT) -> None:
     """Raise TooLargeError where a matrix of all pairs of rows would not fit."""
-    _exact(rows, None)
+    _choose_exact(rows, policy)
 
 
-def _exact(rows: int, memory: int | None) -> Choice:
+def _choose_exact(rows: int, policy: ChoicePolicy) -> Choice:
     """Choose exact inference where its matrices fit in memory; otherwise say how much it would need."""
-    needed = int(MATRICES * 8 * rows * rows)
-    if memory is None and needed < ALWAYS_THERE:  # asking the system would cost more than the answer is worth
-        return Choice(Exact(), f"exact inference: {rows:,} rows need {_size(needed)} of memory")
-    memory = available_memory() if memory is None else memory
+    needed = int(policy.matrices * 8 * rows * rows)
+    memory = available_memory() if policy.memory is None else policy.memory
     if needed > memory:
-        fitting = int((memory / (8 * MATRICES)) ** 0.5)
+        fitting = int((memory / (8 * policy.matrices)) ** 0.5)
         raise TooLargeError(
             f"{rows:,} rows are too many for exact inference: it would need {_size(needed)} of memory and "
             f"{_size(memory)} are free. Use at most about {fitting:,} rows (a random subset often does), "
             "sparse inference (inference=mercer.VFE()), or a machine with more memory."
         )
-    return Choice(Exact(), f"exact inference: {rows:,} rows need {_size(needed)} of {_size(memory)}")
+    whole = "memory" if policy.memory is None and needed < NEGLIGIBLE else _size(memory)
+    return Choice(Exact(), f"exact inference: {rows:,} rows need {_size(needed)} of {whole}")
 
 
 def _size(count: float) -> str:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.compute.backend import NUMBA, Backend, backend_for
 from mercer.compute.fused import Points, points
 from mercer.compute.program import Program
 from mercer.inference.lattice import Lattice, find_lattice
@@ -151,7 +152,8 @@ class Engine(ABC):
     held : what it chooses by the values has been chosen, and stays.
     saves_points : a model keeps its inducing points: the engine would not choose the same ones again.
     likelihoods : those that it can work with; `gaussian_noise` refuses others.
-    device : where it works.
+    accelerated : it works on other back ends than the CPU's, too.
+    device : where it works: the user's word for it, or the back end itself.
     """
 
     name: ClassVar[str]
@@ -161,7 +163,8 @@ class Engine(ABC):
     streams: ClassVar[bool] = False
     held: ClassVar[bool] = False
     likelihoods: ClassVar[tuple[type[Likelihood], ...]] = GAUSSIAN_ONLY
-    device: str = "cpu"
+    accelerated: ClassVar[bool] = False
+    device: str | Backend = NUMBA
 
     @property
     def many_rows(self) -> bool:
@@ -186,9 +189,14 @@ class Engine(ABC):
         """Return the held engine for the final posterior, where that is worked out with more than a fit can afford."""
         return None
 
-    def on(self, device: str) -> Engine:
-        """Return the engine working on a device; itself where it works on none but the CPU."""
-        return self
+    @property
+    def backend(self) -> Backend:
+        """What runs the kernels."""
+        return backend_for(self.device)
+
+    def on(self, backend: Backend) -> Self:
+        """Return the engine working with a back end; itself where it works with none but the CPU's."""
+        return replace(cast(Any, self), device=backend) if self.accelerated else self
 
     @abstractmethod
     def evidence(

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from mercer.compute.program import compile_program
 from mercer.errors import InputError, KernelError, NumericalError, NumericalWarning
-from mercer.inference.choose import choose
+from mercer.inference.choose import check_memory
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
@@ -21,6 +21,7 @@ from mercer.kernels.parameters import bind, layout, values_of
 from mercer.kernels.text import parse
 
 Gradient = dict[str, float | Array]
+MANY_ROWS = 500  # matrices of fewer rows fit anywhere
 
 
 @overload
@@ -60,8 +61,9 @@ def log_evidence(
     if np.isnan(values).any():
         unset = [slot.path for slot in shape.slots if np.isnan(values[slot.where]).any()]
         raise KernelError(f"the evidence needs a value for every parameter; without one: {', '.join(unset)}")
-    engine = choose(len(target), Exact()).engine
-    evidence = engine.evidence(compile_program(bound), values, Gaussian(float(noise)), Data(inputs, target), gradient)
+    if len(target) > MANY_ROWS:
+        check_memory(len(target))
+    evidence = Exact().evidence(compile_program(bound), values, Gaussian(float(noise)), Data(inputs, target), gradient)
     if evidence.failure is not None:
         raise NumericalError(f"no evidence: {evidence.failure}; try a larger noise")
     if evidence.jitter > 0:

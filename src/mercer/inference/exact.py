@@ -8,75 +8,75 @@ a = P y with P = A^-1 - s s' / 1's, s = A^-1 1. As c is at its optimum it adds n
 then carry the uncertainty of c: + (1 - K* s)^2 / 1's (universal kriging; Rasmussen & Williams 2006, 2.7, flat prior).
 
 The gradient is a contraction of G with dK/dtheta: nothing is differentiated through the factorisation, and evidence
-plus gradient need one N x N matrix in all (Gram, then its factor, then the inverse, in the same memory).
+plus gradient need one N x N matrix in all: Gram, then its factor, then the inverse (on a device, strips of it).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from mercer.compute import fused
+from mercer.compute.backend import NUMBA, Backend, FactorLike
 from mercer.compute.program import Program
 from mercer.errors import NumericalError
 from mercer.inference.contract import LOG_2_PI, Data, Engine, Evidence, Prediction, left_out_score, log_density
 from mercer.inference.likelihood import Likelihood, gaussian_noise
 from mercer.kernels.domains import Array
-from mercer.linalg import scratch
-from mercer.linalg.factor import Factor, Failure, factorise
-
-if TYPE_CHECKING:
-    from mercer.linalg.device import DeviceFactor  # brings PyTorch with it
+from mercer.linalg.factor import Failure, factorise
 
 
 @dataclass(frozen=True)
 class Exact(Engine):
-    """The exact engine."""
+    """The exact engine: for as many rows as one N x N matrix fits on a device."""
+
+    device: str | Backend = field(default=NUMBA, repr=False)
 
     name = "exact"
     exact = True
+    accelerated = True
 
     @property
     def many_rows(self) -> bool:
-        return False
+        return self.backend.batches
 
     def to_plain(self) -> str:
         """Return the engine as JSON data."""
-        return "exact"
+        return self.name
 
     def evidence(
         self, program: Program, values: Array, likelihood: Likelihood, data: Data, gradient: bool = True
     ) -> Evidence:
         """Return the log evidence and, if asked, its gradient and the leave-one-out score (free of charge then)."""
-        noise = gaussian_noise(likelihood, self.name)
-        matrix = scratch.square(data.count)  # nothing of it outlives this call
-        factor = factorise(lambda: fused.gram_lower(program, values, data.at, matrix), noise)
+        noise, backend = gaussian_noise(likelihood, self.name), self.backend
+        at, memory = backend.prepare(data), backend.scratch(data.count, data.count)  # nothing of it outlives this call
+        factor = backend.factorise(partial(backend.gram_lower, program, values, at, memory), noise)
         if isinstance(factor, Failure):
             return Evidence(-math.inf, failure=factor.reason)
-        alpha, level = solved(factor, data)
+        alpha, level = solve(factor, data)
         value = -0.5 * (float(data.y @ alpha) + factor.log_determinant() + data.count * LOG_2_PI)
         if not math.isfinite(value):
             return Evidence(-math.inf, failure="the evidence overflowed")
         if not gradient:
             return Evidence(value, jitter=factor.jitter)
-        inverse = factor.into_inverse()
-        by_values = -0.5 * fused.contract(program, values, data.at, inverse, alpha)
-        precision = np.diagonal(inverse)
+        by_values, precision = backend.contract_inverse(program, values, at, factor, alpha)
         by_noise = -0.5 * float(precision.sum() - alpha @ alpha)
+        if not (math.isfinite(by_noise) and np.isfinite(by_values).all()):
+            return Evidence(-math.inf, failure="the gradient of the evidence overflowed")
         precision = precision - level.variance * level.pull**2
         left_out = float(log_density(alpha / precision, 1.0 / precision).sum())
         return Evidence(value, by_values, by_noise, left_out, factor.jitter)
 
     def posterior(self, program: Program, values: Array, likelihood: Likelihood, data: Data) -> ExactPosterior:
-        """Return the posterior, keeping the factor."""
-        noise = gaussian_noise(likelihood, self.name)
-        factor = factorise(lambda: fused.gram_lower(program, values, data.at), noise)
+        """Return the posterior, keeping the factor where it is."""
+        noise, backend = gaussian_noise(likelihood, self.name), self.backend
+        factor = backend.factorise(partial(backend.gram_lower, program, values, backend.prepare(data)), noise)
         if isinstance(factor, Failure):
             raise NumericalError(f"no posterior: {factor.reason}; try a larger noise or another kernel")
-        return ExactPosterior(program, values, data, factor, *solved(factor, data))
+        return ExactPosterior(program, values, data, factor, *solve(factor, data))
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ class Level:
     pull: Array
 
 
-def solved(factor: Factor | DeviceFactor, data: Data) -> tuple[Array, Level]:
+def solve(factor: FactorLike, data: Data) -> tuple[Array, Level]:
     """Return a = A^-1 (y - c) and c."""
     if not data.free_level:
         return factor.solve(data.y), Level(0.0, 0.0, np.zeros(data.count))
@@ -105,7 +105,7 @@ class ExactPosterior:
     program: Program
     values: Array
     data: Data
-    factor: Factor | DeviceFactor
+    factor: FactorLike
     alpha: Array
     fitted: Level
 

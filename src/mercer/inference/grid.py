@@ -15,11 +15,12 @@ Gradients: everything is a function of the K_d, so each gradient is a contractio
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
 import torch
 
+from mercer.compute.backend import NUMBA, Backend
 from mercer.compute.program import Program
 from mercer.compute.separate import separated, summands
 from mercer.errors import InputError, NumericalError
@@ -32,17 +33,16 @@ from mercer.inference.grid_sum import SumOperator, SumProblem, by_lanczos, by_we
 from mercer.inference.grid_sum_posterior import SumPosterior
 from mercer.inference.likelihood import Gaussian, Likelihood, gaussian_noise
 from mercer.kernels.domains import Array
-from mercer.linalg.device import available_device
 from mercer.linalg.threads import one_torch_thread
 
 LogDeterminant = Literal["auto", "lanczos", "weyl"]
 EXACT_WORK = 2e7  # operations that the precision of holes may take in an evaluation; gradients take ten times that
 FEW_CELLS = 3000  # with fewer a second thread gains little, and on a busy machine loses much
-EXACT_SUM = 2000  # cells of a sum of products up to which it is left to exact inference
 POSTERIOR_WORK = 4e11  # and in a posterior, which is made once
 
 SAVED: dict[str, Any] = {  # settings in a file, with their types
     "tolerance": float, "log_determinant": str, "seed": int, "exact_work": float, "most_steps": int,
+    "exact_cells": int,
 }  # fmt: skip
 
 
@@ -68,12 +68,14 @@ class Grid(Engine):
 
     tolerance: float = 1e-4
     log_determinant: LogDeterminant = "auto"
-    device: str = "cpu"
+    device: str | Backend = field(default=NUMBA, repr=False)
     seed: int = 0
     exact_work: float = EXACT_WORK
     most_steps: int = 200
+    exact_cells: int = 2000  # of a sum of products up to which it is left to exact inference, if nothing else is asked
 
     name = "grid"
+    accelerated = True
 
     def __post_init__(self) -> None:
         if self.log_determinant not in get_args(LogDeterminant):
@@ -81,10 +83,6 @@ class Grid(Engine):
             raise InputError(f"log_determinant must be one of {known}, not {self.log_determinant!r}")
         if not 0.0 < self.tolerance < 1.0:
             raise InputError(f"tolerance must lie between 0 and 1, not {self.tolerance!r}")
-
-    def on(self, device: str) -> Grid:
-        """Return the engine working on a device."""
-        return replace(self, device=device)
 
     def to_plain(self) -> dict[str, Any]:
         """Return the engine as JSON data."""
@@ -109,7 +107,7 @@ class Grid(Engine):
             return GridEvidence(**{each.name: getattr(found, each.name) for each in fields(found)})
         if summed is not None:
             return self._evidence_of_sum(summed, values, noise, gradient)
-        problem = Problem.of(program, data, available_device(self.device))
+        problem = Problem.of(program, data, self.backend)
         whole = problem.whole(values, noise, self.tolerance, self.exact_work, self.most_steps)
         if whole is None:
             return GridEvidence(-math.inf, failure="the kernel gave infinite or undefined values")
@@ -135,11 +133,11 @@ class Grid(Engine):
         columns = data.X.shape[1]
         if separated(program, columns) is not None or (parts := summands(program, columns)) is None:
             return None
-        return SumProblem(parts, Problem(parts[0].parts, data, lattice_of(data), available_device(self.device)), data)
+        return SumProblem(parts, Problem(parts[0].parts, data, lattice_of(data), self.backend), data)
 
     def _leaves_to_exact(self, data: Data) -> bool:
         """Whether a sum has so few cells that a matrix of all pairs of them is quicker than iterating."""
-        return self.log_determinant == "auto" and self.device == "cpu" and data.count <= EXACT_SUM
+        return self.log_determinant == "auto" and not self.backend.batches and data.count <= self.exact_cells
 
     def _evidence_of_sum(self, problem: SumProblem, values: Array, noise: float, gradient: bool) -> Evidence:
         operator = problem.operator(values, noise)
@@ -207,7 +205,7 @@ class Grid(Engine):
             if operator is None:
                 raise NumericalError("no posterior: the kernel gave infinite or undefined values; try another kernel")
             return self._solved_sum(summed, operator, values, tolerance, most)
-        problem = Problem.of(program, data, available_device(self.device))
+        problem = Problem.of(program, data, self.backend)
         whole = problem.whole(values, noise, tolerance, POSTERIOR_WORK, most)
         if whole is None:
             raise NumericalError("no posterior: the kernel gave infinite or undefined values; try another kernel")

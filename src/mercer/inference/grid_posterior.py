@@ -26,7 +26,7 @@ from mercer.inference.grid_solver import BLOCK, Whole, sent
 from mercer.inference.lattice import find_lattice
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Failure, factorise
-from mercer.linalg.structured import along_axes, outer, spectrum
+from mercer.linalg.operators import along_axes, outer, spectrum
 
 SAMPLES = 64  # draws to estimate variances from, where working them out would take too long
 VARIANCE_WORK = 4e11  # operations that variances may take before they are estimated by draws

@@ -9,17 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mercer.compute import fused, torch_backend
+from mercer.compute.backend import NUMBA, Backend
 from mercer.compute.program import Program
 from mercer.compute.separate import separated
 from mercer.errors import InputError, KernelError
 from mercer.inference.contract import Data
-from mercer.inference.grid_solver import Completed, Whole, cells_of, sent
+from mercer.inference.grid_solver import Completed, Whole, cells_of, sent, tensor_device
 from mercer.inference.lattice import Lattice
 from mercer.kernels.domains import Array
-from mercer.linalg.structured import Spectrum, spectrum
-
-FUSED = ("cpu",)  # devices on which the fused back end evaluates the factors; PyTorch does on the others
+from mercer.linalg.operators import Spectrum, spectrum
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,10 +38,15 @@ class Problem:
     parts: tuple[Program, ...]
     data: Data
     lattice: Lattice
-    device: torch.device
+    backend: Backend = NUMBA
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors are."""
+        return tensor_device(self.backend)
 
     @staticmethod
-    def of(program: Program, data: Data, device: torch.device) -> Problem:
+    def of(program: Program, data: Data, backend: Backend = NUMBA) -> Problem:
         """Check that both have the structure that is needed."""
         parts = separated(program, data.X.shape[1])
         if parts is None:
@@ -52,7 +55,7 @@ class Problem:
                 "(SE(0) + LIN(0))*SE(1), or a sum of such products; RQ, M12, M32, M52, LIN, COS and SM on several "
                 "columns at once, and sums inside products of several columns, are not"
             )
-        return Problem(parts, data, lattice_of(data), device)
+        return Problem(parts, data, lattice_of(data), backend)
 
     def grams(self, values: Array) -> list[Tensor]:
         """Return K_d for every column."""
@@ -60,16 +63,11 @@ class Problem:
 
     def gram(self, part: Program, values: Array, axis: Array) -> Tensor:
         """Return one factor's Gram matrix."""
-        if self.device.type in FUSED:
-            return torch.from_numpy(fused.gram(part, values, axis[:, None]))
-        return torch_backend.gram(part, sent(values, self.device), sent(axis[:, None], self.device))
+        return torch.as_tensor(self.backend.gram(part, values, axis[:, None]))
 
     def cross(self, part: Program, values: Array, X: Array, axis: Array) -> Tensor:
         """Return one factor between new coordinates and an axis."""
-        if self.device.type in FUSED:
-            return torch.from_numpy(fused.cross(part, values, X[:, None], axis[:, None]))
-        device = self.device
-        return torch_backend.cross(part, sent(values, device), sent(X[:, None], device), sent(axis[:, None], device))
+        return torch.as_tensor(self.backend.cross(part, values, X[:, None], axis[:, None]))
 
     def whole(self, values: Array, noise: float, tolerance: float, exact_work: float, steps: int) -> Whole | None:
         """Decompose the factors; None where they are not finite."""
@@ -102,12 +100,7 @@ class Problem:
         """Return the gradient by the values from those by the factors of some parts."""
         total = np.zeros(len(values))
         for part, axis, matrix in zip(parts, self.lattice.axes, weights, strict=True):
-            if self.device.type in FUSED:
-                at = fused.points(axis[:, None])
-                total += fused.contract(part, values, at, np.ascontiguousarray(matrix.numpy()), np.zeros(len(axis)))
-            else:
-                X = sent(axis[:, None], self.device)
-                total += torch_backend.contract(part, sent(values, self.device), X, matrix).cpu().numpy()
+            total += self.backend.contract(part, values, axis[:, None], matrix)
         return total
 
 

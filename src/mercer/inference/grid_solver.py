@@ -30,11 +30,13 @@ import torch
 from scipy.ndimage import binary_dilation, binary_erosion
 from torch import Tensor
 
+from mercer.compute.accelerator import TorchBackend
+from mercer.compute.backend import Backend
 from mercer.inference.lattice import Lattice
 from mercer.kernels.domains import Array
-from mercer.linalg.batched import factorise_batch
+from mercer.linalg.device import factorise_batch
 from mercer.linalg.iterative import Apply, Estimate, conjugate_gradients, lanczos_log_determinant
-from mercer.linalg.structured import Spectrum, along_axes, outer
+from mercer.linalg.operators import Spectrum, along_axes, outer
 
 DEEP = 2  # cells: a hole this far from every observation in all directions is large
 MOST_STEPS = 1000
@@ -320,3 +322,8 @@ def between(left: Tensor, right: Tensor, spectrum: Spectrum) -> list[Tensor]:
 def sent(array: Array, device: torch.device) -> Tensor:
     """Return an array as a float64 tensor on the device."""
     return torch.as_tensor(np.ascontiguousarray(array), dtype=torch.float64, device=device)
+
+
+def tensor_device(backend: Backend) -> torch.device:
+    """Return where the tensors of a back end are; those of the CPU's own too."""
+    return backend.where if isinstance(backend, TorchBackend) else torch.device("cpu")

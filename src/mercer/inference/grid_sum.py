@@ -30,7 +30,7 @@ from mercer.inference.grid_solver import Cells, cells_of, sent
 from mercer.kernels.domains import Array
 from mercer.linalg.iterative import Solution, conjugate_gradients, lanczos_log_determinant
 from mercer.linalg.low_rank import LowRank
-from mercer.linalg.structured import Spectrum, Toeplitz, outer, spectrum, weyl_log_determinant
+from mercer.linalg.operators import Spectrum, Toeplitz, outer, spectrum, weyl_log_determinant
 
 FFT_FROM = 500
 PROBES, STEPS = 8, 40

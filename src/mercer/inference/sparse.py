@@ -6,32 +6,92 @@ With K0 the kernel without its white noise, D = diag(noise + white noise of each
 
 Every block of rows adds to V V' and to V times the target and the constant one (`Statistics`, joined by +): one pass
 over the rows, O(m^2 + block m) memory, or O(N m) where V is kept for the gradient. V rather than Kuf is summed: forming
-Kuf Kfu first would square the condition of Kuu. What follows from the sums is small (`Solution`).
+Kuf Kfu first would square the condition of Kuu. What follows from the sums is small (`SparseSolution`).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
 from functools import partial, reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 from scipy.linalg import blas, lapack
 
 from mercer.compute import fused
+from mercer.compute.backend import NUMBA, Backend, Matrix
 from mercer.compute.program import Program
 from mercer.compute.separate import Columns, untied, white_columns, without_white
-from mercer.inference.contract import LOG_2_PI, Data
-from mercer.inference.rows import Sweep, blocks, slices, summed
+from mercer.inference.contract import LOG_2_PI, Data, Sum
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import LADDER, Factor, Failure, factorise
 from mercer.linalg.threads import SMALL, one_thread
 
 EPSILON = float(np.finfo(float).eps)
 ROUNDING = 10.0  # times what a trace may be wrong by: Q is too large, for certain
+FEWEST_ROWS = 256  # of a block that is still cut in two where memory is short
 
-__all__ = ["Model", "Solution", "Statistics", "blocks", "model_of", "solve"]
+
+# ------------------------------------------------------------------------------------------------- sums over the rows
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """How to go over the rows: so many at a time, by so many of joblib's jobs, with a back end.
+
+    Sums over rows are a map and a reduction: here, by joblib's workers, or wherever the rows are. Every block is a pure
+    function of its rows, and sums are added in the order of the blocks, so that the result does not depend on who did
+    which block: what a worker took with it when it died is worked out again, and no row is counted twice.
+    """
+
+    block: int | None = None
+    jobs: int | None = None
+    backend: Backend = NUMBA
+
+    def size(self, points: int) -> int:
+        """Return how many rows to take at a time: a number fit for the inducing points unless one is given."""
+        return self.block or max(128, self.backend.block_numbers // max(1, points))
+
+    def add_up(self, data: Data, work: Callable[[Array, Array], Sum], points: int) -> Sum:
+        """Return the sum of work(X, y) over all rows.
+
+        Without `jobs` the blocks are worked on here, one after the other, unless a joblib back end was chosen around
+        the call (`joblib.parallel_config`): then they go there. A block for which a device has too little memory is
+        cut in two.
+        """
+        work = partial(_halve, self.backend, work) if self.backend.batches else work
+        if data.source is not None:
+            return data.source.summed(work, self.size(points))
+        from joblib import Parallel, delayed
+
+        parts = slices(data.count, self.size(points))
+        with one_thread(when=self.jobs not in (None, 1)):  # threads of joblib, not threads in threads
+            pool = Parallel(n_jobs=self.jobs, prefer="threads", return_as="generator")
+            total: Sum = reduce(add, pool(delayed(work)(data.X[rows], data.y[rows]) for rows in parts))
+        return total
+
+
+def _halve(backend: Backend, work: Callable[[Array, Array], Any], X: Array, y: Array) -> Any:
+    """Work on a block; where the back end has too little memory for it, on its halves."""
+    try:
+        return work(X, y)
+    except RuntimeError as error:
+        if not backend.is_out_of_memory(error) or len(y) < 2 * FEWEST_ROWS:
+            raise
+    backend.release_memory()
+    half = len(y) // 2
+    return _halve(backend, work, X[:half], y[:half]) + _halve(backend, work, X[half:], y[half:])
+
+
+def slices(rows: int, size: int) -> Iterator[slice]:
+    """Split the rows into blocks of a size."""
+    return (slice(start, min(rows, start + size)) for start in range(0, rows, size))
+
+
+# ------------------------------------------------------------------------------------------------------ one block
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,33 +104,38 @@ class Model:
     values: Array
     noise: float
     Z: Array
+    backend: Backend = NUMBA
 
     @property
     def has_white(self) -> bool:
         """Tell whether rows have noise of their own besides `noise`."""
         return self.smooth is not self.whole
 
-    def cross(self, X: Array, out: Array | None = None) -> Array:
+    def cross(self, X: Array, out: Array | None = None) -> Matrix:
         """Return Kfu for some rows."""
-        return fused.cross(self.smooth, self.values, X, self.Z, out)
+        return self.backend.cross(self.smooth, self.values, X, self.Z, out)
 
-    def prior(self, X: Array) -> Array:
+    def prior(self, X: Array) -> Matrix:
         """Return the diagonal of K0 for some rows."""
-        return fused.diagonal(self.smooth, self.values, X)
+        return self.backend.diagonal(self.smooth, self.values, X)
 
-    def noises(self, X: Array) -> Array:
+    def noises(self, X: Array) -> Matrix:
         """Return the diagonal of D for some rows."""
         if not self.has_white:
-            return np.full(len(X), self.noise)
-        return self.noise + (fused.diagonal(self.whole, self.values, X) - self.prior(X))
+            return self.backend.send(np.full(len(X), self.noise))
+        return self.noise + (self.backend.diagonal(self.whole, self.values, X) - self.prior(X))
+
+    def here(self) -> Model:
+        """Return the model with the CPU's back end."""
+        return self if self.backend is NUMBA else replace(self, backend=NUMBA)
 
 
-def model_of(program: Program, values: Array, noise: float, data: Data, Z: Array) -> Model:
+def model_of(program: Program, values: Array, noise: float, data: Data, Z: Array, backend: Backend = NUMBA) -> Model:
     """Take the white noise of single rows out of the kernel."""
     white = white_columns(program)
     white = untied(white, data.X) if white else white  # of a source: those of its sample
     values = np.asarray(values, dtype=np.float64)
-    return Model(program, without_white(program, white), white, values, float(noise), Z)
+    return Model(program, without_white(program, white), white, values, float(noise), Z, backend)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,25 +176,56 @@ def block_statistics(
     model: Model, inverse_root: Array, shift: float, X: Array, y: Array, out: Array | None = None
 ) -> Statistics:
     """Return the sums of one block of rows for the target less `shift`, given L^-1; `out` is filled with V'."""
+    backend = model.backend
+    X = backend.send(X)
     prior, noise = model.prior(X), model.noises(X)
-    root = 1.0 / np.sqrt(noise)
-    cross, scale = model.cross(X, out), 1.0 / np.sqrt(model.noise)
+    root = 1.0 / noise**0.5
+    cross, scale = model.cross(X, out), 1.0 / math.sqrt(model.noise)
     if model.has_white:
         cross *= root[:, None]
         scale = 1.0
-    with one_thread(when=cross.size < SMALL * SMALL):
-        half = blas.dtrmm(scale, inverse_root.T, cross.T, lower=0, trans_a=1, overwrite_b=1)  # V, by column
-        gram = blas.dsyrk(1.0, half, lower=0).T
-    target = (y - shift) * root
+    half = backend.whiten(cross, inverse_root, scale)  # V'
+    target = (backend.send(y) - shift) * root
     return Statistics(
         count=len(y),
-        log_noise=float(np.log(noise).sum()),
+        log_noise=float(backend.log(noise).sum()),
         prior=float((prior / noise).sum()),
-        moments=np.array([target @ target, target @ root, root @ root]),
-        gram=gram,
-        by_target=half @ target,
-        by_one=half @ root,
+        moments=np.array([float(target @ target), float(target @ root), float(root @ root)]),
+        gram=backend.fetch(backend.square(half)),
+        by_target=backend.fetch(half.T @ target),
+        by_one=backend.fetch(half.T @ root),
     )
+
+
+def block_sensitivity(
+    model: Model, adjoint: Adjoint, X: Array, y: Array, kept: Array | None = None, room: Array | None = None
+) -> Sensitivity:
+    """Contract the adjoints of one block of rows with the derivatives of the kernel (vfe.py).
+
+    `kept` is V' of these rows; `room` is memory for as many numbers, used block after block: fresh memory costs a page
+    fault for every 4 kB, a tenth of the product that fills it.
+    """
+    backend = model.backend
+    X = backend.send(X)
+    noise = model.noises(X)
+    cross = model.cross(X) if kept is None else kept
+    unit = 1.0 if kept is None else math.sqrt(model.noise)  # of what stands in place of Kfu
+    residual = (backend.send(y) - adjoint.level - unit * (cross @ backend.send(adjoint.weights))) / noise  # a
+    scale = 1.0 if model.has_white else unit / model.noise
+    spread = backend.product(cross, adjoint.spread, scale, room)  # Kfu M, or D^-1 Kfu M where D is noise I
+    by_values, by_noise = np.zeros(len(model.values)), 0.0
+    if model.has_white:
+        known = (spread * cross).sum(1)
+        by_rows = 0.5 * (residual**2 - 1.0 / noise + (model.prior(X) - known) / noise**2)
+        by_noise = float(by_rows.sum())
+        by_values += backend.contract_diagonal(model.whole, model.values, X, by_rows)
+        by_values -= backend.contract_diagonal(model.smooth, model.values, X, by_rows)
+        spread /= noise[:, None]
+    by_kernel, by_points = backend.contract_cross(
+        model.smooth, model.values, X, model.Z, spread, (residual, adjoint.of_kernel), adjoint.moving
+    )
+    by_values += by_kernel - backend.contract_diagonal(model.smooth, model.values, X, 0.5 / noise)
+    return Sensitivity(by_values, float(residual @ residual), by_noise, by_points)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,21 +269,21 @@ def inverse_of_root(factor: Factor) -> Array:
     return np.asarray(inverse.T)
 
 
-def sandwiched(inverse_root: Array, matrix: Array) -> Array:
+def sandwich(inverse_root: Array, matrix: Array) -> Array:
     """Return L'^-1 S L^-1 for a symmetric matrix S."""
     with one_thread(when=len(matrix) < SMALL):
         left = blas.dtrmm(1.0, inverse_root.T, matrix.T, lower=0, trans_a=0)
         return np.asarray(blas.dtrmm(1.0, inverse_root.T, left.T, lower=0, trans_a=0))
 
 
-def mirrored(lower: Array) -> Array:
+def mirror(lower: Array) -> Array:
     """Return the symmetric matrix of which only the lower triangle was filled."""
     strict = np.tril(lower, -1)
     return strict + strict.T + np.diag(np.diagonal(lower))
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class SparseSolution:
     """What the sums over all rows lead to.
 
     The level is profiled as in exact inference with Q + D in place of A: c = 1'(Q + D)^-1 y / 1'(Q + D)^-1 1, the
@@ -238,15 +334,16 @@ def solve(
     sweep: Sweep | None = None,
     kept: Array | None = None,
     sums: Statistics | None = None,
-) -> Solution | Failure:
+) -> SparseSolution | Failure:
     """Go over the rows once, unless their sums are known, and solve for the level and the weights.
 
     `kept` (N x m) is filled with V'.
     """
     sweep = sweep or Sweep()
+    points = len(model.Z)
     if not (math.isfinite(model.noise) and model.noise > 0.0):
         return Failure("sparse inference needs noise above zero")
-    if not len(model.Z):
+    if not points:
         return Failure("sparse inference needs at least one inducing point")
     shift = float(data.y.mean()) if data.free_level else 0.0
     for rung in LADDER if sums is None and data.source is None else LADDER[:1]:
@@ -254,7 +351,7 @@ def solve(
         if isinstance(factor, Failure):
             return factor
         inverse_root = inverse_of_root(factor)
-        found = _sums(model, inverse_root, shift, data, sweep, kept) if sums is None else sums
+        found = _add_up(model, inverse_root, shift, data, sweep, kept) if sums is None else sums
         if not (np.isfinite(found.moments).all() and np.isfinite(np.diagonal(found.gram)).all()):
             return Failure("the kernel gave infinite or undefined values, or the target overflowed")
         if sums is not None or found.is_possible:
@@ -268,15 +365,14 @@ def solve(
     return _solution(model, factor, inverse_root, inner, sums, shift, data.free_level)
 
 
-def _sums(model: Model, inverse_root: Array, shift: float, data: Data, sweep: Sweep, kept: Array | None) -> Statistics:
-    work, size = partial(block_statistics, model, inverse_root, shift), sweep.size(len(model.Z))
-    if sweep.device != "cpu":
-        from mercer.inference.device_blocks import device_statistics  # brings PyTorch with it
-
-        return summed(data, device_statistics(sweep.device, model, inverse_root, shift), size, sweep.jobs)
+def _add_up(
+    model: Model, inverse_root: Array, shift: float, data: Data, sweep: Sweep, kept: Array | None
+) -> Statistics:
+    work, points = partial(block_statistics, model, inverse_root, shift), len(model.Z)
     if kept is None:
-        return summed(data, work, size, sweep.jobs)
-    return reduce(add, (work(data.X[rows], data.y[rows], kept[rows]) for rows in slices(data.count, size)))
+        return sweep.add_up(data, work, points)
+    parts = slices(data.count, sweep.size(points))
+    return reduce(add, (work(data.X[rows], data.y[rows], kept[rows]) for rows in parts))
 
 
 def _inducing_gram(model: Model) -> Array:
@@ -287,7 +383,7 @@ def _inducing_gram(model: Model) -> Array:
 
 def _solution(
     model: Model, factor: Factor, inverse_root: Array, inner: Factor, sums: Statistics, shift: float, free: bool
-) -> Solution | Failure:
+) -> SparseSolution | Failure:
     both = inner.half_solve(np.stack([sums.by_target, sums.by_one]).T)  # B^-1/2 V D^-1/2 (y, 1)
     yy, y1, ones = sums.moments - np.array([both[:, 0] @ both[:, 0], both[:, 0] @ both[:, 1], both[:, 1] @ both[:, 1]])
     level, variance = (y1 / ones, 1.0 / ones) if free else (0.0, 0.0)
@@ -295,7 +391,7 @@ def _solution(
         return Failure("the constant cannot be told from the kernel")
     half = back_solve(inner, both)
     weights, pull = back_solve(factor, half).T
-    return Solution(
+    return SparseSolution(
         model, factor, inverse_root, inner, sums, half[:, 0] - level * half[:, 1],
         level=shift + level,
         level_variance=variance,

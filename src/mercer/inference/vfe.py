@@ -22,7 +22,6 @@ Nothing is differentiated through a factorisation.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from numbers import Integral
@@ -33,28 +32,30 @@ import numpy as np
 from scipy.linalg import blas
 
 from mercer.compute import fused
-from mercer.compute.fused_cross import contract_cross, contract_diagonal
+from mercer.compute.backend import NUMBA, Backend
 from mercer.compute.fused_points import can_move, contract_points
 from mercer.compute.program import Program
+from mercer.compute.separate import without_white
 from mercer.errors import InputError, NumericalError
-from mercer.inference.contract import Data, Engine, Evidence
+from mercer.inference.contract import Data, Engine, Evidence, Prediction, left_out_score
 from mercer.inference.inducing import CANDIDATES, greedy
 from mercer.inference.likelihood import Likelihood, gaussian_noise
-from mercer.inference.rows import Sweep, slices, summed
 from mercer.inference.sparse import (
     Adjoint,
     Model,
     Sensitivity,
-    Solution,
-    mirrored,
+    SparseSolution,
+    Sweep,
+    block_sensitivity,
+    mirror,
     model_of,
-    sandwiched,
+    sandwich,
+    slices,
     solve,
 )  # fmt: skip
-from mercer.inference.vfe_posterior import VFEPosterior
 from mercer.kernels.domains import Array
 from mercer.linalg import scratch
-from mercer.linalg.factor import Factor, Failure
+from mercer.linalg.factor import Factor, Failure, factorise
 from mercer.linalg.threads import SMALL, one_thread
 
 KEPT_NUMBERS = 25_000_000  # of V between the two passes: 200 MB
@@ -73,13 +74,14 @@ class VFE(Engine):
 
     inducing: int = 500
     n_jobs: int | None = field(default=None, repr=False)
-    device: str = field(default="cpu", repr=False)
+    device: str | Backend = field(default=NUMBA, repr=False)
     joint: bool = field(default=True, repr=False)
     predicting: int | None = field(default=None, repr=False)
 
     name = "vfe"
     is_bound = True
     streams = True
+    accelerated = True
 
     @property
     def saves_points(self) -> bool:
@@ -108,10 +110,6 @@ class VFE(Engine):
         if self.predicting is None or data.source is not None:
             return None
         return replace(self, inducing=self.predicting, joint=False).hold(program, values, data)
-
-    def on(self, device: str) -> VFE:
-        """Return the engine working on a device."""
-        return replace(self, device=device)
 
     def to_plain(self) -> dict[str, Any]:
         """Return the engine as JSON data."""
@@ -163,33 +161,30 @@ class FixedVFE(Engine):
     Z: Array
     block: int | None = None
     n_jobs: int | None = None
-    device: str = "cpu"
+    device: str | Backend = NUMBA
     joint: bool = False
     moving: bool = False
 
     name = "vfe"
     is_bound = True
     streams = True
+    accelerated = True
     held = True
 
     @property
     def moves_points(self) -> bool:
         return self.joint
 
-    def on(self, device: str) -> FixedVFE:
-        """Return the engine working on a device."""
-        return replace(self, device=device)
-
     @property
     def sweep(self) -> Sweep:
         """How to go over the rows."""
-        return Sweep(self.block, self.n_jobs, self.device)
+        return Sweep(self.block, self.n_jobs, self.backend)
 
     def evidence(
         self, program: Program, values: Array, likelihood: Likelihood, data: Data, gradient: bool = True
     ) -> Evidence:
         """Return the lower bound on the log evidence and, if asked, its gradient by values and noise."""
-        model = model_of(program, values, gaussian_noise(likelihood, self.name), data, self.Z)
+        model = model_of(program, values, gaussian_noise(likelihood, self.name), data, self.Z, self.backend)
         kept = _room(model, data, self.sweep) if gradient else None
         solution = solve(model, data, self.sweep, kept)
         if isinstance(solution, Failure):
@@ -207,11 +202,13 @@ class FixedVFE(Engine):
     def posterior(self, program: Program, values: Array, likelihood: Likelihood, data: Data) -> VFEPosterior:
         """Return the posterior, which keeps m x m numbers and the data."""
         solution = solve(
-            model_of(program, values, gaussian_noise(likelihood, self.name), data, self.Z), data, self.sweep
+            model_of(program, values, gaussian_noise(likelihood, self.name), data, self.Z, self.backend),
+            data,
+            self.sweep,
         )
         if isinstance(solution, Failure):
             raise NumericalError(f"no posterior: {solution.reason}; try a larger noise or another kernel")
-        return VFEPosterior(solution, data, self.sweep)
+        return VFEPosterior(replace(solution, model=solution.model.here()), data, Sweep(self.block))
 
 
 def _room(model: Model, data: Data, sweep: Sweep) -> Array | None:
@@ -221,48 +218,15 @@ def _room(model: Model, data: Data, sweep: Sweep) -> Array | None:
     return scratch.rectangle(data.count, len(model.Z)) if here and small else None
 
 
-def block_sensitivity(
-    model: Model, adjoint: Adjoint, X: Array, y: Array, kept: Array | None = None, room: Array | None = None
-) -> Sensitivity:
-    """Contract the adjoints of one block of rows with the derivatives of the kernel.
-
-    `kept` is V' of these rows; `room` is memory for as many numbers, used block after block: fresh memory costs a page
-    fault for every 4 kB, a tenth of the product that fills it.
-    """
-    noise = model.noises(X)
-    cross = model.cross(X) if kept is None else kept
-    unit = 1.0 if kept is None else math.sqrt(model.noise)  # of what stands in place of Kfu
-    residual = (y - adjoint.level - unit * (cross @ adjoint.weights)) / noise  # a
-    scale = 1.0 if model.has_white else unit / model.noise
-    with one_thread(when=cross.size < SMALL * SMALL):
-        out = np.empty_like(cross) if room is None else room[: len(cross)]
-        product = blas.dgemm(scale, adjoint.spread.T, cross.T, beta=0.0, c=out.T, overwrite_c=1)
-        spread = product.T  # Kfu M, or D^-1 Kfu M where D is noise I
-    by_values, by_noise = np.zeros(len(model.values)), 0.0
-    if model.has_white:
-        known = np.einsum("ij,ij->i", spread, cross)
-        by_rows = 0.5 * (residual**2 - 1.0 / noise + (model.prior(X) - known) / noise**2)
-        by_noise = float(by_rows.sum())
-        by_values += contract_diagonal(model.whole, model.values, X, by_rows)
-        by_values -= contract_diagonal(model.smooth, model.values, X, by_rows)
-        spread /= noise[:, None]
-    by_values += contract_cross(model.smooth, model.values, X, model.Z, spread, residual, adjoint.of_kernel)
-    by_values -= contract_diagonal(model.smooth, model.values, X, 0.5 / noise)
-    by_points = np.zeros((0, 0))
-    if adjoint.moving:
-        by_points = contract_points(model.smooth, model.values, X, model.Z, spread, residual, adjoint.of_kernel)
-    return Sensitivity(by_values, float(residual @ residual), by_noise, by_points)
-
-
 def _gradient(
-    solution: Solution, data: Data, sweep: Sweep, kept: Array | None, moving: bool
+    solution: SparseSolution, data: Data, sweep: Sweep, kept: Array | None, moving: bool
 ) -> tuple[Array, float, Array]:
     """Return the gradients by values, by the noise and, if asked, by the inducing points."""
     model, sums = solution.model, solution.sums
     points, one = len(model.Z), np.eye(len(model.Z))
-    inverse = mirrored(Factor(solution.inner.lower.copy(), 0.0).into_inverse())  # B^-1
-    total = _sensitivity(solution, one - inverse, data, sweep, kept, moving)
-    square = sandwiched(solution.inverse_root, mirrored(sums.gram) - one + inverse)
+    inverse = mirror(Factor(solution.inner.lower.copy(), 0.0).into_inverse())  # B^-1
+    total = _go_back(solution, one - inverse, data, sweep, kept, moving)
+    square = sandwich(solution.inverse_root, mirror(sums.gram) - one + inverse)
     square += np.outer(solution.weights, solution.weights)
     at = fused.points(model.Z)
     by_values = total.by_values - 0.5 * fused.contract(model.smooth, model.values, at, square, np.zeros(points))
@@ -275,22 +239,128 @@ def _gradient(
     return by_values, 0.5 * (total.squares + (solution.trace - freedom) / model.noise), by_points
 
 
-def _sensitivity(
-    solution: Solution, shrinkage: Array, data: Data, sweep: Sweep, kept: Array | None, moving: bool
+def _go_back(
+    solution: SparseSolution, shrinkage: Array, data: Data, sweep: Sweep, kept: Array | None, moving: bool
 ) -> Sensitivity:
     """Go over the rows again; `shrinkage` is I - B^-1."""
-    model, size = solution.model, sweep.size(len(solution.model.Z))
+    model, points = solution.model, len(solution.model.Z)
     if kept is not None:
         with one_thread(when=len(shrinkage) < SMALL):
             spread = blas.dtrmm(1.0, solution.inverse_root.T, shrinkage.T, lower=0).T
-        adjoint = Adjoint(spread, solution.half_weights, solution.level, solution.weights, moving)
-        room, parts = np.empty((min(size, data.count), len(model.Z))), slices(data.count, size)
+        adjoint, size = (
+            Adjoint(spread, solution.half_weights, solution.level, solution.weights, moving),
+            sweep.size(points),
+        )
+        room, parts = np.empty((min(size, data.count), points)), slices(data.count, size)
         return reduce(add, (block_sensitivity(model, adjoint, data.X[r], data.y[r], kept[r], room) for r in parts))
-    spread = sandwiched(solution.inverse_root, shrinkage)
+    spread = sandwich(solution.inverse_root, shrinkage)
     adjoint = Adjoint(spread, solution.weights, solution.level, solution.weights, moving)
-    work: Callable[[Array, Array], Sensitivity] = partial(block_sensitivity, model, adjoint)
-    if sweep.device != "cpu":
-        from mercer.inference.device_blocks import device_sensitivity  # brings PyTorch with it
+    return sweep.add_up(data, partial(block_sensitivity, model, adjoint), points)
 
-        work = device_sensitivity(sweep.device, model, adjoint)
-    return summed(data, work, size, sweep.jobs)
+
+# ------------------------------------------------------------------------------------------------------- posterior
+
+
+@dataclass(frozen=True, eq=False)
+class VFEPosterior:
+    """What is known about f after the data have been summarised at the inducing points: all goes through these.
+
+        mean of f(x)       c + k_u' g
+        variance of f(x)   k(x, x) - k_u' Kuu^-1 k_u + k_u' (Kuu + Phi)^-1 k_u + (1 - k_u' h)^2 var(c)
+
+    with k_u = K0(Z, x) and the names of sparse.py. One summand j has K_j(Z, x) in place of k_u, k_j(x, x) in place of
+    k(x, x), and no share of the level. White noise is new at every row: it adds to the variance, not to the mean.
+    """
+
+    solution: SparseSolution
+    data: Data
+    sweep: Sweep = field(default_factory=Sweep)
+
+    @property
+    def jitter(self) -> float:
+        """What the factorisations added."""
+        return self.solution.jitter
+
+    @property
+    def level(self) -> Prediction:
+        """The fitted constant and its variance."""
+        return Prediction(np.array([self.solution.level]), np.array([self.solution.level_variance]))
+
+    def predict(self, X: Array) -> Prediction:
+        """Return mean and variance of f at each row."""
+        model = self.solution.model
+        found = self._predicted(model.whole, model.values, X, share=1.0)
+        return Prediction(self.solution.level + found.mean, found.variance)
+
+    def predict_part(self, program: Program, values: Array, X: Array) -> Prediction:
+        """Return mean and variance of one summand, given by its own program."""
+        return self._predicted(program, values, X, share=0.0)
+
+    def _predicted(self, program: Program, values: Array, X: Array, share: float) -> Prediction:
+        """Predict in blocks of rows; `share` of the level belongs to what is predicted."""
+        solution, mean, variance = self.solution, np.empty(len(X)), np.empty(len(X))
+        for rows in slices(len(X), self.sweep.size(len(solution.model.Z))):
+            cross, half, inner = self._projected(program, values, X[rows])
+            mean[rows] = cross @ solution.weights
+            lost = np.einsum("ij,ij->j", half, half) - np.einsum("ij,ij->j", inner, inner)
+            variance[rows] = np.maximum(fused.diagonal(program, values, X[rows]) - lost, 0.0)
+            variance[rows] += solution.level_variance * (share - cross @ solution.pull) ** 2
+        return Prediction(mean, variance)
+
+    def _projected(self, program: Program, values: Array, X: Array) -> tuple[Array, Array, Array]:
+        """Return K*u, L^-1 Ku* and B^-1/2 L^-1 Ku*."""
+        smooth = without_white(program, self.solution.model.white)
+        cross = fused.cross(smooth, values, X, self.solution.model.Z)
+        half = self.solution.factor.half_solve(cross.T)
+        return cross, half, self.solution.inner.half_solve(half)
+
+    def predict_joint(self, X: Array) -> tuple[Array, Array]:
+        """Return mean and full covariance of f at the rows."""
+        solution, model = self.solution, self.solution.model
+        cross, half, inner = self._projected(model.whole, model.values, X)
+        covariance = fused.gram(model.whole, model.values, X) - half.T @ half + inner.T @ inner
+        if self.data.free_level:
+            unsure = 1.0 - cross @ solution.pull
+            covariance += solution.level_variance * np.outer(unsure, unsure)
+        return solution.level + cross @ solution.weights, 0.5 * (covariance + covariance.T)
+
+    def sample(self, X: Array, count: int, rng: np.random.Generator, noise: float) -> Array:
+        """Draw joint samples of f at the rows, plus independent noise of the given variance."""
+        mean, covariance = self.predict_joint(X)
+        factor = factorise(covariance.copy, noise)
+        if isinstance(factor, Failure):
+            raise NumericalError(f"no samples: {factor.reason}; ask for fewer or more distinct rows")
+        return mean[:, None] + factor.multiply(rng.standard_normal((len(X), count)))
+
+    def leave_one_out(self) -> Prediction:
+        """Return mean and variance of y at each row in memory given all others, under y ~ N(c, Q + D) with Z kept.
+
+        mean_i = y_i - a_i / P_ii, var_i = 1 / P_ii, P = (Q + D)^-1 - var(c) s s', s = (Q + D)^-1 1, and
+        (Q + D)^-1_ii = (1 - k_i' (Kuu + Phi)^-1 k_i / D_ii) / D_ii.
+        """
+        data = self.data
+        mean, variance = np.empty(len(data.y)), np.empty(len(data.y))
+        for rows in slices(len(data.y), self.sweep.size(len(self.solution.model.Z))):
+            found = self._left_out(data.X[rows], data.y[rows])
+            mean[rows], variance[rows] = found.mean, found.variance
+        return Prediction(mean, variance)
+
+    def left_out_score(self) -> float:
+        """Return the sum of leave-one-out log densities over all rows, those of a source too."""
+        if self.data.source is None:
+            return left_out_score(self.leave_one_out(), self.data.y)
+        alone = replace(self, data=self.data.sample)  # to be sent to the rows, without them
+        return self.sweep.add_up(self.data, alone._score, len(self.solution.model.Z))
+
+    def _score(self, X: Array, y: Array) -> float:
+        return left_out_score(self._left_out(X, y), y)
+
+    def _left_out(self, X: Array, y: Array) -> Prediction:
+        solution, model = self.solution, self.solution.model
+        cross, _, inner = self._projected(model.whole, model.values, X)
+        noise = model.noises(X)
+        residual = (y - solution.level - cross @ solution.weights) / noise
+        pull = (1.0 - cross @ solution.pull) / noise
+        precision = (1.0 - np.einsum("ij,ij->j", inner, inner) / noise) / noise
+        precision -= solution.level_variance * pull**2
+        return Prediction(y - residual / precision, 1.0 / precision)

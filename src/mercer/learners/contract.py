@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
+from mercer.compute.backend import NUMBA, Backend
 from mercer.errors import InputError
 from mercer.fitting.clock import Report
 from mercer.fitting.optimise import Fit
@@ -215,7 +216,7 @@ class Context:
     seed: int = 0
     jobs: int | None = None  # fits at the same time; the result does not depend on it
     report: Report | None = None  # called with a `Progress` after every candidate
-    device: str = "cpu"
+    backend: Backend = NUMBA
     noise: float | None = None  # a known noise variance (scaled units), for learners that keep one
     whole: Whole | None = None  # all rows, where `data` are a sample of them and the learner asks for intervals
     policies: tuple[Any, ...] = ()  # values in place of the defaults, such as RacePolicy(sample=100)

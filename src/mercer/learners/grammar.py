@@ -180,7 +180,7 @@ class Search:
             context.report,
             Clock(settings.time_budget),
             checked_jobs(settings.n_jobs if settings.n_jobs is not None else context.jobs) or 1,
-            device=context.device,
+            backend=context.backend,
             journal=self._open_journal(),
         )
         self.grown: set[int] = set()  # numbers of the candidates that were parents

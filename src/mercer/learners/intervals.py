@@ -24,9 +24,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from mercer.compute.backend import NUMBA
 from mercer.compute.program import Program
 from mercer.fitting.optimise import Fit, FitOptions, Problem, Run, concluded, optimise, prepare
-from mercer.inference.bounds import PAIRS_ROWS, Interval, interval
+from mercer.inference.bounds import DEFAULT as BOUNDS
+from mercer.inference.bounds import BoundPolicy, Interval, interval
 from mercer.inference.contract import Data, Engine
 from mercer.inference.inducing import CANDIDATES
 from mercer.inference.vfe import FixedVFE
@@ -99,7 +101,7 @@ class IntervalPolicy:
 
     def closest(self, whole: Whole) -> Effort:
         """Return the most that is worth doing for one candidate."""
-        few = whole.data.count <= PAIRS_ROWS
+        few = whole.data.count <= BOUNDS.pairs_rows
         return Effort(self.final_gap, self.refit, 10 if few else None, fit=True, traces=few)
 
 
@@ -189,10 +191,8 @@ def _bracket_at(
     program, (values, noise) = problem.objective.program, problem.objective.split(run.point)
     candidates = CANDIDATES if effort.fit else policy.screening_rows
     engine = choose_points(program, values, noise, whole, policy.bracket_gap, effort.most_points, candidates)
-    found = interval(
-        program, values, noise, whole.data, engine.Z, effort.products, policy.product_gap, engine.sweep, effort.traces
-    )
-    return found, engine
+    bounds = BoundPolicy(effort.products, policy.product_gap, effort.traces)
+    return interval(program, values, noise, whole.data, engine.Z, bounds, engine.sweep), engine
 
 
 def move(problem: Problem, points: Sequence[Array], whole: Whole, effort: Effort, policy: IntervalPolicy) -> Run:
@@ -213,7 +213,7 @@ def _descend(
     rougher = _shorten(shape, values, stage.rougher)
     engine = choose_points(program, rougher, noise, whole, effort.gap, effort.most_points, policy.screening_rows)
     if rows.count * len(engine.Z) < WORTH_A_DEVICE:
-        engine = engine.on("cpu")
+        engine = engine.on(NUMBA)
     fixed = replace(problem, objective=replace(problem.objective, engine=engine, data=rows))
     # a stage ends after a few steps; that there are few of them is no failure to converge
     return replace(optimise(fixed, run.point, stage.steps), converged=True)
@@ -279,7 +279,7 @@ class IntervalRace:
     def run(self, beginning: Beginning) -> None:
         """Begin on a sample, screen on all rows, fit those that could win, narrow overlaps."""
         policy, rows = self.policy, self.whole.data.count
-        many = rows > PAIRS_ROWS
+        many = rows > BOUNDS.pairs_rows
         self.attempts = [None] * len(self.tasks)
         self._climb({i: (task, None, *beginning, False) for i, task in enumerate(self.tasks)}, advance)
         for screening in policy.screening if self.race else ():

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from mercer.compute.program import compile_program
 from mercer.fitting.joint import optimise_jointly
 from mercer.fitting.optimise import Fit, FitOptions, concluded, optimise, prepare, with_settled_noise
-from mercer.inference.bounds import Interval, closest, interval
-from mercer.inference.choose import MODERATE, exact_on
+from mercer.inference.bounds import BoundPolicy, Interval, closest, interval
+from mercer.inference.choose import DEFAULT as CHOICE
 from mercer.inference.contract import Data, Engine
+from mercer.inference.exact import Exact
 from mercer.inference.lattice import MOST_MISSING, Lattice, find_lattice
 from mercer.inference.likelihood import Gaussian
 from mercer.inference.vfe import VFE, holds_points, is_sparse
@@ -123,7 +124,7 @@ class AllRows:
             return self._round(fit, self._iterations(fit))
         some, data, engine = self.first_rows(fit), self.data, self.engine
         if is_sparse(engine):
-            engine = exact_on(engine.device)
+            engine = Exact(engine.backend)
         if some < data.count:
             rng = np.random.default_rng(self.options.seed)
             data = data.take(np.sort(rng.choice(data.count, some, replace=False)))
@@ -162,7 +163,7 @@ class AllRows:
 
     def _iterations(self, fit: Fit) -> int:
         """Return the steps of a round; twice as many where each costs little."""
-        dear = self.data.count > MODERATE or (self.engine.is_bound and self.some_first(fit))
+        dear = self.data.count > CHOICE.moderate_rows or (self.engine.is_bound and self.some_first(fit))
         return min(self.policy.iterations * (1 if dear else 2), self.options.max_iterations)
 
     def _round(self, fit: Fit, iterations: int) -> Fit:
@@ -287,7 +288,7 @@ def narrow(candidate: Candidate, fit: Fit, data: Data, engine: VFE, patient: boo
     if patient:
         found, points = closest(program, fit.values, fit.noise, data, held, engine)
     else:
-        found = interval(program, fit.values, fit.noise, data, held.Z, None, sweep=held.sweep)
+        found = interval(program, fit.values, fit.noise, data, held.Z, BoundPolicy(steps=None), held.sweep)
         points = len(held.Z)
     found = Interval(max(found.lower, fit.log_evidence), max(found.upper, fit.log_evidence))
     now = replace(candidate, expression=fit.expression, status=fit.status, message=fit.message, interval=found)

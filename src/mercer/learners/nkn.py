@@ -342,7 +342,7 @@ class Training:
 
     def _advance(self, running: list[int], rung: TrainingRung) -> Iterator[tuple[int, StartState]]:
         data = self._sample if rung.sample else self.data
-        if self.context.device != "cpu":
+        if self.context.backend.batches:
             return self._advance_in_one_batch(running, data, rung.iterations)
         work = {i: (self.task, i, self.states.get(i), data, rung.iterations) for i in running}
         return run_parallel(advance, work, self.trials.jobs)
@@ -353,7 +353,7 @@ class Training:
         def job(by: OnDevice) -> list[StartState]:
             return advance_all(self.task, running, self.states, data, steps, by)
 
-        for _, reached in on_device({0: job}, data, self.context.device):
+        for _, reached in on_device({0: job}, data, self.context.backend):
             yield from zip(running, reached, strict=True)
 
     def _find_peaks(self) -> dict[int, Array]:

@@ -26,6 +26,7 @@ from typing import Any, Literal, TextIO
 
 import numpy as np
 
+from mercer.compute.backend import NUMBA, Backend
 from mercer.errors import InputError, NumericalError
 from mercer.fitting.clock import Clock, OutOfTimeError, Progress, Report
 from mercer.fitting.optimise import AtBound, Fit, Run
@@ -68,7 +69,7 @@ class Trials:
     clock: Clock = field(default_factory=Clock)
     jobs: int = 1
     counted: Literal["kernels", "starts"] = "kernels"  # what progress counts
-    device: str = "cpu"  # where functions that can run as one batch do so
+    backend: Backend = NUMBA  # where functions that can run as one batch do so
     journal: Journal | None = None
     candidates: list[Candidate] = field(default_factory=list)
     best: int | None = None  # the number of the incumbent
@@ -139,8 +140,8 @@ class Trials:
         yield from known.items()
         count, todo = len(known), {i: arguments for i, arguments in work.items() if i not in known}
         here = False
-        if self.device != "cpu" and batched:
-            results: Iterable[tuple[int, Any]] = run_on_device(function, todo, self.device)
+        if self.backend.batches and batched:
+            results: Iterable[tuple[int, Any]] = run_on_device(function, todo, self.backend)
         elif self.jobs != 1 and len(todo) > 1:
             results = run_parallel(function, todo, self.jobs)
         else:
@@ -185,7 +186,7 @@ def _numbered(function: Callable[..., Any], number: int, arguments: tuple[Any, .
 
 
 def run_on_device(
-    function: Callable[..., Attempt], work: Work, device: str, memory: int | None = None
+    function: Callable[..., Attempt], work: Work, backend: Backend, memory: int | None = None
 ) -> Iterator[tuple[int, Attempt]]:
     """Yield (number, function(*arguments, evaluator)) for all the work, whose points are evaluated in one batch.
 
@@ -200,7 +201,7 @@ def run_on_device(
     def job(arguments: tuple[Any, ...]) -> Callable[[OnDevice], Attempt]:
         return lambda by: function(*arguments, by)
 
-    for number, reached in on_device({i: job(arguments) for i, arguments in work.items()}, data, device, memory):
+    for number, reached in on_device({i: job(arguments) for i, arguments in work.items()}, data, backend, memory):
         earlier = work[number][1].seconds if work[number][1] is not None else 0.0
         yield number, replace(reached, seconds=earlier + clock.seconds / len(work))  # they all waited for each other
 

@@ -1,4 +1,4 @@
-"""A Cholesky factor of one large matrix on a device, in the memory of the matrix; and what it takes to be there.
+"""Cholesky factors of tensors: of one large matrix in its own memory, and of many small ones at once.
 
 cuSOLVER's routines return copies, and their inverse needs two more. Here the factor is made block column by block
 column in place (left-looking; Golub & Van Loan 4.2), and columns of the inverse are solved for a strip at a time, which
@@ -9,68 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from mercer.errors import InputError
 from mercer.kernels.domains import Array
-from mercer.linalg.factor import LADDER, Failure
+from mercer.linalg.factor import LADDER, Failure, Routines, factorise, jitters
 
 # Columns of a strip: large enough for products to run at full speed, small enough for a strip to be a small part.
 STRIP = 2048
-# What the libraries under PyTorch say where memory is short, in errors of no type of their own.
-SHORT = ("out of memory", "ALLOC_FAILED", "alloc failed")
-
-Result = TypeVar("Result")
-
-
-def available_device(device: str | torch.device) -> torch.device:
-    """Return the device, or say why there is none."""
-    try:
-        wanted = torch.device(device)
-    except (RuntimeError, TypeError):
-        raise InputError(f"there is no device {str(device)!r}: use 'cpu' or 'cuda'") from None
-    if wanted.type == "cuda" and not torch.cuda.is_available():
-        raise InputError(
-            f"the device '{device}' was asked for, but PyTorch {torch.__version__} finds no CUDA device here: "
-            "use device='cpu', or install a CUDA build of PyTorch on a machine with an NVIDIA GPU"
-        )
-    return wanted
-
-
-def free_memory(device: torch.device) -> int | None:
-    """Return the bytes that could be taken on a GPU now; None where the device is not one."""
-    if device.type != "cuda":
-        return None
-    free, _ = torch.cuda.mem_get_info(device)
-    return int(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Tell whether an error means that a device has too little memory."""
-    if isinstance(error, torch.cuda.OutOfMemoryError):
-        return True
-    return isinstance(error, RuntimeError) and any(sign in str(error) for sign in SHORT)
-
-
-def give_memory_back() -> None:
-    """Return to the device what PyTorch keeps for later."""
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-
-
-def unless_short(work: Callable[[], Result]) -> Result | None:
-    """Return what the work gives; None where a device has too little memory for it."""
-    try:
-        return work()
-    except RuntimeError as error:
-        if not is_out_of_memory(error):
-            raise
-    give_memory_back()
-    return None
+# Rows beyond which cholesky_inverse is the faster on CUDA.
+LARGE = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,40 +86,60 @@ def _strips(first: int, last: int, width: int) -> Iterator[slice]:
 
 
 def factorise_on_device(build: Callable[[], Tensor], noise: float, strip: int = STRIP) -> DeviceFactor | Failure:
-    """Factorise build() + noise I in the memory of the matrix, of which the lower triangle is read.
-
-    `build` is called again for each rung of the ladder of `mercer.linalg.factor`: the factor overwrites the matrix.
-    """
-    for rung in LADDER:
-        matrix = build()
-        scale = float(matrix.diagonal().mean())
-        if not np.isfinite(scale):
-            return Failure("the kernel gave infinite or undefined values")
-        jitter = rung * abs(scale)
-        matrix.diagonal().add_(noise + jitter)
-        if _overwrite(matrix, strip) and _trustworthy(matrix.diagonal()):
-            return DeviceFactor(matrix, jitter, strip)
-        del matrix
-    return Failure(f"the covariance matrix is not positive definite, even with {LADDER[-1]:g} of its diagonal added")
+    """Factorise build() + noise I in the memory of the matrix, of which the lower triangle is read."""
+    by = Routines(torch.diagonal, partial(_overwrite, strip=strip), partial(DeviceFactor, strip=strip))
+    found: DeviceFactor | Failure = factorise(build, noise, by=by)
+    return found
 
 
-def _overwrite(matrix: Tensor, strip: int) -> bool:
-    """Turn the lower triangle of a matrix into its Cholesky factor; False where it has none."""
+def _overwrite(matrix: Tensor, strip: int) -> Tensor | None:
+    """Turn the lower triangle of a matrix into its Cholesky factor; None where it has none."""
     for columns in _strips(0, len(matrix), strip):
         known, below = slice(0, columns.start), slice(columns.stop, len(matrix))
         matrix[columns.start :, columns] -= matrix[columns.start :, known] @ matrix[columns, known].mT
         corner, info = torch.linalg.cholesky_ex(matrix[columns, columns])
         if int(info):
-            return False
+            return None
         matrix[columns, columns] = corner
         if below.start < below.stop:  # X L' = B
             matrix[below, columns] = torch.linalg.solve_triangular(
                 corner.mT, matrix[below, columns], upper=True, left=False
             )
-    return True
+    return matrix
 
 
-def _trustworthy(diagonal: Tensor) -> bool:
-    """As in `mercer.linalg.factor`: the smallest pivot stands above rounding."""
-    largest, smallest = float(diagonal.max()), float(diagonal.min())
-    return bool(np.isfinite(largest) and smallest**2 > len(diagonal) * np.finfo(float).eps * largest**2)
+# --------------------------------------------------------------------------------------------------- many at once
+
+
+def factorise_batch(K: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return Cholesky factors of K + noise I, the jitter that each took, and which failed (their factors mean nothing).
+
+    Only what failed climbs the ladder. K is overwritten.
+    """
+    diagonal = K.diagonal(dim1=1, dim2=2)
+    scale = diagonal.mean(1)
+    diagonal.add_(noise[:, None])
+    factor, info = torch.linalg.cholesky_ex(K)
+    jitter, failed = torch.zeros_like(scale), info != 0
+    for added in jitters(scale, LADDER[1]):
+        (rows,) = torch.nonzero(failed, as_tuple=True)
+        if not len(rows):
+            break
+        shifted = K[rows]
+        shifted.diagonal(dim1=1, dim2=2).add_(added[rows, None])
+        new_factor, info = torch.linalg.cholesky_ex(shifted)
+        mended = info == 0
+        factor[rows[mended]] = new_factor[mended]
+        jitter[rows[mended]] = added[rows[mended]]
+        failed[rows[mended]] = False
+    return factor, jitter, failed
+
+
+def invert_batch(factor: Tensor) -> Tensor:
+    """Return A^-1 for each Cholesky factor of A."""
+    if not factor.is_cuda or factor.shape[1] > LARGE:
+        return torch.cholesky_inverse(factor)
+    # A^-1 = L^-T L^-1 by two calls: for 256 matrices of 512 rows on an H200 6 ms, where cholesky_inverse takes 14 to 16
+    identity = torch.eye(factor.shape[1], dtype=factor.dtype, device=factor.device).expand_as(factor)
+    half = torch.linalg.solve_triangular(factor, identity, upper=False)
+    return half.mT @ half

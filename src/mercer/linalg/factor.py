@@ -1,13 +1,14 @@
 """The one door to a Cholesky factorisation: stabilised by a ladder of jitter, and it says what it added.
 
 Matrices are C-ordered with only the lower triangle in use; LAPACK sees their transpose (Fortran order, upper triangle),
-so nothing is copied. Batches on a GPU go through `mercer.linalg.batched` with this ladder; no other file factorises.
+so nothing is copied. Tensors go through `mercer.linalg.device`, up the same ladder; no other file factorises.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import blas, lapack
@@ -66,29 +67,56 @@ class Failure:
     reason: str
 
 
-def _trustworthy(diagonal: Array) -> bool:
-    """Tell whether the smallest pivot stands above rounding: below it potrf may succeed on noise and mean nothing."""
-    largest, smallest = float(np.max(diagonal)), float(np.min(diagonal))
-    return bool(np.isfinite(largest) and smallest**2 > len(diagonal) * np.finfo(float).eps * largest**2)
+class Routines(NamedTuple):
+    """What to factorise with, for a kind of matrix: a diagonal to write to, a factor in place (None: it has none)."""
+
+    view: Callable[[Any], Any]
+    overwrite: Callable[[Any], Any | None]
+    make: Callable[[Any, float], Any]
 
 
-def factorise(build: Callable[[], Array], diagonal: float | Array = 0.0, least: float = 0.0) -> Factor | Failure:
+def jitters(scale: Any, least: float = 0.0) -> Iterator[Any]:
+    """Yield what to add to a diagonal whose mean is `scale`, in turn: the one ladder, from the rung `least` on."""
+    return (rung * abs(scale) for rung in LADDER if rung >= least)
+
+
+def _diagonal(matrix: Array) -> Array:
+    return np.einsum("ii->i", matrix)
+
+
+def _overwrite(matrix: Array) -> Array | None:
+    with one_thread(when=len(matrix) < SMALL):
+        upper, info = lapack.dpotrf(matrix.T, lower=0, clean=0, overwrite_a=1)
+    return np.asarray(upper.T) if info == 0 else None
+
+
+LAPACK = Routines(_diagonal, _overwrite, Factor)
+
+
+def factorise(
+    build: Callable[[], Any], diagonal: float | Array = 0.0, least: float = 0.0, by: Routines = LAPACK
+) -> Any | Failure:
     """Factorise build() + diagonal * I. `build` is called again for each rung: the factor overwrites the matrix.
 
-    `least`: the rung to begin with, where fewer are known not to be enough.
+    `least`: the rung to begin with, where fewer are known not to be enough. Returns a `Factor`, or what `by` makes.
     """
-    for rung in (rung for rung in LADDER if rung >= least):
-        matrix = build()
-        places = np.einsum("ii->i", matrix)
-        with np.errstate(over="ignore", invalid="ignore"):  # a failure is returned instead
-            scale = float(places.mean()) if len(places) else 1.0
-        if not np.isfinite(scale):
-            return Failure("the kernel gave infinite or undefined values")
-        jitter = rung * abs(scale)
+    matrix: Any = build()
+    with np.errstate(over="ignore", invalid="ignore"):  # a failure is returned instead
+        scale = float(by.view(matrix).mean()) if len(matrix) else 1.0
+    if not np.isfinite(scale):
+        return Failure("the kernel gave infinite or undefined values")
+    for jitter in jitters(scale, least):
+        matrix = build() if matrix is None else matrix
+        places = by.view(matrix)
         places += diagonal + jitter
-        with one_thread(when=len(matrix) < SMALL):
-            upper, info = lapack.dpotrf(matrix.T, lower=0, clean=0, overwrite_a=1)
-        lower = upper.T
-        if info == 0 and _trustworthy(np.diagonal(lower)):
-            return Factor(lower, jitter)
+        lower = by.overwrite(matrix)
+        if lower is not None and _is_trustworthy(by.view(lower)):
+            return by.make(lower, jitter)
+        matrix = places = lower = None  # before the next one is built: there may be room for one
     return Failure(f"the covariance matrix is not positive definite, even with {LADDER[-1]:g} of its diagonal added")
+
+
+def _is_trustworthy(diagonal: Any) -> bool:
+    """Tell whether the smallest pivot stands above rounding: below it potrf may succeed on noise and mean nothing."""
+    largest, smallest = float(diagonal.max()), float(diagonal.min())
+    return bool(np.isfinite(largest) and smallest**2 > len(diagonal) * np.finfo(float).eps * largest**2)

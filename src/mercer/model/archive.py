@@ -19,16 +19,16 @@ from typing import Any, get_args
 
 import numpy as np
 
+from mercer.compute.backend import backend_for
 from mercer.compute.program import compile_program
 from mercer.errors import InputError, MercerError, ModelFileError, TooLargeError
 from mercer.fitting.optimise import AtBound
 from mercer.inference.bounds import Interval
-from mercer.inference.choose import Choice, asked_engine, choose, engine_from_plain, engine_to_plain, name_to_keep
+from mercer.inference.choose import Choice, choose, engine_from_plain, engine_to_plain, name_to_keep, read_inference
 from mercer.inference.contract import Data, Posterior, Sum
 from mercer.inference.exact import Exact
 from mercer.inference.sparse import Statistics, model_of, solve
-from mercer.inference.vfe import VFE, FixedVFE
-from mercer.inference.vfe_posterior import VFEPosterior
+from mercer.inference.vfe import VFE, FixedVFE, VFEPosterior
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind, values_of
@@ -148,6 +148,8 @@ def _options_to_plain(options: Mapping[str, Any], kernel: Any) -> Document:
     plain = {**options, "kernel": kernel}
     if "inference" in options:
         plain["inference"] = engine_to_plain(options["inference"])
+    if "device" in options:
+        plain["device"] = str(options["device"])
     if not isinstance(options["random_state"], Integral):
         plain["random_state"] = None
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in plain.items()}
@@ -299,7 +301,7 @@ def _read_choice(document: Document, origin: Origin, kernel: Expression, data: D
     if engine == "exact":  # also on a GPU, which may not be here
         return choose(len(data.y), Exact())
     structure = kernel if origin.given is not None or engine == "grid" else None
-    return choose_engine(origin.kernel, options["inference"], options["device"], data, structure)
+    return choose_engine(origin.kernel, options["inference"], backend_for(options["device"]), data, structure)
 
 
 def _read_bounds(document: Document) -> tuple[AtBound, ...]:
@@ -358,7 +360,7 @@ class Forgotten:
 
 
 def _choose_for_stream(inference: Any) -> Choice:
-    engine = asked_engine(inference)
+    engine, _ = read_inference(inference)
     able = engine if engine is not None and engine.streams else VFE()
     return Choice(able, "sparse variational inference, by sums over parts")
 

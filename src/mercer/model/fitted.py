@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer.compute.backend import NUMBA
 from mercer.compute.program import compile_program
 from mercer.errors import InputError
 from mercer.fitting.optimise import AtBound, Fit
@@ -254,11 +255,7 @@ class Fitted:
         def here() -> Interval:
             return closest(program, values, noise, data, engine.hold(program, values, data), engine)[0]
 
-        if engine.device == "cpu":
-            return here()
-        from mercer.linalg.device import unless_short  # loads PyTorch
-
-        return unless_short(here) or self._interval(engine.on("cpu"))
+        return engine.backend.attempt(here) or self._interval(engine.on(NUMBA))
 
     def as_fit(self) -> Fit:
         """Return the explained kernel as a fit in scaled units, to go on from."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from mercer.compute.backend import Backend
 from mercer.compute.program import compile_program
 from mercer.errors import KernelError
-from mercer.inference.choose import Choice, asked_engine, choose, choose_grid
+from mercer.inference.choose import Choice, choose, choose_grid, read_inference
 from mercer.inference.contract import Data
 from mercer.kernels.expression import Expression
 from mercer.kernels.text import parse
@@ -41,16 +42,16 @@ def expression_or_learner(kernel: Any) -> Expression | Learner:
 
 
 def choose_engine(
-    kernel: Expression | Learner, inference: Any, device: str, data: Data, structure: Expression | None
+    kernel: Expression | Learner, inference: Any, backend: Backend, data: Data, structure: Expression | None
 ) -> Choice:
     """Choose the engine; a `structure` that is known beforehand may be one for grids."""
-    asked = asked_engine(inference)
-    if asked is None and structure is not None and device == "cpu":
-        found = choose_grid(compile_program(structure), data)
+    asked, policy = read_inference(inference)
+    if asked is None and structure is not None and not backend.batches:
+        found = choose_grid(compile_program(structure), data, policy)
         if found is not None:
             return found
     most = kernel.most_rows if isinstance(kernel, Learner) else None
-    return choose(len(data.y), asked, device=device, learner_rows=most)
+    return choose(len(data.y), asked, backend=backend, learner_rows=most, policy=policy)
 
 
 def to_plain(kernel: Any) -> Any:
