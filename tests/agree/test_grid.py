@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,6 +18,7 @@ from mercer.errors import InputError, KernelError
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.inference.grid import Grid, GridEvidence
+from mercer.inference.grid_product import GridPolicy
 from mercer.inference.lattice import find_lattice
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels import Expression, bind, parse
@@ -191,13 +194,11 @@ def test_a_kernel_that_overflows_is_a_failure_and_not_an_exception() -> None:
 @pytest.mark.parametrize("exact_work", [1e12, 0.0])
 @pytest.mark.parametrize("holes", HOLES)
 @pytest.mark.parametrize("free_level", [False, True])
-def test_the_posterior_is_that_of_exact_inference(
-    holes: str, free_level: bool, exact_work: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mercer.inference.grid.POSTERIOR_WORK", exact_work)
+def test_the_posterior_is_that_of_exact_inference(holes: str, free_level: bool, exact_work: float) -> None:
+    engine = Grid(tolerance=1e-9, policy=GridPolicy(posterior_work=exact_work))
     program, values = ready(KERNELS[2])
     data = problem(holes, free_level)
-    found, exact = (e.posterior(program, values, Gaussian(0.1), data) for e in (Grid(tolerance=1e-9), Exact()))
+    found, exact = (e.posterior(program, values, Gaussian(0.1), data) for e in (engine, Exact()))
     X = np.random.default_rng(3).uniform(-1, 4, (7, 3))
     for mine, theirs in ((found.predict(X), exact.predict(X)), (found.level, exact.level)):
         assert_allclose(mine.mean, theirs.mean, atol=1e-6)
@@ -222,13 +223,12 @@ def test_the_posterior_is_that_of_exact_inference(
     assert off.max() < 1e-6 if holes == "none" or exact_work else np.median(off) < 0.1  # by draws
 
 
-def test_variances_by_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variances_by_draws() -> None:
     program, values = ready("SE(0, lengthscale=2) * SE(1, lengthscale=1)", 2)
     axes = (np.arange(9.0), np.arange(8.0))
     posterior = Grid().posterior(program, values, Gaussian(0.1), problem("many", axes=axes))
     exact = posterior.variance_on(axes)
-    monkeypatch.setattr("mercer.inference.grid_posterior.VARIANCE_WORK", 0.0)
-    drawn = posterior.variance_on(axes)
+    drawn = replace(posterior, policy=GridPolicy(variance_work=0.0)).variance_on(axes)
     assert not np.array_equal(drawn, exact)
     assert abs(np.log(drawn / exact)).max() < 1.0  # each is a chi-square of 64 degrees of freedom
     assert abs(np.log(drawn / exact).mean()) < 0.1

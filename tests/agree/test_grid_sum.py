@@ -14,6 +14,7 @@ from mercer.inference import grid_sum
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.inference.grid import Grid, GridEvidence
+from mercer.inference.grid_product import DEFAULT, GridPolicy
 from mercer.inference.grid_sum import gate_at
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels import bind, parse
@@ -37,7 +38,7 @@ def ready(text: str) -> tuple[object, Array]:
     return compile_program(bound), values
 
 
-def lanczos(**settings: float) -> Grid:
+def lanczos(**settings: object) -> Grid:
     """The engine that iterates with few cells too."""
     return Grid(log_determinant="lanczos", **settings)  # type: ignore[arg-type]
 
@@ -92,7 +93,7 @@ def test_few_cells_are_left_to_exact_inference(text: str) -> None:
     assert_allclose(*pair)
 
 
-def test_what_is_near_leaves_little_to_the_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_near_leaves_little_to_the_probes() -> None:
     """Smooth kernels: a matrix of few directions and noise takes most of the log-determinant and of its gradient."""
     axes = (np.linspace(0, 1, 25), np.linspace(0, 1, 20))
     X = np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], 1)
@@ -104,9 +105,9 @@ def test_what_is_near_leaves_little_to_the_probes(monkeypatch: pytest.MonkeyPatc
     )
     exact = Exact().evidence(program, values, Gaussian(0.05), data)
     errors = []
-    for rank in (grid_sum.MOST_RANK, 0):
-        monkeypatch.setattr(grid_sum, "MOST_RANK", rank)
-        found = [lanczos(seed=seed).evidence(program, values, Gaussian(0.05), data) for seed in range(4)]
+    for rank in (DEFAULT.most_rank, 0):
+        policy = GridPolicy(most_rank=rank)
+        found = [lanczos(seed=seed, policy=policy).evidence(program, values, Gaussian(0.05), data) for seed in range(4)]
         assert isinstance(found[0], GridEvidence)
         by_value = max(abs(one.value - exact.value) for one in found)
         errors.append((by_value, max(float(np.abs(one.gradient - exact.gradient).max()) for one in found)))
@@ -118,11 +119,11 @@ def test_what_is_near_leaves_little_to_the_probes(monkeypatch: pytest.MonkeyPatc
 def test_the_gradient_of_the_trace(text: str) -> None:
     program, values = ready(text)
     data = problem()
-    summed = Grid()._summed(program, data)
+    summed = Grid().sum_of_products(program, data)
     assert summed is not None
     operator = summed.operator(values, 0.1)
     assert operator is not None
-    found = summed.contracted(values, grid_sum.slopes_of_trace(operator))
+    found = summed.contract(values, grid_sum.slopes_of_trace(operator))
     for i in range(len(values)):
         step = np.zeros(len(values))
         step[i] = 1e-6 * max(1.0, abs(values[i]))
@@ -130,7 +131,7 @@ def test_the_gradient_of_the_trace(text: str) -> None:
         assert_allclose(found[i], (above - below) / (2 * step[i]), rtol=1e-6, atol=1e-5)
 
 
-@pytest.mark.parametrize("rank", [0, grid_sum.MOST_RANK])
+@pytest.mark.parametrize("rank", [0, DEFAULT.most_rank])
 @pytest.mark.parametrize("text", KERNELS)
 def test_everything_but_the_probes_is_exact(text: str, rank: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With every unit vector (scaled) in place of random probes the estimates are the numbers themselves."""
@@ -142,12 +143,9 @@ def test_everything_but_the_probes_is_exact(text: str, rank: int, monkeypatch: p
         def integers(self, low: int, high: int, shape: tuple[int, int]) -> Array:
             return (1.0 + np.sqrt(count) * np.eye(count)) / 2.0
 
-    monkeypatch.setattr(grid_sum, "PROBES", count)
-    monkeypatch.setattr(grid_sum, "STEPS", count)
-    monkeypatch.setattr(grid_sum, "NEAR_STEPS", count)
-    monkeypatch.setattr(grid_sum, "MOST_RANK", rank)
+    policy = GridPolicy(probes=count, steps=count, near_steps=count, most_rank=rank)
     monkeypatch.setattr(grid_sum.np.random, "default_rng", lambda seed: AllOnes())
-    found = lanczos(tolerance=1e-12, most_steps=2000).evidence(program, values, Gaussian(0.1), data)
+    found = lanczos(tolerance=1e-12, most_steps=2000, policy=policy).evidence(program, values, Gaussian(0.1), data)
     exact = Exact().evidence(program, values, Gaussian(0.1), data)
     assert_allclose(found.value, exact.value, rtol=1e-7)
     assert_allclose(found.gradient, exact.gradient, rtol=1e-5, atol=1e-5)
@@ -187,11 +185,10 @@ def test_the_posterior_is_that_of_exact_inference(text: str) -> None:
     assert found.sample(X, 2, np.random.default_rng(0), 0.1).shape == (6, 2)
 
 
-def test_even_axes_go_by_fft(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_even_axes_go_by_fft() -> None:
     program, values = ready(KERNELS[0])
     data = problem()
     expected = lanczos(tolerance=1e-10).evidence(program, values, Gaussian(0.1), data)
-    monkeypatch.setattr(grid_sum, "FFT_FROM", 2)
-    found = lanczos(tolerance=1e-10).evidence(program, values, Gaussian(0.1), data)
+    found = lanczos(tolerance=1e-10, policy=GridPolicy(fft_from=2)).evidence(program, values, Gaussian(0.1), data)
     assert_allclose(found.value, expected.value, rtol=1e-9)
     assert_allclose(found.gradient, expected.gradient, rtol=1e-6, atol=1e-8)

@@ -16,10 +16,9 @@ from mercer.compute.program import compile_program
 from mercer.inference.bounds import DEFAULT, BoundPolicy, Interval, Traces, closest, interval, measure_traces
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
-from mercer.inference.inducing import greedy
 from mercer.inference.likelihood import Gaussian
 from mercer.inference.sparse import Sweep, model_of, solve
-from mercer.inference.vfe import VFE, FixedVFE
+from mercer.inference.vfe import VFE, FixedVFE, greedy
 from mercer.kernels import LIN, PER, SE, WN, Expression, bind
 from mercer.kernels.parameters import values_of
 from mercer.linalg.factor import Failure

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mercer.compute import fused
 from mercer.compute.program import Program, compile_program
-from mercer.inference.inducing import greedy
+from mercer.inference.vfe import greedy
 from mercer.kernels import LIN, PER, SE, WN, Expression, bind
 from mercer.kernels.parameters import values_of
 

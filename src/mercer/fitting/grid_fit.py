@@ -31,7 +31,7 @@ from mercer.fitting.optimise import (
 from mercer.fitting.spectra import LineSpectrum, line_spectra, mixture_of
 from mercer.inference.contract import Data
 from mercer.inference.grid import Grid
-from mercer.inference.grid_solver import cells_of
+from mercer.inference.grid_product import cells_of
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression
 

@@ -17,8 +17,7 @@ from scipy.ndimage import find_objects, label
 from mercer.fitting.optimise import Problem
 from mercer.inference.contract import Data
 from mercer.inference.grid import EXACT_WORK
-from mercer.inference.grid_problem import Problem as GridProblem
-from mercer.inference.grid_solver import cells_of
+from mercer.inference.grid_product import GridProblem, cells_of
 from mercer.inference.lattice import Lattice
 from mercer.kernels.domains import Array
 
@@ -101,7 +100,7 @@ def error_in_boxes(problem: Problem, point: Array, boxes: Sequence[Box]) -> floa
         whole = grid.whole(values, noise, TOLERANCE, EXACT_WORK, STEPS)
         if whole is None:
             return float("inf")
-        solved = grid.solved(whole)
+        solved = grid.solve(whole)
         filled = solved.completed.filled.flatten(1).cpu().numpy()[:, box.cells]
         mean = filled[0] - solved.level * filled[1] + solved.level if len(filled) > 1 else filled[0]
         errors.append(float(np.mean((mean - box.values) ** 2) / max(np.var(box.values), 1e-12)))

@@ -75,7 +75,7 @@ def batched_log_evidence(
     """
     at_a_time = max(1, (memory or TorchBackend(str(X.device)).batch_memory) // (8 * MATRICES * len(X) ** 2))
     parts = []
-    for some, own_noise in zip(values.split(at_a_time), noise.split(at_a_time), strict=True):
+    for some, own_noise in zip(torch.split(values, at_a_time), torch.split(noise, at_a_time), strict=True):
         by_values = partial(contract, program, some, X) if gradient else None
         parts.append(solve_batch(gram(program, some, X, lower_only=True), own_noise, y, free_level, by_values))
     if len(parts) == 1:

@@ -39,7 +39,8 @@ from scipy.linalg import blas
 
 from mercer.compute.backend import NUMBA, Backend
 from mercer.compute.program import Program
-from mercer.inference.contract import LOG_2_PI, Data
+from mercer.inference.contract import Data
+from mercer.inference.likelihood import LOG_2_PI
 from mercer.inference.sparse import EPSILON, Model, SparseSolution, Sweep, back_solve, model_of, slices, solve
 from mercer.inference.vfe import VFE, FixedVFE
 from mercer.kernels.domains import Array
@@ -216,7 +217,7 @@ class _System:
     @cached_property
     def spread(self) -> Array:
         """The root of the diagonal of A."""
-        return np.sqrt(self.model.prior(self.data.X) + self.noises)
+        return np.asarray(np.sqrt(self.model.prior(self.data.X) + self.noises))
 
     @cached_property
     def stretch(self) -> float:

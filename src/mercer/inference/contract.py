@@ -6,12 +6,11 @@ exceptions.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, Self, TypeVar, cast
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +18,12 @@ from numpy.typing import NDArray
 from mercer.compute.backend import NUMBA, Backend, backend_for
 from mercer.compute.fused import Points, points
 from mercer.compute.program import Program
+from mercer.errors import NumericalError
 from mercer.inference.lattice import Lattice, find_lattice
-from mercer.inference.likelihood import GAUSSIAN_ONLY, Likelihood
+from mercer.inference.likelihood import GAUSSIAN_ONLY, Likelihood, log_density
 from mercer.kernels.domains import Array
+from mercer.linalg.factor import Failure, factorise
 
-LOG_2_PI = math.log(2.0 * math.pi)
 Sum = TypeVar("Sum")  # what rows add up to: two of them are joined by +
 
 
@@ -100,9 +100,30 @@ class Prediction:
     variance: Array
 
 
-def log_density(error: Array, variance: Array) -> Array:
-    """Return log N(error | 0, variance)."""
-    return -0.5 * (LOG_2_PI + np.log(variance) + error**2 / variance)
+@dataclass(frozen=True, eq=False)
+class Level:
+    """The constant c, its variance 1 / 1's, and s = A^-1 1 at the training rows; all zero where it is not free."""
+
+    mean: float
+    variance: float
+    pull: Array
+
+
+class Projection(NamedTuple):
+    """What the data say about a function at new rows, apart from the level: K* a, its variance (or joint one), K* s."""
+
+    mean: Array
+    variance: Array
+    pull: Array
+
+
+Project = Callable[[Array], Projection]
+
+
+def leave_out(y: Array, alpha: Array, precision: Array, level: Level) -> Prediction:
+    """Return mean_i = y_i - a_i / P_ii and var_i = 1 / P_ii, P = A^-1 less what the level takes (METHODS 2)."""
+    precision = precision - level.variance * level.pull**2
+    return Prediction(y - alpha / precision, 1.0 / precision)
 
 
 def left_out_score(left: Prediction, y: Array) -> float:
@@ -110,34 +131,89 @@ def left_out_score(left: Prediction, y: Array) -> float:
     return float(log_density(y - left.mean, left.variance).sum())
 
 
-class Posterior(Protocol):
-    """What is known about f (and its summands) after seeing the data."""
+class Posterior(ABC):
+    """What is known about f (and its summands) after seeing the data.
+
+    An engine's own part is how it projects new rows (`projector`, `project_joint`), and the precision of the training
+    rows; the level, samples and leaving out are written here, once.
+    """
+
+    data: Data
+
+    @property
+    @abstractmethod
+    def fitted_level(self) -> Level:
+        """The constant that was fitted with everything else."""
+
+    @abstractmethod
+    def projector(self, program: Program | None, values: Array, columns: int) -> Project:
+        """Return what projects some rows of so many columns: for one summand, or for the kernel (None)."""
+
+    @abstractmethod
+    def project_joint(self, X: Array) -> Projection:
+        """Project rows, with the full covariance in place of variances."""
+
+    @abstractmethod
+    def precision(self) -> tuple[Array, Array]:
+        """Return a = A^-1 (y - c) and the diagonal of A^-1 at the training rows."""
 
     @property
     def jitter(self) -> float:
         """What was added to the diagonal of the covariance to factorise it."""
+        return 0.0
+
+    @property
+    def rows_at_a_time(self) -> int:
+        """How many rows to predict at once."""
+        return max(1, 2_000_000 // max(1, self.data.count))
 
     @property
     def level(self) -> Prediction:
         """The fitted constant (one number) and its variance; both zero where the level is not free."""
+        return Prediction(np.array([self.fitted_level.mean]), np.array([self.fitted_level.variance]))
 
     def predict(self, X: Array) -> Prediction:
         """Return mean and variance of f at each row."""
+        found = self._predict(self.projector(None, np.empty(0), X.shape[1]), X, share=1.0)
+        return Prediction(self.fitted_level.mean + found.mean, found.variance)
+
+    def predict_part(self, program: Program, values: Array, X: Array) -> Prediction:
+        """Return mean K_j* a and variance K_j** - K_j* A^-1 K_j*' of one summand, by its own program (METHODS 3)."""
+        return self._predict(self.projector(program, values, X.shape[1]), X, share=0.0)
+
+    def _predict(self, project: Project, X: Array, share: float) -> Prediction:
+        """Predict in blocks of rows; `share` of the level belongs to what is predicted."""
+        mean, variance, step = np.empty(len(X)), np.empty(len(X)), self.rows_at_a_time
+        for start in range(0, len(X), step):
+            some = slice(start, min(len(X), start + step))
+            found = project(X[some])
+            mean[some] = found.mean
+            variance[some] = np.maximum(found.variance, 0.0)
+            variance[some] += self.fitted_level.variance * (share - found.pull) ** 2
+        return Prediction(mean, variance)
 
     def predict_joint(self, X: Array) -> tuple[Array, Array]:
         """Return mean and full covariance of f at the rows."""
-
-    def predict_part(self, program: Program, values: Array, X: Array) -> Prediction:
-        """Return mean and variance of one summand, given by its own program."""
+        mean, covariance, pull = self.project_joint(X)
+        if self.data.free_level:
+            covariance = covariance + self.fitted_level.variance * np.outer(1.0 - pull, 1.0 - pull)
+        return self.fitted_level.mean + mean, 0.5 * (covariance + covariance.T)
 
     def sample(self, X: Array, count: int, rng: np.random.Generator, noise: float) -> Array:
         """Draw joint samples (rows x count) of f, plus independent noise of the given variance."""
+        mean, covariance = self.predict_joint(X)
+        factor = factorise(covariance.copy, noise)
+        if isinstance(factor, Failure):
+            raise NumericalError(f"no samples: {factor.reason}; ask for fewer or more distinct rows")
+        return np.asarray(mean[:, None] + factor.multiply(rng.standard_normal((len(X), count))))
 
     def leave_one_out(self) -> Prediction:
         """Return mean and variance of y at each training row given all the others."""
+        return leave_out(self.data.y, *self.precision(), self.fitted_level)
 
     def left_out_score(self) -> float:
         """Return the sum of leave-one-out log densities."""
+        return left_out_score(self.leave_one_out(), self.data.y)
 
 
 class Engine(ABC):

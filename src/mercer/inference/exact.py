@@ -23,10 +23,20 @@ from mercer.compute import fused
 from mercer.compute.backend import NUMBA, Backend, FactorLike
 from mercer.compute.program import Program
 from mercer.errors import NumericalError
-from mercer.inference.contract import LOG_2_PI, Data, Engine, Evidence, Prediction, left_out_score, log_density
-from mercer.inference.likelihood import Likelihood, gaussian_noise
+from mercer.inference.contract import (
+    Data,
+    Engine,
+    Evidence,
+    Level,
+    Posterior,
+    Project,
+    Projection,
+    leave_out,
+    left_out_score,
+)
+from mercer.inference.likelihood import LOG_2_PI, Likelihood, gaussian_noise
 from mercer.kernels.domains import Array
-from mercer.linalg.factor import Failure, factorise
+from mercer.linalg.factor import Failure
 
 
 @dataclass(frozen=True)
@@ -66,8 +76,7 @@ class Exact(Engine):
         by_noise = -0.5 * float(precision.sum() - alpha @ alpha)
         if not (math.isfinite(by_noise) and np.isfinite(by_values).all()):
             return Evidence(-math.inf, failure="the gradient of the evidence overflowed")
-        precision = precision - level.variance * level.pull**2
-        left_out = float(log_density(alpha / precision, 1.0 / precision).sum())
+        left_out = left_out_score(leave_out(data.y, alpha, precision, level), data.y)
         return Evidence(value, by_values, by_noise, left_out, factor.jitter)
 
     def posterior(self, program: Program, values: Array, likelihood: Likelihood, data: Data) -> ExactPosterior:
@@ -77,15 +86,6 @@ class Exact(Engine):
         if isinstance(factor, Failure):
             raise NumericalError(f"no posterior: {factor.reason}; try a larger noise or another kernel")
         return ExactPosterior(program, values, data, factor, *solve(factor, data))
-
-
-@dataclass(frozen=True, eq=False)
-class Level:
-    """The constant c, its variance 1 / 1's, and s = A^-1 1 (zeros where the level is not free)."""
-
-    mean: float
-    variance: float
-    pull: Array
 
 
 def solve(factor: FactorLike, data: Data) -> tuple[Array, Level]:
@@ -99,7 +99,7 @@ def solve(factor: FactorLike, data: Data) -> tuple[Array, Level]:
 
 
 @dataclass(frozen=True, eq=False)
-class ExactPosterior:
+class ExactPosterior(Posterior):
     """f | y is Gaussian with mean c + K* a and covariance K** - K* A^-1 K*' (and what c adds to it)."""
 
     program: Program
@@ -107,64 +107,32 @@ class ExactPosterior:
     data: Data
     factor: FactorLike
     alpha: Array
-    fitted: Level
+    constant: Level
+
+    @property
+    def fitted_level(self) -> Level:
+        return self.constant
 
     @property
     def jitter(self) -> float:
-        """What the factorisation added to the diagonal."""
         return self.factor.jitter
 
-    @property
-    def level(self) -> Prediction:
-        """The fitted constant and its variance."""
-        return Prediction(np.array([self.fitted.mean]), np.array([self.fitted.variance]))
+    def projector(self, program: Program | None, values: Array, columns: int) -> Project:
+        if program is None:
+            return partial(self._project, self.program, self.values)
+        return partial(self._project, program, values)
 
-    def predict(self, X: Array) -> Prediction:
-        """Return mean and variance of f at each row."""
-        found = self._predicted(self.program, self.values, X, share=1.0)
-        return Prediction(self.fitted.mean + found.mean, found.variance)
+    def _project(self, program: Program, values: Array, X: Array) -> Projection:
+        cross = fused.cross(program, values, X, self.data.X)
+        half = self.factor.half_solve(cross.T)
+        variance = fused.diagonal(program, values, X) - np.einsum("ij,ij->j", half, half)
+        return Projection(cross @ self.alpha, variance, cross @ self.constant.pull)
 
-    def predict_part(self, program: Program, values: Array, X: Array) -> Prediction:
-        """Return mean K_j* a and variance K_j** - K_j* A^-1 K_j*' of one summand (METHODS 3)."""
-        return self._predicted(program, values, X, share=0.0)
-
-    def _predicted(self, program: Program, values: Array, X: Array, share: float) -> Prediction:
-        """Predict in blocks of rows; `share` of the level belongs to what is predicted."""
-        mean, variance = np.empty(len(X)), np.empty(len(X))
-        step = max(1, 2_000_000 // max(1, self.data.count))
-        for start in range(0, len(X), step):
-            part = slice(start, min(len(X), start + step))
-            cross = fused.cross(program, values, X[part], self.data.X)
-            half = self.factor.half_solve(cross.T)
-            mean[part] = cross @ self.alpha
-            variance[part] = fused.diagonal(program, values, X[part]) - np.einsum("ij,ij->j", half, half)
-            variance[part] = np.maximum(variance[part], 0.0)
-            variance[part] += self.fitted.variance * (share - cross @ self.fitted.pull) ** 2
-        return Prediction(mean, variance)
-
-    def predict_joint(self, X: Array) -> tuple[Array, Array]:
-        """Return mean and full covariance of f at the rows."""
+    def project_joint(self, X: Array) -> Projection:
         cross = fused.cross(self.program, self.values, X, self.data.X)
         half = self.factor.half_solve(cross.T)
         covariance = fused.gram(self.program, self.values, X) - half.T @ half
-        if self.data.free_level:
-            unsure = 1.0 - cross @ self.fitted.pull
-            covariance += self.fitted.variance * np.outer(unsure, unsure)
-        return self.fitted.mean + cross @ self.alpha, 0.5 * (covariance + covariance.T)
+        return Projection(cross @ self.alpha, covariance, cross @ self.constant.pull)
 
-    def sample(self, X: Array, count: int, rng: np.random.Generator, noise: float) -> Array:
-        """Draw joint samples of f at the rows, plus independent noise of the given variance."""
-        mean, covariance = self.predict_joint(X)
-        factor = factorise(covariance.copy, noise)
-        if isinstance(factor, Failure):
-            raise NumericalError(f"no samples: {factor.reason}; ask for fewer or more distinct rows")
-        return mean[:, None] + factor.multiply(rng.standard_normal((len(X), count)))
-
-    def leave_one_out(self) -> Prediction:
-        """Return mean_i = y_i - a_i / P_ii and var_i = 1 / P_ii, P = A^-1 where the level is not free (METHODS 2)."""
-        precision = self.factor.inverse_diagonal() - self.fitted.variance * self.fitted.pull**2
-        return Prediction(self.data.y - self.alpha / precision, 1.0 / precision)
-
-    def left_out_score(self) -> float:
-        """Return the sum of leave-one-out log densities."""
-        return left_out_score(self.leave_one_out(), self.data.y)
+    def precision(self) -> tuple[Array, Array]:
+        return self.alpha, self.factor.inverse_diagonal()

@@ -18,8 +18,9 @@ gradients belong.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -31,8 +32,19 @@ from mercer.compute.separate import without_white
 from mercer.compute.spectral import Features, columns_of_part, draw_program_features
 from mercer.compute.spectral_draws import Indices
 from mercer.errors import InputError, NumericalError
-from mercer.inference.contract import LOG_2_PI, Data, Engine, Evidence, Prediction, left_out_score, log_density
-from mercer.inference.likelihood import Likelihood, gaussian_noise
+from mercer.inference.contract import (
+    Data,
+    Engine,
+    Evidence,
+    Level,
+    Posterior,
+    Project,
+    Projection,
+    leave_out,
+    left_out_score,
+)
+from mercer.inference.likelihood import LOG_2_PI, Likelihood, gaussian_noise
+from mercer.inference.sparse import slices
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Factor, Failure, factorise
 
@@ -104,9 +116,8 @@ class RandomFeatures(Engine):
         by_values, precision = _gradient(features, solved, data, self.block)
         by_noise = 0.5 * (solved.alpha**2 - precision)
         by_values += features.noise_gradient(data.X, by_noise)
-        left_out = _left_out(solved, precision, data)
-        score = log_density(data.y - left_out.mean, left_out.variance)
-        return Evidence(value, by_values, float(by_noise.sum()), float(score.sum()), solved.factor.jitter)
+        score = left_out_score(leave_out(data.y, solved.alpha, precision, solved.level), data.y)
+        return Evidence(value, by_values, float(by_noise.sum()), score, solved.factor.jitter)
 
     def posterior(self, program: Program, values: Array, likelihood: Likelihood, data: Data) -> FeaturesPosterior:
         """Return the posterior of the weights of the features."""
@@ -120,11 +131,11 @@ class RandomFeatures(Engine):
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """What follows from y and from a free level; the last four are zero where the level is not free.
+    """What follows from y and from a free level; the last two are zero where the level is not free.
 
     factor, noise : of B; the diagonal of D.
     weights, alpha, quadratic : u, a = A^-1 (y - c) and (y - c)' a.
-    level, level_variance, pull, weights_pull : c, 1 / 1's, s = A^-1 1 and Phi's.
+    level, weights_pull : c with its variance and s = A^-1 1; Phi's.
     """
 
     factor: Factor
@@ -132,15 +143,8 @@ class Solved:
     weights: Array
     alpha: Array
     quadratic: float
-    level: float
-    level_variance: float
-    pull: Array
+    level: Level
     weights_pull: Array
-
-
-def _blocks(count: int, block: int) -> Iterator[slice]:
-    for start in range(0, count, block):
-        yield slice(start, min(count, start + block))
 
 
 def _solve(features: Features, noise: float, data: Data, block: int) -> Solved | Failure:
@@ -151,7 +155,7 @@ def _solve(features: Features, noise: float, data: Data, block: int) -> Solved |
     m = features.count
     right = np.stack([data.y, np.ones(data.count)], axis=1)
     gram, projected = np.zeros((m, m)), np.zeros((m, 2))
-    for rows in _blocks(data.count, block):
+    for rows in slices(data.count, block):
         phi = features.phi(data.X[rows])
         deviation = np.sqrt(variance[rows, None])
         phi /= deviation
@@ -162,23 +166,23 @@ def _solve(features: Features, noise: float, data: Data, block: int) -> Solved |
         return factor
     solution = factor.solve(projected)
     residual = right.copy()
-    for rows in _blocks(data.count, block):
+    for rows in slices(data.count, block):
         residual[rows] -= features.phi(data.X[rows]) @ solution
     return _with_level(factor, variance, solution, residual, data)
 
 
 def _with_level(factor: Factor, variance: Array, solution: Array, residual: Array, data: Data) -> Solved:
     """r' A^-1 r = e' D^-1 e + u'u with e = r - Phi u: a sum of squares, so that nothing cancels."""
-    level, level_variance, pull, weights_pull = 0.0, 0.0, np.zeros(data.count), np.zeros(len(solution))
+    level, weights_pull = Level(0.0, 0.0, np.zeros(data.count)), np.zeros(len(solution))
     weights, left = solution[:, 0], residual[:, 0]
     if data.free_level:
         pull, weights_pull = residual[:, 1] / variance, solution[:, 1]
-        level_variance = 1.0 / float(residual[:, 1] @ pull + weights_pull @ weights_pull)
-        level = level_variance * float(pull @ data.y)
-        weights, left = weights - level * weights_pull, left - level * residual[:, 1]
+        spread = 1.0 / float(residual[:, 1] @ pull + weights_pull @ weights_pull)
+        level = Level(spread * float(pull @ data.y), spread, pull)
+        weights, left = weights - level.mean * weights_pull, left - level.mean * residual[:, 1]
     alpha = left / variance
     quadratic = float(left @ alpha + weights @ weights)
-    return Solved(factor, variance, weights, alpha, quadratic, level, level_variance, pull, weights_pull)
+    return Solved(factor, variance, weights, alpha, quadratic, level, weights_pull)
 
 
 def _inverse(factor: Factor) -> Array:
@@ -190,7 +194,7 @@ def _inverse(factor: Factor) -> Array:
 def _gradient(features: Features, solved: Solved, data: Data, block: int) -> tuple[Array, Array]:
     """Return the gradient by values through the features, and the diagonal of A^-1."""
     inverse, precision, total = _inverse(solved.factor), np.empty(data.count), None
-    for rows in _blocks(data.count, block):
+    for rows in slices(data.count, block):
         X, variance = data.X[rows], solved.noise[rows]
         phi = features.phi(X)
         spread = phi @ inverse
@@ -202,14 +206,8 @@ def _gradient(features: Features, solved: Solved, data: Data, block: int) -> tup
     return features.gradient(total), precision
 
 
-def _left_out(solved: Solved, precision: Array, data: Data) -> Prediction:
-    """mean_i = y_i - a_i / P_ii and var_i = 1 / P_ii, P = A^-1 less what the level takes (METHODS 2)."""
-    precision = precision - solved.level_variance * solved.pull**2
-    return Prediction(data.y - solved.alpha / precision, 1.0 / precision)
-
-
 @dataclass(frozen=True, eq=False)
-class FeaturesPosterior:
+class FeaturesPosterior(Posterior):
     """f = c + phi(x) w with w | y normal, mean u and covariance B^-1 (and what c adds to it).
 
     White noise of the kernel is new at every row: it adds to the variances and covariances with itself only.
@@ -226,90 +224,75 @@ class FeaturesPosterior:
         return self.solved.factor.jitter
 
     @property
-    def level(self) -> Prediction:
-        """The fitted constant and its variance."""
-        return Prediction(np.array([self.solved.level]), np.array([self.solved.level_variance]))
+    def fitted_level(self) -> Level:
+        return self.solved.level
 
-    def predict(self, X: Array) -> Prediction:
-        """Return mean and variance of f at each row."""
-        found = self._predicted(X, np.arange(self.features.count), share=1.0)
-        return Prediction(self.solved.level + found.mean, found.variance + self.features.noise(X))
+    @property
+    def rows_at_a_time(self) -> int:
+        return self.block
 
-    def _predicted(self, X: Array, columns: Indices, share: float) -> Prediction:
-        """Predict from some columns of phi; `share` of the level belongs to what is predicted."""
-        mean, variance = np.empty(len(X)), np.empty(len(X))
-        for rows in _blocks(len(X), self.block):
-            phi = self.features.phi(X[rows])
-            phi[:, np.setdiff1d(np.arange(phi.shape[1]), columns)] = 0.0
-            half = self.solved.factor.half_solve(phi.T)
-            mean[rows] = phi @ self.solved.weights
-            variance[rows] = np.einsum("ij,ij->j", half, half)
-            variance[rows] += self.solved.level_variance * (share - phi @ self.solved.weights_pull) ** 2
-        return Prediction(mean, variance)
-
-    def predict_joint(self, X: Array) -> tuple[Array, Array]:
-        """Return mean and full covariance of f at the rows."""
-        phi = self.features.phi(X)
-        half = self.solved.factor.half_solve(phi.T)
-        unsure = 1.0 - phi @ self.solved.weights_pull
-        covariance = half.T @ half + self.solved.level_variance * np.outer(unsure, unsure)
-        covariance[np.diag_indices(len(X))] += self.features.noise(X)
-        return self.solved.level + phi @ self.solved.weights, covariance
-
-    def sample(self, X: Array, count: int, rng: np.random.Generator, noise: float) -> Array:
-        """Draw joint samples of f at the rows by drawing weights and level, plus independent noise."""
-        factor = self.solved.factor
-        spread = factor.solve(factor.multiply(rng.standard_normal((self.features.count, count))))  # covariance B^-1
-        shift = math.sqrt(self.solved.level_variance) * rng.standard_normal(count)
-        weights = self.solved.weights[:, None] + spread - np.outer(self.solved.weights_pull, shift)
-        deviation = np.sqrt(noise + self.features.noise(X))
-        result = np.empty((len(X), count))
-        for rows in _blocks(len(X), self.block):
-            white = deviation[rows, None] * rng.standard_normal((rows.stop - rows.start, count))
-            result[rows] = self.solved.level + shift + self.features.phi(X[rows]) @ weights + white
-        return result
-
-    def predict_part(self, program: Program, values: Array, X: Array) -> Prediction:
-        """Return mean and variance of one summand: from its own columns of phi where it is one of the kernel's.
+    def projector(self, program: Program | None, values: Array, columns: int) -> Project:
+        """Project from the columns of phi, for a summand from its own where it is one of the kernel's.
 
         The means of all such parts add up to the full mean. A part that the kernel does not hold as such (half of a
         periodic function, say) is predicted from its covariance with the training rows instead, as in exact inference.
         """
-        columns = columns_of_part(self.features, program, values)
-        if columns is None:
-            return self._predicted_from_rows(program, values, X)
-        found = self._predicted(X, columns, share=0.0)
-        white = fused.diagonal(program, values, X) - fused.diagonal(without_white(program), values, X)
-        return Prediction(found.mean, found.variance + white)
+        if program is None:
+            return partial(self._project, np.arange(self.features.count), self.features.noise)
+        own = columns_of_part(self.features, program, values)
+        if own is None:
+            return partial(self._project_from_rows, program, values)
+        smooth = without_white(program)
+        return partial(
+            self._project, own, lambda X: fused.diagonal(program, values, X) - fused.diagonal(smooth, values, X)
+        )
 
-    def _predicted_from_rows(self, program: Program, values: Array, X: Array) -> Prediction:
+    def _project(self, columns: Indices, noise: Callable[[Array], Array], X: Array) -> Projection:
+        phi = self.features.phi(X)
+        phi[:, np.setdiff1d(np.arange(phi.shape[1]), columns)] = 0.0
+        half = self.solved.factor.half_solve(phi.T)
+        variance = np.einsum("ij,ij->j", half, half) + noise(X)
+        return Projection(phi @ self.solved.weights, variance, phi @ self.solved.weights_pull)
+
+    def project_joint(self, X: Array) -> Projection:
+        phi = self.features.phi(X)
+        half = self.solved.factor.half_solve(phi.T)
+        covariance = half.T @ half
+        covariance[np.diag_indices(len(X))] += self.features.noise(X)
+        return Projection(phi @ self.solved.weights, covariance, phi @ self.solved.weights_pull)
+
+    def sample(self, X: Array, count: int, rng: np.random.Generator, noise: float) -> Array:
+        """Draw joint samples of f at the rows by drawing weights and level, plus independent noise."""
+        factor, level = self.solved.factor, self.solved.level
+        spread = factor.solve(factor.multiply(rng.standard_normal((self.features.count, count))))  # covariance B^-1
+        shift = math.sqrt(level.variance) * rng.standard_normal(count)
+        weights = self.solved.weights[:, None] + spread - np.outer(self.solved.weights_pull, shift)
+        deviation = np.sqrt(noise + self.features.noise(X))
+        result = np.empty((len(X), count))
+        for rows in slices(len(X), self.block):
+            white = deviation[rows, None] * rng.standard_normal((rows.stop - rows.start, count))
+            result[rows] = level.mean + shift + self.features.phi(X[rows]) @ weights + white
+        return result
+
+    def _project_from_rows(self, program: Program, values: Array, X: Array) -> Projection:
         """K_j* a and K_j** - K_j* A^-1 K_j*' (METHODS 3), in one pass over the training rows for some new ones."""
-        found = [self._from_rows(program, values, X[rows]) for rows in _blocks(len(X), 512)]
-        mean, variance = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return Prediction(mean, variance)
-
-    def _from_rows(self, program: Program, values: Array, X: Array) -> tuple[Array, Array]:
         mean, pulled = np.zeros(len(X)), np.zeros(len(X))
         explained, projected = np.zeros(len(X)), np.zeros((self.features.count, len(X)))
-        for rows in _blocks(self.data.count, self.block):
+        for rows in slices(self.data.count, self.block):
             cross = fused.cross(program, values, X, self.data.X[rows])
             weighted = cross / self.solved.noise[rows]
             mean += cross @ self.solved.alpha[rows]
-            pulled += cross @ self.solved.pull[rows]
+            pulled += cross @ self.solved.level.pull[rows]
             explained += np.einsum("ij,ij->i", cross, weighted)
             projected += self.features.phi(self.data.X[rows]).T @ weighted.T
         half = self.solved.factor.half_solve(projected)
         variance = fused.diagonal(program, values, X) - explained + np.einsum("ij,ij->j", half, half)
-        return mean, np.maximum(variance, 0.0) + self.solved.level_variance * pulled**2
+        return Projection(mean, variance, pulled)
 
-    def leave_one_out(self) -> Prediction:
-        """Return mean and variance of y at each training row given all the others, by Woodbury's formula."""
+    def precision(self) -> tuple[Array, Array]:
+        """Return both by Woodbury's formula."""
         inverse, precision = _inverse(self.solved.factor), np.empty(self.data.count)
-        for rows in _blocks(self.data.count, self.block):
+        for rows in slices(self.data.count, self.block):
             phi, variance = self.features.phi(self.data.X[rows]), self.solved.noise[rows]
             precision[rows] = (1.0 - np.einsum("ij,ij->i", phi @ inverse, phi) / variance) / variance
-        return _left_out(self.solved, precision, self.data)
-
-    def left_out_score(self) -> float:
-        """Return the sum of leave-one-out log densities."""
-        return left_out_score(self.leave_one_out(), self.data.y)
+        return self.solved.alpha, precision

@@ -18,27 +18,36 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
 
 from mercer.compute.backend import NUMBA, Backend
 from mercer.compute.program import Program
 from mercer.compute.separate import separated, summands
 from mercer.errors import InputError, NumericalError
-from mercer.inference.contract import LOG_2_PI, Data, Engine, Evidence
-from mercer.inference.exact import Exact, ExactPosterior
-from mercer.inference.grid_posterior import GridPosterior
-from mercer.inference.grid_problem import Problem, lattice_of
-from mercer.inference.grid_solver import Curvature, Whole, between, by_eigenvalues, by_holes, sent
-from mercer.inference.grid_sum import SumOperator, SumProblem, by_lanczos, by_weyl, slopes_between
-from mercer.inference.grid_sum_posterior import SumPosterior
-from mercer.inference.likelihood import Gaussian, Likelihood, gaussian_noise
+from mercer.inference.contract import Data, Engine, Evidence, Level, Posterior
+from mercer.inference.exact import Exact
+from mercer.inference.grid_product import (
+    Curvature,
+    GridPolicy,
+    GridPosterior,
+    GridProblem,
+    Whole,
+    between,
+    by_eigenvalues,
+    by_holes,
+    lattice_of,
+    sent,
+)
+from mercer.inference.grid_sum import SumOperator, SumPosterior, SumProblem, by_lanczos, by_weyl, slopes_between
+from mercer.inference.likelihood import LOG_2_PI, Gaussian, Likelihood, gaussian_noise
 from mercer.kernels.domains import Array
 from mercer.linalg.threads import one_torch_thread
 
 LogDeterminant = Literal["auto", "lanczos", "weyl"]
 EXACT_WORK = 2e7  # operations that the precision of holes may take in an evaluation; gradients take ten times that
 FEW_CELLS = 3000  # with fewer a second thread gains little, and on a busy machine loses much
-POSTERIOR_WORK = 4e11  # and in a posterior, which is made once
+UNDEFINED = "the kernel gave infinite or undefined values"
 
 SAVED: dict[str, Any] = {  # settings in a file, with their types
     "tolerance": float, "log_determinant": str, "seed": int, "exact_work": float, "most_steps": int,
@@ -72,6 +81,7 @@ class Grid(Engine):
     seed: int = 0
     exact_work: float = EXACT_WORK
     most_steps: int = 200
+    policy: GridPolicy = field(default_factory=GridPolicy, repr=False)
     exact_cells: int = 2000  # of a sum of products up to which it is left to exact inference, if nothing else is asked
 
     name = "grid"
@@ -101,39 +111,38 @@ class Grid(Engine):
             return self._evidence(program, values, gaussian_noise(likelihood, self.name), data, gradient)
 
     def _evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool) -> Evidence:
-        summed = self._summed(program, data)
-        if summed is not None and self._leaves_to_exact(data):
+        terms = self.sum_of_products(program, data)
+        if terms is not None and self._leaves_to_exact(data):
             found = Exact().evidence(program, values, Gaussian(noise), data, gradient)
             return GridEvidence(**{each.name: getattr(found, each.name) for each in fields(found)})
-        if summed is not None:
-            return self._evidence_of_sum(summed, values, noise, gradient)
-        problem = Problem.of(program, data, self.backend)
+        if terms is not None:
+            return self._evidence_of_sum(terms, values, noise, gradient)
+        problem = GridProblem.of(program, data, self.backend)
         whole = problem.whole(values, noise, self.tolerance, self.exact_work, self.most_steps)
         if whole is None:
-            return GridEvidence(-math.inf, failure="the kernel gave infinite or undefined values")
-        solved = problem.solved(whole)
+            return GridEvidence(-math.inf, failure=UNDEFINED)
+        solved = problem.solve(whole)
         curvature, how = self._log_determinant(whole)
-        count = data.count
-        value = -0.5 * (solved.quadratic + curvature.value + count * LOG_2_PI)
+        value = -0.5 * (solved.quadratic + curvature.value + data.count * LOG_2_PI)
         if not math.isfinite(value):
             return GridEvidence(-math.inf, failure="the evidence overflowed", residual=solved.completed.residual)
         by_values = by_noise = None
         if gradient:
             pulled = between(solved.rotated, solved.rotated, whole.spectrum)
             weights = [0.5 * (p - c) for p, c in zip(pulled, curvature.factors, strict=True)]
-            by_values = problem.contracted(values, weights, whole.spectrum)
+            by_values = problem.contract(values, weights, whole.spectrum)
             by_noise = 0.5 * (float((solved.rotated**2).sum()) - curvature.noise)
         return GridEvidence(
             value, by_values, by_noise, residual=solved.completed.residual, iterations=solved.completed.iterations,
             log_determinant=how,
         )  # fmt: skip
 
-    def _summed(self, program: Program, data: Data) -> SumProblem | None:
+    def sum_of_products(self, program: Program, data: Data) -> SumProblem | None:
         """Take apart a sum of products; None where the kernel is one product."""
         columns = data.X.shape[1]
         if separated(program, columns) is not None or (parts := summands(program, columns)) is None:
             return None
-        return SumProblem(parts, Problem(parts[0].parts, data, lattice_of(data), self.backend), data)
+        return SumProblem(parts, GridProblem(parts[0].parts, data, lattice_of(data), self.backend), data, self.policy)
 
     def _leaves_to_exact(self, data: Data) -> bool:
         """Whether a sum has so few cells that a matrix of all pairs of them is quicker than iterating."""
@@ -142,10 +151,10 @@ class Grid(Engine):
     def _evidence_of_sum(self, problem: SumProblem, values: Array, noise: float, gradient: bool) -> Evidence:
         operator = problem.operator(values, noise)
         if operator is None:
-            return GridEvidence(-math.inf, failure="the kernel gave infinite or undefined values")
-        posterior = self._solved_sum(problem, operator, values, self.tolerance, self.most_steps)
+            return GridEvidence(-math.inf, failure=UNDEFINED)
+        posterior = self._solve_sum(problem, operator, values, self.tolerance, self.most_steps)
         data, alpha = problem.data, posterior.alpha[None]
-        target = sent(data.y, problem.plain.device) - posterior.level_mean
+        target = sent(data.y, problem.plain.device) - posterior.constant.mean
         if self.log_determinant == "weyl":
             determinant, slopes = by_weyl(operator)
         else:
@@ -159,23 +168,22 @@ class Grid(Engine):
         by_values = by_noise = None
         if gradient:
             total = slopes_between(operator, alpha, alpha).plus(slopes, -1.0)
-            by_values, by_noise = 0.5 * problem.contracted(values, total), 0.5 * total.noise
+            by_values, by_noise = 0.5 * problem.contract(values, total), 0.5 * total.noise
         return GridEvidence(value, by_values, by_noise, residual=posterior.residual, log_determinant=how)
 
-    def _solved_sum(
+    def _solve_sum(
         self, problem: SumProblem, operator: SumOperator, values: Array, tolerance: float, most: int
     ) -> SumPosterior:
-        target = sent(problem.data.y, problem.plain.device)
-        ones = torch.ones_like(target)
-        right = torch.stack([target, ones]) if problem.data.free_level else target[None]
+        data, target = problem.data, sent(problem.data.y, problem.plain.device)
+        right = torch.stack([target, torch.ones_like(target)]) if data.free_level else target[None]
         found = operator.solve(right, tolerance, most)
-        alpha, pull, level, variance = found.x[0], torch.zeros_like(target), 0.0, 0.0
-        if problem.data.free_level:
+        alpha, level = found.x[0], Level(0.0, 0.0, np.zeros(data.count))
+        if data.free_level:
             pull = found.x[1]
             variance = 1.0 / float(pull.sum())
-            level = variance * float(pull @ target)
-            alpha = alpha - level * pull
-        return SumPosterior(problem, operator, values, alpha, pull, level, variance, found.residual, tolerance, most)
+            level = Level(variance * float(pull @ target), variance, pull.cpu().numpy())
+            alpha = alpha - level.mean * pull
+        return SumPosterior(data, problem, operator, values, alpha, level, found.residual, tolerance, most)
 
     def _log_determinant(self, whole: Whole) -> tuple[Curvature, str]:
         if not len(whole.cells.holes):
@@ -186,27 +194,23 @@ class Grid(Engine):
             return by_holes(whole, self.seed), "lanczos"
         return by_eigenvalues(whole), "eigenvalues"
 
-    def posterior(
-        self, program: Program, values: Array, likelihood: Likelihood, data: Data
-    ) -> GridPosterior | SumPosterior | ExactPosterior:
+    def posterior(self, program: Program, values: Array, likelihood: Likelihood, data: Data) -> Posterior:
         """Return the posterior, solved for a hundred times more exactly than for the evidence."""
+        noise = gaussian_noise(likelihood, self.name)
         with torch.no_grad(), one_torch_thread(when=data.count < FEW_CELLS):
-            return self._posterior(program, values, gaussian_noise(likelihood, self.name), data)
+            found = self._posterior(program, values, noise, data)
+        if found is None:
+            raise NumericalError(f"no posterior: {UNDEFINED}; try another kernel")
+        return found
 
-    def _posterior(
-        self, program: Program, values: Array, noise: float, data: Data
-    ) -> GridPosterior | SumPosterior | ExactPosterior:
+    def _posterior(self, program: Program, values: Array, noise: float, data: Data) -> Posterior | None:
         tolerance, most = self.tolerance / 100.0, 10 * self.most_steps
-        summed = self._summed(program, data)
-        if summed is not None and self._leaves_to_exact(data):
+        terms = self.sum_of_products(program, data)
+        if terms is not None and self._leaves_to_exact(data):
             return Exact().posterior(program, values, Gaussian(noise), data)
-        if summed is not None:
-            operator = summed.operator(values, noise)
-            if operator is None:
-                raise NumericalError("no posterior: the kernel gave infinite or undefined values; try another kernel")
-            return self._solved_sum(summed, operator, values, tolerance, most)
-        problem = Problem.of(program, data, self.backend)
-        whole = problem.whole(values, noise, tolerance, POSTERIOR_WORK, most)
-        if whole is None:
-            raise NumericalError("no posterior: the kernel gave infinite or undefined values; try another kernel")
-        return GridPosterior(problem, whole, problem.solved(whole), values)
+        if terms is not None:
+            operator = terms.operator(values, noise)
+            return None if operator is None else self._solve_sum(terms, operator, values, tolerance, most)
+        problem = GridProblem.of(program, data, self.backend)
+        whole = problem.whole(values, noise, tolerance, self.policy.posterior_work, most)
+        return None if whole is None else GridPosterior(data, problem, whole, problem.solve(whole), values, self.policy)

@@ -8,38 +8,35 @@ and no cell is missing. The log-determinant can also be bounded by Weyl's inequa
 inference (grid.py). Two SE kernels on 40 x 40 cells, noise 0.01, against dense: P takes the error of the evidence from
 21 (standard deviation over probes) to 0.6, that of the gradient from 6 % to 0.7 %, and the steps from 57 to 4.
 
-Products with factors on even axes go by FFT from `FFT_FROM` cells on (14 ms for 43 at 1000 x 1000, on one core).
+Products with factors on even axes go by FFT from `fft_from` cells on (14 ms for 43 at 1000 x 1000, on one core).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from mercer.compute.program import LeafNode
-from mercer.compute.separate import Summand
+from mercer.compute import fused
+from mercer.compute.program import LeafNode, Program
+from mercer.compute.separate import Summand, summands
 from mercer.compute.surfaces import pull_back, shares
-from mercer.inference.contract import Data
-from mercer.inference.grid_problem import Problem, is_toeplitz
-from mercer.inference.grid_solver import Cells, cells_of, sent
+from mercer.errors import KernelError
+from mercer.inference.contract import Data, Level, Posterior, Project, Projection
+from mercer.inference.grid_product import BLOCK, DEFAULT, Cells, GridPolicy, GridProblem, cells_of, is_toeplitz, sent
 from mercer.kernels.domains import Array
 from mercer.linalg.iterative import Solution, conjugate_gradients, lanczos_log_determinant
-from mercer.linalg.low_rank import LowRank
-from mercer.linalg.operators import Spectrum, Toeplitz, outer, spectrum, weyl_log_determinant
+from mercer.linalg.operators import LowRank, Spectrum, Toeplitz, outer, spectrum, weyl_log_determinant
 
-FFT_FROM = 500
-PROBES, STEPS = 8, 40
-NEAR_STEPS = 15  # of Lanczos quadrature where P is near
-MOST_RANK = 1500  # of P
 MOST_NUMBERS = 1 << 27  # that P may take: a GB
 MISSED = 10.0  # times the noise: the largest eigenvalue that P may miss to be near
 WORTH = 1.0  # times the noise: smaller eigenvalues are not worth a column of P
-BLOCK = 1 << 24  # numbers at a time
+EXACT_LEFT_OUT = 2000  # rows whose precisions are worked out one by one
+LEFT_OUT_PROBES = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +45,12 @@ class Piece:
 
     factors: tuple[Tensor, ...]
     gate: Tensor | None
+    fft_from: int
 
     @cached_property
     def toeplitz(self) -> tuple[Toeplitz | None, ...]:
         """The factors for which an FFT is worth it."""
-        return tuple(Toeplitz(f[0]) if len(f) >= FFT_FROM and is_toeplitz(f) else None for f in self.factors)
+        return tuple(Toeplitz(f[0]) if len(f) >= self.fft_from and is_toeplitz(f) else None for f in self.factors)
 
     @cached_property
     def basis(self) -> Spectrum:
@@ -81,6 +79,7 @@ class SumOperator:
     cells: Cells
     pieces: tuple[Piece, ...]
     noise: float
+    policy: GridPolicy
 
     def times(self, vectors: Tensor) -> Tensor:
         """Return A_MM v for vectors (b, M)."""
@@ -99,7 +98,7 @@ class SumOperator:
         """The matrix P of all eigenvalues that are worth it; None where they are too many."""
         spectra = [piece.basis.grid.flatten() for piece in self.pieces]
         every, count = torch.cat(spectra), len(self.cells.observed)
-        most = min(MOST_RANK, count, MOST_NUMBERS // count)
+        most = min(self.policy.most_rank, count, MOST_NUMBERS // count)
         if int((every > MISSED * self.noise).sum()) > most:
             return None
         rank = min(most, int((every > WORTH * self.noise).sum()))
@@ -180,15 +179,15 @@ def slopes_between(operator: SumOperator, left: Tensor, right: Tensor) -> Slopes
 
 def by_lanczos(operator: SumOperator, tolerance: float, most: int, seed: int) -> tuple[float, Slopes]:
     """Estimate log|A_MM| by Lanczos quadrature, and tr(A^-1 dA) by the same probes."""
-    count = len(operator.cells.observed)
-    signs = np.random.default_rng(seed).integers(0, 2, (PROBES, count)) * 2.0 - 1.0
+    policy, count = operator.policy, len(operator.cells.observed)
+    signs = np.random.default_rng(seed).integers(0, 2, (policy.probes, count)) * 2.0 - 1.0
     probes = torch.as_tensor(signs, device=operator.cells.observed.device)
     solved, near = operator.solve(probes, tolerance, most).x, operator.near
     if near is None:
-        value = lanczos_log_determinant(operator.times, probes, STEPS).value
-        return value, slopes_between(operator, solved / PROBES, probes)
-    rest = lanczos_log_determinant(lambda v: near.half(operator.times(near.half(v))), probes, NEAR_STEPS).value
-    slopes = slopes_between(operator, (solved - near.solve(probes)) / PROBES, probes)
+        value = lanczos_log_determinant(operator.times, probes, policy.steps).value
+        return value, slopes_between(operator, solved / policy.probes, probes)
+    rest = lanczos_log_determinant(lambda v: near.half(operator.times(near.half(v))), probes, policy.near_steps).value
+    slopes = slopes_between(operator, (solved - near.solve(probes)) / policy.probes, probes)
     return near.log_determinant + rest, slopes.plus(slopes_near(operator, near), 1.0)
 
 
@@ -235,7 +234,7 @@ def by_weyl(operator: SumOperator) -> tuple[float, Slopes]:
         known.append((values, gate))
     noise = torch.tensor(operator.noise, dtype=torch.float64, device=parts[0][0].device, requires_grad=True)
     bound = weyl_log_determinant(parts, noise)
-    bound.backward()
+    torch.autograd.backward(bound)
     factors = [
         [(q * _slope(v)) @ q.mT for q, v in zip(piece.basis.vectors, values, strict=True)]
         for piece, (values, _) in zip(operator.pieces, known, strict=True)
@@ -252,27 +251,30 @@ class SumProblem:
     """A sum of products taken apart, on data that form a grid."""
 
     summands: tuple[Summand, ...]
-    plain: Problem  # for the factors: its own parts are those of the first summand
+    plain: GridProblem  # for the factors: its own parts are those of the first summand
     data: Data
+    policy: GridPolicy = DEFAULT
 
     def operator(self, values: Array, noise: float) -> SumOperator | None:
         """Evaluate the factors and the gates; None where they are not finite."""
         pieces = tuple(self.piece(summand, values) for summand in self.summands)
         finite = all(bool(torch.isfinite(f).all()) for piece in pieces for f in piece.factors)
-        return SumOperator(cells_of(self.plain.lattice, self.plain.device), pieces, noise) if finite else None
+        return (
+            SumOperator(cells_of(self.plain.lattice, self.plain.device), pieces, noise, self.policy) if finite else None
+        )
 
     def piece(self, summand: Summand, values: Array) -> Piece:
         """Evaluate one summand."""
         pairs = zip(summand.parts, self.plain.lattice.axes, strict=True)
         grams = [self.plain.gram(part, values, axis) for part, axis in pairs]
         gate = gate_at(summand.gates, values, self.data.X)
-        return Piece(tuple(grams), None if gate is None else sent(gate, self.plain.device))
+        return Piece(tuple(grams), None if gate is None else sent(gate, self.plain.device), self.policy.fft_from)
 
-    def contracted(self, values: Array, slopes: Slopes) -> Array:
+    def contract(self, values: Array, slopes: Slopes) -> Array:
         """Return the gradient by the values."""
         total = np.zeros(len(values))
         for summand, factors, by_gate in zip(self.summands, slopes.factors, slopes.gates, strict=True):
-            total += self.plain.contracted_parts(summand.parts, values, factors)
+            total += self.plain.contract_parts(summand.parts, values, factors)
             add_gate_gradient(summand.gates, values, self.data.X, by_gate.cpu().numpy(), total)
         return total
 
@@ -281,7 +283,7 @@ def gate_at(gates: Sequence[LeafNode], values: Array, X: Array) -> Array | None:
     """Return the product of some gates' s at the rows; None where there are none."""
     if not gates:
         return None
-    return np.prod([_share(gate, values, X) for gate in gates], axis=0)
+    return np.asarray(np.prod([_share(gate, values, X) for gate in gates], axis=0))
 
 
 def _share(gate: LeafNode, values: Array, X: Array) -> Array:
@@ -307,3 +309,112 @@ def add_gate_gradient(gates: Sequence[LeafNode], values: Array, X: Array, by_gat
         for offset, size in zip(gate.offsets, gate.sizes, strict=True):
             total[offset : offset + size] += slope[first : first + size]
             first += size
+
+
+# ------------------------------------------------------------------------------------------------------ posterior
+
+
+@dataclass(frozen=True, eq=False)
+class SumPosterior(Posterior):
+    """f | y for a sum of products, `alpha` being A_MM^-1 (y - c) at the rows.
+
+    Every variance takes a solution by conjugate gradients of its own.
+    """
+
+    data: Data
+    problem: SumProblem
+    operator: SumOperator
+    values: Array
+    alpha: Tensor
+    constant: Level
+    residual: float
+    tolerance: float
+    most: int
+
+    @property
+    def fitted_level(self) -> Level:
+        return self.constant
+
+    @property
+    def rows_at_a_time(self) -> int:
+        return max(1, BLOCK // (4 * self.operator.cells.size))
+
+    def projector(self, program: Program | None, values: Array, columns: int) -> Project:
+        if program is None:
+            return partial(self._project, self.problem.summands, self.values)
+        parts = summands(program, columns)
+        if parts is None:
+            raise KernelError("a summand of a kernel on a grid must be a product of one kernel for each column")
+        return partial(self._project, parts, values)
+
+    @torch.no_grad()
+    def _project(self, parts: Sequence[Summand], values: Array, X: Array) -> Projection:
+        cross = self._cross(parts, values, X)
+        solved = self.operator.solve(cross, self.tolerance, self.most).x
+        variance = _diagonal(parts, values, X) - (cross * solved).sum(1).cpu().numpy()
+        return Projection((cross @ self.alpha).cpu().numpy(), variance, cross.cpu().numpy() @ self.constant.pull)
+
+    @torch.no_grad()
+    def project_joint(self, X: Array) -> Projection:
+        cross = self._cross(self.problem.summands, self.values, X)
+        solved = self.operator.solve(cross, self.tolerance, self.most).x
+        covariance = _gram(self.problem.summands, self.values, X) - (cross @ solved.mT).cpu().numpy()
+        return Projection((cross @ self.alpha).cpu().numpy(), covariance, cross.cpu().numpy() @ self.constant.pull)
+
+    @torch.no_grad()
+    def precision(self) -> tuple[Array, Array]:
+        """Return both; precisions by probes where rows are many."""
+        count, device = self.data.count, self.alpha.device
+        if count <= EXACT_LEFT_OUT:
+            probes = torch.eye(count, dtype=torch.float64, device=device)
+        else:
+            signs = np.random.default_rng(0).integers(0, 2, (LEFT_OUT_PROBES, count)).astype(np.float64)
+            probes = sent(2.0 * signs - 1.0, device)
+        total, step = torch.zeros(count, dtype=torch.float64, device=device), self.rows_at_a_time
+        for first in range(0, len(probes), step):
+            some = probes[first : first + step]
+            solved, near = self.operator.solve(some, self.tolerance, self.most).x, self.operator.near
+            if near is not None and count > EXACT_LEFT_OUT:  # the probes then only find what P misses
+                solved = solved - near.solve(some)
+            total += (some * solved).sum(0)
+        if count > EXACT_LEFT_OUT:
+            known = 0.0 if self.operator.near is None else self.operator.near.inverse_diagonal
+            total = known + total / LEFT_OUT_PROBES
+        prior = _diagonal(self.problem.summands, self.values, self.data.X) + self.operator.noise
+        return self.alpha.cpu().numpy(), np.clip(total.cpu().numpy(), 1.0 / prior, 1.0 / self.operator.noise)
+
+    def _cross(self, parts: Sequence[Summand], values: Array, X: Array) -> Tensor:
+        """k(X, rows), (len(X), M)."""
+        plain = self.problem.plain
+        places = np.unravel_index(plain.lattice.cells, plain.lattice.shape)
+        total = torch.zeros(len(X), len(self.alpha), dtype=torch.float64, device=plain.device)
+        for summand in parts:
+            product: Tensor | None = None
+            for d, part in enumerate(summand.parts):
+                lines = plain.cross(part, values, X[:, d], plain.lattice.axes[d])
+                columns = lines[:, torch.as_tensor(places[d], device=plain.device)]
+                product = columns if product is None else product.mul_(columns)
+            assert product is not None
+            here, there = (gate_at(summand.gates, values, rows) for rows in (X, self.data.X))
+            if here is not None and there is not None:
+                product = product * sent(here, plain.device)[:, None] * sent(there, plain.device)
+            total += product
+        return total
+
+
+def _diagonal(parts: Sequence[Summand], values: Array, X: Array) -> Array:
+    total = np.zeros(len(X))
+    for summand in parts:
+        product = np.prod([fused.diagonal(p, values, X[:, d : d + 1]) for d, p in enumerate(summand.parts)], axis=0)
+        gate = gate_at(summand.gates, values, X)
+        total += product if gate is None else gate**2 * product
+    return total
+
+
+def _gram(parts: Sequence[Summand], values: Array, X: Array) -> Array:
+    total = np.zeros((len(X), len(X)))
+    for summand in parts:
+        product = np.prod([fused.gram(p, values, X[:, d : d + 1]) for d, p in enumerate(summand.parts)], axis=0)
+        gate = gate_at(summand.gates, values, X)
+        total += product if gate is None else gate[:, None] * product * gate
+    return total

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import partial, reduce
 from operator import add
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy.linalg import blas, lapack
@@ -25,7 +25,8 @@ from mercer.compute import fused
 from mercer.compute.backend import NUMBA, Backend, Matrix
 from mercer.compute.program import Program
 from mercer.compute.separate import Columns, untied, white_columns, without_white
-from mercer.inference.contract import LOG_2_PI, Data, Sum
+from mercer.inference.contract import Data, Sum
+from mercer.inference.likelihood import LOG_2_PI
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import LADDER, Factor, Failure, factorise
 from mercer.linalg.threads import SMALL, one_thread
@@ -62,7 +63,9 @@ class Sweep:
         the call (`joblib.parallel_config`): then they go there. A block for which a device has too little memory is
         cut in two.
         """
-        work = partial(_halve, self.backend, work) if self.backend.batches else work
+        work = (
+            cast(Callable[[Array, Array], Sum], partial(_halve, self.backend, work)) if self.backend.batches else work
+        )
         if data.source is not None:
             return data.source.summed(work, self.size(points))
         from joblib import Parallel, delayed

@@ -29,6 +29,7 @@ from operator import add
 from typing import Any, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import blas
 
 from mercer.compute import fused
@@ -37,8 +38,18 @@ from mercer.compute.fused_points import can_move, contract_points
 from mercer.compute.program import Program
 from mercer.compute.separate import without_white
 from mercer.errors import InputError, NumericalError
-from mercer.inference.contract import Data, Engine, Evidence, Prediction, left_out_score
-from mercer.inference.inducing import CANDIDATES, greedy
+from mercer.inference.contract import (
+    Data,
+    Engine,
+    Evidence,
+    Level,
+    Posterior,
+    Prediction,
+    Project,
+    Projection,
+    leave_out,
+    left_out_score,
+)
 from mercer.inference.likelihood import Likelihood, gaussian_noise
 from mercer.inference.sparse import (
     Adjoint,
@@ -55,9 +66,11 @@ from mercer.inference.sparse import (
 )  # fmt: skip
 from mercer.kernels.domains import Array
 from mercer.linalg import scratch
-from mercer.linalg.factor import Factor, Failure, factorise
+from mercer.linalg.factor import Factor, Failure
 from mercer.linalg.threads import SMALL, one_thread
 
+CANDIDATES = 20_000  # above this many rows a random subset of them is looked at for points
+NEGLIGIBLE = 1e-10  # of the largest variance: what is left is rounding, and more points would only harm
 KEPT_NUMBERS = 25_000_000  # of V between the two passes: 200 MB
 
 
@@ -262,7 +275,7 @@ def _go_back(
 
 
 @dataclass(frozen=True, eq=False)
-class VFEPosterior:
+class VFEPosterior(Posterior):
     """What is known about f after the data have been summarised at the inducing points: all goes through these.
 
         mean of f(x)       c + k_u' g
@@ -278,89 +291,135 @@ class VFEPosterior:
 
     @property
     def jitter(self) -> float:
-        """What the factorisations added."""
         return self.solution.jitter
 
     @property
-    def level(self) -> Prediction:
-        """The fitted constant and its variance."""
-        return Prediction(np.array([self.solution.level]), np.array([self.solution.level_variance]))
+    def fitted_level(self) -> Level:
+        return Level(self.solution.level, self.solution.level_variance, np.empty(0))
 
-    def predict(self, X: Array) -> Prediction:
-        """Return mean and variance of f at each row."""
+    @property
+    def rows_at_a_time(self) -> int:
+        return self.sweep.size(len(self.solution.model.Z))
+
+    def projector(self, program: Program | None, values: Array, columns: int) -> Project:
         model = self.solution.model
-        found = self._predicted(model.whole, model.values, X, share=1.0)
-        return Prediction(self.solution.level + found.mean, found.variance)
+        return (
+            partial(self._project, model.whole, model.values)
+            if program is None
+            else partial(self._project, program, values)
+        )
 
-    def predict_part(self, program: Program, values: Array, X: Array) -> Prediction:
-        """Return mean and variance of one summand, given by its own program."""
-        return self._predicted(program, values, X, share=0.0)
+    def _project(self, program: Program, values: Array, X: Array) -> Projection:
+        cross, half, inner = self._through_points(program, values, X)
+        lost = np.einsum("ij,ij->j", half, half) - np.einsum("ij,ij->j", inner, inner)
+        variance = fused.diagonal(program, values, X) - lost
+        return Projection(cross @ self.solution.weights, variance, cross @ self.solution.pull)
 
-    def _predicted(self, program: Program, values: Array, X: Array, share: float) -> Prediction:
-        """Predict in blocks of rows; `share` of the level belongs to what is predicted."""
-        solution, mean, variance = self.solution, np.empty(len(X)), np.empty(len(X))
-        for rows in slices(len(X), self.sweep.size(len(solution.model.Z))):
-            cross, half, inner = self._projected(program, values, X[rows])
-            mean[rows] = cross @ solution.weights
-            lost = np.einsum("ij,ij->j", half, half) - np.einsum("ij,ij->j", inner, inner)
-            variance[rows] = np.maximum(fused.diagonal(program, values, X[rows]) - lost, 0.0)
-            variance[rows] += solution.level_variance * (share - cross @ solution.pull) ** 2
-        return Prediction(mean, variance)
-
-    def _projected(self, program: Program, values: Array, X: Array) -> tuple[Array, Array, Array]:
+    def _through_points(self, program: Program, values: Array, X: Array) -> tuple[Array, Array, Array]:
         """Return K*u, L^-1 Ku* and B^-1/2 L^-1 Ku*."""
         smooth = without_white(program, self.solution.model.white)
         cross = fused.cross(smooth, values, X, self.solution.model.Z)
         half = self.solution.factor.half_solve(cross.T)
         return cross, half, self.solution.inner.half_solve(half)
 
-    def predict_joint(self, X: Array) -> tuple[Array, Array]:
-        """Return mean and full covariance of f at the rows."""
-        solution, model = self.solution, self.solution.model
-        cross, half, inner = self._projected(model.whole, model.values, X)
+    def project_joint(self, X: Array) -> Projection:
+        model = self.solution.model
+        cross, half, inner = self._through_points(model.whole, model.values, X)
         covariance = fused.gram(model.whole, model.values, X) - half.T @ half + inner.T @ inner
-        if self.data.free_level:
-            unsure = 1.0 - cross @ solution.pull
-            covariance += solution.level_variance * np.outer(unsure, unsure)
-        return solution.level + cross @ solution.weights, 0.5 * (covariance + covariance.T)
+        return Projection(cross @ self.solution.weights, covariance, cross @ self.solution.pull)
 
-    def sample(self, X: Array, count: int, rng: np.random.Generator, noise: float) -> Array:
-        """Draw joint samples of f at the rows, plus independent noise of the given variance."""
-        mean, covariance = self.predict_joint(X)
-        factor = factorise(covariance.copy, noise)
-        if isinstance(factor, Failure):
-            raise NumericalError(f"no samples: {factor.reason}; ask for fewer or more distinct rows")
-        return mean[:, None] + factor.multiply(rng.standard_normal((len(X), count)))
+    def precision(self) -> tuple[Array, Array]:
+        """Return both under y ~ N(c, Q + D): (Q + D)^-1_ii = (1 - k_i' (Kuu + Phi)^-1 k_i / D_ii) / D_ii."""
+        alpha, precision, _ = self._precision(self.data.X, self.data.y)
+        return alpha, precision
+
+    def _precision(self, X: Array, y: Array) -> tuple[Array, Array, Array]:
+        solution, model = self.solution, self.solution.model
+        cross, _, inner = self._through_points(model.whole, model.values, X)
+        noise = model.noises(X)
+        precision = (1.0 - np.einsum("ij,ij->j", inner, inner) / noise) / noise
+        return (y - solution.level - cross @ solution.weights) / noise, precision, (1.0 - cross @ solution.pull) / noise
 
     def leave_one_out(self) -> Prediction:
-        """Return mean and variance of y at each row in memory given all others, under y ~ N(c, Q + D) with Z kept.
+        """Return mean and variance of y at each row in memory given all others, Z kept."""
+        parts = [
+            self.leave_some_out(self.data.X[r], self.data.y[r]) for r in slices(len(self.data.y), self.rows_at_a_time)
+        ]
+        return Prediction(np.concatenate([p.mean for p in parts]), np.concatenate([p.variance for p in parts]))
 
-        mean_i = y_i - a_i / P_ii, var_i = 1 / P_ii, P = (Q + D)^-1 - var(c) s s', s = (Q + D)^-1 1, and
-        (Q + D)^-1_ii = (1 - k_i' (Kuu + Phi)^-1 k_i / D_ii) / D_ii.
-        """
-        data = self.data
-        mean, variance = np.empty(len(data.y)), np.empty(len(data.y))
-        for rows in slices(len(data.y), self.sweep.size(len(self.solution.model.Z))):
-            found = self._left_out(data.X[rows], data.y[rows])
-            mean[rows], variance[rows] = found.mean, found.variance
-        return Prediction(mean, variance)
+    def leave_some_out(self, X: Array, y: Array) -> Prediction:
+        """Return the same for some of the rows."""
+        alpha, precision, pull = self._precision(X, y)
+        return leave_out(y, alpha, precision, replace(self.fitted_level, pull=pull))
 
     def left_out_score(self) -> float:
         """Return the sum of leave-one-out log densities over all rows, those of a source too."""
         if self.data.source is None:
             return left_out_score(self.leave_one_out(), self.data.y)
         alone = replace(self, data=self.data.sample)  # to be sent to the rows, without them
-        return self.sweep.add_up(self.data, alone._score, len(self.solution.model.Z))
+        return self.sweep.add_up(self.data, partial(_score, alone), len(self.solution.model.Z))
 
-    def _score(self, X: Array, y: Array) -> float:
-        return left_out_score(self._left_out(X, y), y)
 
-    def _left_out(self, X: Array, y: Array) -> Prediction:
-        solution, model = self.solution, self.solution.model
-        cross, _, inner = self._projected(model.whole, model.values, X)
-        noise = model.noises(X)
-        residual = (y - solution.level - cross @ solution.weights) / noise
-        pull = (1.0 - cross @ solution.pull) / noise
-        precision = (1.0 - np.einsum("ij,ij->j", inner, inner) / noise) / noise
-        precision -= solution.level_variance * pull**2
-        return Prediction(y - residual / precision, 1.0 / precision)
+def _score(posterior: VFEPosterior, X: Array, y: Array) -> float:
+    return left_out_score(posterior.leave_some_out(X, y), y)
+
+
+# -------------------------------------------------------------------------------------------------- where points go
+# Greedy choice by conditional variance (Burt, Rasmussen & van der Wilk 2020, 4.2.2) is Cholesky with pivoting: the row
+# chosen next has the largest k(x, x) - k(x, S) k(S, S)^-1 k(S, x), S being the rows chosen before. It makes the trace
+# tr(K - Q) small, which is what the variational bound loses.
+
+
+def greedy(
+    program: Program,
+    values: Array,
+    X: Array,
+    count: int,
+    *,
+    seed: int = 0,
+    candidates: int = CANDIDATES,
+    negligible: float = NEGLIGIBLE,
+    spare: float = 0.0,
+) -> NDArray[np.int64]:
+    """Return the numbers of at most `count` rows, no two of them alike, in the order in which they were chosen.
+
+    Fewer are returned where the residual variance everywhere falls below `negligible` times the largest variance, or
+    where its mean falls to `spare`: what points leave over is known after each of them, so that none need be tried in
+    vain. White noise inside the kernel is left out of account. O(N m^2) time and O(N m) memory for N candidates.
+    """
+    smooth = without_white(program)
+    rows = _candidates(X, seed, candidates)
+    chosen = _pivots(smooth, values, X[rows], max(1, min(count, len(rows))), negligible, spare)
+    return rows[chosen]
+
+
+def _candidates(X: Array, seed: int, most: int) -> NDArray[np.int64]:
+    """Return the numbers of distinct rows, in order; of a random subset of the rows if there are too many."""
+    rows = np.arange(len(X))
+    if len(X) > most:
+        rows = np.sort(np.random.default_rng(seed).choice(len(X), most, replace=False))
+    _, first = np.unique(X[rows], axis=0, return_index=True)
+    return rows[np.sort(first)]
+
+
+def _pivots(program: Program, values: Array, X: Array, count: int, negligible: float, spare: float) -> list[int]:
+    """Return the pivots of Cholesky's factorisation of the Gram matrix of the rows."""
+    left = fused.diagonal(program, values, X)  # residual variances
+    least = negligible * float(np.max(left))
+    lower = np.empty((count, len(X)))  # lower[t] is column t of the factor
+    chosen: list[int] = []
+    for t in range(count):
+        pivot = int(np.argmax(left))
+        if not left[pivot] > least and chosen:
+            break
+        column = fused.cross(program, values, X[pivot : pivot + 1], X)[0]  # k is symmetric; one long row is faster
+        column -= lower[:t, pivot] @ lower[:t]
+        chosen.append(pivot)
+        if not left[pivot] > 0.0:  # a kernel that is zero everywhere: any row will do
+            break
+        lower[t] = column / np.sqrt(left[pivot])
+        left -= lower[t] ** 2
+        left[pivot] = 0.0
+        if left.mean() <= spare:
+            break
+    return chosen

@@ -18,9 +18,8 @@ from scipy.special import logsumexp
 
 from mercer.compute.program import compile_program
 from mercer.fitting.optimise import Fit, FitOptions, Problem, Run, concluded, optimise, prepare
-from mercer.inference.contract import Data, Engine, log_density
-from mercer.inference.likelihood import Gaussian
-from mercer.inference.tails import inverse_freedom, student_log_density
+from mercer.inference.contract import Data, Engine
+from mercer.inference.likelihood import Gaussian, inverse_freedom, log_density, student_log_density
 from mercer.kernels.domains import Array
 from mercer.learners.contract import Weights, share_beyond
 from mercer.linalg.threads import one_thread

@@ -30,8 +30,7 @@ from mercer.fitting.optimise import Fit, FitOptions, Problem, Run, concluded, op
 from mercer.inference.bounds import DEFAULT as BOUNDS
 from mercer.inference.bounds import BoundPolicy, Interval, interval
 from mercer.inference.contract import Data, Engine
-from mercer.inference.inducing import CANDIDATES
-from mercer.inference.vfe import FixedVFE
+from mercer.inference.vfe import CANDIDATES, FixedVFE
 from mercer.kernels.algebra import structure
 from mercer.kernels.domains import Array
 from mercer.kernels.parameters import Layout, layout

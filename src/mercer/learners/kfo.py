@@ -34,8 +34,8 @@ from mercer.fitting.optimise import (
     starting_points,
 )
 from mercer.fitting.ranges import may_repeat
-from mercer.inference.contract import Data, Engine, log_density
-from mercer.inference.likelihood import Gaussian
+from mercer.inference.contract import Data, Engine
+from mercer.inference.likelihood import Gaussian, log_density
 from mercer.kernels.algebra import structure
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, product_of, sum_of

@@ -141,5 +141,5 @@ def invert_batch(factor: Tensor) -> Tensor:
         return torch.cholesky_inverse(factor)
     # A^-1 = L^-T L^-1 by two calls: for 256 matrices of 512 rows on an H200 6 ms, where cholesky_inverse takes 14 to 16
     identity = torch.eye(factor.shape[1], dtype=factor.dtype, device=factor.device).expand_as(factor)
-    half = torch.linalg.solve_triangular(factor, identity, upper=False)
-    return half.mT @ half
+    half: Tensor = torch.linalg.solve_triangular(factor, identity, upper=False)
+    return torch.matmul(half.mT, half)

@@ -81,7 +81,8 @@ def jitters(scale: Any, least: float = 0.0) -> Iterator[Any]:
 
 
 def _diagonal(matrix: Array) -> Array:
-    return np.einsum("ii->i", matrix)
+    found: Array = np.einsum("ii->i", matrix)
+    return found
 
 
 def _overwrite(matrix: Array) -> Array | None:

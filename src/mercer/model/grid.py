@@ -17,7 +17,7 @@ from mercer.errors import InputError, TooLargeError
 from mercer.inference.choose import Choice
 from mercer.inference.contract import Data, Engine
 from mercer.inference.grid import Grid
-from mercer.inference.grid_posterior import GridPosterior
+from mercer.inference.grid_product import GridPosterior
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression

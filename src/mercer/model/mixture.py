@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from mercer.inference.contract import Posterior, Prediction
-from mercer.inference.tails import inverse_freedom, student_log_density
+from mercer.inference.likelihood import inverse_freedom, student_log_density
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.learners.contract import share_beyond
