@@ -15,6 +15,8 @@ from mercer.compute.program import compile_program
 from mercer.errors import InputError, KernelError
 from mercer.estimators import GPRegressor
 from mercer.fitting.clock import Progress
+from mercer.inference.contract import Evidence
+from mercer.inference.exact import Exact
 from mercer.inference.vfe import VFE
 from mercer.kernels import CP, LIN, NKN, PER, RQ, SE
 from mercer.kernels.algebra import canonical_structure, components, structure
@@ -22,9 +24,9 @@ from mercer.kernels.blend import blends_in
 from mercer.kernels.network import has_network
 from mercer.kernels.parameters import bind, layout, values_of
 from mercer.kernels.text import parse
-from mercer.learners import distil as module
-from mercer.learners.distil import KEPT, expanded, joined, merged_factors, merged_summands, spread
-from mercer.learners.simplify import simplifications
+from mercer.learners.contract import Context
+from mercer.learners.distil import DistilPolicy, distil, expand, join, merge_factors, merge_terms, spread
+from mercer.learners.simplify import simplify
 
 pytestmark = pytest.mark.filterwarnings("ignore::mercer.MercerWarning")
 
@@ -90,8 +92,8 @@ def test_is_as_good_as_the_network_and_smaller(model: GPRegressor, distilled: GP
 def test_smallest_within_two_of_the_best(distilled: GPRegressor) -> None:
     tried = [c for c in distilled.candidates_ if not has_network(c.expression) and c.status != "raced out"]
     best = min(c.score for c in tried)
-    assert distilled.bic_ <= best + module.CLOSE + 1e-6
-    close = [c.parameters for c in tried if c.score <= best + module.CLOSE]
+    assert distilled.bic_ <= best + DistilPolicy().close + 1e-6
+    close = [c.parameters for c in tried if c.score <= best + DistilPolicy().close]
     assert distilled.n_parameters_ == min(close)
 
 
@@ -151,20 +153,21 @@ def test_progress_and_interruption(model: GPRegressor) -> None:
     assert found.candidates_[1].expression == found.kernel_
 
 
-def test_time_budget(model: GPRegressor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_budget(model: GPRegressor) -> None:
     found = model.distil(time_budget=1e-9)  # the first expression comes in any case: without it there is no answer
     assert found.stopped_ == "time"
     with pytest.raises(InputError, match="time_budget"):
         model.distil(time_budget=0)
 
 
-def test_interrupted_before_the_first(model: GPRegressor, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
+def test_interrupted_before_the_first(model: GPRegressor) -> None:
+    class Interrupted(Exact):
+        def evidence(self, *arguments: object, **named: object) -> Evidence:
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "expanded", interrupted)
+    fitted = model.fitted_
     with pytest.raises(KeyboardInterrupt):
-        model.distil()
+        distil(fitted.as_fit(), Context(fitted.training.data, Interrupted(), [0]))
 
 
 def test_fixed_noise_stays() -> None:
@@ -204,8 +207,8 @@ def test_refuses(kernel: str, message: str) -> None:
 
 def test_expanded_is_the_network() -> None:
     whole = gram(compile_program(bind(hand_set(), 1)), values_of(bind(hand_set(), 1)), X)
-    parts = expanded(bind(hand_set(), 1), X)
-    assert len(parts) <= KEPT
+    parts = expand(bind(hand_set(), 1), X)
+    assert len(parts) <= DistilPolicy().terms
     total = sum(gram(compile_program(part.kernel), values_of(part.kernel), X) for part in parts)
     # RQ^2 becomes a single RQ, which is nearly the same, and constants have no spread
     centred = (whole - total) - (whole - total).mean()
@@ -216,7 +219,7 @@ def test_expanded_is_the_network() -> None:
 
 def test_expanded_beside_others() -> None:
     kernel = bind(hand_set() * PER(0, variance=2.0, period=3.0, lengthscale=1.0) + SE(0, variance=1, lengthscale=1), 1)
-    parts = expanded(kernel, X)
+    parts = expand(kernel, X)
     assert any(structure(part.kernel) == bind(SE(), 1) for part in parts)
     assert all(len(components(part.kernel)) == 1 for part in parts)
 
@@ -224,11 +227,11 @@ def test_expanded_beside_others() -> None:
 def test_expanded_under_a_change() -> None:
     waves = PER(0, variance=2.0, period=3.0, lengthscale=1.0)
     kernel = bind(CP(hand_set(), waves, on=0, location=4.0, width=0.5), 1)
-    parts = [part.kernel for part in expanded(kernel, X)]
+    parts = [part.kernel for part in expand(kernel, X)]
     assert not any(has_network(part) for part in parts)
-    whole, total = (gram(compile_program(each), values_of(each), X) for each in (kernel, joined(parts)))
+    whole, total = (gram(compile_program(each), values_of(each), X) for each in (kernel, join(parts)))
     assert np.abs(whole - total).max() < 1e-3 * np.abs(whole).max()  # RQ^2 becomes a single RQ, nearly the same
-    assert len(list(blends_in(joined(parts)))) == 1  # all of them under a single surface
+    assert len(list(blends_in(join(parts)))) == 1  # all of them under a single surface
 
 
 def test_a_network_that_gives_way_to_another_kernel() -> None:
@@ -243,7 +246,7 @@ def test_a_network_that_gives_way_to_another_kernel() -> None:
 
 def test_powers_of_a_periodic_kernel_merge_exactly() -> None:
     per = PER(0, variance=1.0, period=2.0, lengthscale=1.0)
-    merged = merged_factors(per * per)
+    merged = merge_factors(per * per)
     expected = PER(0, variance=1.0, period=2.0, lengthscale=2.0**-0.5)
     assert structure(merged) == structure(expected)
     assert values_of(merged) == pytest.approx(values_of(expected))
@@ -253,8 +256,8 @@ def test_alike_summands_merge() -> None:
     kernel = NKN(
         [SE(0, variance=1.0, lengthscale=length) for length in (1.0, 1.1, 9.0)], "Linear1", weights=[1.0], bias=[0.0]
     )
-    parts = expanded(bind(kernel, 1), X)
-    merged = merged_summands(parts)
+    parts = expand(bind(kernel, 1), X)
+    merged = merge_terms(parts)
     assert len(merged) == 2
     assert sum(part.spread for part in merged) == pytest.approx(sum(part.spread for part in parts))
 
@@ -266,17 +269,17 @@ def test_simplifications() -> None:
         + RQ(0, variance=1, lengthscale=1, alpha=1),
         1,
     )
-    found = {structure(simpler).text(): str(step) for simpler, step in simplifications(kernel, X)}
+    found = {structure(simpler).text(): str(step) for simpler, step in simplify(kernel, X)}
     assert found["RQ(0) + PER(0) * (SE(0) + LIN(0))"] == "one PER(0) for two"
     assert {"- RQ(0)", "/ SE(0)", "/ PER(0)", "RQ(0) -> SE"} <= set(found.values())
-    assert all(layout(simpler).n_free < layout(kernel).n_free for simpler, _ in simplifications(kernel, X))
+    assert all(layout(simpler).n_free < layout(kernel).n_free for simpler, _ in simplify(kernel, X))
 
 
 def test_simpler_on_fewer_columns() -> None:
     rows = np.random.default_rng(0).uniform(size=(30, 3))
     kernel = SE(0, 1, 2, variance=1, lengthscale=[1.0, 50.0, 80.0])
-    found = {structure(simpler).text() for simpler, _ in simplifications(kernel, rows)}
+    found = {structure(simpler).text() for simpler, _ in simplify(kernel, rows)}
     assert found == {"SE(0)", "SE(0, 1)"}
     line = LIN(0, 1, variance=2.0, offset=[0.0, 1.0], weights=[0.75, 0.25])
-    ((simpler, _),) = simplifications(line, rows)
+    ((simpler, _),) = simplify(line, rows)
     assert simpler == LIN(0, variance=1.5, offset=0.0, weights=1.0)

@@ -315,16 +315,11 @@ class GPRegressor(RegressorMixin, BaseEstimator):
                 "a network that was learned from a stream cannot be distilled: fit it to a table in memory"
             )
         started = time.perf_counter()
-        learned = distil(
-            old.as_fit(),
-            old.training.data,
-            old.choice.engine,
-            noise=_scaled_noise(self.noise, old.training),
-            max_iterations=self.max_iterations,
-            time_budget=time_budget,
-            jobs=checked_jobs(self.n_jobs) or 1,
-            report=progress,
-        )
+        context = Context(
+            old.training.data, old.choice.engine, [], jobs=self.n_jobs, report=progress,
+            noise=_scaled_noise(self.noise, old.training), policies=self.policies,
+        )  # fmt: skip
+        learned = distil(old.as_fit(), context, self.max_iterations, time_budget)
         seconds = time.perf_counter() - started
         found = fitted_from(learned, old.training, old.choice, old.origin)
         text = structure(found.kernel).text()  # fitting the new model to other data fits this structure

@@ -44,7 +44,7 @@ from mercer.learners.intervals import (
 )
 from mercer.learners.operators import Child, Grammar, base_kernels, check_operators, children
 from mercer.learners.racing import ALL_STARTS, RacePolicy, Rung, Task, advance, promote, seed_for, single_rung
-from mercer.learners.simplify import simplifications
+from mercer.learners.simplify import simplify
 from mercer.learners.trials import Attempt, Journal, Trials, Work, fingerprint, run_parallel
 
 SHARPENING = 1000  # the rung, in a journal, of a closer bracket of the best: behind all others
@@ -266,7 +266,7 @@ class Search:
         allowed = {*self.settings.bases, "C"}  # a constant is what is left of a factor taken out
         return [
             (Child(expression, canonical_structure(expression), step), best)
-            for expression, step in simplifications(self._fit(best).expression, self.data.X)
+            for expression, step in simplify(self._fit(best).expression, self.data.X)
             if allowed.issuperset(leaf.symbol for leaf in expression.leaves())
         ]
 

@@ -28,7 +28,7 @@ IDLE = 0.3  # of a lengthscale: a column whose whole range is less changes next 
 Simpler = tuple[Expression, Step]
 
 
-def simplifications(kernel: Expression, X: Array) -> Iterator[Simpler]:
+def simplify(kernel: Expression, X: Array) -> Iterator[Simpler]:
     """Yield the kernels one step simpler than a bound kernel with values, each structure once."""
     seen: set[Expression] = set()
     free = layout(kernel).n_free
