@@ -10,7 +10,7 @@ from mercer import ChangeSurface, GPRegressor
 from mercer.datasets import nile
 from mercer.report.changes import _own_predictions, change_figure
 from mercer.report.html import report_html
-from mercer.report.view import Sight
+from mercer.report.view import View
 
 QUICK = {"draws": 4, "kernel_draws": 4, "restarts": 2}
 
@@ -42,14 +42,14 @@ def test_regimes_are_drawn_where_they_have_a_say(flow: GPRegressor) -> None:
 
 
 def test_each_regime_predicts_its_own_level(flow: GPRegressor) -> None:
-    sight = Sight(flow.fitted_)
-    column = sight.varying[0]
+    view = View(flow.fitted_)
+    column = view.varying[0]
     assert flow.change_ is not None
-    before, after = _own_predictions(sight, flow.change_, column)
+    before, after = _own_predictions(view, flow.change_, column)
     assert np.nanmean(before) == pytest.approx(1098, abs=10)
     assert np.nanmean(after) == pytest.approx(850, abs=10)
     assert np.isnan(before[-1])
-    mean = sight.prediction(column, include_noise=True).mean
+    mean = view.prediction(column, include_noise=True).mean
     np.testing.assert_allclose(before[0], mean[0], rtol=1e-3)
 
 

@@ -15,7 +15,7 @@ from mercer.explain.wording import Column, Vocabulary
 from mercer.explain.words import say
 from mercer.kernels import canonical, parse
 from mercer.report.html import report_html
-from mercer.report.view import Sight
+from mercer.report.view import View
 
 pytestmark = pytest.mark.filterwarnings("ignore::mercer.MercerWarning")
 
@@ -155,9 +155,9 @@ def test_a_random_walk_does_not_return_to_the_average() -> None:
 
 
 def test_the_band_of_a_random_walk_is_drawn_without_the_constant_it_shares_with_the_level() -> None:
-    sight = Sight(walk(2000.0).fitted_)
-    band = sight.part(0, sight.varying[0])
-    inside = (sight.sweep(sight.varying[0]).at > 0) & (sight.sweep(sight.varying[0]).at < 79)
+    view = View(walk(2000.0).fitted_)
+    band = view.part(0, view.varying[0])
+    inside = (view.sweep(view.varying[0]).at > 0) & (view.sweep(view.varying[0]).at < 79)
     assert band.reach[inside].max() < 2.0  # the standard deviation of one step is 1
 
 

@@ -251,7 +251,7 @@ def write_results(fitted: Fitted | FittedClasses, explanation: Any, folder: Path
     from mercer.report import write_report
     from mercer.report.classes import write_class_report
     from mercer.report.plots import components_figure, fit_figure, save_figure
-    from mercer.report.view import Sight
+    from mercer.report.view import View
 
     kinds = {"report": "report.html", "model": "model.mercer", "explanation": "explanation.json"}
     files = {kind: folder / name for kind, name in kinds.items()}
@@ -260,10 +260,10 @@ def write_results(fitted: Fitted | FittedClasses, explanation: Any, folder: Path
     document: dict[str, Any] = {"format": "mercer-candidates", "version": 1}
     if isinstance(fitted, Fitted):
         files |= {"fit": folder / "fit.png", "components": folder / "components.png"}
-        sight = Sight(fitted)
-        write_report(sight, files["report"], explanation)
-        save_figure(fit_figure(sight), files["fit"])
-        save_figure(components_figure(sight, explanation), files["components"])
+        view = View(fitted)
+        write_report(view, files["report"], explanation)
+        save_figure(fit_figure(view), files["fit"])
+        save_figure(components_figure(view, explanation), files["components"])
         document["winner"] = winner_of(fitted.candidates, fitted.kernel)  # `winner` and `parent` count from 0
     else:
         write_class_report(fitted, files["report"], explanation)

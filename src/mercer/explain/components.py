@@ -13,14 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mercer.errors import NumericalError
 from mercer.explain import phrases
 from mercer.explain.claims import Claim, Evidence
 from mercer.explain.factors import LITTLE, Joint, change, correlation, judge_by_rule
 from mercer.explain.subject import Part, Subject
-from mercer.explain.wording import Column
 from mercer.explain.words import FARTHEST, Narrator
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
@@ -45,19 +43,15 @@ HARDLY = 0.05  # of the standard deviation of the target: smaller effects are no
 
 @dataclass(frozen=True)
 class Summand:
-    """One summand of the kernel, in the user's units: how its columns go together, and the slope of a line."""
+    """One summand of the kernel, in the user's units: how its columns go together, and the slope of a line.
+
+    `horizon` is how far beyond the data it is known; None: without end.
+    """
 
     kernel: Expression
     joint: Joint | None = None  # None: judged by the kernel alone
     slope: float | None = None
-
-
-@dataclass(frozen=True)
-class Reach:
-    """How far beyond the data a summand is known; None: without end."""
-
-    kernel: Expression
-    distance: float | None
+    horizon: float | None = None
 
 
 @dataclass(frozen=True)
@@ -123,8 +117,8 @@ def _explain_component(
     horizon, continuation = None, ""
     if len(part.columns) == 1 and columns[part.columns[0]].level is None:
         horizon, column = part_horizon(subject, part), columns[part.columns[0]]
-        reach = Reach(part.kernel, horizon)
-        continuation = narrator.say(Claim("continuation", column.name, reach, column.unit, evidence=about))
+        value = Summand(part.kernel, joint, slope, horizon)
+        continuation = narrator.say(Claim("continuation", column.name, value, column.unit, evidence=about))
     return ComponentExplanation(
         position=place,
         title=phrases.title(part.kernel, columns, len(subject.table_columns) < 2, joint),
@@ -180,8 +174,15 @@ def rank_contributions(subject: Subject) -> Contributions | None:
         means, level = held_out_parts(subject, folds)
     except NumericalError:
         return None
-    order, errors = _greedy(means, subject.data.y - level)
-    return Contributions(folds, tuple(order), tuple(subject.units.y_scale * error for error in errors))
+    left, order, rest = list(range(len(means))), list[int](), subject.data.y - level
+    errors = [float(np.abs(rest).mean())]
+    while left:
+        after = [float(np.abs(rest - means[place]).mean()) for place in left]
+        best = int(np.argmin(after))
+        errors.append(after[best])
+        rest = rest - means[left[best]]
+        order.append(left.pop(best))
+    return Contributions(folds, tuple(order), tuple([subject.units.y_scale * error for error in errors]))
 
 
 def held_out_parts(subject: Subject, folds: int) -> tuple[Array, Array]:
@@ -201,18 +202,6 @@ def held_out_parts(subject: Subject, folds: int) -> tuple[Array, Array]:
             mean = posterior.predict_part(part.program, part.values, np.vstack([X[out], X[~out]])).mean
             means[place, out] = mean[: out.sum()] - mean[out.sum() :].mean()
     return means, level
-
-
-def _greedy(means: Array, y: Array) -> tuple[list[int], list[float]]:
-    left, order, rest = list(range(len(means))), list[int](), y.copy()
-    errors = [float(np.abs(y).mean())]
-    while left:
-        after = [float(np.abs(rest - means[place]).mean()) for place in left]
-        best = int(np.argmin(after))
-        errors.append(after[best])
-        rest = rest - means[left[best]]
-        order.append(left.pop(best))
-    return order, errors
 
 
 # ------------------------------------------------------------------------------------------------------ beyond the data
@@ -251,12 +240,16 @@ def part_horizon(subject: Subject, part: Part) -> float | None:
     """
     (column,) = part.columns
     distances = _distances(subject, column)
-    rows = subject.rows_along(column, _end(subject, column) + distances)
-    prior = subject.prior_variance(part, rows)
+    rows = subject.rows_along(column, float(subject.in_user_units(column).max()) + distances)
+    limit = FORGOTTEN**2 * subject.prior_variance(part, rows)
     variance = subject.part_at(part, rows).variance
-    known = variance < FORGOTTEN**2 * prior
-    if not known[0] and variance[0] - _level_variance(subject) < FORGOTTEN**2 * prior[0]:
-        known = _remembered(part, distances)  # all that is not known is a constant, which the level may have as well
+    known = variance < limit
+    level = subject.units.y_scale**2 * float(subject.posterior.level.variance[0])
+    if not known[0] and variance[0] - level < limit[0]:
+        # All that is not known is a constant, which the level may have as well: where would the summand be known if it
+        # were known exactly at the last row, and nowhere else?
+        left = [[correlation(leaf, 0, float(d)) for leaf in part.kernel.leaves()] for d in distances]
+        known = np.array([1 - math.prod(c for c in each if c is not None) ** 2 < FORGOTTEN**2 for each in left])
     if known[-1]:
         return None
     last = np.flatnonzero(known)
@@ -268,10 +261,12 @@ def find_horizon(subject: Subject, column: int) -> Horizon:
 
     For dates to the future, for other numbers in both directions: the nearer one counts.
     """
-    distances = _distances(subject, column)
+    distances, places = _distances(subject, column), subject.in_user_units(column)
     average, spread = float(np.mean(subject.observed)), float(np.std(subject.observed))
-    found = []
-    for below, values in enumerate(_beyond(subject, column, distances)):
+    beyond, found = [float(places.max()) + distances], []
+    if subject.columns[column].unit is None:
+        beyond.append(float(places.min()) - distances)
+    for below, values in enumerate(beyond):
         mean, std = subject.predict(subject.rows_along(column, values))
         wide = np.flatnonzero(std >= spread)
         if len(wide):
@@ -296,28 +291,8 @@ def forecast(subject: Subject, column: int) -> list[Forecast]:
     ]  # fmt: skip
 
 
-def _end(subject: Subject, column: int) -> float:
-    return float(subject.in_user_units(column).max())
-
-
-def _beyond(subject: Subject, column: int, distances: Array) -> list[Array]:
-    places = subject.in_user_units(column)
-    after = float(places.max()) + distances
-    return [after] if subject.columns[column].unit is not None else [after, float(places.min()) - distances]
-
-
 def _distances(subject: Subject, column: int) -> Array:
     return np.concatenate([[0.0], np.geomspace(1e-3, FARTHEST, 80)]) * float(np.ptp(subject.in_user_units(column)))
-
-
-def _level_variance(subject: Subject) -> float:
-    return subject.units.y_scale**2 * float(subject.posterior.level.variance[0])
-
-
-def _remembered(part: Part, distances: Array) -> NDArray[np.bool_]:
-    """Tell where a summand would be known if it were known exactly at the last row, and nowhere else."""
-    left = [[correlation(leaf, 0, float(d)) for leaf in part.kernel.leaves()] for d in distances]
-    return np.array([1 - math.prod(c for c in each if c is not None) ** 2 < FORGOTTEN**2 for each in left])
 
 
 def _no_step(subject: Subject, column: int, distance: float) -> float:
@@ -345,25 +320,28 @@ class InputEffect:
     sentence: str = ""
 
 
-def find_effects(subject: Subject) -> list[InputEffect]:
-    """Return the effect of every input that varies, the largest first; none of a single one that is a curve."""
-    if subject.only_column is not None:
-        return []
-    return sorted((_effect(subject, name, places) for name, places in subject.table_columns.items()), key=_by_size)
+def find_effects(subject: Subject, finished: bool) -> list[Claim]:
+    """Claim the effect of every input that varies, the largest first; none of a single one that is a curve.
 
-
-def _by_size(effect: InputEffect) -> float:
-    return -effect.size
-
-
-def _effect(subject: Subject, name: str, places: tuple[int, ...]) -> InputEffect:
-    rows, labels = _sweep(subject, places)
-    mean = subject.units.y_scale * subject.posterior.predict(rows).mean
-    size = float(np.ptp(mean))
-    kind = _direction(mean, size, subject.columns[places[0]])
-    if size < HARDLY * float(np.std(subject.observed)):
-        kind = "hardly matters"
-    return InputEffect(name, size, kind, labels[int(np.argmin(mean))], labels[int(np.argmax(mean))])
+    `finished`: there was time to look for all of them.
+    """
+    found = []
+    for name, places in subject.table_columns.items() if subject.only_column is None else ():
+        rows, labels = _sweep(subject, places)
+        mean = subject.units.y_scale * subject.posterior.predict(rows).mean
+        size, steps = float(np.ptp(mean)), np.diff(mean)
+        if size < HARDLY * float(np.std(subject.observed)):
+            direction = "hardly matters"
+        elif subject.columns[places[0]].level is not None:
+            direction = "differs"
+        elif np.all(steps >= -0.01 * size):
+            direction = "rises"
+        else:
+            direction = "falls" if np.all(steps <= 0.01 * size) else "goes up and down"
+        found.append(InputEffect(name, size, direction, labels[int(np.argmin(mean))], labels[int(np.argmax(mean))]))
+    evidence = Evidence(all_finished=finished)
+    found.sort(key=lambda effect: -effect.size)
+    return [Claim("effect", effect.column, effect, evidence=evidence) for effect in found]
 
 
 def _sweep(subject: Subject, places: tuple[int, ...]) -> tuple[Array, list[str]]:
@@ -379,27 +357,15 @@ def _sweep(subject: Subject, places: tuple[int, ...]) -> tuple[Array, list[str]]
     return rows, [str(subject.columns[d].level) for d in places]
 
 
-def _direction(mean: Array, size: float, column: Column) -> str:
-    if column.level is not None:
-        return "differs"
-    steps = np.diff(mean)
-    if np.all(steps >= -0.01 * size):
-        return "rises"
-    return "falls" if np.all(steps <= 0.01 * size) else "goes up and down"
-
-
-def judge_joints(subject: Subject) -> list[Joint]:
-    """Tell of each component which columns do nothing, and whether the effects of the others just add up."""
-    return [judge_joint(subject, part) for part in subject.parts]
-
-
 def judge_joint(subject: Subject, part: Part) -> Joint:
     """Tell which columns of a component do nothing, and whether the effects of the others just add up.
 
     A product of kernels need not be an interaction: (a + u)(b + v) with u small beside a is a sum but for the term uv.
     So the mean of the component is looked at where each table column is exchanged between rows.
     """
-    sets = _table_sets(subject, part)
+    sets: dict[str, list[int]] = {}
+    for d in part.columns:
+        sets.setdefault(subject.columns[d].table_name, []).append(d)
     if not 1 < len(sets) <= MOST_COLUMNS:
         return judge_by_rule(part.kernel, subject.columns)
     idle: list[int] = []
@@ -410,13 +376,6 @@ def judge_joint(subject: Subject, part: Part) -> Joint:
             idle += own
         apart = apart and together < TOGETHER
     return Joint(frozenset(idle), apart)
-
-
-def _table_sets(subject: Subject, part: Part) -> dict[str, list[int]]:
-    sets: dict[str, list[int]] = {}
-    for d in part.columns:
-        sets.setdefault(subject.columns[d].table_name, []).append(d)
-    return sets
 
 
 def _exchanged(subject: Subject, part: Part, own: list[int]) -> tuple[float, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from mercer.explain import wording, words
@@ -21,7 +21,7 @@ from mercer.explain.components import (
     find_horizon,
     find_interactions,
     forecast,
-    judge_joints,
+    judge_joint,
     rank_contributions,
 )
 from mercer.explain.factors import contains, drifts
@@ -39,11 +39,11 @@ from mercer.explain.search import (
     tell_story,
 )
 from mercer.explain.subject import Subject, structure_text, subject_of
-from mercer.explain.wording import Column, Vocabulary
+from mercer.explain.wording import Vocabulary
 from mercer.explain.words import Narrator
 from mercer.fitting.optimise import AtBound
-from mercer.kernels.blend import Blend
-from mercer.kernels.expression import Expression
+from mercer.kernels.blend import Blend, Surface
+from mercer.kernels.expression import Base, Expression
 from mercer.kernels.functional import Functional
 from mercer.kernels.network import Network
 from mercer.kernels.parameters import layout
@@ -270,11 +270,16 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     kernel, narrator = subject.fitted, Narrator(subject.vocabulary)
     change = change_in(fitted) if contains(kernel, Blend) else None
     noise_std = math.sqrt(subject.noise) * subject.units.y_scale
-    guess = _is_guess(fitted)
-    gain = _gain(subject, fitted)
+    scores, is_network = fitted.scores, contains(kernel, Network)
+    # So many numbers were fitted that they must fit; those of a network say much the same.
+    guess = not is_network and subject.data.count < ROWS_FOR_A_NUMBER * scores.parameters
+    if is_network:  # BIC counts all its weights, of which few matter: rows left out judge it
+        gain = left_out_gain_over_noise(subject, scores.leave_one_out)
+    else:
+        gain = gain_over_noise(subject, scores.bic, fitted.origin.noise_is_fitted)
     found = gain >= CLEAR and not guess
     ranking = rank_contributions(subject) if found else None  # else "it removes 90 % of the error" would mislead
-    joints = judge_joints(subject)
+    joints = [judge_joint(subject, part) for part in subject.parts]
     components = explain_components(subject, joints, ranking, narrator)
     composition = Composition(sum(not each.minor for each in components), noise_std**2 / subject.variance)
     narrator.say(Claim("noise", subject.target, noise_std))
@@ -288,23 +293,20 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
         target=subject.target,
         rows=subject.data.count,
         table_columns=tuple(dict.fromkeys(column.table_name for column in subject.columns)),
-        inputs=tuple(_summarise(column) for column in subject.columns),
-        structure=Structure(found, gain, narrator.say(_structure_claim(subject, fitted, gain, composition))),
+        inputs=tuple(InputSummary(each.name, each.unit, *each.ends) for each in subject.columns),
+        structure=Structure(
+            found, gain, narrator.say(_claim_structure(subject, guess, gain, scores.parameters, composition))
+        ),
         expression=structure_text(kernel, subject.names, len(subject.columns)),
         kernel=subject.whole.text,
         kernel_exact=subject.whole.exact,
         components=components,
-        networks=explain_networks(subject, narrator) if contains(kernel, Network) else (),
+        networks=explain_networks(subject, narrator) if is_network else (),
         level=subject.fitted_level,
         noise_std=noise_std,
         noise_share=composition.noise_share,
-        held_out=None if ranking is None else narrator.complete(_held_out_claim(subject, ranking)),
-        effects=tuple(
-            narrator.complete(
-                Claim("effect", effect.column, effect, evidence=Evidence(all_finished=not fitted.stopped))
-            )
-            for effect in find_effects(subject)
-        ),
+        held_out=None if ranking is None else narrator.complete(_claim_error(subject, ranking)),
+        effects=tuple(narrator.complete(claim) for claim in find_effects(subject, finished=not fitted.stopped)),
         interactions=_interactions(subject, find_interactions(subject, joints), narrator),
         extrapolation=None if guess else _extrapolate(subject, components, narrator),
         checks=checks,
@@ -313,7 +315,9 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
         not_found_sentences=tuple(words.absence_sentences(absent, len(subject.table_columns))),
         averaging=_average(subject, fitted, narrator),
         search=story,
-        scores=_score(fitted),
+        scores=Scores(
+            scores.log_evidence, scores.bic, scores.leave_one_out, scores.parameters, fitted.choice.engine.is_bound
+        ),
         outcome=_end(subject, fitted, story, narrator),
         notes=fitted.notes,
         change=None if change is None else change.explanation,
@@ -325,39 +329,19 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     )
 
 
-def _is_guess(fitted: Fitted) -> bool:
-    """Tell whether so many numbers were fitted that they must fit; those of a network say much the same."""
-    return (
-        not contains(fitted.kernel, Network)
-        and fitted.training.data.sample.count < ROWS_FOR_A_NUMBER * fitted.scores.parameters
-    )
+def _claim_structure(subject: Subject, guess: bool, gain: float, parameters: int, found: Composition) -> Claim:
+    evidence, target = Evidence(rows=subject.data.count), subject.target
+    if guess:
+        return Claim("too few rows", target, Size(subject.data.count, parameters), evidence=evidence)
+    if gain >= CLEAR:
+        return Claim("components", target, found, certainty=certainty_of(gain), evidence=evidence)
+    spread = Spread(subject.level, math.sqrt(subject.variance))
+    return Claim("noise alone", target, spread, certainty=certainty_of(-gain), evidence=evidence)
 
 
-def _gain(subject: Subject, fitted: Fitted) -> float:
-    if contains(subject.kernel, Network):  # BIC counts all its weights, of which few matter: rows left out judge it
-        return left_out_gain_over_noise(subject, fitted.scores.leave_one_out)
-    return gain_over_noise(subject, fitted.scores.bic, fitted.origin.noise_is_fitted)
-
-
-def _structure_claim(subject: Subject, fitted: Fitted, gain: float, composition: Composition) -> Claim:
-    rows, target = subject.data.count, subject.target
-    if _is_guess(fitted):
-        return Claim("too few rows", target, Size(rows, fitted.scores.parameters), evidence=Evidence(rows=rows))
-    if gain < CLEAR:
-        return Claim(
-            "noise alone", target, Spread(subject.level, math.sqrt(subject.variance)), certainty=certainty_of(-gain)
-        )
-    return Claim("components", target, composition, certainty=certainty_of(gain), evidence=Evidence(rows=rows))
-
-
-def _held_out_claim(subject: Subject, ranking: Contributions) -> Claim:
+def _claim_error(subject: Subject, ranking: Contributions) -> Claim:
     found = HeldOut(ranking.folds, ranking.errors[0], ranking.errors[-1])
     return Claim("held-out error", subject.target, found, evidence=Evidence(rows=subject.data.count))
-
-
-def _summarise(column: Column) -> InputSummary:
-    low, high = (None if end is None else column.at(end) for end in (column.low, column.high))
-    return InputSummary(column.name, column.unit, low, high)
 
 
 def _interactions(subject: Subject, joined: Sequence[tuple[str, ...]], narrator: Narrator) -> tuple[str, ...]:
@@ -390,8 +374,7 @@ def _average(subject: Subject, fitted: Fitted, narrator: Narrator) -> Averaging 
         return None
     within = tuple(member.within for member in members)
     beyond = within if fitted.mixture.column is None else tuple(member.beyond for member in members)
-    found = Averaging(within, beyond)
-    averaging: Averaging = narrator.complete(Claim("averaging", subject.target, found))
+    averaging: Averaging = narrator.complete(Claim("averaging", subject.target, Averaging(within, beyond)))
     return averaging
 
 
@@ -418,25 +401,18 @@ def _end(subject: Subject, fitted: Fitted, story: Story | None, narrator: Narrat
 
 def name_bounds(kernel: Expression, reached: Sequence[AtBound]) -> tuple[Bound, ...]:
     """Tell which parameters of a kernel bounds belong to."""
-    owners = list(kernel.owners())
-    named: dict[str, Bound] = {}
+    owners, named = list(kernel.owners()), {path: Bound(path, side) for path, side in reached}
     for slot in layout(kernel).slots:
         owner = owners[slot.leaf]
         for place in range(slot.size):
             path = slot.path if slot.size == 1 else f"{slot.path}[{place}]"
             own = place if slot.size > 1 and slot.spec.name != "weights" and place < len(owner.columns) else None
-            named[path] = Bound(slot.spec.name, "upper", owner.symbol, owner.columns, own)
-    unknown = Bound("", "upper")
-    return tuple(replace(named.get(path, replace(unknown, parameter=path)), side=side) for path, side in reached)
+            if path in named and isinstance(owner, Base | Surface):
+                named[path] = Bound(slot.spec.name, named[path].side, owner.symbol, owner.columns, own)
+    return tuple(named.values())
 
 
 def score_name(fitted: Fitted) -> str:
     """Return the name of what a learner chose by."""
     settings = fitted.origin.learner_settings
     return SCORE_NAMES.get(settings.get("score", settings.get("selection", "bic")), "score")
-
-
-def _score(fitted: Fitted) -> Scores:
-    found = fitted.scores
-    bound = fitted.choice.engine.name == "vfe"
-    return Scores(found.log_evidence, found.bic, found.leave_one_out, found.parameters, bound)

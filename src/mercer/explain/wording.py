@@ -41,6 +41,11 @@ class Column:
         """The range of the data, where known and not zero."""
         return self.high - self.low if self.low is not None and self.high is not None and self.high > self.low else None
 
+    @property
+    def ends(self) -> tuple[str | None, str | None]:
+        """The ends of the data, written as a reader would."""
+        return None if self.low is None else self.at(self.low), None if self.high is None else self.at(self.high)
+
     def at(self, value: float) -> str:
         """A place on this column: a date, or a number as fine as the range of the data asks for, with its unit."""
         if self.show is not None:

@@ -109,6 +109,45 @@ def headline(target: str, inputs: Sequence[str], rows: int) -> str:
     return f"{target} explained by {name_columns([Column(name) for name in inputs])}, from {counted(rows, 'row')}"
 
 
+SENTENCES |= {  # those of one sentence without any choice
+    "noise alone": lambda claim, _: (
+        f"No structure found: {claim.subject} looks like pure noise around {number(claim.value.level)}, with a "
+        f"standard deviation of {number(claim.value.std)}. What is listed below explains it no better than noise alone "
+        "would."
+    ),
+    "too few rows": lambda claim, _: (
+        f"No structure can be told from {counted(claim.value.rows, 'row')}: "
+        f"{counted(claim.value.parameters, 'number')} were fitted to them. What is listed below is a guess."
+    ),
+    "continuation": lambda claim, names: continuation(claim.value.kernel, names.columns, claim.value.horizon),
+    "noise": lambda claim, _: f"Noise of standard deviation {number(claim.value)}.",
+    "held-out error": lambda claim, _: (
+        f"Each row was predicted from the others ({claim.value.folds} folds): the mean error is "
+        f"{number(claim.value.error)}, against {number(claim.value.error_of_average)} for the average alone. "
+        "Components are listed by how much of that error they remove."
+    ),
+    "no interaction": lambda *_: "Every input acts by itself: their effects add up.",
+    "random walk": lambda *_: (
+        "The largest component drifts like a random walk: a forecast starts from the last value, not from the average, "
+        "and its band grows about like the square root of the distance."
+    ),
+    "given structure": lambda claim, _: (
+        f"The structure {claim.subject} was given; its parameters were fitted from {counted(claim.value, 'start')}."
+    ),
+    "meaning of intervals": lambda claim, _: (
+        f"{claim.evidence.rows:,} rows are too many to compute the {claim.subject} of a kernel exactly. Each kernel "
+        f"has an interval instead, worked out from all rows: its exact {claim.subject}, with the numbers it was given, "
+        "is certain to lie in it (smaller is better). If the whole of one interval is better than another, so is the "
+        "kernel; if they overlap, either may be better."
+    ),
+    "network": lambda claim, _: f"{WHAT_A_NETWORK_IS} This is {network_phrase(claim.value)}.",
+    "surface": lambda claim, _: (
+        f"A surface over {claim.subject} parts the rows into {len(claim.value)} regimes, of "
+        f"{listed([f'{many:,}' for many in claim.value])} rows."
+    ),
+}
+
+
 # --------------------------------------------------------------------------------------------- structure and components
 
 
@@ -117,23 +156,6 @@ def _say_components(claim: Claim, _: Vocabulary) -> str:
     count = claim.value.components
     what = "One component makes" if count == 1 else f"{capital(COUNTS.get(count, str(count)))} components make"
     return f"{what} up {claim.subject}; {percent(min(claim.value.noise_share, 1.0))} of its variance is noise."
-
-
-@words_for("noise alone")
-def _say_noise_alone(claim: Claim, _: Vocabulary) -> str:
-    return (
-        f"No structure found: {claim.subject} looks like pure noise around {number(claim.value.level)}, with a "
-        f"standard deviation of {number(claim.value.std)}. What is listed below explains it no better than noise alone "
-        "would."
-    )
-
-
-@words_for("too few rows")
-def _say_too_few_rows(claim: Claim, _: Vocabulary) -> str:
-    return (
-        f"No structure can be told from {counted(claim.value.rows, 'row')}: "
-        f"{counted(claim.value.parameters, 'number')} were fitted to them. What is listed below is a guess."
-    )
 
 
 @words_for("component")
@@ -151,16 +173,6 @@ def _say_removed_error(claim: Claim, _: Vocabulary) -> str:
     return f"It removes {percent(claim.value)} of the error on rows that were left out."
 
 
-@words_for("continuation")
-def _say_continuation(claim: Claim, vocabulary: Vocabulary) -> str:
-    return continuation(claim.value.kernel, vocabulary.columns, claim.value.distance)
-
-
-@words_for("noise")
-def _say_noise(claim: Claim, _: Vocabulary) -> str:
-    return f"Noise of standard deviation {number(claim.value)}."
-
-
 def shares_sentence() -> str:
     """Say what the numbers in front of the components are."""
     return "(shares of the variance; components can overlap or cancel)"
@@ -172,16 +184,6 @@ def minor_sentence(titles: Sequence[str]) -> str:
         return ""
     names = first_few([title[:1].lower() + title[1:] for title in titles])
     return f"And {counted(len(titles), 'component')} too small to matter within the data: {names}."
-
-
-@words_for("held-out error")
-def _say_held_out_error(claim: Claim, _: Vocabulary) -> str:
-    found = claim.value
-    return (
-        f"Each row was predicted from the others ({found.folds} folds): the mean error is {number(found.error)}, "
-        f"against {number(found.error_of_average)} for the average alone. Components are listed by how much of that "
-        "error they remove."
-    )
 
 
 @words_for("averaging")
@@ -228,11 +230,6 @@ def _say_interaction(claim: Claim, _: Vocabulary) -> str:
     return f"The effects of {which} depend on each other."
 
 
-@words_for("no interaction")
-def _say_no_interaction(_: Claim, __: Vocabulary) -> str:
-    return "Every input acts by itself: their effects add up."
-
-
 # ------------------------------------------------------------------------------------------------------ beyond the data
 
 
@@ -263,14 +260,6 @@ def _name_end(column: Column, endless: bool, below: bool) -> str:
         return f"after {column.at(column.high)}"
     side, end = ("below", column.low) if below else ("above", column.high)
     return f"{side} {column.name} {column.at(end)}"
-
-
-@words_for("random walk")
-def _say_random_walk(_: Claim, __: Vocabulary) -> str:
-    return (
-        "The largest component drifts like a random walk: a forecast starts from the last value, not from the average, "
-        "and its band grows about like the square root of the distance."
-    )
 
 
 @words_for("forecast")
@@ -371,11 +360,6 @@ def _say_absence(claim: Claim, vocabulary: Vocabulary) -> str:
     return absence_sentences([claim], len(vocabulary.columns))[0]
 
 
-@words_for("given structure")
-def _say_given_structure(claim: Claim, _: Vocabulary) -> str:
-    return f"The structure {claim.subject} was given; its parameters were fitted from {counted(claim.value, 'start')}."
-
-
 @words_for("searched structure")
 def _say_searched_structure(claim: Claim, _: Vocabulary) -> str:
     story: Story | None = claim.value.story
@@ -427,16 +411,6 @@ def _say_learned_regimes(claim: Claim, _: Vocabulary) -> str:
     kernels = f"{claim.value.kernels} kernels" if claim.value.kernels > 1 else "one kernel"
     most = claim.value.most
     return f"A change surface was learned: {kernels} with 1 to {most} regimes were fitted and compared by BIC."
-
-
-@words_for("meaning of intervals")
-def _say_meaning_of_intervals(claim: Claim, _: Vocabulary) -> str:
-    return (
-        f"{claim.evidence.rows:,} rows are too many to compute the {claim.subject} of a kernel exactly. Each kernel "
-        f"has an interval instead, worked out from all rows: its exact {claim.subject}, with the numbers it was given, "
-        "is certain to lie in it (smaller is better). If the whole of one interval is better than another, so is the "
-        "kernel; if they overlap, either may be better."
-    )
 
 
 @words_for("intervals")
@@ -513,11 +487,6 @@ def _name_bound(bound: Bound, vocabulary: Vocabulary) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------------- networks
-
-
-@words_for("network")
-def _say_network(claim: Claim, _: Vocabulary) -> str:
-    return f"{WHAT_A_NETWORK_IS} This is {network_phrase(claim.value)}."
 
 
 def network_phrase(network: Network) -> str:
@@ -614,12 +583,6 @@ def _say_crossing(claim: Claim, vocabulary: Vocabulary) -> str:
         f"Along {found.column} regime {found.before} gives way to regime {found.after} at about {found.shown} (95 % "
         f"interval {found.shown_low} to {found.shown_high}), {speed}."
     )
-
-
-@words_for("surface")
-def _say_surface(claim: Claim, _: Vocabulary) -> str:
-    rows = listed([f"{many:,}" for many in claim.value])
-    return f"A surface over {claim.subject} parts the rows into {len(claim.value)} regimes, of {rows} rows."
 
 
 @words_for("regime")

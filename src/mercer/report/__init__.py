@@ -10,10 +10,10 @@ from mercer.errors import InputError
 if TYPE_CHECKING:
     from mercer.explain import Explanation
     from mercer.model.fitted import Fitted
-    from mercer.report.view import Sight
+    from mercer.report.view import View
 
 
-def write_report(fitted: Fitted | Sight, path: str | Path, explanation: Explanation | None = None) -> None:
+def write_report(fitted: Fitted | View, path: str | Path, explanation: Explanation | None = None) -> None:
     """Write the report of a fit; give its explanation if you have it already."""
     from mercer.report.html import report_html  # Matplotlib and Jinja take a moment to import
 

@@ -19,7 +19,7 @@ from mercer.report.view import (
     ORANGE,
     STYLE,
     Paper,
-    Sight,
+    View,
     axis_values,
     date_ticks,
     draw_beyond,
@@ -40,65 +40,65 @@ FEW = 1e-3  # a share below which a regime says nothing of its own
 MOST_ROWS = 1500  # dots on a map
 
 
-def change_figure(fitted: Fitted | Sight, *, width: int = 1200, density: int | None = None) -> Figure | None:
+def change_figure(fitted: Fitted | View, *, width: int = 1200, density: int | None = None) -> Figure | None:
     """Draw where behaviour changes; None where the kernel has no change surface, or one that cannot be drawn."""
-    sight, paper = Sight.of(fitted), Paper(width, density)
-    change = change_in(sight.fitted)
+    view, paper = View.of(fitted), Paper(width, density)
+    change = change_in(view.fitted)
     if change is None:
         return None
-    on = [_column(sight, place) for place in change.surface.columns]
+    on = [_column(view, place) for place in change.surface.columns]
     if any(column is None or isinstance(column, CategoryColumn) for column in on) or len(on) > 2:
         return None
     columns = [column for column in on if column is not None]
     with rc_context(STYLE):
-        if len(columns) == 1 and sight.is_curve:
-            figure = _series(sight, paper, change, columns[0])
+        if len(columns) == 1 and view.is_curve:
+            figure = _series(view, paper, change, columns[0])
         elif len(columns) == 1:
             figure = paper.figure(1, 1, height=0.5 if paper.narrow else 0.3)
-            _draw_shares(figure.axes[0], sight, paper, change, columns[0])
+            _draw_shares(figure.axes[0], view, paper, change, columns[0])
             draw_legend(figure, paper)
         else:
-            figure = _maps(sight, paper, change, columns)
+            figure = _maps(view, paper, change, columns)
         figure.canvas.draw()
     return figure
 
 
-def _column(sight: Sight, place: int) -> Column | None:
-    names = [(column, name) for column in sight.columns for name in column.encoded_names]
+def _column(view: View, place: int) -> Column | None:
+    names = [(column, name) for column in view.columns for name in column.encoded_names]
     return names[place][0] if place < len(names) else None
 
 
 # ---------------------------------------------------------------------------------------------------------- one column
 
 
-def _series(sight: Sight, paper: Paper, change: Change, column: Column) -> Figure:
+def _series(view: View, paper: Paper, change: Change, column: Column) -> Figure:
     figure = paper.figure(2, 1, height=0.55 if paper.narrow else 0.32)
     axes = figure.axes[0]
-    at, mean = sight.sweep(column).at, sight.prediction(column, include_noise=True).mean
+    at, mean = view.sweep(column).at, view.prediction(column, include_noise=True).mean
     _shade(axes, change, column)
-    draw_points(axes, sight.positions(column), sight.observed, GREY, "data")
+    draw_points(axes, view.positions(column), view.observed, GREY, "data")
     axes.plot(at, mean, color=INK, linewidth=1.0, label="mean", zorder=3)
-    for regime, own in enumerate(_own_predictions(sight, change, column)):
+    for regime, own in enumerate(_own_predictions(view, change, column)):
         color = COLOURS[regime % len(COLOURS)]
         name = f"regime {regime + 1}" + ("" if paper.narrow else f", {change.regimes[regime].where}")
         axes.plot(at, own, color=color, linewidth=1.6, label=name, zorder=3.5)
-    span = float(np.ptp(sight.observed)) or 1.0
-    axes.set_ylim(sight.observed.min() - 0.15 * span, sight.observed.max() + 0.15 * span)
-    draw_beyond(axes, sight.positions(column), at)
-    label_axes(axes, paper, column, "", sight.target)
-    _draw_shares(figure.axes[1], sight, paper, change, column)
+    span = float(np.ptp(view.observed)) or 1.0
+    axes.set_ylim(view.observed.min() - 0.15 * span, view.observed.max() + 0.15 * span)
+    draw_beyond(axes, view.positions(column), at)
+    label_axes(axes, paper, column, "", view.target)
+    _draw_shares(figure.axes[1], view, paper, change, column)
     draw_legend(figure, paper)
     return figure
 
 
-def _own_predictions(sight: Sight, change: Change, column: Column) -> list[Array]:
+def _own_predictions(view: View, change: Change, column: Column) -> list[Array]:
     """What each regime would say by itself: E f_i = E[s_i f_i] / s_i, and what holds everywhere; NaN where silent."""
-    subject, rows = sight.subject, sight.sweep(column).rows
+    subject, rows = view.subject, view.sweep(column).rows
     shares = change.shares(rows)
     regimes = shares.shape[1]
     everywhere, own = np.full(len(rows), subject.fitted_level), np.zeros((regimes, len(rows)))
     for place, part in enumerate(subject.parts):
-        mean = sight.part(place, column).mean
+        mean = view.part(place, column).mean
         _, gates = open_gates(part.kernel)
         outer = [regime for surface, regime in gates if surface.kind == change.surface.kind]
         if outer:
@@ -118,9 +118,9 @@ def _shade(axes: Axes, change: Change, column: Column) -> None:
         label = None
 
 
-def _draw_shares(axes: Axes, sight: Sight, paper: Paper, change: Change, column: Column) -> None:
+def _draw_shares(axes: Axes, view: View, paper: Paper, change: Change, column: Column) -> None:
     """How much each regime holds, with two standard deviations."""
-    at, rows = sight.sweep(column).at, sight.sweep(column).rows
+    at, rows = view.sweep(column).at, view.sweep(column).rows
     shares, spread = change.shares(rows), change.shares_std(rows)
     _shade(axes, change, column)
     for regime in range(shares.shape[1]):
@@ -130,13 +130,13 @@ def _draw_shares(axes: Axes, sight: Sight, paper: Paper, change: Change, column:
         axes.plot(at, shares[:, regime], color=color, linewidth=1.3)
     axes.set_xlim(at[0], at[-1])
     axes.set_ylim(-0.03, 1.03)
-    label_axes(axes, paper, column, sight.label(column), "share of the regime")
+    label_axes(axes, paper, column, view.label(column), "share of the regime")
 
 
 # --------------------------------------------------------------------------------------------------------- two columns
 
 
-def _maps(sight: Sight, paper: Paper, change: Change, columns: list[Column]) -> Figure:
+def _maps(view: View, paper: Paper, change: Change, columns: list[Column]) -> Figure:
     """The share of the last regime over both columns with the rows on it, and how sure it is."""
     regime = len(change.regimes) - 1
     figure = paper.figure(2, 1 if paper.narrow else 2, height=0.85)
@@ -152,16 +152,16 @@ def _maps(sight: Sight, paper: Paper, change: Change, columns: list[Column]) -> 
         figure.colorbar(shown, ax=axes, shrink=0.9)
         axes.contour(across, up, share, levels=[0.5], colors=[ORANGE], linewidths=1.4)
         axes.set_title(paper.wrapped(title, 1 if paper.narrow else 2))
-        _name(axes, sight, paper, columns)
-    chosen = np.linspace(0, len(sight.observed) - 1, min(MOST_ROWS, len(sight.observed))).astype(int)
-    east, north = (np.asarray(sight.positions(column))[chosen] for column in columns)
+        _name(axes, view, paper, columns)
+    chosen = np.linspace(0, len(view.observed) - 1, min(MOST_ROWS, len(view.observed))).astype(int)
+    east, north = (np.asarray(view.positions(column))[chosen] for column in columns)
     figure.axes[0].scatter(east, north, s=4, color="white", edgecolors=INK, linewidths=0.3, alpha=0.8)
     return figure
 
 
-def _name(axes: Axes, sight: Sight, paper: Paper, columns: list[Column]) -> None:
-    axes.set_xlabel(sight.label(columns[0]))
-    axes.set_ylabel(sight.label(columns[1]))
+def _name(axes: Axes, view: View, paper: Paper, columns: list[Column]) -> None:
+    axes.set_xlabel(view.label(columns[0]))
+    axes.set_ylabel(view.label(columns[1]))
     if isinstance(columns[0], DateColumn):
         date_ticks(axes, paper)
     axes.grid(visible=False)

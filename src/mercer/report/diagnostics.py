@@ -23,7 +23,7 @@ from mercer.report.view import (
     STYLE,
     WITHIN_95,
     Paper,
-    Sight,
+    View,
     date_ticks,
     draw_legend,
     draw_points,
@@ -38,26 +38,26 @@ if TYPE_CHECKING:
 LAGS = 24
 
 
-def residuals_figure(fitted: Fitted | Sight, *, width: int = 1200, density: int | None = None) -> Figure:
+def residuals_figure(fitted: Fitted | View, *, width: int = 1200, density: int | None = None) -> Figure:
     """Draw the one-step errors: in order, their correlations and rhythms, and how they are distributed."""
-    sight, paper = Sight.of(fitted), Paper(width, density)
-    subject = sight.subject
-    order, errors = sight.errors()
+    view, paper = View.of(fitted), Paper(width, density)
+    subject = view.subject
+    order, errors = subject.one_step_errors
     along = subject.order_column
     ordered = along is not None and len(errors) >= 6
     with rc_context(STYLE):
         figure = paper.figure(4 if ordered else 2, 1 if paper.narrow else 2, height=0.55 if paper.narrow else 0.6)
         places = iter(figure.axes)
         if ordered and along is not None:
-            column = next(c for c in sight.columns if sight.label(c) == subject.columns[along].table_name)
-            shown, dates = sight.positions(column)[order], isinstance(column, DateColumn)
-            _draw_in_order(next(places), shown, errors, sight.label(column), dates, paper)
+            column = next(c for c in view.columns if view.label(c) == subject.columns[along].table_name)
+            shown, dates = view.positions(column)[order], isinstance(column, DateColumn)
+            _draw_in_order(next(places), shown, errors, view.label(column), dates, paper)
             _draw_correlations(next(places), errors, paper)
             at, unit = subject.in_user_units(along)[order], subject.columns[along].unit
             _draw_rhythms(next(places), errors, at, unit, paper)
         else:
             means = subject.level + subject.units.y_scale * subject.posterior.predict(subject.data.X).mean[order]
-            _draw_in_order(next(places), means, errors, f"fitted {sight.target}", False, paper)
+            _draw_in_order(next(places), means, errors, f"fitted {view.target}", False, paper)
         _draw_distribution(next(places), errors, paper)
         figure.canvas.draw()
     return figure
@@ -136,11 +136,9 @@ def _draw_distribution(axes: Axes, errors: Array, paper: Paper) -> None:
 # --------------------------------------------------------------------------------------------------------- the search
 
 
-def search_figure(
-    fitted: Fitted | Sight, score: str, *, width: int = 1200, density: int | None = None
-) -> Figure | None:
+def search_figure(fitted: Fitted | View, score: str, *, width: int = 1200, density: int | None = None) -> Figure | None:
     """Draw every kernel that was tried, by depth and by how far it is behind the winner; None without a search."""
-    found = Sight.of(fitted).fitted
+    found = View.of(fitted).fitted
     candidates = found.candidates
     winner = winner_of(candidates, found.kernel)
     if winner is None or has_network(found.kernel):  # starts of one network: no way leads from one to another

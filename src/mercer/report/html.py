@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -17,6 +17,7 @@ from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
 from mercer.explain import ComponentExplanation, Explanation, explain, words
+from mercer.explain.functionals import FunctionalExplanation
 from mercer.explain.networks import NetworkExplanation
 from mercer.explain.search import PathStep, RunnerUp
 from mercer.explain.wording import listed, number, percent, resolved
@@ -27,7 +28,7 @@ from mercer.report.diagnostics import residuals_figure, search_figure
 from mercer.report.networks import network_figure, shape_figure, units_figure
 from mercer.report.plots import component_figure, fit_figure
 from mercer.report.svg import inline_svg
-from mercer.report.view import Sight
+from mercer.report.view import View
 from mercer.tables.columns import CategoryColumn, DateColumn
 
 if TYPE_CHECKING:
@@ -40,17 +41,17 @@ LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "torch")
 Draw = Callable[..., Figure | None]
 
 
-def report_html(fitted: Fitted | Sight, explanation: Explanation | None = None) -> str:
+def report_html(fitted: Fitted | View, explanation: Explanation | None = None) -> str:
     """Return the page."""
-    sight = Sight.of(fitted)
-    fitted = sight.fitted
+    view = View.of(fitted)
+    fitted = view.fitted
     explanation = explain(fitted) if explanation is None else explanation
     environment = template_environment()
     css = environment.get_template("report.css").render()
     return environment.get_template("report.html").render(
         explanation=explanation,
         css=Markup(css),
-        pictures=_pictures(sight, explanation),
+        pictures=_pictures(view, explanation),
         symbols=_symbols(fitted),
         usage=usage(fitted),
         protocol=protocol(fitted),
@@ -115,46 +116,47 @@ class Picture:
         )
 
 
-def _pictures(sight: Sight, explanation: Explanation) -> dict[str, Any]:
+def _pictures(view: View, explanation: Explanation) -> dict[str, Any]:
     target, score = explanation.target, explanation.search.score if explanation.search is not None else ""
-    fit = Picture("fit", f"{target}: data, fit and forecast", fit_caption(explanation), partial(fit_figure, sight))
-    left, way = residuals_caption(explanation), search_caption(explanation)
+    fit = Picture("fit", f"{target}: data, fit and forecast", fit_caption(explanation), partial(fit_figure, view))
+    left = " ".join(check.sentence for check in explanation.checks) or explanation.residual_sentence
+    way = search_caption(explanation)
     return {
         "fit": fit.html(),
         "components": [
             Picture(
                 f"component{place}", component.title, component_caption(component),
-                partial(component_figure, sight, explanation, component),
+                partial(component_figure, view, explanation, component),
             ).html()
             for place, component in enumerate(explanation.main_components)
         ],
-        "networks": [_network_pictures(sight, place, network) for place, network in enumerate(explanation.networks)],
-        "change": _change_picture(sight, explanation),
-        "functionals": [
-            Picture(f"shape{place}", "The shape of the kernel", shape.sentence, partial(shape_figure, shape)).html()
-            for place, shape in enumerate(explanation.functionals)
-        ],
-        "residuals": Picture("residuals", "What is left over", left, partial(residuals_figure, sight)).html(),
-        "search": Picture("search", "The path of the search", way, partial(search_figure, sight, score)).html(),
+        "networks": [_network_pictures(view, place, network) for place, network in enumerate(explanation.networks)],
+        "change": Markup("") if explanation.change is None else Picture(
+            "change", "Where it changes", " ".join(explanation.change.sentences), partial(change_figure, view)
+        ).html(),
+        "functionals": draw_shapes(explanation.functionals),
+        "residuals": Picture("residuals", "What is left over", left, partial(residuals_figure, view)).html(),
+        "search": Picture("search", "The path of the search", way, partial(search_figure, view, score)).html(),
     }  # fmt: skip
 
 
-def _change_picture(sight: Sight, explanation: Explanation) -> Markup:
-    if explanation.change is None:
-        return Markup("")
-    told = " ".join(explanation.change.sentences)
-    return Picture("change", "Where it changes", told, partial(change_figure, sight)).html()
+def draw_shapes(functionals: Sequence[FunctionalExplanation]) -> list[Markup]:
+    """Draw the shape of each functional of a kernel."""
+    return [
+        Picture(f"shape{place}", "The shape of the kernel", shape.sentence, partial(shape_figure, shape)).html()
+        for place, shape in enumerate(functionals)
+    ]
 
 
-def _network_pictures(sight: Sight, place: int, network: NetworkExplanation) -> dict[str, Any]:
-    several = len(sight.subject.table_columns) > 1
+def _network_pictures(view: View, place: int, network: NetworkExplanation) -> dict[str, Any]:
+    several = len(view.subject.table_columns) > 1
     layers = Picture(
         f"network{place}", f"The network {network.architecture}", network_caption(network),
-        partial(network_figure, sight, network),
+        partial(network_figure, view, network),
     )  # fmt: skip
     units = Picture(
         f"units{place}", "What each unit is like", words.patterns_caption(several),
-        partial(units_figure, sight, network, place),
+        partial(units_figure, view, network, place),
     )  # fmt: skip
     return {
         "layers": layers.html(), "layers_caption": words.FLOW_CAPTION,
@@ -178,30 +180,35 @@ def _symbols(fitted: Fitted) -> list[dict[str, Any]]:
 
 def usage(fitted: Fitted) -> str:
     """Return five lines of Python that use the model, with a row that it can predict."""
-    sight = Sight.of(fitted)
-    row = {column.name: _example(sight, column) for column in sight.columns}
-    if fitted.columns.named:
+    view = View.of(fitted)
+    row = {column.name: _example(view, column) for column in view.columns}
+    return write_usage(
+        row, fitted.columns.named, "mean, std = model.predict(new, return_std=True)  # of a new observation"
+    )
+
+
+def write_usage(row: dict[str, Any], named: bool, predict: str) -> str:
+    """Return Python that loads a model, predicts a row and explains it."""
+    new, imports = json.dumps([list(row.values())]), "import mercer"
+    if named:
         new, imports = f"pd.DataFrame([{json.dumps(row, ensure_ascii=False)}])", "import mercer, pandas as pd"
-    else:
-        new, imports = json.dumps([list(row.values())]), "import mercer"
-    return "\n".join([
-        imports,
-        'model = mercer.load("model.mercer")',
-        f"new = {new}",
-        "mean, std = model.predict(new, return_std=True)  # of a new observation",
-        "print(model.explain())",
-    ])  # fmt: skip
+    load = 'model = mercer.load("model.mercer")'
+    return "\n".join([imports, load, f"new = {new}", predict, "print(model.explain())"])
 
 
-def _example(sight: Sight, column: Column) -> Any:
+def _example(view: View, column: Column) -> Any:
     """Return the step after the last date, the last number, or the most common category."""
     if isinstance(column, CategoryColumn):
-        return sight.typical(column)
-    numbers = sight.encoded(column)
+        return view.typical(column)
+    numbers = view.encoded(column)
     if isinstance(column, DateColumn):
-        step = typical_gap(numbers)
-        return str(column.timeline.moments([numbers.max() + step])[0].astype("datetime64[s]")).removesuffix("T00:00:00")
+        return write_date(column, numbers.max() + typical_gap(numbers))
     return float(f"{numbers[-1]:.6g}")
+
+
+def write_date(column: DateColumn, value: float) -> str:
+    """Return a date as text that a model reads."""
+    return str(column.timeline.moments([value])[0].astype("datetime64[s]")).removesuffix("T00:00:00")
 
 
 def protocol(fitted: Fitted) -> list[tuple[str, str]]:
@@ -215,18 +222,19 @@ def protocol(fitted: Fitted) -> list[tuple[str, str]]:
     settings = {"kernel": origin.given} if given else origin.learner_settings
     ours = ("noise", "restarts", "priors", "max_iterations", "device", "n_jobs") if given else ("n_jobs",)
     options = {name: origin.options[name] for name in ours}
-    shown = ", ".join(f"{name}={_plain(value)}" for name, value in (options | settings).items() if value is not None)
-    rows.append(("Settings", shown))
-    rows.append(("Inference", fitted.choice.reason))
-    versions = [f"{name} {version(name)}" for name in LIBRARIES]
-    rows.append(
-        ("Versions", ", ".join([f"mercer {version('mercer')}", f"Python {platform.python_version()}", *versions]))
-    )
+    shown = []
+    for name, value in (options | settings).items():
+        if value is not None:
+            shown.append(f"{name}={' '.join(map(str, value)) if isinstance(value, list | tuple) else value}")
+    rows += [("Settings", ", ".join(shown)), ("Inference", fitted.choice.reason)]
+    rows.append(("Versions", list_versions()))
     return rows
 
 
-def _plain(value: Any) -> str:
-    return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+def list_versions() -> str:
+    """List Mercer, Python and the libraries that results may depend on."""
+    versions = [f"{name} {version(name)}" for name in LIBRARIES]
+    return ", ".join([f"mercer {version('mercer')}", f"Python {platform.python_version()}", *versions])
 
 
 # ---------------------------------------------------------------------------------------- text alternatives of pictures
@@ -241,10 +249,10 @@ def fit_caption(explanation: Explanation) -> str:
     column = explanation.extrapolation.column
     ends = next((each for each in explanation.inputs if each.name == column), None)
     range_text = f" from {ends.low} to {ends.high}" if ends is not None else ""
-    told = " ".join(forecast.sentence for forecast in explanation.extrapolation.forecasts[-1:])
+    last = " ".join(forecast.sentence for forecast in explanation.extrapolation.forecasts[-1:])
     return (
         f"{explanation.rows} rows of {target} along {column}{range_text} as dots, the fitted mean as a line with its "
-        f"95 % band, and the same beyond the data on a shaded ground. {told}"
+        f"95 % band, and the same beyond the data on a shaded ground. {last}"
     )
 
 
@@ -266,15 +274,10 @@ def network_caption(network: NetworkExplanation) -> str:
     ).strip()
 
 
-def residuals_caption(explanation: Explanation) -> str:
-    """Describe the picture of the residuals."""
-    return " ".join(check.sentence for check in explanation.checks) or explanation.residual_sentence
-
-
 def search_caption(explanation: Explanation) -> str:
     """Describe the picture of the search."""
     if explanation.search is None:
         return ""
     steps = [f"{step.kernel} ({explanation.search.score} {step.score:.1f})" for step in explanation.search.path]
-    told = f"{explanation.search.tried} kernels by depth and score. The way to the winner: {listed(steps)}."
-    return told if explanation.search.intervals is None else f"{told} {explanation.search.intervals.sentence}"
+    text = f"{explanation.search.tried} kernels by depth and score. The way to the winner: {listed(steps)}."
+    return text if explanation.search.intervals is None else f"{text} {explanation.search.intervals.sentence}"

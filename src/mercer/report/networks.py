@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from mercer.explain.functionals import FunctionalExplanation
 from mercer.explain.networks import NetworkExplanation, UnitCurve, networks_of, unit_curves
-from mercer.report.view import BLUE, GREY, GROUND, INK, ORANGE, STYLE, Paper, Sight, few_ticks
+from mercer.report.view import BLUE, GREY, GROUND, INK, ORANGE, STYLE, Paper, View, few_ticks
 
 if TYPE_CHECKING:
     from mercer.model.fitted import Fitted
@@ -25,7 +25,7 @@ PER_ROW = {True: 4, False: 8}  # small pictures of units, narrow and wide
 
 
 def network_figure(
-    fitted: Fitted | Sight,
+    fitted: Fitted | View,
     network: NetworkExplanation,
     *,
     width: int = 1200,
@@ -133,7 +133,7 @@ def _frame(axes: Axes, paper: Paper, layers: int) -> None:
 
 
 def units_figure(
-    fitted: Fitted | Sight,
+    fitted: Fitted | View,
     network: NetworkExplanation,
     place: int,
     *,
@@ -142,9 +142,9 @@ def units_figure(
     most_units: int = MOST_UNITS,
 ) -> Figure:
     """Draw the pattern of every unit as small pictures, layer by layer; `place` is the network's number."""
-    sight, paper = Sight.of(fitted), Paper(width, density)
-    found = networks_of(sight.subject)[place]
-    layers = unit_curves(sight.subject, found.scaled, network.primitives)
+    view, paper = View.of(fitted), Paper(width, density)
+    found = networks_of(view.subject)[place]
+    layers = unit_curves(view.subject, found.scaled, network.primitives)
     flows = [network.primitive_flows, *(layer.units for layer in network.layers)]
     chosen = [
         (title, [curves[unit] for unit in _find_largest(units, most_units)])
@@ -152,7 +152,7 @@ def units_figure(
     ]
     across = PER_ROW[paper.narrow]
     rows = sum(math.ceil(len(curves) / across) for _, curves in chosen)
-    several = len(sight.subject.table_columns) > 1
+    several = len(view.subject.table_columns) > 1
     with rc_context(STYLE):
         inches = paper.width / paper.dots
         tall = rows * (0.95 if several else 0.82)
@@ -162,7 +162,7 @@ def units_figure(
             for number, curve in enumerate(curves):
                 down, right = row + number // across, number % across
                 axes = figure.add_axes(_box(down, right, rows, across))
-                _draw_curve(axes, sight, curve, title, several)
+                _draw_curve(axes, view, curve, title, several)
             row += math.ceil(len(curves) / across)
         figure.canvas.draw()
     return figure
@@ -173,7 +173,7 @@ def _box(down: int, right: int, rows: int, across: int) -> tuple[float, float, f
     return right * wide + 0.04 * wide, 1.0 - (down + 0.94) * high, 0.9 * wide, 0.62 * high
 
 
-def _draw_curve(axes: Axes, sight: Sight, curve: UnitCurve, layer: str, several: bool) -> None:
+def _draw_curve(axes: Axes, view: View, curve: UnitCurve, layer: str, several: bool) -> None:
     axes.axhline(0.0, color=GREY, linewidth=0.6)
     axes.plot(curve.at, curve.values, color=BLUE, linewidth=1.1)
     low, high = min(-0.15, float(curve.values.min())), max(1.0, float(curve.values.max()))
@@ -184,7 +184,7 @@ def _draw_curve(axes: Axes, sight: Sight, curve: UnitCurve, layer: str, several:
     for side in ("left", "bottom"):
         axes.spines[side].set_visible(False)
     name = curve.name if layer == "Primitives" else f"{layer} · {curve.name}"
-    along = f"\n{sight.subject.columns[curve.column].name[:14]}" if several else ""
+    along = f"\n{view.subject.columns[curve.column].name[:14]}" if several else ""
     axes.set_title(f"{name}{along}", fontsize=7.5, pad=2, color=ORANGE if layer == "Linear1" else INK)
 
 

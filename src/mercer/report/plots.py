@@ -18,7 +18,7 @@ from mercer.report.view import (
     INK,
     STYLE,
     Paper,
-    Sight,
+    View,
     draw_band,
     draw_beyond,
     draw_legend,
@@ -34,41 +34,41 @@ if TYPE_CHECKING:
 MOST_PANELS = 11
 
 
-def fit_figure(fitted: Fitted | Sight, *, width: int = 1200, density: int | None = None) -> Figure:
+def fit_figure(fitted: Fitted | View, *, width: int = 1200, density: int | None = None) -> Figure:
     """Draw the fit at the training rows.
 
     One input of numbers or dates: data, mean, and the band that holds 95 % of new observations, with what lies beyond
     the data shaded. Otherwise: each observation against its prediction by all the others (leave-one-out), and the
     effect of every input with the others at their median (most common category).
     """
-    sight, paper = Sight.of(fitted), Paper(width, density)
+    view, paper = View.of(fitted), Paper(width, density)
     with rc_context(STYLE):
-        if sight.is_curve:
+        if view.is_curve:
             figure = paper.figure(1, 1, height=0.8 if paper.narrow else 0.56)
-            _draw_curve(figure, sight, paper)
+            _draw_curve(figure, view, paper)
         else:
-            figure = _draw_effects(sight, paper)
+            figure = _draw_effects(view, paper)
         figure.canvas.draw()  # fixes the layout while the style holds
     return figure
 
 
 def components_figure(
-    fitted: Fitted | Sight, explanation: Explanation, *, width: int = 1200, density: int | None = None
+    fitted: Fitted | View, explanation: Explanation, *, width: int = 1200, density: int | None = None
 ) -> Figure:
     """Draw every component with its 95 % band, and what is left of the data for it as faint points.
 
     Each is drawn along one input: the only one, or the one it reacts to most, the others at their median.
     """
-    sight, paper = Sight.of(fitted), Paper(width, density)
+    view, paper = View.of(fitted), Paper(width, density)
     shown = explanation.main_components[:MOST_PANELS]
     with rc_context(STYLE):
-        columns = 1 if paper.narrow or sight.is_curve else 2
+        columns = 1 if paper.narrow or view.is_curve else 2
         height = 0.55 if paper.narrow else 0.3 if columns == 1 else 0.62
         figure = paper.figure(len(shown), columns, height)
         for axes, component in zip(figure.axes, shown, strict=True):
-            _draw_component(axes, sight, paper, explanation, component)
+            _draw_component(axes, view, paper, explanation, component)
             axes.set_title(paper.wrapped(component.sentence, columns))
-            if sight.is_curve and axes is not figure.axes[-1]:
+            if view.is_curve and axes is not figure.axes[-1]:
                 axes.set_xlabel("")
         draw_legend(figure, paper)
         figure.canvas.draw()
@@ -76,7 +76,7 @@ def components_figure(
 
 
 def component_figure(
-    fitted: Fitted | Sight,
+    fitted: Fitted | View,
     explanation: Explanation,
     component: ComponentExplanation,
     *,
@@ -84,10 +84,10 @@ def component_figure(
     density: int | None = None,
 ) -> Figure:
     """Draw one component by itself, without a title."""
-    sight, paper = Sight.of(fitted), Paper(width, density)
+    view, paper = View.of(fitted), Paper(width, density)
     with rc_context(STYLE):
         figure = paper.figure(1, 1, height=0.6 if paper.narrow else 0.32)
-        _draw_component(figure.axes[0], sight, paper, explanation, component)
+        _draw_component(figure.axes[0], view, paper, explanation, component)
         draw_legend(figure, paper)
         figure.canvas.draw()
     return figure
@@ -105,46 +105,46 @@ def save_figure(figure: Figure, path: str | Path) -> None:
 # -------------------------------------------------------------------------------------------------------- one input
 
 
-def _draw_curve(figure: Figure, sight: Sight, paper: Paper) -> None:
-    axes, column = figure.axes[0], sight.varying[0]
-    at, expected = sight.sweep(column).at, sight.prediction(column, include_noise=True)
+def _draw_curve(figure: Figure, view: View, paper: Paper) -> None:
+    axes, column = figure.axes[0], view.varying[0]
+    at, expected = view.sweep(column).at, view.prediction(column, include_noise=True)
     draw_band(axes, at, expected.mean, expected.reach, "95 % of new observations")
     axes.plot(at, expected.mean, color=BLUE, linewidth=1.4, label="mean")
-    draw_points(axes, sight.positions(column), sight.observed, INK, "data")
-    draw_beyond(axes, sight.positions(column), at)
-    label_axes(axes, paper, column, sight.label(column), sight.target)
+    draw_points(axes, view.positions(column), view.observed, INK, "data")
+    draw_beyond(axes, view.positions(column), at)
+    label_axes(axes, paper, column, view.label(column), view.target)
     draw_legend(figure, paper)
 
 
 # --------------------------------------------------------------------------------------------------- several inputs
 
 
-def _draw_effects(sight: Sight, paper: Paper) -> Figure:
-    effects = [(column, sight.prediction(column, include_noise=False)) for column in sight.varying]
+def _draw_effects(view: View, paper: Paper) -> Figure:
+    effects = [(column, view.prediction(column, include_noise=False)) for column in view.varying]
     shown = sorted(effects, key=lambda effect: -float(np.ptp(effect[1].mean)))[:MOST_PANELS]
     columns = 1 if paper.narrow else 3 if len(shown) > 3 else 2
     figure = paper.figure(1 + len(shown), columns, height=0.72 if paper.narrow else 0.85)
-    _draw_left_out(figure.axes[0], sight, paper)
+    _draw_left_out(figure.axes[0], view, paper)
     low = min(float(np.min(effect.mean - effect.reach)) for _, effect in shown)
     high = max(float(np.max(effect.mean + effect.reach)) for _, effect in shown)
     for axes, (column, effect) in zip(figure.axes[1:], shown, strict=True):
-        _curve_or_bars(axes, sight.sweep(column).at, effect.mean, effect.reach)
-        label_axes(axes, paper, column, sight.label(column), sight.target)
+        _curve_or_bars(axes, view.sweep(column).at, effect.mean, effect.reach)
+        label_axes(axes, paper, column, view.label(column), view.target)
         axes.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
     some = f" (the {len(shown)} largest of {len(effects)})" if len(effects) > len(shown) else ""
-    footer = f"{sight.target} along each input{some}, the others at their median or most common category"
+    footer = f"{view.target} along each input{some}, the others at their median or most common category"
     figure.supxlabel(paper.wrapped(footer, 1), fontsize=8, color=GREY)
     return figure
 
 
-def _draw_left_out(axes: Axes, sight: Sight, paper: Paper) -> None:
-    mean, observed = sight.left_out(), sight.observed
+def _draw_left_out(axes: Axes, view: View, paper: Paper) -> None:
+    mean, observed = view.fitted.leave_one_out()[0], view.observed
     draw_points(axes, mean, observed, BLUE, None)
     ends = [min(mean.min(), observed.min()), max(mean.max(), observed.max())]
     axes.plot(ends, ends, color=GREY, linewidth=0.8, zorder=1)
     axes.set_title(paper.wrapped("Leave-one-out check", 1 if paper.narrow else 3))
-    axes.set_xlabel(f"predicted {sight.target}")
-    axes.set_ylabel(f"observed {sight.target}")
+    axes.set_xlabel(f"predicted {view.target}")
+    axes.set_ylabel(f"observed {view.target}")
     few_ticks(axes, paper)
 
 
@@ -152,22 +152,22 @@ def _draw_left_out(axes: Axes, sight: Sight, paper: Paper) -> None:
 
 
 def _draw_component(
-    axes: Axes, sight: Sight, paper: Paper, explanation: Explanation, component: ComponentExplanation
+    axes: Axes, view: View, paper: Paper, explanation: Explanation, component: ComponentExplanation
 ) -> None:
     """Draw a component along the input it reacts to most, and the data less the other components."""
-    candidates = sight.concerned(component.position) or list(sight.varying[:1])
-    drawn = [(column, sight.part(component.position, column)) for column in candidates]
+    candidates = view.concerned(component.position) or list(view.varying[:1])
+    drawn = [(column, view.part(component.position, column)) for column in candidates]
     column, curve = max(drawn, key=lambda each: float(np.ptp(each[1].mean)))
     own = np.array(component.mean)
     fitted = explanation.level + np.sum([each.mean for each in explanation.components], axis=0)
     middle = float(own.mean())  # components can hand a constant back and forth: only changes have a meaning
-    left = own - middle + sight.observed - fitted
-    at = sight.sweep(column).at
-    draw_points(axes, sight.positions(column), left, GREY, "data less the other components")
+    left = own - middle + view.observed - fitted
+    at = view.sweep(column).at
+    draw_points(axes, view.positions(column), left, GREY, "data less the other components")
     _curve_or_bars(axes, at, curve.mean - middle, curve.reach, "component")
-    if sight.is_curve:
-        draw_beyond(axes, sight.positions(column), at)
-    label_axes(axes, paper, column, sight.label(column), f"change in {sight.target}")
+    if view.is_curve:
+        draw_beyond(axes, view.positions(column), at)
+    label_axes(axes, paper, column, view.label(column), f"change in {view.target}")
 
 
 def _curve_or_bars(axes: Axes, at: Any, mean: Array, reach: Array, label: str | None = None) -> None:

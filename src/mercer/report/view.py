@@ -9,8 +9,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,6 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
 from mercer.explain import Subject
 from mercer.explain.subject import subject_of
@@ -31,7 +30,8 @@ if TYPE_CHECKING:
     from mercer.model.fitted import Fitted
     from mercer.tables.columns import Column
 
-# Okabe and Ito's palette: told apart with any colour vision, and in grey.
+T = TypeVar("T")
+# Okabe and Ito's palette: distinct with any colour vision, and in grey.
 BLUE, ORANGE, YELLOW, GREY, INK, PALE = "#0072B2", "#D55E00", "#F0E442", "#8A8A8A", "#222222", "#E4E4E4"
 GROUND = "#FEFEFE"  # of the page: for what is written on a coloured mark
 NARROW = 600
@@ -105,25 +105,39 @@ class Band:
     reach: Array
 
 
-class Sight:
+def keep(method: Callable[..., T]) -> Callable[..., T]:
+    """Compute a method of a view once for all drawings; columns are told apart by their names."""
+
+    @wraps(method)
+    def call(view: View, *arguments: Any, **options: Any) -> T:
+        key = (method.__name__, *[getattr(each, "name", each) for each in (*arguments, *options.values())])
+        if key not in view.kept:
+            view.kept[key] = method(view, *arguments, **options)
+        found: T = view.kept[key]
+        return found
+
+    return call
+
+
+class View:
     """A fitted model with its training rows, decoded; what was computed for one drawing is kept for the next."""
 
     def __init__(self, fitted: Fitted) -> None:
         self.fitted = fitted
         self.columns: tuple[Column, ...] = fitted.columns.encoding.columns
-        self.inputs = _decoded(fitted.training.X, self.columns)
+        self.inputs = _decode(fitted.training.X, self.columns)
         self.observed = fitted.training.y
         self.target = fitted.training.target_name or "the target"
         varying = tuple(column for column in self.columns if self.inputs[column.name].nunique() > 1)
         self.varying = varying or self.columns[:1]
         # One input of numbers or dates: a curve says it all.
         self.is_curve = len(self.varying) == 1 and not isinstance(self.varying[0], CategoryColumn)
-        self._kept: dict[Any, Any] = {}
+        self.kept: dict[Any, Any] = {}
 
     @staticmethod
-    def of(fitted: Fitted | Sight) -> Sight:
+    def of(fitted: Fitted | View) -> View:
         """Look at a fit; nothing is computed twice for one that is looked at already."""
-        return fitted if isinstance(fitted, Sight) else Sight(fitted)
+        return fitted if isinstance(fitted, View) else View(fitted)
 
     @cached_property
     def subject(self) -> Subject:
@@ -150,53 +164,38 @@ class Sight:
             return column.levels[int(column.encode(self.inputs[column.name]).sum(axis=0).argmax())]
         return axis_values(column, np.array([np.median(self.encoded(column))]))[0]
 
+    @keep
     def sweep(self, column: Column) -> Sweep:
         """Return rows along one column, the others held; a single input goes on beyond its ends."""
-        return self._once(("sweep", column.name), lambda: self._sweep(column))
-
-    def _sweep(self, column: Column) -> Sweep:
         if isinstance(column, CategoryColumn):
             at: Any = np.array(column.levels, dtype=object)
         else:
             numbers = self.encoded(column)
             low, high = float(numbers.min()), float(numbers.max())
-            before, after = _beyond(column) if self.is_curve else (0.0, 0.0)
+            after = FORECAST if self.is_curve else 0.0
+            before, after = (0.0, after) if isinstance(column, DateColumn) else (after / 2, after / 2)
             count = int(np.clip(4 * len(np.unique(numbers)), 600, FINEST)) if self.is_curve else 200
             at = axis_values(column, np.linspace(low - before * (high - low), high + after * (high - low), count))
         held = {other.name: self.typical(other) for other in self.columns if other.name != column.name}
         rows = pd.DataFrame({column.name: at, **held})[[each.name for each in self.columns]]
         return Sweep(at, self.fitted.columns.encode(rows))
 
+    @keep
     def prediction(self, column: Column, include_noise: bool) -> Band:
         """Return what the model predicts along a column."""
+        mean, std = self.fitted.predict(self.sweep(column).rows, include_noise)
+        return Band(mean, WITHIN_95 * std)
 
-        def predicted() -> Band:
-            mean, std = self.fitted.predict(self.sweep(column).rows, include_noise)
-            return Band(mean, WITHIN_95 * std)
-
-        return self._once(("prediction", column.name, include_noise), predicted)
-
+    @keep
     def part(self, position: int, column: Column) -> Band:
         """Return one component along a column."""
-
-        def computed() -> Band:
-            rows = self.fitted.training.scale(self.sweep(column).rows)
-            found = self.subject.part_at(self.subject.parts[position], rows)
-            variance = found.variance
-            if len(self.subject.parts) == 1:  # a constant is shared with the level only: together they are better known
-                whole = self.subject.posterior.predict(rows).variance
-                variance = np.minimum(variance, self.subject.units.y_scale**2 * whole)
-            return Band(found.mean, WITHIN_95 * np.sqrt(variance))
-
-        return self._once(("part", position, column.name), computed)
-
-    def left_out(self) -> Array:
-        """Return the mean of every row given all the others."""
-        return self._once("left out", lambda: self.fitted.leave_one_out()[0])
-
-    def errors(self) -> tuple[NDArray[np.intp], Array]:
-        """Return the one-step errors and the order of the rows."""
-        return self.subject.one_step_errors
+        rows = self.fitted.training.scale(self.sweep(column).rows)
+        found = self.subject.part_at(self.subject.parts[position], rows)
+        variance = found.variance
+        if len(self.subject.parts) == 1:  # a constant is shared with the level only: together they are better known
+            whole = self.subject.posterior.predict(rows).variance
+            variance = np.minimum(variance, self.subject.units.y_scale**2 * whole)
+        return Band(found.mean, WITHIN_95 * np.sqrt(variance))
 
     def concerned(self, position: int) -> list[Column]:
         """Return the table columns that a component looks at."""
@@ -204,17 +203,8 @@ class Sight:
         used = {names[d] for d in self.subject.parts[position].columns}
         return [column for column in self.columns if used.intersection(column.encoded_names)]
 
-    def _once(self, key: Any, compute: Callable[[], Any]) -> Any:
-        if key not in self._kept:
-            self._kept[key] = compute()
-        return self._kept[key]
 
-
-def _beyond(column: Column) -> tuple[float, float]:
-    return (0.0, FORECAST) if isinstance(column, DateColumn) else (FORECAST / 2, FORECAST / 2)
-
-
-def _decoded(X: Array, columns: tuple[Column, ...]) -> pd.DataFrame:
+def _decode(X: Array, columns: tuple[Column, ...]) -> pd.DataFrame:
     table, place = {}, 0
     for column in columns:
         width = len(column.encoded_names)
