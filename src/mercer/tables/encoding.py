@@ -12,8 +12,19 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from mercer.errors import InputError
-from mercer.tables.cells import MISSING, holds_dates, holds_numbers, parse_numbers, to_finite_numbers, to_texts
-from mercer.tables.columns import MOSTLY, Column, DateColumn, column_from_json, recognise
+from mercer.tables.columns import (
+    MISSING,
+    MOSTLY,
+    Column,
+    DateColumn,
+    column_from_json,
+    holds_dates,
+    holds_numbers,
+    parse_numbers,
+    recognise,
+    to_finite_numbers,
+    to_texts,
+)
 from mercer.tables.dates import Moments
 from mercer.tables.names import clean_columns, quote, refuse_unknown_target, suggest
 
