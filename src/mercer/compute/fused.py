@@ -159,12 +159,15 @@ def gram_lower(program: Program, values: Array, at: Points, out: Array | None = 
     table = _waves(ready, at.columns, at.origin)
     lags = _lags(ready, at, table)
     matrix = np.empty((at.count, at.count)) if out is None else out
-    parts = _triangle_parts(at.count)
+    parts, arrays = _triangle_parts(at.count), ready.arrays
 
     def task(part: int) -> None:
-        sweep.gram_rows(*parts[part], ready.tape.main, *ready.arrays, lags, at.columns, table, matrix)
+        sweep.gram_rows(*parts[part], ready.tape.main, *arrays, lags, at.columns, table, matrix)
 
-    _run(task, len(parts))
+    if len(parts) == 1:
+        task(0)
+    else:
+        _run(task, len(parts))
     return matrix
 
 
@@ -212,18 +215,21 @@ def contract(program: Program, values: Array, at: Points, matrix: Array, vector:
     tape = ready.tape
     table = _waves(ready, at.columns, at.origin)
     lags = _lags(ready, at, table)
-    parts = _triangle_parts(at.count)
+    parts, arrays = _triangle_parts(at.count), ready.arrays
     sums = np.zeros((len(parts), tape.n_sums))
     lag_bar = np.zeros((len(parts), tape.n_slots, at.count))
     by_point = np.zeros((len(parts), tape.n_gates, at.count))
 
     def task(part: int) -> None:
         sweep.contract_rows(
-            *parts[part], tape.main, *ready.arrays, lags, at.columns, table,
+            *parts[part], tape.main, *arrays, lags, at.columns, table,
             matrix, vector, tape.shared, sums[part], tape.edge_place, lag_bar[part], by_point[part],
         )  # fmt: skip
 
-    _run(task, len(parts))
+    if len(parts) == 1:
+        task(0)
+    else:
+        _run(task, len(parts))
     total = sums.sum(axis=0)
     if tape.n_slots:
         sweep.contract_lags(
