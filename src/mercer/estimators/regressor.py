@@ -22,7 +22,7 @@ from mercer.estimators.inputs import Reading, Shown
 from mercer.explain.changes import Change, change_in
 from mercer.explain.explanation import Explanation, explain
 from mercer.fitting.optimise import Fit, FitOptions, fit
-from mercer.inference.choose import check_memory, fall_back
+from mercer.inference.choose import check_memory, exact_for_few, fall_back
 from mercer.inference.contract import Data, Engine
 from mercer.inference.exact import Exact
 from mercer.kernels.algebra import structure
@@ -199,7 +199,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             jobs, seed = self.n_jobs, options.seed
             whole = whole_of(kernel, data, engine, many) if engine.many_rows else None
             context = Context(
-                rows, Exact(), reading.varying, seed, jobs, progress, backend, options.noise, whole, self.policies
+                rows, exact_for_few(backend), reading.varying, seed, jobs, progress, backend, options.noise, whole,
+                self.policies,
             )
             learned = kernel.learn(context)
         return fit_to_all(learned, AllRows(data, engine, options, many)) if engine.many_rows else learned
@@ -379,7 +380,7 @@ def _check_noise(learner: Learner, options: FitOptions) -> None:
 def _fit(expression: Expression, data: Data, options: FitOptions, progress: Any, backend: Backend) -> Fit:
     """Fit a kernel that was given; a failure is an error, an early end a warning."""
     if not backend.batches:
-        result = fit(expression, data, Exact(), options, progress)
+        result = fit(expression, data, exact_for_few(backend), options, progress)
     else:
         from mercer.fitting.batched import fit_on_device
 

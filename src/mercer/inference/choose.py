@@ -18,7 +18,6 @@ from mercer.inference.grid import Grid
 from mercer.inference.lattice import MOST_MISSING, find_lattice
 from mercer.inference.vfe import VFE
 
-ENGINES = (Exact, VFE, RandomFeatures, Grid)
 SETTINGS = (VFE, RandomFeatures, Grid)  # engines that have some
 NEGLIGIBLE = 10_000_000  # bytes beside any memory: how much there is need not be told
 
@@ -76,7 +75,8 @@ def choose(
     `learner_rows`: what a learner can be trained on exactly, where that is less. Such a learner ends with one kernel or
     a few, of many parameters, where a search compares hundreds: it can afford more inducing points, and needs them.
     """
-    backend = inference.backend if inference is not None and inference.backend.batches else backend
+    if inference is not None and inference.backend != NUMBA:  # the user says where
+        backend = inference.backend
     exact_rows = policy.exact_rows if learner_rows is None else min(policy.exact_rows, learner_rows)
     if backend.batches:
         found = _choose_on_device(rows, inference, backend, exact_rows, policy)
@@ -86,12 +86,13 @@ def choose(
         return _choose_sparse(_sparse_engine(rows, learner_rows is not None, policy), rows, "and long")
     if isinstance(inference, VFE) and rows <= inference.inducing:
         return Choice(
-            Exact(), f"exact inference: {rows:,} rows are no more than {inference.inducing:,} inducing points"
+            exact_for_few(backend),
+            f"exact inference: {rows:,} rows are no more than {inference.inducing:,} inducing points",
         )
     if inference is not None and not isinstance(inference, Exact):
         return Choice(inference, f"{inference!r}, as asked for")
     try:
-        return _choose_exact(rows, policy)
+        return _choose_exact(rows, backend, policy)
     except TooLargeError:
         if inference is not None:
             raise
@@ -183,7 +184,7 @@ def read_inference(inference: Any) -> tuple[Engine | None, ChoicePolicy]:
         return None, DEFAULT
     if isinstance(inference, ChoicePolicy):
         return None, inference
-    if isinstance(inference, ENGINES):
+    if isinstance(inference, Engine):
         return inference, DEFAULT
     raise InputError(
         f"inference must be 'auto', mercer.Exact(), mercer.VFE(inducing=...), "
@@ -196,7 +197,7 @@ def engine_to_plain(inference: Any) -> Any:
     if isinstance(inference, ChoicePolicy):
         numbers = {each.name: getattr(inference, each.name) for each in fields(inference) if each.name != "grid"}
         return {"engine": "auto", **numbers, "grid": inference.grid.to_plain()}
-    return inference.to_plain() if isinstance(inference, ENGINES) else "auto"
+    return inference.to_plain() if isinstance(inference, Engine) else "auto"
 
 
 def engine_from_plain(data: Any) -> str | Engine | ChoicePolicy:
@@ -217,10 +218,15 @@ def name_to_keep(engine: Engine) -> str | None:
 
 def check_memory(rows: int, policy: ChoicePolicy = DEFAULT) -> None:
     """Raise TooLargeError where a matrix of all pairs of rows would not fit."""
-    _choose_exact(rows, policy)
+    _choose_exact(rows, NUMBA, policy)
 
 
-def _choose_exact(rows: int, policy: ChoicePolicy) -> Choice:
+def exact_for_few(backend: Backend) -> Exact:
+    """Return exact inference for few rows: on the CPU where a back end is made for many candidates at once."""
+    return Exact() if backend.batches else Exact(backend)
+
+
+def _choose_exact(rows: int, backend: Backend, policy: ChoicePolicy) -> Choice:
     """Choose exact inference where its matrices fit in memory; otherwise say how much it would need."""
     needed = int(policy.matrices * 8 * rows * rows)
     memory = available_memory() if policy.memory is None else policy.memory
@@ -232,7 +238,7 @@ def _choose_exact(rows: int, policy: ChoicePolicy) -> Choice:
             "sparse inference (inference=mercer.VFE()), or a machine with more memory."
         )
     whole = "memory" if policy.memory is None and needed < NEGLIGIBLE else _size(memory)
-    return Choice(Exact(), f"exact inference: {rows:,} rows need {_size(needed)} of {whole}")
+    return Choice(exact_for_few(backend), f"exact inference: {rows:,} rows need {_size(needed)} of {whole}")
 
 
 def _size(count: float) -> str:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from mercer.compute.backend import NUMBA, Backend, backend_for
 from mercer.compute.fused import Points, points
 from mercer.compute.program import Program
-from mercer.errors import NumericalError
+from mercer.errors import InputError, NumericalError
 from mercer.inference.lattice import Lattice, find_lattice
 from mercer.inference.likelihood import GAUSSIAN_ONLY, Likelihood, log_density
 from mercer.kernels.domains import Array
@@ -286,4 +286,4 @@ class Engine(ABC):
 
     def to_plain(self) -> Any:
         """Return the engine as JSON data, for a file; `mercer.inference.choose.engine_from_plain` reads it."""
-        raise NotImplementedError(f"{self.name} inference is not written to files")
+        raise InputError(f"{self.name} inference cannot be saved: give {type(self).__name__} a `to_plain`")
