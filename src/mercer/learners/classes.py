@@ -195,7 +195,7 @@ def evaluate_blocks(kernel: Expression, rows: Array, new: Array, clip: bool = Tr
 
 
 def draw_rows(labels: Labels, most: int, seed: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-    """Return the numbers of at most so many rows, of each class in proportion and at least two of it."""
+    """Return the numbers of at most `most` rows, of each class in proportion and at least two of it."""
     if len(labels) <= most:
         return np.arange(len(labels))
     rng = np.random.default_rng(seed)

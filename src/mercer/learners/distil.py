@@ -10,9 +10,9 @@
 
 Every kernel tried is a candidate, as in a search. Ctrl-C and the end of the time budget return the best so far.
 
-How much a term matters is not told by its coefficient, which depends on the unit of a linear primitive, nor by its
-variance, most of which may be a constant. It is told by its *spread*: what the variance over the rows of a function
-drawn from it is expected to be, mean_i k(x_i, x_i) - mean_ij k(x_i, x_j). Spreads of terms add up.
+How much a term matters does not show in its coefficient, which depends on the unit of a linear primitive, nor in its
+variance, most of which may be a constant. It shows in its *spread*: the expected variance over the rows of a function
+drawn from it, mean_i k(x_i, x_i) - mean_ij k(x_i, x_j). Spreads of terms add up.
 """
 
 from __future__ import annotations

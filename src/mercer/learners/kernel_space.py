@@ -61,7 +61,7 @@ class KernelSpace:
 
     @property
     def first(self) -> Array:
-        """The coordinates of kappa(., no distance), the kernel that a space is judged by and searched from."""
+        """The coordinates of kappa(., no distance), which scores a space, and where its search begins."""
         return self.coordinates(hyperkernel(self.grid, np.ones(1), self.rate)[:, 0])
 
     def draw(self, rng: np.random.Generator) -> Array:

@@ -100,7 +100,7 @@ class KernelFunctional(Learner):
         repeat PER and SE*PER, and goes on with the best.
     grid : pairs on which the space of kernels is spanned; None: ten for each column, at least 40.
     components : coordinates of a kernel; None: all that are more than rounding, at most 16.
-    subspaces, iterations, directions : S subspaces of so many random directions, T steps in each.
+    subspaces, iterations, directions : S subspaces of that many random directions, T steps in each.
     objective : "evidence", "loo" (leave one out), "cv" (rows left out in folds), or your own function of the Gram
         matrix of the rows; larger is better. A point where it raises, or gives no finite number, is marked and avoided.
         For classes it is always "cv", or your own.
@@ -114,7 +114,7 @@ class KernelFunctional(Learner):
     distance : between kernels, "rkhs" or "l2".
     plus : kernels to add to the one found, such as "SE + M32 + LIN"; their variances are fitted with it (KFO-MKL). For
         classes anything but None adds SE, M32 and LIN, with weights tuned by cross-validation.
-    average : predict with the best kernel for each kernel inside, weighted by how well they foresee rows left out.
+    average : predict with the best kernel for each kernel inside, weighted by how well they predict rows left out.
     tuning : steps of Bayesian optimisation of the hyperkernel's own numbers.
     time_budget : seconds after which the best so far is taken.
     """
@@ -548,7 +548,7 @@ def _groups(layout: Layout, size: int) -> np.ndarray[tuple[int], np.dtype[np.int
     return np.array(numbers, dtype=np.intp)
 
 
-# Weights of several kernels for predictions: those that foresee rows left out best (stacking).
+# Weights of several kernels for predictions: those that predict rows left out best (stacking).
 
 STACKING_STEPS = 200
 FAINT = 0.02  # a weight below which a kernel is left out

@@ -122,7 +122,7 @@ class NeuralKernelNetwork(Learner):
     def network(
         self, columns: Sequence[int], dimensions: int | None = None, names: Sequence[str] | None = None
     ) -> Network:
-        """Return the untrained network for these columns of a table with so many, which may have names."""
+        """Return the untrained network for some columns of a table, whose columns may have names."""
         dimensions = 1 + max(columns) if dimensions is None else dimensions
         primitives = self.primitives
         if primitives is None and self.variances:

@@ -1,4 +1,4 @@
-"""What a change surface may look like: which kernels in the regimes, and what holds in all of them."""
+"""The forms of a change surface: the kernels of the regimes, what holds in all of them, and changes of both."""
 
 from __future__ import annotations
 

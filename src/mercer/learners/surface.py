@@ -61,7 +61,7 @@ class ChangeSurface(Learner):
 
     Parameters
     ----------
-    regimes : how many. All smaller numbers are fitted too, and the evidence for each is told (`model.change_`).
+    regimes : how many. All smaller numbers are fitted too, and the evidence for each is kept (`model.change_`).
     kernel : of every regime: a text such as "SE" or "SM4", an expression, or a learner such as `GrammarSearch()`, which
         then searches a kernel for the rows of each regime. A list gives each regime its own. "auto": SE; where there is
         one column, also constants, straight lines and waves are tried in each regime, and changes of the level of what
@@ -70,7 +70,7 @@ class ChangeSurface(Learner):
     surface : "linear": along one column a change point between each two regimes (`CP`), along several a direction;
         "rks": random kitchen sinks; "gp": a Gaussian process. "auto": "linear" for one column, "rks" for several.
     features : of "rks" (10) and "gp" (16), for each regime but the first.
-    columns : numbers of the columns (from 0) that the surface looks at, or one such number; None: all.
+    columns : numbers of the columns (from 0) that the surface depends on, or one such number; None: all.
     draws, kernel_draws : g and h of Algorithm 2: surfaces drawn from the prior, and sets of kernel parameters drawn for
         each, the best of which is optimised a little; the best of the surfaces is then optimised to the end.
     restarts : starts of the last optimisation where the kernel is not SE.
@@ -422,7 +422,7 @@ class SurfaceSearch:
         found = find_blend(with_values(simple, values))
         assert found is not None
         s, most = np.maximum(regime_shares(found, data.X), 1e-12), self.policy.cut_off
-        return np.clip(np.log(s[1:]) - np.log(s[:1]), -most, most)
+        return np.asarray(np.clip(np.log(s[1:]) - np.log(s[:1]), -most, most))
 
     def _has_died(self, problem: Problem, run: Run) -> bool:
         values, _ = problem.objective.split(run.point)
