@@ -16,8 +16,7 @@ import pytest
 import mercer
 from mercer.compute.program import compile_program
 from mercer.errors import InputError
-from mercer.estimators import streaming
-from mercer.estimators.sources import stream_of
+from mercer.estimators.streams import StreamPolicy, open_stream
 from mercer.inference.contract import Data
 from mercer.inference.likelihood import Gaussian
 from mercer.inference.vfe import VFE, FixedVFE
@@ -77,9 +76,8 @@ def dask_frame(frame: pd.DataFrame, partitions: int = 5) -> Any:
     return dd.from_pandas(frame, npartitions=partitions, sort=False)
 
 
-def test_two_workers_give_the_fit_of_one_machine(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming, "KEPT", 100)  # so that it is a stream
-    quick = regressor_with(ManyRowsPolicy(rounds=1, iterations=8))
+def test_two_workers_give_the_fit_of_one_machine(cluster: Any) -> None:
+    quick = regressor_with(ManyRowsPolicy(rounds=1, iterations=8), StreamPolicy(sample=100))  # so that it is a stream
     frame = table(360)
     lazy = dask_frame(frame, 3)
     kernel, engine = "SE(a) + LIN(b)", VFE(inducing=20)
@@ -103,7 +101,7 @@ def test_the_sums_of_two_workers_are_those_of_one_machine(cluster: Any) -> None:
     lazy = dask_frame(frame)
     arrays = da.from_array(data.X, chunks=(200, 1)), da.from_array(data.y, chunks=200)
     for X, y in ((lazy[["a", "b"]], lazy["y"]), arrays):
-        source = _Source(stream_of(X, y), 900)
+        source = _Source(open_stream(X, y), 900)
         stream = Data(data.X[:50], data.y[:50], free_level=True, source=source)
         np.testing.assert_allclose(everything(engine, stream), expected, rtol=1e-9)
 
@@ -130,8 +128,7 @@ def test_a_worker_that_dies_costs_nothing_but_time(cluster: Any) -> None:
 
     frame = table(1200)
     lazy = dask_frame(frame, partitions=12)
-    stream = stream_of(lazy[["a", "b"]], lazy["y"])
-    assert stream is not None
+    stream = open_stream(lazy[["a", "b"]], lazy["y"])
     victim = next(iter(cluster.run(os.getpid).values()))
     killer = Timer(0.5, os.kill, (victim, signal.SIGKILL))
     killer.start()

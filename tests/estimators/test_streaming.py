@@ -12,14 +12,15 @@ from tests.policies import regressor_with
 
 import mercer
 from mercer.errors import InputError, ModelFileError
-from mercer.estimators import scanning, streaming
+from mercer.estimators.streams import StreamPolicy, scan
 from mercer.inference.likelihood import Gaussian
 from mercer.inference.vfe import VFE
 from mercer.learners.many_rows import ManyRowsPolicy
 from mercer.tables.reading import read_table
 
 ENGINE = VFE(inducing=25)
-Regressor = regressor_with(ManyRowsPolicy(rounds=2, iterations=6))  # fits are short
+# Streams are streams from 200 rows on, and fits are short.
+Regressor = regressor_with(ManyRowsPolicy(rounds=2, iterations=6), StreamPolicy(sample=200))
 KERNEL = "SE(a) + LIN(b)"
 
 
@@ -30,49 +31,42 @@ def table(rows: int = 900, seed: int = 0) -> pd.DataFrame:
     return frame
 
 
-@pytest.fixture
-def few_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Streams are streams from 200 rows on."""
-    monkeypatch.setattr(scanning, "KEPT", 200)
-    monkeypatch.setattr(streaming, "KEPT", 200)
-
-
 def written(frame: pd.DataFrame, file: Path, group: int = 128) -> Path:
     frame.to_parquet(file, index=False, row_group_size=group)
     return file
 
 
-def test_the_scan_is_that_of_the_whole_table_and_the_sample_is_of_its_rows(few_kept: None) -> None:
+def test_the_scan_is_that_of_the_whole_table_and_the_sample_is_of_its_rows() -> None:
     values = table(700).to_numpy()
-    parts = [scanning.scanned(part[:, :-1], part[:, -1]) for part in np.array_split(values, 6)]
-    scan = parts[0]
+    parts = [scan(part[:, :-1], part[:, -1], 200) for part in np.array_split(values, 6)]
+    total = parts[0]
     for part in parts[1:]:
-        scan = scan + part
-    assert scan.count == 700
-    np.testing.assert_allclose(scan.mean, values.mean(axis=0), rtol=1e-12)
-    np.testing.assert_allclose(scan.squares / 700, values.var(axis=0), rtol=1e-12)
-    np.testing.assert_array_equal(scan.least, values.min(axis=0))
-    np.testing.assert_array_equal(scan.most, values.max(axis=0))
-    assert len(scan.rows) == 200
-    places = [np.flatnonzero((values == row).all(axis=1)) for row in scan.rows]
+        total = total + part
+    assert total.count == 700
+    np.testing.assert_allclose(total.mean, values.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(total.squares / 700, values.var(axis=0), rtol=1e-12)
+    np.testing.assert_array_equal(total.least, values.min(axis=0))
+    np.testing.assert_array_equal(total.most, values.max(axis=0))
+    assert len(total.rows) == 200
+    places = [np.flatnonzero((values == row).all(axis=1)) for row in total.rows]
     assert all(len(p) == 1 for p in places)
     assert (np.diff(np.ravel(places)) > 0).all()  # in their order, none twice
 
 
-def test_the_sample_favours_no_part(few_kept: None) -> None:
+def test_the_sample_favours_no_part() -> None:
     parts = [
-        scanning.scanned(np.full((1000, 1), float(k)) + np.random.default_rng(k).random((1000, 1)), np.zeros(1000))
+        scan(np.full((1000, 1), float(k)) + np.random.default_rng(k).random((1000, 1)), np.zeros(1000), 200)
         for k in range(8)
     ]
-    scan = parts[0]
+    total = parts[0]
     for part in parts[1:]:
-        scan = scan + part
-    counts = np.bincount(scan.rows[:, 0].astype(int), minlength=8)
+        total = total + part
+    counts = np.bincount(total.rows[:, 0].astype(int), minlength=8)
     assert counts.sum() == 200
     assert counts.min() > 8  # 25 are expected of each; four standard deviations below are 7
 
 
-def test_a_stream_gives_the_evidence_and_posterior_of_the_table(tmp_path: Path, few_kept: None) -> None:
+def test_a_stream_gives_the_evidence_and_posterior_of_the_table(tmp_path: Path) -> None:
     """At the same values and points: the sums over parts are those over the whole."""
     frame = table()
     rows = mercer.ParquetRows(written(frame, tmp_path / "rows.parquet"), target="y")
@@ -109,7 +103,7 @@ def test_a_stream_gives_the_evidence_and_posterior_of_the_table(tmp_path: Path, 
     )
 
 
-def test_a_stream_predicts_as_well_as_the_table(tmp_path: Path, few_kept: None) -> None:
+def test_a_stream_predicts_as_well_as_the_table(tmp_path: Path) -> None:
     frame, new = table(), table(100, seed=1)
     rows = mercer.ParquetRows(written(frame, tmp_path / "rows.parquet"), target="y")
     streamed = Regressor(KERNEL, inference=ENGINE, restarts=2, random_state=0).fit(rows)
@@ -124,7 +118,7 @@ def test_a_stream_predicts_as_well_as_the_table(tmp_path: Path, few_kept: None) 
     assert streamed.explain().to_json()["expression"]
 
 
-def test_a_saved_stream_predicts_the_same_without_its_rows(tmp_path: Path, few_kept: None) -> None:
+def test_a_saved_stream_predicts_the_same_without_its_rows(tmp_path: Path) -> None:
     file = written(table(), tmp_path / "rows.parquet")
     model = Regressor(KERNEL, inference=ENGINE, restarts=2, random_state=0).fit(mercer.ParquetRows(file, target="y"))
     model.save(tmp_path / "model.mercer")
@@ -148,7 +142,7 @@ def test_few_rows_are_simply_read(tmp_path: Path) -> None:
     assert model.log_evidence_ == pytest.approx(whole.log_evidence_, rel=1e-9)
 
 
-def test_several_files_and_folders_are_one_stream(tmp_path: Path, few_kept: None) -> None:
+def test_several_files_and_folders_are_one_stream(tmp_path: Path) -> None:
     frame = table()
     parts = tmp_path / "parts"
     parts.mkdir()
@@ -253,7 +247,7 @@ def test_only_sparse_inference_works_in_parts(tmp_path: Path) -> None:
             Regressor(KERNEL, inference=engine).fit(rows)
 
 
-def test_a_file_that_changes_meanwhile(tmp_path: Path, few_kept: None) -> None:
+def test_a_file_that_changes_meanwhile(tmp_path: Path) -> None:
     file = written(table(), tmp_path / "rows.parquet")
 
     def change(*_: Any) -> None:
@@ -265,7 +259,7 @@ def test_a_file_that_changes_meanwhile(tmp_path: Path, few_kept: None) -> None:
         model.fit(mercer.ParquetRows(file, target="y"), progress=change)
 
 
-def test_a_damaged_model_file(tmp_path: Path, few_kept: None) -> None:
+def test_a_damaged_model_file(tmp_path: Path) -> None:
     import zipfile
 
     rows = mercer.ParquetRows(written(table(), tmp_path / "rows.parquet"), target="y")

@@ -29,11 +29,12 @@ from mercer.learners.margin import ClassScore, Labels, cross_validate, make_fold
 from mercer.model import archive
 from mercer.model.classes import FittedClasses, LabelledRows, fit_machine, gram_of
 from mercer.model.fitted import candidate_in_data_units
+from mercer.model.settings import LearnerSettings
 
 SYMMETRIC = 1e-8  # of the largest entry: by how much a Gram matrix may differ from its transpose
 
 
-class KernelSVC(ClassifierMixin, BaseEstimator):
+class KernelSVC(LearnerSettings, ClassifierMixin, BaseEstimator):
     """Support vector classification with a kernel that is found on the training rows.
 
     Parameters
@@ -47,7 +48,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
     C : "auto" or float
         The cost of a row on the wrong side; "auto" chooses it by cross-validation on the training rows.
     nu : None, "auto" or float
-        For a nu-SVM in place of a C-SVM.
+        For a nu-SVM in place of a C-SVM, which has no C.
     random_state : int, RandomState or None
         Seed of folds, samples and the search.
 
@@ -104,6 +105,8 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         kernel = checked_kernel(self.kernel)
         cost = checked_cost("C", self.C, np.inf)
         nu = None if self.nu is None else checked_cost("nu", self.nu, 1.0)
+        if cost is not None and self.nu is not None:
+            raise InputError(f"C={self.C!r} and nu={self.nu!r} were given: a nu-SVM has no C. Give one of them")
         matrix, columns = inputs.read_table(self, X)
         matrix, target = self._with_labels(matrix, y)
         check_memory(len(matrix))
@@ -217,7 +220,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
 def _learn(kernel: Any, training: LabelledRows, seed: int, progress: Any) -> LearnedForClasses:
     """Find a kernel (scaled units) and a cost."""
     names = training.columns.names
-    columns = inputs.varying_columns(training.X, names) or list(range(training.X.shape[1]))
+    columns = inputs.find_varying(np.ptp(training.X, axis=0) > 0, names)
     rows = training.scale(training.X)
     return learned_kernel(kernel, rows, training.labels, columns, names, training.units, seed, progress)
 

@@ -34,9 +34,10 @@ from mercer.kernels.units import Units, to_data_units, to_scaled_units
 from mercer.learners.criteria import bic
 from mercer.model import archive
 from mercer.model.grid import FittedGrid, GridInput, GridScale, condition, grid_engine, read_coordinates, read_grid
+from mercer.model.settings import LearnerSettings
 
 
-class GridRegressor(BaseEstimator):
+class GridRegressor(LearnerSettings, BaseEstimator):
     """A Gaussian process over the cells of an array, NaN where a cell is missing: fills holes, extends the edges.
 
     The kernel is a product of one kernel for each axis, which lets the work grow as N sum(n_d) for N cells with n_d

@@ -62,7 +62,12 @@ def name_columns(estimator: Any, columns: Columns) -> None:
 
 def is_streamed(X: Any) -> bool:
     """Tell whether X is read or worked on in parts: `mercer.ParquetRows`, or a collection of Dask."""
-    return type(X).__name__ == "ParquetRows" or type(X).__module__.split(".")[0] in ("dask", "dask_expr")
+    return type(X).__name__ == "ParquetRows" or is_dask(X)
+
+
+def is_dask(value: Any) -> bool:
+    """Tell whether this is a collection of Dask."""
+    return type(value).__module__.split(".")[0] in ("dask", "dask_expr")
 
 
 def is_mixed_table(X: Any) -> bool:
@@ -85,12 +90,12 @@ def read_training(estimator: Any, X: Any, y: Any) -> Reading:
     """Return the rows of a table in memory that have a target, with how they are scaled."""
     matrix, columns = read_table(estimator, X)
     matrix, target = without_missing_targets(matrix, checked_target(y, len(matrix)))
-    varying = varying_columns(matrix, columns.names)
+    varying = find_varying(np.ptp(matrix, axis=0) > 0, columns.names)
     if np.ptp(target) == 0:
         raise InputError(f"the target is the same ({target[0]:g}) in all {len(target)} rows: there is nothing to learn")
     units, level = scaling(matrix, target)
     rows = TrainingRows(matrix, target, units, level, columns, target_name(y))
-    return Reading(rows, varying or list(range(matrix.shape[1])))
+    return Reading(rows, varying)
 
 
 def target_name(y: Any) -> str | None:
@@ -218,16 +223,11 @@ def without_missing_targets(X: Array, y: Array) -> tuple[Array, Array]:
     return X, y
 
 
-def varying_columns(X: Array, names: list[str]) -> list[int]:
-    """Return the columns that vary, with a warning about those that do not."""
-    return varying_among(np.ptp(X, axis=0) > 0, names)
-
-
-def varying_among(varying: NDArray[np.bool_], names: list[str]) -> list[int]:
-    """Return the columns that are said to vary, likewise."""
+def find_varying(varying: NDArray[np.bool_], names: list[str]) -> list[int]:
+    """Return the columns that vary, with a warning about those that do not; where none does, all."""
     if not varying.all():
         constant = ", ".join(f"'{names[d]}'" for d in np.flatnonzero(~varying))
         warnings.warn(
-            f"column(s) {constant} never change and were ignored: they carry no information", DataWarning, stacklevel=5
+            f"column(s) {constant} never change and were ignored: they carry no information", DataWarning, stacklevel=4
         )
-    return [int(d) for d in np.flatnonzero(varying)]
+    return [int(d) for d in np.flatnonzero(varying)] or list(range(len(names)))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
+from inspect import signature
 from numbers import Real
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -35,11 +37,14 @@ from mercer.learners.contract import Context, Learned, Learner, checked_jobs, le
 from mercer.learners.many_rows import AllRows, ManyRowsPolicy, draw_sample, fit_to_all, whole_of
 from mercer.model import archive
 from mercer.model.fitted import Component, Fitted, Origin, TrainingRows, fitted_from
-from mercer.model.settings import choose_engine, expression_or_learner
+from mercer.model.settings import LearnerSettings, choose_engine, expression_or_learner, learner_settings
 from mercer.report import write_report
 
+GIVEN_KERNELS = ("restarts", "priors", "max_iterations")  # settings of these: a learner has its own
+Policy = TypeVar("Policy")
 
-class GPRegressor(RegressorMixin, BaseEstimator):
+
+class GPRegressor(LearnerSettings, RegressorMixin, BaseEstimator):
     """Gaussian-process regression with a kernel expression whose parameters are fitted to the data.
 
     Parameters
@@ -113,6 +118,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
     # ------------------------------------------------------------------------------------------------------- fitting
 
+    policies: ClassVar[tuple[Any, ...]] = ()  # in place of the defaults, in a subclass: (RacePolicy(sample=100),)
     fitted_: Fitted
     kernel_ = Shown(lambda fitted: fitted.kernel)
     noise_ = Shown(lambda fitted: fitted.noise)
@@ -128,8 +134,6 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     distilled_from_ = Shown(lambda fitted: fitted.origin.distilled_from)
     stopped_ = Shown(lambda fitted: fitted.stopped)
     notes_ = Shown(lambda fitted: fitted.notes)
-    policies: ClassVar[tuple[Any, ...]] = ()  # in place of the defaults, in a subclass: (RacePolicy(sample=100),)
-
     fit_seconds_ = Shown(lambda fitted: fitted.seconds)
     target_name_ = Shown(lambda fitted: fitted.training.target_name)
     encoding_ = Shown(lambda fitted: fitted.columns.learned)
@@ -148,9 +152,9 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         """
         started = time.perf_counter()
         if inputs.is_streamed(X):
-            from mercer.estimators.streaming import read_stream  # brings pandas
+            from mercer.estimators.streams import StreamPolicy, read_stream  # brings pandas
 
-            reading = read_stream(self, X, y)
+            reading = read_stream(self, X, y, self._policy(StreamPolicy))
         else:
             reading = inputs.read_training(self, X, y)
         self.fitted_ = replace(self._learn(reading, progress), seconds=time.perf_counter() - started)
@@ -190,40 +194,62 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     ) -> Learned:
         """Learn with one engine: from all rows where it is exact, else from a sample first."""
         options, data = self._options(reading.rows), reading.rows.data
-        many = next((each for each in self.policies if isinstance(each, ManyRowsPolicy)), ManyRowsPolicy())
+        many = self._policy(ManyRowsPolicy)
         rows = draw_sample(data.sample, options.seed, many) if engine.many_rows else data
         if isinstance(kernel, Expression):
             learned = learned_alone(_fit(kernel, rows, options, progress, backend))
         else:
-            _check_noise(kernel, options)
-            jobs, seed = self.n_jobs, options.seed
+            self._check_learner(kernel, engine, backend)
             whole = whole_of(kernel, data, engine, many) if engine.many_rows else None
             context = Context(
-                rows, exact_for_few(backend), reading.varying, seed, jobs, progress, backend, options.noise, whole,
-                self.policies,
-            )
+                rows, exact_for_few(backend), reading.varying, options.seed, options.n_jobs, progress, backend,
+                options.noise, whole, self.policies,
+            )  # fmt: skip
             learned = kernel.learn(context)
         return fit_to_all(learned, AllRows(data, engine, options, many)) if engine.many_rows else learned
 
+    def _policy(self, kind: Callable[[], Policy]) -> Policy:
+        """Return the policy of a kind: the one that was given, or its defaults."""
+        return next((each for each in self.policies if type(each) is kind), kind())
+
     def _options(self, rows: TrainingRows) -> FitOptions:
-        for name, least in (("restarts", 1), ("max_iterations", 1)):
+        for name in ("restarts", "max_iterations"):
             value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or value < least:
-                raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
+            if not isinstance(value, int | np.integer) or value < 1:
+                raise InputError(f"{name} must be a whole number of at least 1, not {value!r}")
         if self.priors not in (None, "weak"):
             raise InputError(f"priors must be None or 'weak', not {self.priors!r}")
-        if self.noise is not None and not (
-            isinstance(self.noise, Real) and np.isfinite(self.noise) and self.noise >= 0
-        ):
-            raise InputError(f"noise must be None (fit it) or a variance not below zero, not {self.noise!r}")
+        known = self.noise
+        if known is not None and not (isinstance(known, Real) and np.isfinite(known) and known >= 0):
+            raise InputError(f"noise must be None (fit it) or a variance not below zero, not {known!r}")
         return FitOptions(
             restarts=self.restarts,
             max_iterations=self.max_iterations,
             priors=self.priors == "weak",
-            noise=_scaled_noise(self.noise, rows),
+            noise=_scale_noise(known, rows),
             n_jobs=checked_jobs(self.n_jobs),
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
         )
+
+    def _check_learner(self, learner: Learner, engine: Engine, backend: Backend) -> None:
+        """Refuse settings that this learner does not honour: those of given kernels, a known noise, a device."""
+        name, own = type(learner).__name__, learner_settings(learner)
+        for setting, parameter in signature(GPRegressor).parameters.items():
+            value = getattr(self, setting)
+            if setting in GIVEN_KERNELS and value != parameter.default:
+                where = (
+                    f"give it to the learner: kernel=mercer.{name}({setting}={value!r})"
+                    if setting in own
+                    else f"{name} has no such setting: leave it at {parameter.default!r}"
+                )
+                raise InputError(f"{setting}={value!r} is for kernels that are given, and here {name} learns; {where}")
+        if self.noise is not None and not learner.keeps_noise:
+            raise InputError(
+                f"{name} fits the noise and cannot keep a known one: leave noise=None. Kernels that are given and "
+                "networks keep it: learn the structure first, then give it as `kernel` together with `noise`"
+            )
+        if backend.batches and not learner.makes_batches and not engine.many_rows:
+            raise InputError(f"{name} works on the CPU, and device={self.device!r} was given: leave device='cpu'")
 
     # ---------------------------------------------------------------------------------------------------- predicting
 
@@ -318,7 +344,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         started = time.perf_counter()
         context = Context(
             old.training.data, old.choice.engine, [], jobs=self.n_jobs, report=progress,
-            noise=_scaled_noise(self.noise, old.training), policies=self.policies,
+            noise=_scale_noise(self.noise, old.training), policies=self.policies,
         )  # fmt: skip
         learned = distil(old.as_fit(), context, self.max_iterations, time_budget)
         seconds = time.perf_counter() - started
@@ -364,17 +390,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         archive.save(self.fitted_, path)
 
 
-def _scaled_noise(noise: Any, rows: TrainingRows) -> float | None:
+def _scale_noise(noise: Any, rows: TrainingRows) -> float | None:
     return None if noise is None else float(noise) / rows.units.y_scale**2
-
-
-def _check_noise(learner: Learner, options: FitOptions) -> None:
-    """Refuse a known noise for a learner that can only fit it."""
-    if options.noise is not None and not learner.keeps_noise:
-        raise InputError(
-            f"{type(learner).__name__} fits the noise and cannot keep a known one: leave noise=None. Kernels that are "
-            "given and networks keep it: learn the structure first, then give it as `kernel` together with `noise`"
-        )
 
 
 def _fit(expression: Expression, data: Data, options: FitOptions, progress: Any, backend: Backend) -> Fit:

@@ -248,6 +248,11 @@ class Learner(ABC):
         return False
 
     @property
+    def makes_batches(self) -> bool:
+        """Whether it gives a backend that runs batches (a GPU) what it tries; others work on the CPU."""
+        return False
+
+    @property
     def by_intervals(self) -> bool:
         """Whether it can judge what it tries by intervals on all rows (`Context.whole`), however many there are."""
         return False

@@ -107,6 +107,11 @@ class GrammarSearch(Learner):
     max_iterations: int = 200
     buffer: int = 1
 
+    @property
+    def makes_batches(self) -> bool:
+        """Starts of all kernels are one batch on a GPU."""
+        return True
+
     def learn(self, context: Context) -> Learned:
         """Search on scaled data, with intervals on all rows in place of scores where these are too many."""
         self._check()

@@ -107,6 +107,11 @@ class NeuralKernelNetwork(Learner):
         assert isinstance(scaled, Network)
         return replace(self, primitives=scaled.primitives)
 
+    @property
+    def makes_batches(self) -> bool:
+        """Starts of all kernels are one batch on a GPU."""
+        return True
+
     def learn(self, context: Context) -> Learned:
         """Train on scaled data."""
         rows, most = context.data.count, self.most_rows

@@ -1,12 +1,15 @@
-"""What the `kernel` of an estimator may be: a text, an expression, a learner or its name."""
+"""The settings of an estimator: what its `kernel` may be (a text, an expression, a learner or its name), as plain data
+too, and how `set_params(kernel__max_depth=2)` reaches the settings of a learner.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, Self, TypeGuard, cast
 
 from mercer.compute.backend import Backend
 from mercer.compute.program import compile_program
-from mercer.errors import KernelError
+from mercer.errors import InputError, KernelError
 from mercer.inference.choose import Choice, choose, choose_grid, read_inference
 from mercer.inference.contract import Data
 from mercer.kernels.expression import Expression
@@ -17,6 +20,10 @@ from mercer.learners.kfo import KernelFunctional
 from mercer.learners.nkn import NeuralKernelNetwork
 from mercer.learners.surface import ChangeSurface
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+NESTED = "kernel__"  # before the name of a learner's setting
 LEARNERS: dict[str, type[Any]] = {
     "search": GrammarSearch,
     "nkn": NeuralKernelNetwork,
@@ -39,6 +46,59 @@ def expression_or_learner(kernel: Any) -> Expression | Learner:
             f"({', '.join(map(repr, LEARNERS))} or an object of one), not {kernel!r}"
         )
     return kernel
+
+
+class LearnerSettings:
+    """Lets `get_params` and `set_params` of an estimator reach the settings of a learner, as `kernel__max_depth`.
+
+    Learners do not change: a copy with the new setting takes the place of the old one.
+    """
+
+    kernel: Any
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters, with `deep` those of a learner too."""
+        own: dict[str, Any] = super().get_params(deep=False)  # type: ignore[misc]
+        if deep:
+            own |= {f"{NESTED}{name}": value for name, value in learner_settings(self.kernel).items()}
+        return own
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; those of a learner are called `kernel__` and its own name."""
+        nested = {name.removeprefix(NESTED): value for name, value in params.items() if name.startswith(NESTED)}
+        super().set_params(**{name: value for name, value in params.items() if not name.startswith(NESTED)})  # type: ignore[misc]
+        if nested:
+            self.kernel = change_learner(self.kernel, nested)
+        return self
+
+
+def learner_settings(kernel: Any) -> dict[str, Any]:
+    """Return the settings of a learner by name; none of anything else."""
+    return {f.name: getattr(kernel, f.name) for f in fields(kernel)} if _has_settings(kernel) else {}
+
+
+def change_learner(kernel: Any, changes: dict[str, Any]) -> Learner:
+    """Return a learner with some of its settings changed."""
+    given = ", ".join(f"{name}={value!r}" for name, value in changes.items())
+    if isinstance(kernel, str) and kernel in LEARNERS:
+        learner = LEARNERS[kernel].__name__
+        raise InputError(
+            f"kernel is the text {kernel!r}, which has no settings: give kernel=mercer.{learner}({given}), and later "
+            f"set_params reaches them as {NESTED}{next(iter(changes))}"
+        )
+    if not _has_settings(kernel):
+        raise InputError(
+            f"kernel is {kernel!r:.60}: {given} can only be set for a learner ({', '.join(map(repr, LEARNERS))})"
+        )
+    known = learner_settings(kernel)
+    unknown = [name for name in changes if name not in known]
+    if unknown:
+        raise InputError(f"{type(kernel).__name__} has no setting {unknown[0]!r}; it has {', '.join(known)}")
+    return cast("Learner", replace(kernel, **changes))
+
+
+def _has_settings(kernel: Any) -> TypeGuard[DataclassInstance]:
+    return isinstance(kernel, Learner) and is_dataclass(kernel)
 
 
 def choose_engine(

@@ -1,26 +1,131 @@
-"""Rows that are not in memory as a source of sums: Parquet files read block by block, or a Dask collection.
+"""Rows that are not all in memory: Parquet files read block by block, or a Dask collection.
 
-Both turn work on a block into its sum over all rows. Parquet is read here, on each pass. Dask's partitions are worked
-on where they are: one task for each, then a tree of additions. A task is a function of its partition alone, so what a
-dead worker held is worked out again by another, once.
+One pass to know them (scales and a random sample), the sample to learn from, then sums over all rows to fit. Parquet is
+read here, on each pass. Dask's partitions are worked on where they are: one task for each, then a tree of additions. A
+task is a function of its partition alone, so what a dead worker held is worked out again by another, once.
 """
 
 from __future__ import annotations
 
+import warnings
+import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import reduce
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
 from operator import add
 from typing import Any, Protocol
 
 import numpy as np
 
-from mercer.errors import InputError
+from mercer.compute.backend import backend_for
+from mercer.errors import DataWarning, InputError
+from mercer.estimators.inputs import Reading, find_varying, is_dask, name_columns, units_from
+from mercer.inference.choose import Choice, read_inference
 from mercer.inference.contract import Sum
 from mercer.inference.sparse import slices
+from mercer.inference.vfe import VFE, is_sparse
 from mercer.kernels.domains import Array
 from mercer.kernels.units import Units
+from mercer.model.fitted import Columns, TrainingRows
 from mercer.tables.parquet_rows import ParquetRows, finite_block
+
+
+@dataclass(frozen=True)
+class StreamPolicy:
+    """How a stream is read."""
+
+    sample: int = 20_000  # rows to learn from, to choose inducing points among, and to draw pictures of
+    block: int = 50_000  # rows read at a time: some ten megabytes
+
+
+def read_stream(estimator: Any, X: Any, y: Any, policy: StreamPolicy) -> Reading:
+    """Go once over `mercer.ParquetRows`, or a Dask collection and its target."""
+    asked, _ = read_inference(estimator.inference)
+    if asked is not None and not is_sparse(asked):
+        raise InputError(
+            f"rows that are read in parts need sparse inference, which works with sums over them: "
+            f"inference='auto' or mercer.VFE(inducing=...), not {asked!r}"
+        )
+    engine = (asked or VFE()).on(backend_for(estimator.device))
+    stream = open_stream(X, y)
+    found = stream.summed(partial(scan, most=policy.sample), policy.block)
+    count, names = found.count, list(stream.names)
+    if count < 2:
+        raise InputError(f"n_samples={count}: at least 2 rows with a target are needed to learn anything")
+    if found.least[-1] == found.most[-1]:
+        value = found.least[-1]
+        raise InputError(f"the target is the same ({value:g}) in all {count} rows: there is nothing to learn")
+    varying = find_varying(found.least[:-1] < found.most[:-1], names)
+    missing = stream.total() - count
+    if missing:
+        told = f"{missing} of {missing + count} rows have no target value (NaN) and were left out"
+        warnings.warn(told, DataWarning, stacklevel=3)
+    columns = Columns(len(names), tuple(names) if stream.named else None)
+    name_columns(estimator, columns)
+    matrix, target = np.ascontiguousarray(found.rows[:, :-1]), found.rows[:, -1].copy()
+    spread = np.where(found.most > found.least, np.sqrt(found.squares / count), 0.0)
+    units, level = units_from(found.mean[:-1], spread[:-1], float(spread[-1])), float(found.mean[-1])
+    rows = TrainingRows(matrix, target, units, level, columns, stream.target_name)
+    if count <= policy.sample:
+        return Reading(rows, varying)
+    reason = (
+        f"sparse variational inference with {engine.inducing:,} inducing points, by sums over the parts in which "
+        f"{count:,} rows are read"
+    )
+    note = f"the rows were read in parts; pictures and checks show {policy.sample:,} of them, drawn at random"
+    source = ScaledSource(stream, units, level, count)
+    return Reading(replace(rows, source=source), varying, Choice(engine, reason), (note,))
+
+
+# ------------------------------------------------------------------------------------------------------- the first pass
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """Sums over some rows of inputs and target (the last column); those of two sets of rows are added."""
+
+    count: int
+    mean: Array
+    squares: Array  # sums of squared deviations from the mean
+    least: Array
+    most: Array
+    kept: int  # rows of the sample, at most
+    keys: Array  # a random number for each row of the sample: the rows with the smallest are kept
+    rows: Array
+
+    def __add__(self, other: Scan) -> Scan:
+        count = self.count + other.count
+        apart = other.mean - self.mean
+        keys, rows = np.concatenate([self.keys, other.keys]), np.concatenate([self.rows, other.rows])
+        few = _smallest(keys, self.kept)
+        return Scan(
+            count,
+            self.mean + apart * (other.count / count),  # Chan, Golub & LeVeque 1979
+            self.squares + other.squares + apart**2 * (self.count * other.count / count),
+            np.minimum(self.least, other.least),
+            np.maximum(self.most, other.most),
+            self.kept,
+            keys[few],
+            rows[few],
+        )
+
+
+def scan(X: Array, y: Array, most: int) -> Scan:
+    """Scan one block. Its random numbers follow from what is in it, so that a block done twice is the same twice."""
+    table = np.column_stack([X, y])
+    rng = np.random.default_rng([zlib.crc32(table.tobytes()), len(table)])
+    mean, keys = table.mean(axis=0), rng.random(len(table))
+    squares = ((table - mean) ** 2).sum(axis=0)
+    few = _smallest(keys, most)
+    return Scan(len(table), mean, squares, table.min(axis=0), table.max(axis=0), most, keys[few], table[few])
+
+
+def _smallest(keys: Array, count: int) -> Any:
+    """Return where the smallest keys are, in the order of the rows."""
+    return np.sort(np.argpartition(keys, count)[:count]) if len(keys) > count else slice(None)
+
+
+# ------------------------------------------------------------------------------------------------------------- streams
 
 
 class Stream(Protocol):
@@ -73,7 +178,7 @@ class FileStream:
             if len(y):
                 part = work(X, y)
                 total = part if total is None else add(total, part)
-        return _something(total)
+        return _require(total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,21 +202,21 @@ class DaskStream:
         from dask import delayed
 
         sent = delayed(work, pure=False)  # in the graph once; scattered data would be lost with its worker
-        one = delayed(_of_partition, pure=False)
+        one = delayed(_sum_partition, pure=False)
         left = [one(X, y, sent, size, tuple(self.names), number) for number, (X, y) in enumerate(self.parts)]
         while len(left) > 1:
-            left = [_joined(left[i : i + 2]) for i in range(0, len(left), 2)]
+            left = [_join(left[i : i + 2]) for i in range(0, len(left), 2)]
         total: Sum | None = left[0].compute()
-        return _something(total)
+        return _require(total)
 
 
-def _joined(pair: list[Any]) -> Any:
+def _join(pair: list[Any]) -> Any:
     from dask import delayed
 
-    return pair[0] if len(pair) == 1 else delayed(_added, pure=False)(*pair)
+    return pair[0] if len(pair) == 1 else delayed(_add, pure=False)(*pair)
 
 
-def _added(one: Sum | None, other: Sum | None) -> Sum | None:
+def _add(one: Sum | None, other: Sum | None) -> Sum | None:
     """Add two sums, either of which may be of no rows."""
     if one is None or other is None:
         return one if other is None else other
@@ -119,7 +224,7 @@ def _added(one: Sum | None, other: Sum | None) -> Sum | None:
     return total
 
 
-def _of_partition(
+def _sum_partition(
     X: Any, y: Any, work: Callable[[Array, Array], Sum], size: int, names: Sequence[str], number: int
 ) -> Sum | None:
     """Run on a worker: the sum over one partition, None where it has no rows."""
@@ -145,7 +250,7 @@ def _of_partition(
     return total
 
 
-def _something(total: Sum | None) -> Sum:
+def _require(total: Sum | None) -> Sum:
     if total is None:
         raise InputError("there is no row with a target")
     return total
@@ -193,25 +298,18 @@ class _Scaled:
         return _Counted((len(y), self.work((X - self.shift) / self.scale, (y - self.level) / self.y_scale)))
 
 
-def is_dask(value: Any) -> bool:
-    """Tell whether this is a collection of Dask."""
-    return type(value).__module__.split(".")[0] in ("dask", "dask_expr")
-
-
-def stream_of(X: Any, y: Any) -> Stream | None:
-    """Return rows that are read or worked on in parts, None where X is an ordinary table."""
+def open_stream(X: Any, y: Any) -> Stream:
+    """Return rows that are read or worked on in parts."""
     if isinstance(X, ParquetRows):
         if y is not None:
             raise InputError("ParquetRows names its own target: call fit(rows) without y")
         return FileStream(X)
-    if not is_dask(X):
-        return None
     if not is_dask(y):
         raise InputError("X is a Dask collection: y must be one too, from the same partitions (say frame['y'])")
-    return _dask_stream(X, y)
+    return _open_dask(X, y)
 
 
-def _dask_stream(X: Any, y: Any) -> DaskStream:
+def _open_dask(X: Any, y: Any) -> DaskStream:
     framed = hasattr(X, "columns")
     if framed:
         names = [str(name) for name in X.columns]
@@ -225,7 +323,7 @@ def _dask_stream(X: Any, y: Any) -> DaskStream:
         if getattr(X, "ndim", 0) != 2:
             raise InputError("a Dask array X must have rows and columns")
         X, names = X.rechunk({1: -1}), [str(i) for i in range(X.shape[1])]
-    X, y = _persisted(X, y)
+    X, y = _persist(X, y)
     left, right = list(_partitions(X)), list(_partitions(y))
     if len(left) != len(right):
         raise InputError(
@@ -240,7 +338,7 @@ def _partitions(collection: Any) -> Iterator[Any]:
     return iter(np.ravel(np.array(collection.to_delayed(), dtype=object)))
 
 
-def _persisted(X: Any, y: Any) -> tuple[Any, Any]:
+def _persist(X: Any, y: Any) -> tuple[Any, Any]:
     """Keep the partitions on the workers of a cluster, where there is one: every evaluation goes over all of them."""
     try:
         from distributed import get_client

@@ -1,0 +1,156 @@
+"""A setting is honoured, or refused with a sentence; `set_params` and `GridSearchCV` reach those of a learner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+import mercer
+from mercer import (
+    ChangeSurface,
+    GPRegressor,
+    GrammarSearch,
+    GridRegressor,
+    InputError,
+    KernelFunctional,
+    KernelSVC,
+    NeuralKernelNetwork,
+)
+from mercer.compute.accelerator import TorchBackend
+from mercer.fitting.clock import Progress
+
+LEARNERS: dict[str, Any] = {
+    "search": GrammarSearch, "nkn": NeuralKernelNetwork, "surface": ChangeSurface, "kfo": KernelFunctional,
+}  # fmt: skip
+
+
+def wave(rows: int = 40) -> tuple[np.ndarray, np.ndarray]:
+    x = np.arange(float(rows))
+    return x[:, None], np.sin(x / 3) + 0.1 * np.cos(97 * x)
+
+
+# ----------------------------------------------------------------------------------- settings of kernels that are given
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize(("setting", "value"), [("restarts", 2), ("max_iterations", 50), ("priors", "weak")])
+def test_settings_of_given_kernels_are_refused_with_a_learner(name: str, setting: str, value: Any) -> None:
+    kind = LEARNERS[name]
+    has_it = setting in kind.__dataclass_fields__
+    where = rf"kernel=mercer\.{kind.__name__}\({setting}={value!r}\)" if has_it else "has no such setting"
+    for kernel in (name, kind()):
+        with pytest.raises(InputError, match=rf"{setting}={value!r} is for kernels that are given.*{where}"):
+            GPRegressor(kernel, **{setting: value}).fit(*wave())
+
+
+@pytest.mark.parametrize("name", ["search", "surface", "kfo"])
+def test_a_known_noise_is_refused_by_learners_that_fit_it(name: str) -> None:
+    with pytest.raises(InputError, match="cannot keep a known one: leave noise=None"):
+        GPRegressor(name, noise=0.1).fit(*wave())
+
+
+@pytest.mark.parametrize("kernel", ["surface", "kfo"])
+def test_a_device_is_refused_by_learners_that_work_on_the_cpu(kernel: str) -> None:
+    with pytest.raises(InputError, match=r"works on the CPU.*leave device='cpu'"):
+        GPRegressor(kernel, device=TorchBackend("cpu:0")).fit(*wave())
+
+
+@pytest.mark.parametrize("setting", [{"priors": "weak"}, {"noise": 0.1}])
+@pytest.mark.parametrize("device", ["cpu", TorchBackend("cpu:0")], ids=str)
+def test_given_kernels_honour_priors_and_noise_or_say_where_they_do(setting: dict[str, Any], device: Any) -> None:
+    plain = GPRegressor("SE + LIN", restarts=2, random_state=0, device=device)
+    try:
+        model = clone(plain).set_params(**setting).fit(*wave())
+    except InputError as error:
+        assert "device='cpu'" in str(error)  # noqa: PT017
+        return
+    assert model.kernel_ != plain.fit(*wave()).kernel_
+    assert "noise" not in setting or model.noise_ == pytest.approx(0.1)
+
+
+@pytest.mark.filterwarnings("ignore:the fit stopped")
+@pytest.mark.parametrize("inference", ["auto", mercer.VFE(inducing=20), mercer.RandomFeatures(count=50)], ids=repr)
+def test_few_steps_are_few_whatever_the_engine(inference: Any) -> None:
+    """With three steps a fit is far from where it would end."""
+    X, y = wave(200)
+    short, long = (
+        GPRegressor("SE*PER + LIN", restarts=1, max_iterations=most, inference=inference, random_state=0).fit(X, y)
+        for most in (3, 200)
+    )
+    assert short.log_evidence_ < long.log_evidence_ - 1.0
+
+
+def test_restarts_are_that_many() -> None:
+    seen: list[Progress] = []
+    GPRegressor("SE*PER", restarts=3, random_state=0).fit(*wave(), progress=seen.append)
+    assert seen[-1].done == seen[-1].total == 3
+
+
+def test_an_svm_has_a_cost_or_a_nu() -> None:
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    with pytest.raises(InputError, match=r"C=1\.0 and nu=0\.2 were given.*Give one"):
+        KernelSVC("linear", C=1.0, nu=0.2).fit(X, X[:, 0] > 0)
+
+
+# --------------------------------------------------------------------------------------------- settings of the learner
+
+
+def test_set_params_puts_a_changed_learner_in_place() -> None:
+    learner = GrammarSearch()
+    model = GPRegressor(learner)
+    assert model.set_params(kernel__max_depth=2, n_jobs=1) is model
+    assert model.kernel == GrammarSearch(max_depth=2)
+    assert model.n_jobs == 1
+    assert learner == GrammarSearch()
+    assert model.get_params()["kernel__max_depth"] == 2
+    assert "kernel__max_depth" not in model.get_params(deep=False)
+    assert clone(model).get_params() == model.get_params()
+    model.set_params(kernel=NeuralKernelNetwork(), kernel__restarts=3)
+    assert model.kernel == NeuralKernelNetwork(restarts=3)
+
+
+@pytest.mark.parametrize("kind", [GPRegressor, KernelSVC])
+def test_a_learner_by_name_has_no_settings_to_set(kind: Any) -> None:
+    model = kind("search")
+    with pytest.raises(InputError, match=r"kernel=mercer\.GrammarSearch\(max_depth=2\)"):
+        model.set_params(kernel__max_depth=2)
+    assert model.kernel == "search"
+
+
+def test_names_that_no_learner_has() -> None:
+    with pytest.raises(InputError, match="GrammarSearch has no setting 'max_dept'; it has bases, operators"):
+        GPRegressor(GrammarSearch()).set_params(kernel__max_dept=2)
+    with pytest.raises(InputError, match="can only be set for a learner"):
+        GPRegressor("SE").set_params(kernel__max_depth=2)
+    with pytest.raises(InputError, match="can only be set for a learner"):
+        GridRegressor().set_params(kernel__max_depth=2)
+    with pytest.raises(ValueError, match="Invalid parameter 'max_depth'"):
+        GPRegressor(GrammarSearch()).set_params(max_depth=2)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_every_learner_is_reached(name: str) -> None:
+    kind = LEARNERS[name]
+    deep = GPRegressor(kind()).get_params()
+    settings = {each.removeprefix("kernel__"): deep[each] for each in deep if each.startswith("kernel__")}
+    assert kind(**settings) == kind()
+    assert set(settings) == set(kind.__dataclass_fields__)
+
+
+def test_grid_search_tries_settings_of_a_learner() -> None:
+    X, y = wave(30)
+    search = GrammarSearch(bases=("SE", "LIN"), max_depth=0, restarts=1, average=False)
+    found = GridSearchCV(GPRegressor(search, random_state=0), {"kernel__bases": [("LIN",), ("SE",)]}, cv=2).fit(X, y)
+    assert len(found.cv_results_["params"]) == 2
+    assert found.best_estimator_.kernel.bases == found.best_params_["kernel__bases"]
+
+
+def test_grid_search_tries_settings_of_a_classifiers_learner() -> None:
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    search = GrammarSearch(bases=("SE",), max_depth=0, restarts=1, average=False)
+    found = GridSearchCV(KernelSVC(search, random_state=0), {"kernel__bases": [("LIN",), ("SE",)]}, cv=2)
+    assert found.fit(X, X[:, 0] > 0).best_estimator_.kernel.bases in (("LIN",), ("SE",))
