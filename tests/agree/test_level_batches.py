@@ -18,8 +18,8 @@ from mercer.compute.backend import NUMBA, Backend
 from mercer.compute.forest import can_merge
 from mercer.compute.program import Affine, LeafNode, Program, Term, compile_program
 from mercer.errors import InputError
-from mercer.fitting.optimise import FitOptions, prepare
-from mercer.fitting.rendezvous import together
+from mercer.fitting.minimise import run_together
+from mercer.fitting.problem import FitOptions, prepare
 from mercer.inference import batches
 from mercer.inference.batches import LevelEvidence, Part
 from mercer.inference.contract import Data
@@ -200,7 +200,7 @@ def test_a_search_without_cuda_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 # ------------------------------------------------------------------------------------------------------ the rendezvous
 
 
-def test_questions_are_answered_together() -> None:
+def test_questions_are_answered_run_together() -> None:
     asked: list[list[int]] = []
 
     def answers(questions: list[int]) -> list[int]:
@@ -210,7 +210,7 @@ def test_questions_are_answered_together() -> None:
     def job(count: int) -> Callable[[Callable[[int], int]], int]:
         return lambda ask: sum(ask(i) for i in range(count))
 
-    assert dict(together({count: job(count) for count in (0, 1, 3)}, answers)) == {0: 0, 1: 0, 3: 30}
+    assert dict(run_together({count: job(count) for count in (0, 1, 3)}, answers)) == {0: 0, 1: 0, 3: 30}
     assert asked == [[0, 0], [1], [2]]
 
 
@@ -224,9 +224,9 @@ def test_an_error_ends_all_jobs() -> None:
 
     before = threading.active_count()
     with pytest.raises(ValueError, match="on purpose"):
-        dict(together({0: endless, 1: broken}, lambda questions: questions))
+        dict(run_together({0: endless, 1: broken}, lambda questions: questions))
     with pytest.raises(KeyboardInterrupt):
-        dict(together({0: endless, 1: endless}, interrupted))
+        dict(run_together({0: endless, 1: endless}, interrupted))
     for thread in threading.enumerate()[before:]:
         thread.join(timeout=10)
     assert threading.active_count() == before

@@ -401,16 +401,16 @@ def test_the_gradient_by_inducing_points(expression: Expression, block: int | No
 
 
 def test_points_that_move_make_the_bound_tighter() -> None:
-    from mercer.fitting.joint import optimise_jointly
-    from mercer.fitting.optimise import FitOptions, optimise, prepare
+    from mercer.fitting.minimise import minimise
+    from mercer.fitting.problem import FitOptions, prepare
+    from mercer.learners.many_rows import minimise_jointly
 
     data, Z = problem(80, free_level=True), np.linspace(0, 6, 6)[:, None]
     engine = FixedVFE(Z)
     task = prepare(bind(SE(0), 1), data, engine, FitOptions())
-    start = task.objective.layout.to_free(np.array([1.0, 0.5]))
-    point = np.append(start, np.log(0.2))
-    still = optimise(task, point, 30)
-    run, moved = optimise_jointly(task, engine, point, 30)
+    point = task.point(np.array([1.0, 0.5]), Gaussian(0.2))
+    (still,) = minimise(task, [point], 30)
+    run, moved = minimise_jointly(task, engine, point, 30)
     assert run.value < still.value - 0.5
-    values, noise = task.objective.split(run.point)
-    assert_allclose(moved.evidence(task.objective.program, values, Gaussian(noise), data).value, -run.value, rtol=1e-9)
+    values, likelihood = task.split(run.point)
+    assert_allclose(moved.evidence(task.program, values, likelihood, data).value, -run.value, rtol=1e-9)

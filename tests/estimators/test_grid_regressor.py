@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 import mercer
 from mercer.errors import DataWarning, FitWarning, InputError, KernelError, ModelFileError, TooLargeError
 from mercer.estimators.grid import GridRegressor
-from mercer.fitting import grid_fit
 from mercer.fitting.clock import Progress
-from mercer.fitting.grid_fit import beside_holes, tile
+from mercer.fitting.grid import GridPolicy, beside_holes, tile
 from mercer.inference.contract import Data
 
 Array = NDArray[np.float64]
@@ -223,21 +222,24 @@ def test_large_holes_choose_by_hidden_boxes() -> None:
     assert np.mean(error**2) < 0.1 * np.var(texture)
 
 
-def test_parts_of_large_grids(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_of_large_grids() -> None:
     X = np.stack([g.ravel() for g in np.meshgrid(np.arange(30.0), np.arange(40.0), indexing="ij")], 1)
     hole = (X[:, 0] > 18) & (X[:, 0] < 26) & (X[:, 1] > 10) & (X[:, 1] < 20)
     data = Data(X[~hole], np.sin(X[~hole, 0]), True)
-    side = beside_holes(data)
+    side = beside_holes(data, 0.25)
     assert side is not None
     assert side.lattice is not None
     assert len(side.lattice.holes) == 0
     assert side.count >= 0.25 * len(X)
-    assert beside_holes(Data(X, X[:, 0])) is None
-    monkeypatch.setattr(grid_fit, "TILE", 200)
-    part = tile(data)
+    assert beside_holes(Data(X, X[:, 0]), 0.25) is None
+    part = tile(data, 200)
     assert 100 <= part.count <= 300
     seen, truth = waves(shape=(40, 36))
-    model = GridRegressor("SE", restarts=2, random_state=0).fit(seen)
+
+    class OnTiles(GridRegressor):
+        policies = (GridPolicy(tile=200),)
+
+    model = OnTiles("SE", restarts=2, random_state=0).fit(seen)
     assert np.sqrt(np.mean((model.fill() - truth)[np.isnan(seen)] ** 2)) < 0.3
 
 

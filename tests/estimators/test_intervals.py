@@ -15,7 +15,7 @@ import mercer
 from mercer.compute import fused
 from mercer.compute.program import compile_program
 from mercer.explain.search import winner_of
-from mercer.fitting.optimise import FitOptions, Run, prepare
+from mercer.fitting.problem import FitOptions, Run, prepare
 from mercer.inference.bounds import Interval
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
@@ -203,13 +203,13 @@ def looked_at(effort: Effort, count: int = 300) -> tuple[Data, Task, Attempt]:
 @pytest.mark.parametrize("fit", [False, True])
 def test_steps_on_some_rows_give_an_interval_on_all(fit: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     counts: list[int] = []
-    optimise = intervals.optimise
+    minimise = intervals.minimise
 
     def counted(problem, *rest):
-        counts.append(problem.objective.data.count)
-        return optimise(problem, *rest)
+        counts.append(problem.data.count)
+        return minimise(problem, *rest)
 
-    monkeypatch.setattr(intervals, "optimise", counted)
+    monkeypatch.setattr(intervals, "minimise", counted)
     legs = (Stage(6, 120), Stage(6)) if fit else (Stage(6, 120),)
     data, task, reached = looked_at(Effort(0.5, legs, 2, fit))
     assert counts == ([120, 120, 300] if fit else [120])  # of two starts one goes on after the first leg

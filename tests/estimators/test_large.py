@@ -12,7 +12,8 @@ from tests.policies import regressor_with
 import mercer
 from mercer.compute.program import compile_program
 from mercer.errors import InputError
-from mercer.fitting.optimise import Fit, FitOptions, fit
+from mercer.fitting.minimise import fit
+from mercer.fitting.problem import Fit, FitOptions
 from mercer.inference import choose as choose_module
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact

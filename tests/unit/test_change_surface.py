@@ -11,7 +11,7 @@ from mercer import ChangeSurface, GPRegressor
 from mercer.compute.program import compile_program
 from mercer.datasets import nile
 from mercer.errors import InputError
-from mercer.fitting.surfaces import change_places, spread_rows
+from mercer.fitting.periods import change_places, spread_rows
 from mercer.fitting.uncertainty import profile, slice_draws
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact

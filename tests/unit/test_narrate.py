@@ -13,7 +13,7 @@ from mercer.explain.factors import Joint
 from mercer.explain.phrases import continuation, distinct, phrase, title
 from mercer.explain.wording import Column, Vocabulary, number, p_value, percent, resolved, roughly
 from mercer.explain.words import say
-from mercer.fitting.optimise import AtBound
+from mercer.fitting.problem import AtBound
 from mercer.kernels import REGISTRY, Expression, canonical, components, parse
 
 MONTH = Column("month", "months", 0.0, 143.0, lambda value: f"month {value:.0f}")

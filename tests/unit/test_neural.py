@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose
 import mercer
 from mercer.compute.backend import backend_for
 from mercer.errors import InputError, KernelError, NumericalError, TooLargeError
-from mercer.fitting.adam import adam
+from mercer.fitting.minimise import adam
 from mercer.inference.contract import Data, Evidence
 from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
@@ -140,12 +140,12 @@ def test_a_start_is_as_large_as_the_target_and_starts_differ():
     problem = task.problem(data)
     points = [task.first_point(problem, i) for i in range(4)]
     for point in points:
-        values, noise = problem.objective.split(point)
+        values, likelihood = problem.split(point)
         from mercer.compute.fused import gram
 
-        K = gram(problem.objective.program, values, data.X)
+        K = gram(problem.program, values, data.X)
         assert 0.3 < np.mean(np.diagonal(K)) - np.mean(K) < 3.0
-        assert 0.001 < noise < 1.0
+        assert 0.001 < likelihood.noise < 1.0
     assert all(np.abs(points[0] - other).max() > 0.5 for other in points[1:])
 
 
@@ -156,7 +156,7 @@ def test_starts_of_a_network_with_exp_are_not_lost_in_its_size():
     problem = task.problem(data)
     for number in range(4):
         point = task.first_point(problem, number)
-        assert problem.objective.evidence(point, gradient=False).value > -3.0 * data.count  # noise alone: about -1.4
+        assert problem.evidence(point).value > -3.0 * data.count  # noise alone: about -1.4
 
 
 def test_many_rows_run_on_a_sample_first():
@@ -220,10 +220,10 @@ def test_adam_goes_downhill_and_stays_within_the_bounds():
     problem = task.problem(season(40))
     point = task.first_point(problem, 0)
     run = adam(problem, [point], 60, 0.05)[0]
-    assert run.value < problem.objective(point)[0] - 5
+    assert run.value < problem.loss(point)[0] - 5
     assert (run.point >= problem.bounds[:, 0]).all()
     assert (run.point <= problem.bounds[:, 1]).all()
-    assert_allclose(problem.objective(run.point)[0], run.value)
+    assert_allclose(problem.loss(run.point)[0], run.value)
 
 
 def test_the_way_of_the_paper():

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from mercer.compute.program import Program, compile_program
 from mercer.fitting.clock import Progress
-from mercer.fitting.optimise import DRAWS_PER_START, Fit, FitOptions, fit, prepare, starting_points
+from mercer.fitting.minimise import fit, starting_points
+from mercer.fitting.problem import Fit, FitOptions, prepare
 from mercer.inference.contract import Data, Engine, Evidence
 from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
@@ -126,8 +127,8 @@ def test_other_seeds_try_other_starts() -> None:
 def test_starts_are_the_best_of_many_draws() -> None:
     problem = prepare(bind(SE(0), 1), season(), Exact(), QUICK)
     points, tried = starting_points(problem, FitOptions(restarts=3))
-    assert tried == 2 * DRAWS_PER_START
-    scores = [problem.objective.evidence(p, gradient=False).value for p in points]
+    assert tried == 2 * FitOptions().draws
+    scores = [problem.evidence(p).value for p in points]
     assert scores[1] >= scores[2]
     assert len(points) == 3
 
@@ -165,7 +166,7 @@ def test_given_values_are_where_the_search_begins() -> None:
     assert_allclose(engine.asked[0][0], [0.7, 0.33])
     engine = Recorder()
     fitted(SE(0, lengthscale=0.33), season(), FitOptions(restarts=3), engine)
-    assert all(values[1] == pytest.approx(0.33) for values, _ in engine.asked[: 2 * DRAWS_PER_START])
+    assert all(values[1] == pytest.approx(0.33) for values, _ in engine.asked[: 2 * FitOptions().draws])
 
 
 def test_fixed_values_and_a_fixed_noise_do_not_move() -> None:
@@ -262,7 +263,7 @@ def evaluations_of_one_start() -> int:
 def test_an_interruption_keeps_the_best_of_the_finished_starts() -> None:
     first = fitted(SE(0), season(), FitOptions(restarts=1))
     options = FitOptions(restarts=3)
-    engine = Recorder(stop_at=2 * DRAWS_PER_START + evaluations_of_one_start() + 2)
+    engine = Recorder(stop_at=2 * FitOptions().draws + evaluations_of_one_start() + 2)
     result = fitted(SE(0), season(), options, engine)
     assert result.status == "interrupted"
     assert result.log_evidence == pytest.approx(first.log_evidence)

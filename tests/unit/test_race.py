@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mercer.fitting.optimise import FitOptions, Run
+from mercer.fitting.problem import FitOptions, Run
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.kernels import bind, parse

@@ -9,10 +9,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
-from mercer.fitting.optimise import FitOptions, prepare
-from mercer.fitting.periodogram import LARGEST, _lomb_scargle, periods, shortest_period, typical_gap
-from mercer.fitting.priors import weak_prior
-from mercer.fitting.ranges import Frame, free_bounds
+from mercer.fitting.bounds import Frame, free_bounds, weak_prior
+from mercer.fitting.periods import LARGEST, _lomb_scargle, periods, shortest_period, typical_gap
+from mercer.fitting.problem import FitOptions, prepare
 from mercer.fitting.starts import Starts, noise_start
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
@@ -221,10 +220,10 @@ def test_periods_are_those_that_the_data_show_unless_given() -> None:
     data = wave()
     span = np.ptp(data.X[:, 0])
     free = prepare(bind(PER(0), 1), data, Exact(), FitOptions())
-    longest = np.exp(free.bounds[free.objective.layout.free_paths().index("0:PER.period"), 1])
+    longest = np.exp(free.bounds[free.layout.free_paths().index("0:PER.period"), 1])
     assert longest == pytest.approx(span / 1.5)
     given = prepare(bind(PER(0, period=4 * span), 1), data, Exact(), FitOptions())
-    assert np.exp(given.bounds[given.objective.layout.free_paths().index("0:PER.period"), 1]) == pytest.approx(4 * span)
+    assert np.exp(given.bounds[given.layout.free_paths().index("0:PER.period"), 1]) == pytest.approx(4 * span)
 
 
 def test_every_period_has_its_turn() -> None:

@@ -1,4 +1,4 @@
-"""A run in laps takes the steps of a run without stops, and evaluates nothing twice."""
+"""A run in several goes takes the steps of a run without stops, and evaluates nothing twice."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from mercer.fitting.optimise import FitOptions, Problem, optimise, prepare, starting_points
-from mercer.fitting.periodogram import in_turn
-from mercer.fitting.trail import Record, Trail
+from mercer.fitting.minimise import minimise, starting_points
+from mercer.fitting.periods import in_turn
+from mercer.fitting.problem import FitOptions, Problem, Record, Run, Trail, prepare
 from mercer.inference.contract import Data, Evidence
 from mercer.inference.exact import Exact
 from mercer.kernels import PER, SE, bind
@@ -34,7 +34,11 @@ def problem() -> Problem:
     return prepare(bind(SE() * PER() + SE(), 1), Data(X, y), Counting(), FitOptions())
 
 
-def test_laps_end_where_one_run_does(problem: Problem) -> None:
+def optimise(problem: Problem, start: np.ndarray, iterations: int, trail: Trail | None = None) -> Run:
+    return minimise(problem, [start], iterations, [Record(trail)])[0]
+
+
+def test_rungs_end_where_one_run_does(problem: Problem) -> None:
     (start, *_), _ = starting_points(problem, FitOptions(restarts=1))
     at_once = optimise(problem, start, 60)
     needed, Counting.asked = Counting.asked, 0
@@ -56,10 +60,10 @@ def test_a_run_begun_anew_where_it_stopped_goes_another_way(problem: Problem) ->
 def test_a_trail_that_leads_elsewhere_is_given_up() -> None:
     trail = Trail(np.array([[0.0], [1.0], [2.0]]), np.array([5.0, 4.0, 3.0]), np.zeros((3, 1)))
     record = Record(trail)
-    assert record.known(np.array([0.0]))[0] == 5.0  # type: ignore[index]
-    assert record.known(np.array([1.5])) is None
-    record.noted(np.array([1.5]), 3.5, np.ones(1))
-    assert record.known(np.array([2.0])) is None
+    assert record.find(np.array([0.0]))[0] == 5.0  # type: ignore[index]
+    assert record.find(np.array([1.5])) is None
+    record.note(np.array([1.5]), 3.5, np.ones(1))
+    assert record.find(np.array([2.0])) is None
     assert_array_equal(record.trail().points, [[0.0], [1.5]])
     assert record.trail().best[1] == 3.5
 

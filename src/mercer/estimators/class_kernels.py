@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import InputError, NumericalError
-from mercer.fitting.optimise import FitOptions, fit
+from mercer.fitting.minimise import fit
+from mercer.fitting.problem import FitOptions
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.kernels.domains import Array

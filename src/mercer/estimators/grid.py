@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -19,8 +19,8 @@ from mercer.compute.program import compile_program
 from mercer.compute.separate import separated
 from mercer.errors import DataWarning, FitWarning, InputError, KernelError, NumericalError
 from mercer.estimators.inputs import Shown
-from mercer.fitting.grid_fit import fit_grid
-from mercer.fitting.optimise import FitOptions
+from mercer.fitting.grid import GridPolicy, fit_grid
+from mercer.fitting.problem import FitOptions
 from mercer.inference.choose import Choice
 from mercer.inference.contract import Data
 from mercer.inference.grid import EXACT_WORK
@@ -91,6 +91,8 @@ class GridRegressor(LearnerSettings, BaseEstimator):
     # ------------------------------------------------------------------------------------------------------- fitting
 
     fitted_: FittedGrid
+    policies: ClassVar[tuple[Any, ...]] = ()  # in place of the defaults, in a subclass: (GridPolicy(tile=1000),)
+
     kernel_ = Shown(lambda fitted: fitted.kernel)
     kernels_ = Shown(lambda fitted: _factors(fitted.kernel, fitted.grid.values.ndim))
     noise_ = Shown(lambda fitted: fitted.noise)
@@ -131,7 +133,8 @@ class GridRegressor(LearnerSettings, BaseEstimator):
             warnings.warn(notes[0], DataWarning, stacklevel=2)
         bound = to_scaled_units(self._bind(grid, data), scale.units)
         engine = grid_engine(self.device)
-        result, note = fit_grid(bound, data, engine, self._options(scale.units), progress)
+        policy = next((each for each in self.policies if isinstance(each, GridPolicy)), GridPolicy())
+        result, note = fit_grid(bound, data, engine, self._options(scale.units), progress, policy)
         if result.status == "failed":
             raise NumericalError(f"the fit failed: {result.message}; try another kernel or a larger noise")
         if result.status == "interrupted":

@@ -23,10 +23,10 @@ from mercer.estimators import inputs
 from mercer.estimators.inputs import Reading, Shown
 from mercer.explain.changes import Change, change_in
 from mercer.explain.explanation import Explanation, explain
-from mercer.fitting.optimise import Fit, FitOptions, fit
+from mercer.fitting.minimise import fit
+from mercer.fitting.problem import Fit, FitOptions
 from mercer.inference.choose import check_memory, exact_for_few, fall_back
 from mercer.inference.contract import Data, Engine
-from mercer.inference.exact import Exact
 from mercer.kernels.algebra import structure
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
@@ -396,12 +396,7 @@ def _scale_noise(noise: Any, rows: TrainingRows) -> float | None:
 
 def _fit(expression: Expression, data: Data, options: FitOptions, progress: Any, backend: Backend) -> Fit:
     """Fit a kernel that was given; a failure is an error, an early end a warning."""
-    if not backend.batches:
-        result = fit(expression, data, exact_for_few(backend), options, progress)
-    else:
-        from mercer.fitting.batched import fit_on_device
-
-        result = fit_on_device(expression, data, Exact(), options, backend)
+    result = fit(expression, data, exact_for_few(backend), options, progress, backend)
     if result.status == "failed":
         raise NumericalError(f"the fit failed: {result.message}; try another kernel or a larger noise")
     if result.status in ("stopped", "interrupted"):

@@ -41,7 +41,7 @@ from mercer.explain.search import (
 from mercer.explain.subject import Subject, structure_text, subject_of
 from mercer.explain.wording import Vocabulary
 from mercer.explain.words import Narrator
-from mercer.fitting.optimise import AtBound
+from mercer.fitting.problem import AtBound
 from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.expression import Base, Expression
 from mercer.kernels.functional import Functional

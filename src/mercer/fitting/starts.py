@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
-from mercer.fitting.periodogram import periods
-from mercer.fitting.ranges import CYCLES, Frame
-from mercer.fitting.surfaces import change_places, surface_start
+from mercer.fitting.bounds import CYCLES, Frame
+from mercer.fitting.periods import change_places, periods, spread_rows
 from mercer.inference.contract import Data
 from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.domains import Array, NonNegative, Simplex
 from mercer.kernels.expression import Base, Expression, Owner, Product
 from mercer.kernels.network import Network
-from mercer.kernels.parameters import Layout, Slot, held_variances, values_of, with_values
-from mercer.kernels.units import multiplied
+from mercer.kernels.parameters import Layout, Slot, held_variances, values_of
+from mercer.kernels.units import pinned
 
 PEAKS = 6
 
@@ -45,15 +46,11 @@ class Starts:
 
     def typical(self, turn: int = 0) -> Array:
         """Return the one start that is tried first: middling values, the strongest period; or the next, and so on."""
-        return self._draw(None, turn=turn)
-
-    def draw(self, rng: np.random.Generator) -> Array:
-        """Return a random start."""
-        return self._draw(rng)
+        return self.draw(None, turn=turn)
 
     def neutral(self) -> Array:
         """Return the start at which the parts without values change the kernel least: faint terms, flat factors."""
-        values = self._draw(None, compensate=False)
+        values = self.draw(None, compensate=False)
         factors = held_variances(self.expression)
         for slot in self.layout.slots:
             drawn = slot.leaf in self.copies or isinstance(self.leaves[slot.leaf], Surface)
@@ -69,63 +66,78 @@ class Starts:
             elif slot.spec.name == "lengthscale":
                 longest = span if slot.size == len(span) else span.max()  # or one for all columns
                 values[slot.where] = 3.0 * longest if slot.spec.unit == "length" else 5.0
-        return self._compensated(values)
+        return self._compensate(values)
 
     def inherited(self, values: Array) -> Array:
         """Return the given values, of these those of the parts that had none."""
-        return self._compensated(np.where(np.isnan(self.known), values, self.known))
+        return self._compensate(np.where(np.isnan(self.known), values, self.known))
 
-    def _draw(self, rng: np.random.Generator | None, compensate: bool = True, turn: int = 0) -> Array:
+    def draw(self, rng: np.random.Generator | None, compensate: bool = True, turn: int = 0) -> Array:
+        """Return a random start, or the typical one."""
         values = self.known.copy()
         terms = max(1, sum(isinstance(leaf, Base) for leaf in self.leaves))
         for slot in self.layout.slots:
             if np.isnan(values[slot.where]).any():
                 leaf = self.leaves[slot.leaf]
                 values[slot.where] = self._parameter(slot, leaf, terms, rng, turn)
-        return self._compensated(values) if compensate else values
+        return self._compensate(values) if compensate else values
 
-    def _compensated(self, values: Array) -> Array:
+    def _compensate(self, values: Array) -> Array:
         """Divide a product by the mean square of each new LIN factor in it, so that its size stays."""
-        lines = {n for n, each in enumerate(self.leaves) if isinstance(each, Base) and each.spec.words.role == "trend"}
+        for lines, scaled in self._lines:
+            share = 1.0
+            for columns, offset, weights in lines:
+                share *= float(np.mean((self.data.X[:, columns] - values[offset]) ** 2 @ values[weights])) or 1.0
+            values[scaled] *= 1.0 / share
+        return values
+
+    @cached_property
+    def _lines(self) -> list[tuple[list[tuple[list[int], slice, slice]], list[int]]]:
+        """For each product with new LIN factors: their columns, offsets and weights, and the values that scale it."""
         new = {s.leaf for s in self.layout.slots if s.spec.name == "offset" and np.isnan(self.known[s.where]).any()}
-        new &= lines & held_variances(self.expression)
-        if not new:
-            return values
-        numbered = iter(range(len(self.leaves)))
+        new &= {n for n, each in enumerate(self.leaves) if isinstance(each, Base) and each.spec.words.role == "trend"}
+        new &= held_variances(self.expression)
+        where = {(slot.leaf, slot.spec.name): slot.where for slot in self.layout.slots}
+        found: list[tuple[list[tuple[list[int], slice, slice]], list[int]]] = []
 
-        def rescaled(node: Expression) -> Expression:
-            if isinstance(node, Base):
-                return node
-            if isinstance(node, Network):  # its weights are drawn for LIN as it is; only the numbers are taken
-                for _ in node.owners():
-                    next(numbered)
-                return node
-            shares = 1.0
-            parts = []
+        def visit(node: Expression, start: int) -> int:
+            """Return the number of the next owner."""
+            if isinstance(node, Base | Network):  # a network's weights are drawn for LIN as it is
+                return start + sum(1 for _ in node.owners())
+            lines, number = [], start
             for child in node.children:
-                number = next(numbered) if isinstance(child, Base) else -1
                 if isinstance(node, Product) and isinstance(child, Base) and number in new:
-                    shares *= self._mean_square(child)
-                parts.append(rescaled(child))
-            if isinstance(node, Blend):
-                next(numbered)  # its surface
-            whole = node.with_children(parts)
-            return multiplied(whole, 1.0 / shares) if shares != 1.0 else whole
+                    slots = (where[number, "offset"], where[number, "weights"])
+                    lines.append((list(child.columns), *slots))
+                number = visit(child, number)
+            if lines:
+                found.append((lines, self._carriers(node, start)))
+            return number + isinstance(node, Blend)  # its surface
 
-        return values_of(rescaled(with_values(self.expression, values)))
+        if new:
+            visit(self.expression, 0)
+        return found
 
-    def _mean_square(self, leaf: Base) -> float:
-        """Mean over the rows of LIN(x, x)."""
-        columns = list(leaf.columns)
-        offset, weights = (np.array(leaf.parameter(name).values) for name in ("offset", "weights"))
-        return float(np.mean((self.data.X[:, columns] - offset) ** 2 @ weights)) or 1.0
+    def _carriers(self, node: Expression, start: int) -> list[int]:
+        """Return the places of the values that carry the scale of a node, as `mercer.kernels.units.multiplied` does."""
+        if isinstance(node, Base | Network):
+            last = start + sum(1 for _ in node.owners()) - 1
+            names = ("variance",) if isinstance(node, Base) else ("weights", "bias")
+            slots = [s for s in self.layout.slots if s.leaf == last and s.spec.name in names]
+            return [place for s in slots for place in range(s.offset, s.offset + s.size)]
+        children = list(node.children)
+        starts = [start, *(start + sum(1 for c in children[: i + 1] for _ in c.owners()) for i in range(len(children)))]
+        if isinstance(node, Product):
+            first = min(range(len(children)), key=lambda i: (pinned(children[i]), not isinstance(children[i], Network)))
+            return self._carriers(children[first], starts[first])
+        return [place for i, child in enumerate(children) for place in self._carriers(child, starts[i])]
 
     def _parameter(self, slot: Slot, leaf: Owner, terms: int, rng: np.random.Generator | None, turn: int) -> Array:
         columns = list(leaf.columns)
         span, gap, low = (np.array(a)[columns] for a in (self.frame.span, self.frame.gap, self.frame.low))
         name, unit, size = slot.spec.name, slot.spec.unit, slot.size
         if isinstance(leaf, Surface):
-            return surface_start(name, leaf, self.data.X[:, columns], self._places_of(columns[0]), span, gap, rng)
+            return _surface_start(name, leaf, self.data.X[:, columns], self._places_of(columns[0]), span, gap, rng)
         rank, copies = self.copies.get(slot.leaf, (0, 1))
         if isinstance(slot.spec.domain, NonNegative):
             return _network_weights(slot, len(leaf.dims or ()), rng)
@@ -239,11 +251,60 @@ def _part(low: Array, high: Array, rank: int, copies: int) -> tuple[Array, Array
     return low * ratio**rank, low * ratio ** (rank + 1)
 
 
-def _log_uniform(rng: np.random.Generator | None, low: Array, high: Array) -> Array:
-    position = 0.5 if rng is None else rng.uniform(size=len(low))
+def _log_uniform(rng: np.random.Generator | None, low: Array, high: Array, typical: float = 0.5) -> Array:
+    position = typical if rng is None else rng.uniform(size=len(low))
     return np.asarray(low * (high / low) ** position)
 
 
 def noise_start(rng: np.random.Generator | None) -> float:
     """Return a noise variance to begin with (the target has unit variance)."""
     return float(_log_uniform(rng, np.array([0.003]), np.array([0.5]))[0])
+
+
+def _surface_start(
+    name: str, surface: Surface, X: Array, places: Array, span: Array, gap: Array, rng: np.random.Generator | None
+) -> Array:
+    """Return a start for one parameter of a surface; None for `rng`: the typical one. Sizes as in the values vector."""
+    size = next(s.size(len(span), surface.components) for s in surface.specs if s.name == name)
+    draw = rng or np.random.default_rng(0)
+    low = X.min(axis=0)
+    if name == "location":
+        return _locations(size, places, float(low[0]), float(span[0]), rng)
+    if name == "start":
+        return np.array([places.min() if rng is None else draw.choice(places)])
+    if name == "duration":
+        usual = np.ptp(places) if rng is None and len(places) > 1 else span[0] * draw.uniform(0.05, 0.6)
+        return np.array([max(float(usual), 2.0 * float(gap[0]))])
+    if name == "width":
+        return np.tile(_log_uniform(rng, np.minimum(0.5 * gap, 0.01 * span), 0.1 * span, 0.3), size)
+    if name == "slope":
+        return np.tile(4.0 / span, size // len(span)) if rng is None else draw.normal(size=size) * np.tile(
+            8.0 / span, size // len(span)
+        )  # fmt: skip
+    if name == "frequency":  # Herlands et al., Algorithm 2: N(0, Lambda^-1 / 4 pi^2), Lambda = (range / 2)^2
+        scale = np.tile(1.0 / (np.pi * span), size // len(span))
+        return draw.normal(size=size) * scale
+    if name == "phase":
+        return draw.uniform(0.0, 2.0 * np.pi, size)
+    if name == "amplitude":  # N(0, sigma_0 / m), sigma_0 the spread of the target: one
+        return draw.normal(size=size) / np.sqrt(surface.features)
+    if name == "centres":
+        chosen = spread_rows(X, surface.features)
+        return np.tile(chosen.ravel(), surface.regimes - 1)
+    if name == "lengthscale":
+        return span * (0.5 if rng is None else draw.uniform(0.35, 1.0))  # as smooth as those of Algorithm 2
+    if name == "weights":  # so that a share reaches from near 0 to near 1
+        return 2.0 * draw.normal(size=size)
+    return draw.normal(size=size)  # bias
+
+
+def _locations(count: int, places: Array, low: float, span: float, rng: np.random.Generator | None) -> Array:
+    """As many places as there are changes, in order; at random some of the time, so that none is missed."""
+    if rng is not None and (len(places) < count or rng.random() < 0.3):
+        return np.sort(low + span * rng.uniform(0.05, 0.95, count))
+    if len(places) < count:
+        return low + span * np.arange(1, count + 1) / (count + 1)
+    if rng is None:
+        return np.sort(places[:count])
+    weights = 0.6 ** np.arange(len(places))
+    return np.sort(rng.choice(places, count, replace=False, p=weights / weights.sum()))

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mercer.compute.program import compile_program
-from mercer.fitting.optimise import FAILED_VALUE, FitOptions, Problem, optimise, prepare
+from mercer.fitting.minimise import minimise
+from mercer.fitting.problem import FAILED_VALUE, FitOptions, Problem, prepare
 from mercer.inference.contract import Data, Engine, Evidence
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
@@ -57,17 +58,18 @@ def profile(
         are looked at.
     """
     with one_thread(when=data.count < 1000):
-        problem, best = _at_optimum(expression, noise, data, engine)
+        problem = prepare(expression, data, engine, FitOptions())
+        best = problem.point(problem.known, Gaussian(noise))
         free = _free_number(problem, place)
         coarse = _coarse(problem, best, free, stops)
         around = _around(problem, best, free, coarse)
         steps = STEPS if data.count <= PROFILED else 0
         points, losses = _walk(problem, best, free, around, steps)
-    values, noises = zip(*(problem.objective.split(point) for point in points), strict=True)
+    values, likelihoods = zip(*(problem.split(point) for point in points), strict=True)
     at = np.array([v[place] for v in values])
     density = np.exp(np.min(losses) - losses)
     weights = density * np.diff(_edges(at))
-    return Profile(at, weights / weights.sum(), tuple(values), np.array(noises))
+    return Profile(at, weights / weights.sum(), tuple(values), np.array([each.noise for each in likelihoods]))
 
 
 def _edges(places: Array) -> Array:
@@ -78,16 +80,10 @@ def _edges(places: Array) -> Array:
     return np.concatenate([[2 * places[0] - middle[0]], middle, [2 * places[-1] - middle[-1]]])
 
 
-def _at_optimum(expression: Expression, noise: float, data: Data, engine: Engine) -> tuple[Problem, Array]:
-    problem = prepare(expression, data, engine, FitOptions())
-    point = np.append(problem.objective.layout.to_free(problem.objective.known), math.log(max(noise, 1e-300)))
-    return problem, np.clip(point, problem.bounds[:, 0], problem.bounds[:, 1])
-
-
 def _free_number(problem: Problem, place: int) -> int:
     """Return the number of a value in the free vector; its domain gives one free number for each value."""
     position = 0
-    for slot in problem.objective.layout.slots:
+    for slot in problem.layout.slots:
         if slot.offset <= place < slot.offset + slot.size:
             if not slot.fitted:
                 raise ValueError(f"{slot.path} is not fitted")
@@ -123,7 +119,7 @@ def _around(problem: Problem, best: Array, free: int, places: Array) -> Array:
 def _loss(problem: Problem, best: Array, free: int, place: float) -> float:
     point = best.copy()
     point[free] = place
-    evidence = problem.objective.evidence(point, gradient=False)
+    evidence = problem.evidence(point, gradient=False)
     return FAILED_VALUE if evidence.failure else -evidence.value
 
 
@@ -140,7 +136,7 @@ def _walk(problem: Problem, best: Array, free: int, places: Array, steps: int) -
             if steps:
                 bounds = problem.bounds.copy()
                 bounds[free] = places[number]
-                run = optimise(replace(problem, bounds=bounds), point, steps)
+                run = minimise(replace(problem, bounds=bounds), [point], steps)[0]
                 point, losses[number] = run.point, run.value
             else:
                 losses[number] = _loss(problem, point, free, places[number])

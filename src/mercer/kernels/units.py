@@ -61,19 +61,19 @@ def multiplied(expression: Expression, factor: float) -> Expression:
     if isinstance(expression, Network):
         return expression.scaled(factor)
     factors = list(expression.children)
-    carrier = min(range(len(factors)), key=lambda i: (_pinned(factors[i]), not isinstance(factors[i], Network)))
+    carrier = min(range(len(factors)), key=lambda i: (pinned(factors[i]), not isinstance(factors[i], Network)))
     factors[carrier] = multiplied(factors[carrier], factor)
     return expression.with_children(factors)
 
 
-def _pinned(expression: Expression) -> bool:
+def pinned(expression: Expression) -> bool:
     """Tell whether fixed variances leave the expression no scale to fit."""
     if isinstance(expression, Base):
         return expression.parameter("variance").fixed
     if isinstance(expression, Network):
         return expression.pinned
-    pinned = [_pinned(child) for child in expression.children]
-    return any(pinned) if isinstance(expression, Sum | Blend) else all(pinned)
+    each = [pinned(child) for child in expression.children]
+    return any(each) if isinstance(expression, Sum | Blend) else all(each)
 
 
 def _convert(expression: Expression, units: Units) -> Expression:

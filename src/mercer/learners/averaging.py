@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
-from mercer.compute.program import compile_program
-from mercer.fitting.optimise import Fit, FitOptions, Problem, Run, concluded, optimise, prepare
+from mercer.fitting.minimise import minimise
+from mercer.fitting.problem import Fit, FitOptions, Problem, Run, prepare
 from mercer.inference.contract import Data, Engine
-from mercer.inference.likelihood import Gaussian, inverse_freedom, log_density, student_log_density
+from mercer.inference.likelihood import inverse_freedom, log_density, student_log_density
 from mercer.kernels.domains import Array
 from mercer.learners.contract import Weights, share_beyond
 from mercer.linalg.threads import one_thread
@@ -43,17 +43,14 @@ def resume(
     """Return the problem of fitting the kernel to other rows, and where the optimiser came from the old optimum."""
     options = FitOptions(priors=priors, noise=fit.noise if known_noise else None)
     problem = prepare(fit.expression, data, engine, options)
-    point = problem.objective.layout.to_free(fit.values)
-    if not known_noise:
-        point = np.append(point, math.log(fit.noise))
-    return problem, optimise(problem, np.clip(point, problem.bounds[:, 0], problem.bounds[:, 1]), iterations)
+    return problem, minimise(problem, [problem.point(fit.values, fit.likelihood)], iterations)[0]
 
 
 def refit(fit: Fit, data: Data, engine: Engine, iterations: int) -> Fit:
     """Fit a finished kernel to other rows, from its optimum on, which is near the new one."""
     with one_thread():
         problem, run = resume(fit, data, engine, iterations)
-        return concluded(problem, [run], run.point, fit.evaluations)
+        return problem.conclude([run], run.point, fit.evaluations)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,10 +135,10 @@ def forecast(
 def _predicted(fit: Fit, past: Data, engine: Engine, X: Array, priors: bool, known_noise: bool) -> tuple[Array, Array]:
     """Mean and variance (with noise) of a finalist refitted on the past."""
     problem, run = resume(fit, past, engine, REFIT_ITERATIONS, priors, known_noise)
-    values, noise = problem.objective.split(run.point)
-    posterior = engine.posterior(compile_program(fit.expression), values, Gaussian(noise), past)
+    values, likelihood = problem.split(run.point)
+    posterior = engine.posterior(problem.program, values, likelihood, past)
     prediction = posterior.predict(X)
-    return prediction.mean, prediction.variance + noise
+    return prediction.mean, prediction.variance + likelihood.noise
 
 
 def forecast_tails(forecasts: list[Forecasts], weights: Array) -> float:

@@ -16,7 +16,8 @@ import numpy as np
 
 from mercer.compute import fused
 from mercer.compute.program import compile_program
-from mercer.fitting.optimise import FitOptions, fit
+from mercer.fitting.minimise import fit
+from mercer.fitting.problem import FitOptions
 from mercer.inference.contract import Data, Engine
 from mercer.inference.exact import Exact
 from mercer.kernels.domains import Array

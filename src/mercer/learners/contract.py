@@ -14,7 +14,7 @@ import numpy as np
 from mercer.compute.backend import NUMBA, Backend
 from mercer.errors import InputError
 from mercer.fitting.clock import Report
-from mercer.fitting.optimise import Fit
+from mercer.fitting.problem import Fit
 from mercer.inference.bounds import Interval
 from mercer.inference.contract import Data, Engine
 from mercer.inference.vfe import VFE

@@ -15,9 +15,8 @@ import numpy as np
 
 from mercer.compute.program import compile_program
 from mercer.errors import InputError, NumericalError
-from mercer.fitting.optimise import Fit
+from mercer.fitting.problem import Fit
 from mercer.inference.contract import Data, Engine
-from mercer.inference.likelihood import Gaussian
 from mercer.linalg.threads import one_thread
 
 LEAST_ROWS_TO_HOLD_OUT = 10  # fewer leave too little to learn from, and to judge by
@@ -78,9 +77,7 @@ class Criterion:
             return math.inf
         try:
             with one_thread():
-                posterior = engine.posterior(
-                    compile_program(fit.expression), fit.values, Gaussian(fit.noise), learned_from
-                )
+                posterior = engine.posterior(compile_program(fit.expression), fit.values, fit.likelihood, learned_from)
                 found = posterior.predict(held_out.X)
         except NumericalError:
             return math.inf

@@ -28,7 +28,8 @@ from mercer.compute.fused import cross
 from mercer.compute.program import compile_program
 from mercer.errors import KernelError, NumericalError
 from mercer.fitting.clock import Clock
-from mercer.fitting.optimise import Fit, FitOptions, Problem, concluded, optimise, prepare, starting_points
+from mercer.fitting.minimise import minimise, starting_points
+from mercer.fitting.problem import Fit, FitOptions, Problem, prepare
 from mercer.inference.contract import Data, Engine
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.algebra import components, structure
@@ -120,8 +121,8 @@ class Distillation:
         """Fit the weights of the terms, all else as it is; those that vanish are left out."""
         problem = self._weighing(terms)
         point = starting_points(problem, self._options(1), self.network.noise, neutral=False)[0][0]
-        run = optimise(problem, point, self.policy.weight_iterations)
-        values, _ = problem.objective.split(run.point)
+        run = minimise(problem, [point], self.policy.weight_iterations)[0]
+        values, _ = problem.split(run.point)
         weights = values[-1 - len(terms) : -1]
         changed = [
             ExpandedTerm(multiplied(term.kernel, float(weight)), term.spread * float(weight))
@@ -160,7 +161,7 @@ class Distillation:
         return kept
 
     def _evidence(self, problem: Problem, values: Array) -> float:
-        program, likelihood = problem.objective.program, Gaussian(self.network.noise)
+        program, likelihood = problem.program, Gaussian(self.network.noise)
         return self.context.engine.evidence(program, values, likelihood, self.sample, False).value
 
     # ------------------------------------------------------------------------------------------------------ simplifying
@@ -259,13 +260,10 @@ def fit_from_values(kernel: Expression, noise: float, data: Data, engine: Engine
     """Fit a kernel from the values that it has."""
     problem = prepare(kernel, data, engine, options)
     points, screened = starting_points(problem, options, noise, neutral=False)
-    run = optimise(problem, points[0], options.max_iterations)
-    return concluded(problem, [run], points[0], screened)
+    return problem.conclude(minimise(problem, points[:1], options.max_iterations), points[0], screened)
 
 
-def screen(
-    kernel: Expression, noise: float, data: Data, engine: Engine, options: FitOptions
-) -> tuple[Fit, float]:
+def screen(kernel: Expression, noise: float, data: Data, engine: Engine, options: FitOptions) -> tuple[Fit, float]:
     """Fit a kernel a little, here or in a worker; also return how long it took."""
     began = time.perf_counter()
     with one_thread():

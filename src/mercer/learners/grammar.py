@@ -19,12 +19,11 @@ import numpy as np
 
 from mercer.compute.program import compile_program
 from mercer.errors import InputError, NumericalError
+from mercer.fitting.bounds import may_repeat
 from mercer.fitting.clock import Clock, OutOfTimeError
-from mercer.fitting.optimise import FAILED_VALUE, Fit, FitOptions
-from mercer.fitting.periodogram import in_turn, periods
-from mercer.fitting.ranges import may_repeat
+from mercer.fitting.periods import in_turn, periods
+from mercer.fitting.problem import FAILED_VALUE, Fit, FitOptions
 from mercer.inference.contract import Data
-from mercer.inference.likelihood import Gaussian
 from mercer.kernels.algebra import canonical_structure, structure
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression
@@ -319,7 +318,7 @@ class Search:
         if parent is None:
             return self.own
         fit = self._fit(parent)
-        posterior = self.engine.posterior(compile_program(fit.expression), fit.values, Gaussian(fit.noise), self.data)
+        posterior = self.engine.posterior(compile_program(fit.expression), fit.values, fit.likelihood, self.data)
         left = posterior.leave_one_out()
         return self._periods((self.data.y - left.mean) / np.sqrt(left.variance))
 

@@ -26,10 +26,12 @@ import numpy as np
 
 from mercer.compute.backend import NUMBA
 from mercer.compute.program import Program
-from mercer.fitting.optimise import Fit, FitOptions, Problem, Run, concluded, optimise, prepare
+from mercer.fitting.minimise import minimise
+from mercer.fitting.problem import Fit, FitOptions, Problem, Run, prepare
 from mercer.inference.bounds import DEFAULT as BOUNDS
 from mercer.inference.bounds import BoundPolicy, Interval, interval
 from mercer.inference.contract import Data, Engine
+from mercer.inference.likelihood import Gaussian
 from mercer.inference.vfe import CANDIDATES, FixedVFE
 from mercer.kernels.algebra import structure
 from mercer.kernels.domains import Array
@@ -145,7 +147,7 @@ def bracket(task: Task, attempt: Attempt, whole: Whole, effort: Effort, policy: 
     started = time.perf_counter()
     with one_thread():
         problem = prepare(task.expression, whole.data, whole.engine, task.options, task.peaks)
-        points = [np.clip(run.point, problem.bounds[:, 0], problem.bounds[:, 1]) for run in attempt.runs]
+        points = [problem.clip(run.point) for run in attempt.runs]
         run = move(problem, points[: policy.fit_starts if effort.fit else 1], whole, effort, policy)
         found, engine = _bracket_at(problem, run, whole, effort, policy)
         if effort.fit:  # with too few inducing points for a rough kernel steps lead to a smoother one, which is worse
@@ -156,8 +158,8 @@ def bracket(task: Task, attempt: Attempt, whole: Whole, effort: Effort, policy: 
         best = replace(run, value=-found.lower, rows=whole.data.count)
         fit = None
         if effort.fit:
-            held = replace(problem, objective=replace(problem.objective, engine=engine))
-            fit = replace(concluded(held, [best], best.point, attempt.screened), log_evidence=-best.value)
+            held = replace(problem, engine=engine)
+            fit = replace(held.conclude([best], best.point, attempt.screened), log_evidence=-best.value)
     seconds, waiting = attempt.seconds + time.perf_counter() - started, () if effort.fit else attempt.runs[1:]
     return Attempt((best, *waiting), attempt.screened, seconds, fit, found, len(engine.Z))
 
@@ -172,9 +174,8 @@ def bracket_inherited(task: Task, attempt: Attempt, whole: Whole, effort: Effort
     assert attempt.interval is not None
     with one_thread():
         problem = prepare(task.expression, whole.data, whole.engine, task.options, task.peaks)
-        values = problem.starts.inherited(problem.objective.split(attempt.runs[0].point)[0])
-        point = np.append(problem.objective.layout.to_free(values), math.log(task.noise))
-        run = replace(attempt.runs[0], point=np.clip(point, problem.bounds[:, 0], problem.bounds[:, 1]))
+        values = problem.starts.inherited(problem.split(attempt.runs[0].point)[0])
+        run = replace(attempt.runs[0], point=problem.point(values, Gaussian(task.noise)))
         found, engine = _bracket_at(problem, run, whole, effort, policy)
     seconds = attempt.seconds + time.perf_counter() - started
     if not found.upper > attempt.interval.upper:
@@ -187,7 +188,8 @@ def _bracket_at(
     problem: Problem, run: Run, whole: Whole, effort: Effort, policy: IntervalPolicy
 ) -> tuple[Interval, FixedVFE]:
     """Return between what the log evidence lies where a run stands, on all rows, and the engine with the points."""
-    program, (values, noise) = problem.objective.program, problem.objective.split(run.point)
+    program, (values, likelihood) = problem.program, problem.split(run.point)
+    noise = likelihood.noise
     candidates = CANDIDATES if effort.fit else policy.screening_rows
     engine = choose_points(program, values, noise, whole, policy.bracket_gap, effort.most_points, candidates)
     bounds = BoundPolicy(effort.products, policy.product_gap, effort.traces)
@@ -207,15 +209,16 @@ def move(problem: Problem, points: Sequence[Array], whole: Whole, effort: Effort
 def _descend(
     problem: Problem, run: Run, whole: Whole, rows: Data, stage: Stage, effort: Effort, policy: IntervalPolicy
 ) -> Run:
-    program, shape = problem.objective.program, problem.objective.layout
-    values, noise = problem.objective.split(run.point)
-    rougher = _shorten(shape, values, stage.rougher)
-    engine = choose_points(program, rougher, noise, whole, effort.gap, effort.most_points, policy.screening_rows)
+    values, likelihood = problem.split(run.point)
+    rougher = _shorten(problem.layout, values, stage.rougher)
+    engine = choose_points(
+        problem.program, rougher, likelihood.noise, whole, effort.gap, effort.most_points, policy.screening_rows
+    )
     if rows.count * len(engine.Z) < WORTH_A_DEVICE:
         engine = engine.on(NUMBA)
-    fixed = replace(problem, objective=replace(problem.objective, engine=engine, data=rows))
+    fixed = replace(problem, engine=engine, data=rows)
     # a stage ends after a few steps; that there are few of them is no failure to converge
-    return replace(optimise(fixed, run.point, stage.steps), converged=True)
+    return replace(minimise(fixed, [run.point], stage.steps)[0], converged=True)
 
 
 def _draw(data: Data, count: int | None) -> Data:

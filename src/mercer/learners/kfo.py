@@ -12,28 +12,15 @@ from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from mercer.compute import fused
 from mercer.compute.program import compile_program
 from mercer.errors import InputError, NumericalError
+from mercer.fitting.bounds import may_repeat
 from mercer.fitting.clock import Clock
-from mercer.fitting.optimise import (
-    CORRECTIONS,
-    FLAT,
-    Fit,
-    FitOptions,
-    Problem,
-    Run,
-    concluded,
-    ended,
-    fit,
-    optimise,
-    prepare,
-    starting_points,
-)
-from mercer.fitting.ranges import may_repeat
+from mercer.fitting.minimise import fit, minimise, starting_points
+from mercer.fitting.problem import Fit, FitOptions, Problem, Record, Run, prepare
 from mercer.inference.contract import Data, Engine
 from mercer.inference.likelihood import Gaussian, log_density
 from mercer.kernels.algebra import structure
@@ -469,15 +456,14 @@ class Fitter:
             problem = self._problem(expression, options)
             points, screened = starting_points(problem, options)
             runs = [self._run(problem, point, iterations) for point in points]
-            return concluded(problem, runs, points[0], screened)
+            return problem.conclude(runs, points[0], screened)
 
     def continue_fit(self, expression: Expression, fit: Fit, iterations: int) -> Fit:
         """Fit a kernel of the same parameters from the values of another."""
         with one_thread():
             problem = self._problem(expression, FitOptions(priors=True))
-            point = np.append(problem.objective.layout.to_free(fit.values), math.log(fit.noise))
-            run = self._run(problem, np.clip(point, problem.bounds[:, 0], problem.bounds[:, 1]), iterations)
-            return concluded(problem, [run], run.point, 0)
+            run = self._run(problem, problem.point(fit.values, fit.likelihood), iterations)
+            return problem.conclude([run], run.point, 0)
 
     def _problem(self, expression: Expression, options: FitOptions) -> Problem:
         """Weak priors, and a noise no smaller than the rounding of the target, keep the evidence from running away."""
@@ -488,7 +474,7 @@ class Fitter:
 
     def _run(self, problem: Problem, point: Array, iterations: int) -> Run:
         if self.ard:
-            return optimise(problem, point, iterations)
+            return minimise(problem, [point], iterations)[0]
         return _minimise_tied(problem, point, iterations)
 
     def gram(self, fit: Fit) -> Array:
@@ -518,21 +504,29 @@ def rounding_variance(target: Array) -> float:
     return float(np.diff(values).min()) ** 2 / 12.0
 
 
+@dataclass(frozen=True, eq=False)
+class _Tied:
+    """A problem with one number for all lengthscales of a base kernel: gradients by them add up."""
+
+    problem: Problem
+    groups: np.ndarray[tuple[int], np.dtype[np.intp]]
+    bounds: Array
+    tolerance: float
+    data: Data
+
+    def loss(self, point: Array, record: Record | None = None) -> tuple[float, Array]:
+        value, gradient = self.problem.loss(point[self.groups])
+        return value, np.bincount(self.groups, gradient, len(point)).astype(np.float64)
+
+
 def _minimise_tied(problem: Problem, point: Array, iterations: int) -> Run:
-    """L-BFGS-B with one number for all lengthscales of a base kernel: gradients by them add up."""
-    groups = _groups(problem.objective.layout, len(point))
-    count = groups.max() + 1
+    groups = _groups(problem.layout, len(point))
     low, high = problem.bounds.T
-    bounds = [(float(low[groups == g].max()), float(high[groups == g].min())) for g in range(count)]
-    start = np.array([np.clip(point[groups == g].mean(), *bounds[g]) for g in range(count)])
-
-    def loss(z: Array) -> tuple[float, Array]:
-        value, gradient = problem.objective(z[groups])
-        return value, np.bincount(groups, gradient, count).astype(np.float64)
-
-    options = {"maxiter": iterations, "maxcor": CORRECTIONS, "ftol": problem.tolerance, "gtol": FLAT}
-    result = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    return ended(problem, np.asarray(result.x)[groups], float(result.fun), result)
+    own = [groups == g for g in range(groups.max() + 1)]
+    bounds = np.array([(low[mine].max(), high[mine].min()) for mine in own])
+    start = np.clip([point[mine].mean() for mine in own], bounds[:, 0], bounds[:, 1])
+    run = minimise(_Tied(problem, groups, bounds, problem.tolerance, problem.data), [start], iterations)[0]
+    return replace(run, point=run.point[groups], trail=None)
 
 
 def _groups(layout: Layout, size: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:

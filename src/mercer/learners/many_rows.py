@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.compute.program import compile_program
-from mercer.fitting.joint import optimise_jointly
-from mercer.fitting.optimise import Fit, FitOptions, concluded, optimise, prepare, with_settled_noise
+from mercer.fitting.minimise import minimise
+from mercer.fitting.problem import Fit, FitOptions, Problem, Record, Run, prepare
 from mercer.inference.bounds import BoundPolicy, Interval, closest, interval
 from mercer.inference.choose import DEFAULT as CHOICE
 from mercer.inference.contract import Data, Engine
 from mercer.inference.exact import Exact
 from mercer.inference.lattice import MOST_MISSING, Lattice, find_lattice
-from mercer.inference.likelihood import Gaussian
-from mercer.inference.vfe import VFE, holds_points, is_sparse
+from mercer.inference.vfe import VFE, FixedVFE, holds_points, is_sparse
+from mercer.kernels.domains import Array
 from mercer.kernels.network import has_network
 from mercer.learners.contract import Candidate, Learned, Learner, Weights, Whole
 from mercer.learners.criteria import bic
@@ -172,26 +172,22 @@ class AllRows:
 
     def carry_on(self, fit: Fit, data: Data, engine: Engine, iterations: int) -> Fit:
         """Carry a fit on with other rows and another engine, with the user's settings."""
-        options = self.options
-        problem = prepare(fit.expression, data, engine, options)
-        point = problem.objective.layout.to_free(fit.values)
-        if options.noise is None:
-            point = np.append(point, math.log(fit.noise))
-        point = np.clip(point, problem.bounds[:, 0], problem.bounds[:, 1])
-        if options.noise is None:
-            point = with_settled_noise(problem, point)
+        problem = prepare(fit.expression, data, engine, self.options)
+        point = problem.point(fit.values, fit.likelihood)
+        if problem.noise is None:
+            point = settle_noise(problem, point)
         held = None
         if holds_points(engine) and engine.moves_points:
-            run, held = optimise_jointly(problem, engine, point, iterations)
-            problem = replace(problem, objective=replace(problem.objective, engine=held))
+            run, held = minimise_jointly(problem, engine, point, iterations)
+            problem = replace(problem, engine=held)
         else:
-            run = optimise(problem, point, iterations)
+            run = minimise(problem, [point], iterations)[0]
         # a round ends after a few steps; that there are few of them is no failure to converge
-        return replace(concluded(problem, [replace(run, converged=True)], run.point, fit.evaluations), held=held)
+        return replace(problem.conclude([replace(run, converged=True)], run.point, fit.evaluations), held=held)
 
     def score(self, fit: Fit) -> Fit:
         """Return the fit with the scores of the engine that will predict, which chooses what it holds itself."""
-        data, program, likelihood = self.data, compile_program(fit.expression), Gaussian(fit.noise)
+        data, program, likelihood = self.data, compile_program(fit.expression), fit.likelihood
         engines = [fit.held or self.engine]
         more = self.engine.hold_for_predictions(program, fit.values, data)
         if more is not None:
@@ -205,6 +201,53 @@ class AllRows:
             return replace(fit, status="failed", message=evidence.failure)
         left_out = engine.posterior(program, fit.values, likelihood, data).left_out_score()
         return replace(fit, log_evidence=evidence.value, leave_one_out=left_out, jitter=evidence.jitter)
+
+
+def settle_noise(problem: Problem, point: Array) -> Array:
+    """Return the point with its noise doubled as long as that helps.
+
+    A bound from few inducing points takes what they miss for noise. From a point of exact inference its slope towards
+    a kernel of nothing but noise is steep, and a quasi-Newton step follows it to the end; with enough noise it is not.
+    """
+    best, most = point, problem.bounds[-1, 1]
+    value = problem.evidence(best).value
+    while best[-1] < most:
+        trial = best.copy()
+        trial[-1] = min(most, best[-1] + math.log(2.0))
+        found = problem.evidence(trial).value
+        if not found > value:
+            break
+        best, value = trial, found
+    return best
+
+
+@dataclass(frozen=True, eq=False)
+class _Jointly:
+    """A problem whose inducing points move too, by the gradient of the variational bound (Titsias 2009)."""
+
+    problem: Problem
+    engine: FixedVFE
+    bounds: Array
+    tolerance: float
+    data: Data
+
+    def loss(self, point: Array, record: Record | None = None) -> tuple[float, Array]:
+        problem, count = self.problem, len(self.problem.bounds)
+        values, likelihood = problem.split(point[:count])
+        moved = replace(self.engine, Z=point[count:].reshape(self.engine.Z.shape), moving=True)
+        evidence = moved.evidence(problem.program, values, likelihood, problem.data)
+        value, slope = problem.grade(point[:count], values, likelihood.noise, evidence)
+        by_points = np.zeros(self.engine.Z.shape) if evidence.by_points is None else -evidence.by_points
+        return value, np.concatenate([slope, by_points.ravel()])
+
+
+def minimise_jointly(problem: Problem, engine: FixedVFE, point: Array, iterations: int) -> tuple[Run, FixedVFE]:
+    """Minimise from one point and the engine's inducing inputs; return where both ended."""
+    count, anywhere = len(point), np.tile([-np.inf, np.inf], (engine.Z.size, 1))
+    both = _Jointly(problem, engine, np.vstack([problem.bounds, anywhere]), problem.tolerance, problem.data)
+    run = minimise(both, [np.concatenate([point, engine.Z.ravel()])], iterations)[0]
+    moved = replace(engine, Z=run.point[count:].reshape(engine.Z.shape).copy())
+    return replace(run, point=run.point[:count]), moved
 
 
 def fit_to_all(learned: Learned, all_rows: AllRows) -> Learned:

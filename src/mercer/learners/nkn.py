@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Integral, Real
@@ -21,9 +21,9 @@ from mercer.compute import fused
 from mercer.compute.evaluate import unit_patterns
 from mercer.compute.program import compile_program
 from mercer.errors import InputError, NumericalError, TooLargeError
-from mercer.fitting.adam import adam
-from mercer.fitting.optimise import FAILED_VALUE, Fit, FitOptions, Problem, Run, concluded, optimise, prepare
-from mercer.fitting.periodogram import periods
+from mercer.fitting.minimise import Batch, adam, minimise, run_batched, screen
+from mercer.fitting.periods import periods
+from mercer.fitting.problem import FAILED_VALUE, Fit, FitOptions, Problem, Run, prepare
 from mercer.fitting.starts import noise_start
 from mercer.inference.contract import Data, Engine
 from mercer.inference.likelihood import Gaussian
@@ -251,17 +251,13 @@ class NetworkTask:
         options = FitOptions(priors=self.priors, noise=self.noise, tolerance=1e-9)
         return prepare(self.network, data, self.engine, options, self.peaks)
 
-    def first_point(self, problem: Problem, number: int, screen: Screen | None = None) -> Array:
+    def first_point(self, problem: Problem, number: int, batch: Batch | None = None) -> Array:
         """Return where a start begins: middling values for the first, the best of some draws for the others."""
         starts, rng = problem.starts, np.random.default_rng([self.seed, 2, number])
         if number == 0:
             return _scaled_point(problem, starts.typical(), noise_start(None))
         drawn = [_scaled_point(problem, starts.draw(rng), noise_start(rng)) for _ in range(self.draws)]
-        if screen is None:
-            scores: Sequence[float] = [problem.objective.evidence(p, gradient=False).value for p in drawn]
-        else:
-            scores = screen(problem, drawn)
-        return drawn[int(np.argmax(scores))]
+        return drawn[int(np.argmax(screen(problem, drawn, batch)))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,9 +272,6 @@ class StartState:
     def value(self) -> float:
         """What was minimised, for each row."""
         return self.run.value / self.run.rows
-
-
-Screen = Callable[[Problem, list[Array]], Sequence[float]]  # the log evidence at every point
 
 
 @dataclass(eq=False)
@@ -353,12 +346,10 @@ class Training:
         return run_parallel(advance, work, self.trials.jobs)
 
     def _advance_in_one_batch(self, running: list[int], data: Data, steps: int) -> Iterator[tuple[int, StartState]]:
-        from mercer.fitting.level import OnDevice, on_device  # it loads PyTorch
-
-        def job(by: OnDevice) -> list[StartState]:
+        def job(by: Batch) -> list[StartState]:
             return advance_all(self.task, running, self.states, data, steps, by)
 
-        for _, reached in on_device({0: job}, data, self.context.backend):
+        for _, reached in run_batched({0: job}, data, self.context.backend):
             yield from zip(running, reached, strict=True)
 
     def _find_peaks(self) -> dict[int, Array]:
@@ -402,7 +393,7 @@ class Training:
             return usable
         best = self.states[min(self.states, key=self._order)]
         with one_thread():  # it may have seen only a sample of the rows until now
-            return [concluded(self.task.problem(self.data), [best.run], best.run.point, 0)]
+            return [self.task.problem(self.data).conclude([best.run], best.run.point, 0)]
 
     def _weigh(self, ranked: list[Fit]) -> tuple[list[Fit], Weights]:
         """Weigh the networks so that their mixture predicts best: rows left out, and beyond the data the next stretch.
@@ -448,21 +439,21 @@ def advance(task: NetworkTask, number: int, state: StartState | None, data: Data
     with one_thread():
         problem, rate = task.problem(data), task.rate
         point = task.first_point(problem, number) if state is None else state.run.point
-        run = optimise(problem, point, iterations) if rate is None else adam(problem, [point], iterations, rate)[0]
-        return _reach(problem, run, state, time.perf_counter() - started)
+        runs = minimise(problem, [point], iterations) if rate is None else adam(problem, [point], iterations, rate)
+        return _reach(problem, runs[0], state, time.perf_counter() - started)
 
 
 def advance_all(
-    task: NetworkTask, numbers: list[int], states: dict[int, StartState], data: Data, iterations: int, by: Any
+    task: NetworkTask, numbers: list[int], states: dict[int, StartState], data: Data, iterations: int, by: Batch
 ) -> list[StartState]:
-    """Do as `advance` for several starts at once; `by` is a `mercer.fitting.level.OnDevice`."""
+    """Do as `advance` for several starts at once; `by` evaluates their points together."""
     started, rate = time.perf_counter(), task.rate
     problem = task.problem(data)
-    points = [states[i].run.point if i in states else task.first_point(problem, i, by.screen) for i in numbers]
+    points = [states[i].run.point if i in states else task.first_point(problem, i, by) for i in numbers]
     if rate is None:
-        runs = by.descend(problem, points, iterations)
+        runs = minimise(problem, points, iterations, batch=by)
     else:
-        runs = adam(problem, points, iterations, rate, lambda free: by.losses(problem, free))
+        runs = adam(problem, points, iterations, rate, by)
     share = (time.perf_counter() - started) / len(numbers)  # they all waited for each other
     return [_reach(problem, run, states.get(i), share) for i, run in zip(numbers, runs, strict=True)]
 
@@ -471,7 +462,7 @@ def _reach(problem: Problem, run: Run, before: StartState | None, seconds: float
     if before is not None:
         run = replace(run, evaluations=run.evaluations + before.run.evaluations)
         seconds += before.seconds
-    fit = concluded(problem, [run] if run.value < FAILED_VALUE else [], run.point, 0)
+    fit = problem.conclude([run] if run.value < FAILED_VALUE else [], run.point, 0)
     return StartState(run, fit, seconds)
 
 
@@ -498,17 +489,15 @@ LARGEST_EXPONENT = 2.0  # of a start: exp of more varies by orders of magnitude 
 
 def _scaled_point(problem: Problem, values: Array, noise: float) -> Array:
     """Return the free vector, the network scaled so that its functions vary as much as the target (unit variance)."""
-    objective, X = problem.objective, problem.objective.data.X
+    X = problem.data.X
     network = with_values(problem.expression, values)
     assert isinstance(network, Network)
     rows = X[np.linspace(0, len(X) - 1, min(SIZE_ROWS, len(X))).astype(int)]
     network = _limit_exponents(network, rows)
-    gram = fused.gram(objective.program, values_of(network), rows)
+    gram = fused.gram(problem.program, values_of(network), rows)
     size = float(np.mean(np.diagonal(gram)) - np.mean(gram))  # the expected variance over rows of a function of it
-    free = objective.layout.to_free(values_of(network.scaled(1.0 / size) if 0 < size < math.inf else network))
-    if objective.fixed_noise is None:
-        free = np.append(free, math.log(noise))
-    return np.clip(free, problem.bounds[:, 0], problem.bounds[:, 1])
+    network = network.scaled(1.0 / size) if 0 < size < math.inf else network
+    return problem.point(values_of(network), Gaussian(noise))
 
 
 def _limit_exponents(network: Network, rows: Array) -> Network:

@@ -12,13 +12,12 @@ import time
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
-from mercer.fitting.optimise import FitOptions, Problem, Run, concluded, optimise, prepare, starting_points
+from mercer.fitting.minimise import Batch, minimise, starting_points
+from mercer.fitting.problem import FitOptions, Problem, Record, Run, prepare
 from mercer.fitting.starts import Starts
-from mercer.fitting.trail import Trail
 from mercer.inference.contract import Data, Engine
 from mercer.kernels.algebra import structure
 from mercer.kernels.domains import Array
@@ -126,33 +125,6 @@ def seed_for(seed: int, key: str) -> int:
     return (seed * 1_000_003 + zlib.crc32(key.encode())) % 2**31
 
 
-class Descent(Protocol):
-    """How a problem is evaluated and optimised from several points."""
-
-    def screen(self, problem: Problem, points: Sequence[Array]) -> Sequence[float]:
-        """Return the log evidence at every point."""
-
-    def descend(
-        self, problem: Problem, points: Sequence[Array], iterations: int, trails: Sequence[Trail | None] = ()
-    ) -> list[Run]:
-        """Optimise from every point, along its trail where it has one, by so many iterations in all."""
-
-
-class OneByOne:
-    """On the CPU, one point after the other."""
-
-    def screen(self, problem: Problem, points: Sequence[Array]) -> list[float]:
-        """Return the log evidence at every point."""
-        return [problem.objective.evidence(point, gradient=False).value for point in points]
-
-    def descend(
-        self, problem: Problem, points: Sequence[Array], iterations: int, trails: Sequence[Trail | None] = ()
-    ) -> list[Run]:
-        """Optimise from every point."""
-        known = trails or [None] * len(points)
-        return [optimise(problem, point, iterations, trail) for point, trail in zip(points, known, strict=True)]
-
-
 def advance(
     task: Task,
     attempt: Attempt | None,
@@ -161,21 +133,21 @@ def advance(
     iterations: int,
     keep: int,
     last: bool,
-    by: Descent = OneByOne(),  # noqa: B008  (it has no state)
+    batch: Batch | None = None,
 ) -> Attempt:
     """Begin a candidate (attempt None) with `keep` starts or carry its `keep` best on; conclude it if `last`."""
     started = time.perf_counter()
     with one_thread():
         problem = prepare(task.expression, data, engine, task.options, task.peaks)
         if attempt is None:
-            points, afresh, screened = _starting_points(problem, task, by, keep)
-            runs = [*by.descend(problem, [*points, *afresh], iterations)]
+            points, afresh, screened = _starting_points(problem, task, keep, batch)
+            runs = minimise(problem, [*points, *afresh], iterations, batch=batch)
             runs[len(points) :] = [replace(run, afresh=True) for run in runs[len(points) :]]
         else:
             screened = attempt.screened
-            runs = _continue(problem, attempt.runs[:keep], iterations, by)
+            runs = _continue(problem, attempt.runs[:keep], iterations, batch)
         runs = rank(runs)
-        fit = concluded(problem, runs, runs[0].point, screened) if last else None
+        fit = problem.conclude(runs, runs[0].point, screened) if last else None
     earlier = attempt.seconds if attempt is not None else 0.0
     return Attempt(tuple(runs), screened, earlier + time.perf_counter() - started, fit)
 
@@ -192,7 +164,9 @@ def rank(runs: Sequence[Run]) -> list[Run]:
     return [*first, *(run for run in best if not any(run is leader for leader in first))]
 
 
-def _starting_points(problem: Problem, task: Task, by: Descent, most: int) -> tuple[list[Array], list[Array], int]:
+def _starting_points(
+    problem: Problem, task: Task, most: int, batch: Batch | None
+) -> tuple[list[Array], list[Array], int]:
     """Half of the starts keep the parent's optimum and draw the new part; the others draw everything afresh.
 
     A parent fitted without the new part may have bent itself to do that part's work (a short lengthscale in place of a
@@ -200,27 +174,29 @@ def _starting_points(problem: Problem, task: Task, by: Descent, most: int) -> tu
     wanted, they are all.
     """
     if task.noise is None:
-        points, screened = starting_points(problem, task.options, screen=by.screen)
+        points, screened = starting_points(problem, task.options, batch=batch)
         return points, [], screened
     half = replace(task.options, restarts=max(1, task.options.restarts // 2))
-    points, screened = starting_points(problem, half, task.noise, by.screen, neutral=not task.replaced)
+    points, screened = starting_points(problem, half, task.noise, not task.replaced, batch)
     if most <= half.restarts:
         return points[:most], [], screened
-    layout, data = problem.objective.layout, problem.objective.data
-    afresh = replace(problem, starts=Starts(structure(task.expression), layout, data, task.own_peaks))
+    starts = Starts(structure(task.expression), problem.layout, problem.data, task.own_peaks)
+    afresh = replace(problem, starts=starts)
     others = replace(task.options, restarts=task.options.restarts - half.restarts)
-    more, also_screened = starting_points(afresh, others, screen=by.screen)
+    more, also_screened = starting_points(afresh, others, batch=batch)
     return points, more, screened + also_screened
 
 
-def _continue(problem: Problem, runs: Sequence[Run], iterations: int, by: Descent) -> list[Run]:
+def _continue(problem: Problem, runs: Sequence[Run], iterations: int, batch: Batch | None) -> list[Run]:
     """Carry on the runs that are not at their end; one on other rows begins anew where it stands."""
-    result, rows = list(runs), problem.objective.data.count
+    result, rows = list(runs), problem.data.count
     going = [i for i, run in enumerate(runs) if not (run.converged and run.rows == rows)]
     if going:
         trails = [runs[i].trail if runs[i].rows == rows else None for i in going]
         points = [runs[i].point if trail is None else trail.start for i, trail in zip(going, trails, strict=True)]
-        for i, trail, later in zip(going, trails, by.descend(problem, points, iterations, trails), strict=True):
+        records = [Record(trail) for trail in trails]
+        later_runs = minimise(problem, points, iterations, records, batch)
+        for i, trail, later in zip(going, trails, later_runs, strict=True):
             earlier = runs[i].evaluations if trail is None else 0
             result[i] = replace(later, evaluations=earlier + later.evaluations, afresh=runs[i].afresh)
     return result

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mercer.compute.surfaces import shares, values_in
-from mercer.fitting.surfaces import spread_rows
+from mercer.fitting.periods import spread_rows
 from mercer.kernels.algebra import structure
 from mercer.kernels.blend import FEATURES, ONE_COLUMN, Blend, blend, surface
 from mercer.kernels.domains import Array

@@ -23,8 +23,10 @@ import numpy as np
 
 from mercer.compute.surfaces import nearest_weights
 from mercer.errors import InputError
-from mercer.fitting.optimise import Fit, FitOptions, Problem, Run, concluded, fit, optimise, prepare
+from mercer.fitting.minimise import fit, minimise, screen
+from mercer.fitting.problem import Fit, FitOptions, Problem, Run, prepare
 from mercer.inference.contract import Data
+from mercer.inference.likelihood import Gaussian
 from mercer.kernels.algebra import structure
 from mercer.kernels.blend import FEATURES, MOST_REGIMES, Surface, surface
 from mercer.kernels.domains import Array
@@ -361,10 +363,10 @@ class SurfaceSearch:
         if found.status in ("failed", "interrupted"):
             return found
         problem = self._prepare(found.expression, rows)
-        fast = quicken(problem, _point(problem, found.values, found.noise))
+        fast = quicken(problem, problem.point(found.values, found.likelihood))
         if fast is not None:
-            run = optimise(problem, fast, self.settings.max_iterations)
-            other = concluded(problem, [run], fast, found.evaluations)
+            runs = minimise(problem, [fast], self.settings.max_iterations)
+            other = problem.conclude(runs, fast, found.evaluations)
             if other.status != "failed" and other.log_evidence > found.log_evidence:
                 found = other
         return self._fit_on(found, rows)
@@ -383,12 +385,12 @@ class SurfaceSearch:
         rng = np.random.default_rng(self.context.seed)
         return data.take(np.sort(rng.choice(data.count, self.policy.some_rows, replace=False)))
 
-    def _draw_surfaces(self, expression: Expression) -> list[tuple[Array, float]]:
+    def _draw_surfaces(self, expression: Expression) -> list[tuple[Array, Gaussian]]:
         """Steps 1 to 5: g surfaces with simple kernels, each partly optimised; values and noise, the best first."""
         settings, policy = self.settings, self.policy
         rng, data = np.random.default_rng(self.context.seed), self._some_rows()
         problem = prepare(expression, data, self.context.engine, FitOptions(priors=self._smooth))
-        layout, starts = problem.objective.layout, problem.starts
+        layout, starts = problem.layout, problem.starts
         own = find_blend(expression)
         assert own is not None
         slots = [s for s in layout.slots if starts.leaves[s.leaf] is own.surface]
@@ -406,11 +408,10 @@ class SurfaceSearch:
             for draw in range(settings.kernel_draws):
                 values = starts.draw(rng)
                 values[place] = first[place]
-                tried.append(_point(problem, values, noises[draw % len(noises)]))
-            scores = [problem.objective.evidence(point, gradient=False).value for point in tried]
-            runs.append(optimise(problem, tried[int(np.argmax(scores))], policy.few_steps))
+                tried.append(problem.point(values, Gaussian(noises[draw % len(noises)])))
+            runs += minimise(problem, [tried[int(np.argmax(screen(problem, tried)))]], policy.few_steps)
         runs.sort(key=lambda run: (self._has_died(problem, run), run.value))
-        return [problem.objective.split(run.point) for run in runs]
+        return [problem.split(run.point) for run in runs]
 
     def _linear_border(self, expression: Expression, data: Data) -> Array:
         """Return w(x) of a linear surface, cut off where a share is near 0 or 1."""
@@ -425,19 +426,19 @@ class SurfaceSearch:
         return np.asarray(np.clip(np.log(s[1:]) - np.log(s[:1]), -most, most))
 
     def _has_died(self, problem: Problem, run: Run) -> bool:
-        values, _ = problem.objective.split(run.point)
+        values, _ = problem.split(run.point)
         return bool(self._dead(with_values(problem.expression, values)))
 
-    def _finish(self, expression: Expression, surfaces: Sequence[tuple[Array, float]]) -> Fit:
+    def _finish(self, expression: Expression, surfaces: Sequence[tuple[Array, Gaussian]]) -> Fit:
         """Steps 6 and 7: the best surfaces, optimised to the end; of many rows first to some, the best then to all."""
         settings, rows = self.settings, self._some_rows()
         problem = self._prepare(expression, rows)
-        points = [_point(problem, values, noise) for values, noise in surfaces[: self.policy.finalists]]
-        runs = [optimise(problem, point, settings.max_iterations) for point in points]
+        points = [problem.point(*each) for each in surfaces[: self.policy.finalists]]
+        runs = minimise(problem, points, settings.max_iterations)
         if (fast := quicken(problem, min(runs, key=lambda run: run.value).point)) is not None:
-            runs.append(optimise(problem, fast, settings.max_iterations))
+            runs += minimise(problem, [fast], settings.max_iterations)
         alive = [run for run in runs if not self._has_died(problem, run)]
-        found = concluded(problem, alive or runs, points[0], settings.draws * settings.kernel_draws)
+        found = problem.conclude(alive or runs, points[0], settings.draws * settings.kernel_draws)
         return self._fit_on(found, rows)
 
     def _fit_for_a_while(self, expression: Expression) -> Fit:
@@ -448,10 +449,10 @@ class SurfaceSearch:
     def _resume(self, expression: Expression, noise: float, steps: int | None = None) -> Fit:
         """Fit a kernel that has all its values from there on."""
         problem, most = self._prepare(expression, self.data), self.settings.max_iterations
-        point = _point(problem, problem.starts.typical(), noise)
-        run = optimise(problem, point, min(steps or most, most))
+        point = problem.point(problem.starts.typical(), Gaussian(noise))
+        run = minimise(problem, [point], min(steps or most, most))[0]
         # a few steps with more rows: that there are few of them is no failure to converge
-        return concluded(problem, [replace(run, converged=True) if steps else run], point, 0)
+        return problem.conclude([replace(run, converged=True) if steps else run], point, 0)
 
     def _learn_regimes(self, expression: Expression) -> Expression:
         """Let learners find the kernels of their regimes, each on the rows where its regime holds."""
@@ -512,11 +513,6 @@ def _bic(found: Fit, rows: int) -> float:
     return bic(found.log_evidence, found.parameters + places, rows)
 
 
-def _point(problem: Problem, values: Array, noise: float) -> Array:
-    point = np.append(problem.objective.layout.to_free(values), math.log(noise))
-    return np.clip(point, problem.bounds[:, 0], problem.bounds[:, 1])
-
-
 # ---------------------------------------------------------------------------------------------------- fast variation
 # What varies fast in one regime only is easily taken for noise. On several columns a fit begins with lengthscales that
 # suit rows far apart. Where one regime varies over the distance of neighbours, every such start ends with that regime
@@ -531,23 +527,22 @@ def quicken(problem: Problem, point: Array) -> Array | None:
     points = list(_fast_points(problem, point))
     if not points:
         return None
-    heights = [problem.objective.evidence(point, gradient=False).value for point in points]
-    return points[int(np.argmax(heights))]
+    return points[int(np.argmax(screen(problem, points)))]
 
 
 def _fast_points(problem: Problem, point: Array) -> Iterator[Array]:
-    objective, starts = problem.objective, problem.starts
-    values, noise = objective.split(point)
-    if objective.fixed_noise is not None:
+    starts, (values, likelihood) = problem.starts, problem.split(point)
+    noise = likelihood.noise
+    if problem.noise is not None:
         return
     for number, leaf in enumerate(starts.leaves):
-        own = {slot.spec.name: slot for slot in objective.layout.slots if slot.leaf == number and slot.fitted}
+        own = {slot.spec.name: slot for slot in problem.layout.slots if slot.leaf == number and slot.fitted}
         if isinstance(leaf, Surface) or len(leaf.columns) < 2 or not {"lengthscale", "variance"} <= set(own):
             continue
         span = np.array(starts.frame.span)[list(leaf.columns)]
-        near = span * objective.data.count ** (-1.0 / len(leaf.columns))
+        near = span * problem.data.count ** (-1.0 / len(leaf.columns))
         for distances in NEIGHBOURS:
             changed = values.copy()
             changed[own["lengthscale"].where] = distances * near
             changed[own["variance"].where] = np.maximum(values[own["variance"].where], noise)
-            yield _point(problem, changed, LESS_NOISE * noise)
+            yield problem.point(changed, Gaussian(LESS_NOISE * noise))

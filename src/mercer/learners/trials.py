@@ -29,8 +29,8 @@ import numpy as np
 from mercer.compute.backend import NUMBA, Backend
 from mercer.errors import InputError, NumericalError
 from mercer.fitting.clock import Clock, OutOfTimeError, Progress, Report
-from mercer.fitting.optimise import AtBound, Fit, Run
-from mercer.fitting.trail import Trail
+from mercer.fitting.minimise import Batch, run_batched
+from mercer.fitting.problem import AtBound, Fit, Run, Trail
 from mercer.inference.bounds import Interval
 from mercer.inference.contract import Data
 from mercer.kernels.text import from_json, to_json
@@ -188,20 +188,18 @@ def _numbered(function: Callable[..., Any], number: int, arguments: tuple[Any, .
 def run_on_device(
     function: Callable[..., Attempt], work: Work, backend: Backend, memory: int | None = None
 ) -> Iterator[tuple[int, Attempt]]:
-    """Yield (number, function(*arguments, evaluator)) for all the work, whose points are evaluated in one batch.
+    """Yield (number, function(*arguments, batch)) for all the work, whose points are evaluated in one batch.
 
     The data of all candidates are the same: the third argument.
     """
     if not work:
         return
-    from mercer.fitting.level import OnDevice, on_device  # it loads PyTorch
-
     clock, data = Clock(), next(iter(work.values()))[2]
 
-    def job(arguments: tuple[Any, ...]) -> Callable[[OnDevice], Attempt]:
-        return lambda by: function(*arguments, by)
+    def job(arguments: tuple[Any, ...]) -> Callable[[Batch], Attempt]:
+        return lambda batch: function(*arguments, batch)
 
-    for number, reached in on_device({i: job(arguments) for i, arguments in work.items()}, data, backend, memory):
+    for number, reached in run_batched({i: job(arguments) for i, arguments in work.items()}, data, backend, memory):
         earlier = work[number][1].seconds if work[number][1] is not None else 0.0
         yield number, replace(reached, seconds=earlier + clock.seconds / len(work))  # they all waited for each other
 

@@ -22,7 +22,7 @@ import numpy as np
 from mercer.compute.backend import backend_for
 from mercer.compute.program import compile_program
 from mercer.errors import InputError, MercerError, ModelFileError, TooLargeError
-from mercer.fitting.optimise import AtBound
+from mercer.fitting.problem import AtBound
 from mercer.inference.bounds import Interval
 from mercer.inference.choose import Choice, choose, engine_from_plain, engine_to_plain, name_to_keep, read_inference
 from mercer.inference.contract import Data, Posterior, Sum

@@ -19,7 +19,7 @@ import numpy as np
 from mercer.compute.backend import NUMBA
 from mercer.compute.program import compile_program
 from mercer.errors import InputError
-from mercer.fitting.optimise import AtBound, Fit
+from mercer.fitting.problem import AtBound, Fit
 from mercer.inference.bounds import Interval, closest
 from mercer.inference.choose import Choice
 from mercer.inference.contract import Data, Engine, Posterior, Prediction, Source

@@ -21,7 +21,7 @@ from mercer.explain.functionals import FunctionalExplanation
 from mercer.explain.networks import NetworkExplanation
 from mercer.explain.search import PathStep, RunnerUp
 from mercer.explain.wording import listed, number, percent, resolved
-from mercer.fitting.periodogram import typical_gap
+from mercer.fitting.periods import typical_gap
 from mercer.kernels.leaf import LEAVES
 from mercer.report.changes import change_figure
 from mercer.report.diagnostics import residuals_figure, search_figure

@@ -1,16 +1,22 @@
-"""Which periods does a series show? For rows in any order and with gaps.
+"""What a series shows before anything is fitted: its periods, and where it changes. Rows in any order and with gaps.
 
 Two views: peaks of the Lomb-Scargle periodogram, and periods whose waves and overtones together leave least over. The
 second finds a pattern whose strongest wave is an overtone, or whose size changes along the way, which the first splits
 into several peaks, none of them at the period.
+
+Where does something change? Every place along a column is asked how much better two halves are described apart than
+together: by their own level and spread, and by their own roughness (the spread of steps from row to row). The peaks are
+where a change point or a window is tried first.
 """
 
 from __future__ import annotations
 
 import math
 from itertools import islice, zip_longest
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mercer.kernels.domains import Array
 
@@ -23,6 +29,8 @@ PATTERNS = 4
 NEARLY = 1.05
 MUCH_BETTER = 0.8
 STRONGEST, AT_LEAST, TOLERANCE = 5, 3, 0.06  # waves looked at for a common period; how many must share it; cycles off
+LEAST_ROWS = 5  # on either side of a change that is worth trying
+PLACES = 6  # where something may change
 SAME = 0.5  # cycles over the whole span: fewer cannot be told apart
 
 
@@ -159,3 +167,70 @@ def in_turn(first: Array, second: Array) -> Array:
     """Return one of each in turn, then what the longer one has left, each period once."""
     pairs = zip_longest(first, second)
     return np.array(list(dict.fromkeys(period for pair in pairs for period in pair if period is not None)))
+
+
+def change_places(column: Array, y: Array, periods: Array | None = None) -> Array:
+    """Return places along a column where rows before and after differ most, the strongest first.
+
+    Without the strongest of some periods too: a season hides a change of level, and is cheap to take out.
+    """
+    order = np.argsort(column, kind="stable")
+    x, target = column[order], y[order]
+    gains = [_gain(target), _gain(np.diff(target, prepend=target[0]), centred=False)]
+    if periods is not None and len(periods) and len(x) > 4 * LEAST_ROWS:
+        gains.insert(0, _gain(target - _season(x, target, float(periods[0]))))
+    apart = max(LEAST_ROWS, len(x) // 20)
+    ranked = [[float(0.5 * (x[p - 1] + x[p])) for p in _highest(gain, apart)] for gain in gains]
+    places = list(dict.fromkeys(one for turn in zip_longest(*ranked) for one in turn if one is not None))
+    return np.array(places[:PLACES] if places else [float(x[0] + x[-1]) / 2])
+
+
+def _season(x: Array, y: Array, period: float) -> Array:
+    """Return the wave of that period and its first overtones that is nearest to y."""
+    angle = 2.0 * np.pi * x / period
+    waves = [np.ones_like(x), *(wave(k * angle) for k in (1, 2, 3) for wave in (np.cos, np.sin))]
+    design = np.stack(waves, axis=1)
+    return np.asarray(design @ np.linalg.lstsq(design, y, rcond=None)[0])
+
+
+def _gain(values: Array, centred: bool = True) -> Array:
+    """Return for every split how much a Gaussian for each part gains over one for all: log likelihood."""
+    n = len(values)
+    count = np.arange(1, n + 1)
+    sums, squares = np.cumsum(values), np.cumsum(values**2)
+
+    def variance(total: Array, square: Array, rows: NDArray[Any]) -> Array:
+        spread = square / rows - (total / rows) ** 2 if centred else square / rows
+        return np.maximum(spread, 1e-8)
+
+    gain = np.full(n, -np.inf)
+    inner = np.arange(LEAST_ROWS, n - LEAST_ROWS + 1)  # the first row of the second part
+    if len(inner):
+        before = variance(sums[inner - 1], squares[inner - 1], count[inner - 1])
+        rest = n - inner
+        after = variance(sums[-1] - sums[inner - 1], squares[-1] - squares[inner - 1], rest)
+        whole = variance(sums[-1:], squares[-1:], np.array([n]))
+        gain[inner] = 0.5 * (n * np.log(whole) - inner * np.log(before) - rest * np.log(after))
+    return gain
+
+
+def _highest(gain: Array, apart: int) -> list[int]:
+    """Return the highest entries that are some rows apart from each other."""
+    chosen: list[int] = []
+    for place in np.argsort(-gain, kind="stable"):
+        if not np.isfinite(gain[place]) or len(chosen) == PLACES:
+            break
+        if all(abs(int(place) - other) >= apart for other in chosen):
+            chosen.append(int(place))
+    return chosen
+
+
+def spread_rows(X: Array, count: int) -> Array:
+    """Return rows far from each other: each is the one farthest from those before it, the first near the middle."""
+    scaled = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
+    chosen = [int(np.argmin((scaled**2).sum(axis=1)))]
+    distance = ((scaled - scaled[chosen[0]]) ** 2).sum(axis=1)
+    while len(chosen) < count:
+        chosen.append(int(np.argmax(distance)))
+        distance = np.minimum(distance, ((scaled - scaled[chosen[-1]]) ** 2).sum(axis=1))
+    return np.asarray(X[chosen])

@@ -1,0 +1,412 @@
+"""Fit a product kernel to a grid of values: from its spectra, first to a part of it, at the end to all of it.
+
+All starts are fitted to a part where there is a good one: a tile of a grid that is much larger than a tile, or what
+lies on one side of a large hole, since without holes nothing has to be iterated. All cells then take a few more steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.ndimage import find_objects, label
+
+from mercer.fitting.clock import Clock, Progress, Report
+from mercer.fitting.minimise import minimise, starting_points
+from mercer.fitting.problem import Fit, FitOptions, Problem, Record, Run, prepare
+from mercer.inference.contract import Data
+from mercer.inference.grid import EXACT_WORK, Grid
+from mercer.inference.grid_product import GridProblem, cells_of
+from mercer.inference.lattice import Lattice
+from mercer.inference.likelihood import Gaussian
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Base, Expression
+
+
+@dataclass(frozen=True)
+class GridPolicy:
+    """How a fit to a grid is shared between a part of it and all of it."""
+
+    tile: int = 16_000  # cells to try starts on
+    much_larger: int = 4  # times a tile that a grid must be for one to be worth it
+    periods: int = 6  # of each axis
+    spectra: int = 2  # starts whose spectra are tried as they are
+    last_steps: int = 20  # with all cells, after many with a part
+    good_part: float = 0.25  # of all cells
+    short_run: int = 15  # steps on the way to see which start is best
+    boxes: int = 4  # known cells that are hidden, to see how well large holes are filled
+
+
+NOISE_START = (1e-4, 0.3)
+ENOUGH_LINES = 8  # without a hole; with fewer, holes are bridged by straight lines
+HALF_SEEN = 0.5
+LEAST_WIDTH = 0.3  # of a step of the periodogram: a wave through the whole grid
+ROUNDS = 100  # of expectation and maximisation
+TOLERANCE, STEPS = 0.01, 100  # of solves for hidden boxes
+
+
+def fit_grid(
+    expression: Expression,
+    data: Data,
+    engine: Grid,
+    options: FitOptions,
+    report: Report | None = None,
+    policy: GridPolicy = GridPolicy(),  # noqa: B008  (it is frozen)
+) -> tuple[Fit, str]:
+    """Fit a bound expression (scaled units), and say what was chosen by. Ctrl-C keeps the best point so far."""
+    spectra = line_spectra(data)
+    peaks = {d: found for d, s in enumerate(spectra) if len(found := s.periods(policy.periods))}
+    problem = prepare(expression, data, engine, options, peaks)
+    small = _on_part(problem, policy)
+    watch = _Watch(report, options.max_iterations)
+    try:
+        points, screened = _starts(small, spectra, options)
+        runs = minimise(small, points, policy.short_run, [watch] * len(points)) if len(points) > 1 else []
+        best = min(runs, key=lambda run: run.value).point if runs else points[0]
+        iterations, last = options.max_iterations, policy.last_steps
+        if small is not problem:
+            best = minimise(small, [best], iterations, [watch.final(iterations + last)])[0].point
+            iterations = last
+        run = minimise(problem, [best], iterations, [watch.final(watch.steps + iterations, watch.steps)])[0]
+        watch.whole = False
+        chosen, note = _choose(problem, small, run, points if _has_mixture(problem) else [], watch, policy)
+    except KeyboardInterrupt:
+        if watch.point is None:
+            raise
+        stopped = Run(watch.point, watch.value, "interrupted", False, watch.evaluations, data.count)
+        return problem.conclude([stopped], watch.point, 0, interrupted=True), ""
+    return problem.conclude([chosen], chosen.point, screened + watch.evaluations - chosen.evaluations), note
+
+
+def _choose(
+    problem: Problem, small: Problem, run: Run, spectral: Sequence[Array], watch: _Watch, policy: GridPolicy
+) -> tuple[Run, str]:
+    """Return the kernel of the highest evidence, or a spectrum as it is where that fills large holes better.
+
+    Of such a spectrum only the variance and the noise are fitted, to the part.
+    """
+    boxes = hidden_boxes(problem.data, small.data, policy.boxes) if spectral else []
+    if not boxes:
+        return run, ""
+    held = [minimise(_scale_only(small, p), [p], policy.short_run, [watch])[0] for p in spectral[: policy.spectra]]
+    runs = [run, *held]
+    errors = [error_in_boxes(problem, r.point, boxes) for r in runs]
+    best = int(np.argmin(errors))
+    what = "the kernel of the highest evidence" if best == 0 else "the mean spectrum of the values"
+    other = min(errors[1:]) if best == 0 else errors[0]
+    note = (
+        f"{what} was chosen: hiding {len(boxes)} boxes the size of the largest hole, its error was {errors[best]:.3f} "
+        f"of their variance, that of {'the mean spectrum' if best == 0 else 'the highest evidence'} {other:.3f}"
+    )
+    return replace(runs[best], converged=True), note
+
+
+def _scale_only(problem: Problem, point: Array) -> Problem:
+    """Return the problem with everything but variances and the noise held at a point."""
+    names = [*problem.layout.free_paths(), "noise"]
+    loose = [name == "noise" or name.endswith(".variance") for name in names[: len(point)]]
+    held = np.column_stack([point, point])
+    return replace(problem, bounds=np.where(np.array(loose)[:, None], problem.bounds, held))
+
+
+def _has_mixture(problem: Problem) -> bool:
+    return any(leaf.spec.mixture and leaf.parameter("weights").values is None for leaf in problem.expression.leaves())
+
+
+class _Watch(Record):
+    """Follows the optimiser: the best point so far, and what is reported."""
+
+    def __init__(self, report: Report | None, most: int) -> None:
+        super().__init__()
+        self.report, self.most = report, most
+        self.whole = False  # this is one of the long runs
+        self.point: Array | None = None
+        self.value, self.evaluations, self.steps = math.inf, 0, 0
+        self.clock = Clock()
+
+    def final(self, most: int, done: int = 0) -> _Watch:
+        """Begin to report steps: this is a long run. Values on a part of the grid cannot be compared with others."""
+        self.whole, self.value, self.most, self.steps = True, math.inf, most, done
+        return self
+
+    def note(self, point: Array, value: float, slope: Array) -> tuple[float, Array]:
+        """Keep the best point, and how many there were."""
+        self.evaluations += 1
+        if value < self.value:
+            self.point, self.value = point.copy(), value
+        return value, slope
+
+    def after_step(self, *_: object) -> None:
+        """Report a step."""
+        self.steps += 1
+        if self.report is not None and self.whole:
+            self.report(Progress(self.steps, self.most, "steps", score=2.0 * self.value, seconds=self.clock.seconds))
+
+
+def _starts(problem: Problem, spectra: Sequence[LineSpectrum], options: FitOptions) -> tuple[list[Array], int]:
+    """Return points to begin at: from the spectra where the kernel has mixtures to set, else the best of draws."""
+    unset = np.isnan(problem.starts.known)
+    noise = Gaussian(float(np.clip(min(s.floor for s in spectra), *NOISE_START)))
+    if not _has_mixture(problem):
+        if not unset.any():
+            return [problem.point(problem.starts.typical(), noise)], 0
+        return starting_points(problem, options)
+    rng = np.random.default_rng(options.seed)
+    points = []
+    for number in range(max(1, options.restarts)):
+        values = problem.starts.typical() if number == 0 else problem.starts.draw(rng)
+        values = np.where(unset, _with_mixtures(problem, values, spectra, rng, number == 0), values)
+        points.append(problem.point(values, noise))
+    return points, 0
+
+
+def _with_mixtures(
+    problem: Problem, values: Array, spectra: Sequence[LineSpectrum], rng: np.random.Generator, peaked: bool
+) -> Array:
+    """Return the values with those of every spectral mixture on one column from that column's spectrum."""
+    result = values.copy()
+    owners = list(problem.expression.owners())
+    slots = problem.layout.slots
+    for number, leaf in enumerate(owners):
+        if not isinstance(leaf, Base) or not leaf.spec.mixture or len(leaf.columns) != 1:
+            continue
+        found = mixture_of(spectra[leaf.columns[0]], leaf.components, rng, peaked)
+        for slot in slots:
+            if slot.leaf == number and slot.spec.name in ("weights", "frequency", "bandwidth"):
+                result[slot.where] = getattr(found, slot.spec.name)
+            elif slot.leaf == number and slot.fitted:
+                result[slot.where] = 1.0
+    return result
+
+
+def _on_part(problem: Problem, policy: GridPolicy) -> Problem:
+    """Return the problem for a part of the grid, with the bounds of the whole; itself where no part is worth it."""
+    data = problem.data
+    lattice = data.lattice
+    assert lattice is not None
+    if lattice.size > policy.much_larger * policy.tile:
+        return replace(problem, data=tile(data, policy.tile))
+    part = beside_holes(data, policy.good_part)
+    return problem if part is None else replace(problem, data=part)
+
+
+def beside_holes(data: Data, share: float) -> Data | None:
+    """Return the rows on one side of all large holes, the side with most of them; None where there is no good one."""
+    lattice = data.lattice
+    assert lattice is not None
+    deep = cells_of(lattice, torch.device("cpu")).deep.numpy()
+    if not len(deep):
+        return None
+    places = np.unravel_index(lattice.cells, lattice.shape)
+    holes = np.unravel_index(lattice.holes[deep], lattice.shape)
+    sides = [side for at, hole in zip(places, holes, strict=True) for side in (at < hole.min(), at > hole.max())]
+    best = max(sides, key=lambda side: int(side.sum()))
+    return data.take(best) if best.sum() >= share * lattice.size else None
+
+
+def tile(data: Data, cells: int) -> Data:
+    """Return the rows of a box of about so many cells, of several the one with most rows."""
+    lattice = data.lattice
+    assert lattice is not None
+    ratio = (cells / lattice.size) ** (1.0 / len(lattice.shape))
+    sides = [max(min(n, 8), round(n * ratio)) for n in lattice.shape]
+    places = np.stack(np.unravel_index(lattice.cells, lattice.shape))
+    best: NDArray[np.bool_] | None = None
+    for corner in np.ndindex(*(3,) * len(sides)):
+        first = [round((n - side) * c / 2) for n, side, c in zip(lattice.shape, sides, corner, strict=True)]
+        inside = np.ones(data.count, dtype=bool)
+        for place, low, side in zip(places, first, sides, strict=True):
+            inside &= (place >= low) & (place < low + side)
+        if best is None or inside.sum() > best.sum():
+            best = inside
+    assert best is not None
+    return data.take(best)
+
+
+# ------------------------------------------------------------------------------------------------------------- spectra
+# What a grid of values shows along each of its axes. Under a product kernel the covariance along one axis, averaged
+# over all lines, is that axis' factor times a number. So the mean periodogram of the lines is the factor's spectral
+# density (blurred by the window), plus a floor of noise.
+
+
+@dataclass(frozen=True, eq=False)
+class LineSpectrum:
+    """Power at frequencies from zero to one half for each step of the axis, adding up to one."""
+
+    frequency: Array
+    power: Array
+
+    @property
+    def floor(self) -> float:
+        """The share of the variance that white noise at the level of the fastest tenth would have."""
+        count = max(1, len(self.power) // 10)
+        return float(np.median(self.power[-count:])) * len(self.power)
+
+    def periods(self, count: int) -> Array:
+        """Return the periods of the highest peaks, strongest first."""
+        inner = np.flatnonzero((self.power[1:-1] >= self.power[:-2]) & (self.power[1:-1] > self.power[2:])) + 1
+        ranked = inner[np.argsort(-self.power[inner], kind="stable")][:count]
+        return np.asarray(1.0 / self.frequency[ranked])
+
+
+def line_spectra(data: Data) -> list[LineSpectrum]:
+    """Return the mean spectrum of the lines along every axis, frequencies in cycles per unit of the inputs."""
+    lattice = data.lattice
+    assert lattice is not None
+    grid = np.full(lattice.size, np.nan)
+    grid[lattice.cells] = data.y - data.y.mean()
+    grid = grid.reshape(lattice.shape)
+    return [_spectrum(np.moveaxis(grid, d, -1).reshape(-1, n), lattice.axes[d]) for d, n in enumerate(lattice.shape)]
+
+
+def _spectrum(lines: Array, axis: Array) -> LineSpectrum:
+    n = len(axis)
+    if n < 4:
+        return LineSpectrum(np.array([0.0, 0.5 * n]), np.array([1.0, 0.0]))
+    seen = ~np.isnan(lines)
+    whole = seen.all(axis=1)
+    if whole.sum() >= ENOUGH_LINES:
+        lines = lines[whole]
+    else:
+        most = seen.mean(axis=1) >= min(HALF_SEEN, seen.mean(axis=1).max())
+        lines = np.stack([np.interp(axis, axis[s], row[s]) for row, s in zip(lines[most], seen[most], strict=True)])
+    step = float(np.ptp(axis)) / (n - 1)
+    even = np.linspace(axis[0], axis[-1], n)
+    if np.max(np.abs(axis - even)) > 1e-6 * step:
+        lines = np.stack([np.interp(even, axis, row) for row in lines])
+    window = np.hanning(n + 2)[1:-1]
+    power = np.mean(np.abs(np.fft.rfft(lines * window, axis=1)) ** 2, axis=0)
+    total = power.sum()
+    power = power / total if total > 0 else np.full(len(power), 1.0 / len(power))
+    return LineSpectrum(np.asarray(np.fft.rfftfreq(n, step), dtype=np.float64), power)
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Weights, frequencies and bandwidths of a spectral mixture."""
+
+    weights: Array
+    frequency: Array
+    bandwidth: Array
+
+
+def mixture_of(spectrum: LineSpectrum, components: int, rng: np.random.Generator, peaked: bool = True) -> Mixture:
+    """Fit a mixture of Gaussians to a spectrum by expectation and maximisation, mirrored at zero.
+
+    It begins at the highest peaks (`peaked`), a quarter of the components being wide ones anywhere, or at frequencies
+    drawn by their power.
+    """
+    f, power = spectrum.frequency, np.maximum(spectrum.power - spectrum.floor / len(spectrum.power), 1e-12)
+    power = power / power.sum()
+    least = LEAST_WIDTH * f[1]
+    top = np.argsort(-power, kind="stable")
+    local = [i for i in top if power[i] >= power[max(0, i - 1)] and power[i] >= power[min(len(f) - 1, i + 1)]]
+    count = components - components // 4 if peaked else 1
+    centre = np.concatenate([f[local[:count]], rng.choice(f, components, p=power)])[:components]
+    width = np.full(components, 3.0 * least)
+    width[min(count, len(local)) :] = 0.1 * f[-1] if peaked else 6.0 * least
+    weights = np.full(components, 1.0 / components)
+    for _ in range(ROUNDS):
+        sides = np.exp(-0.5 * ((f[:, None] - centre) / width) ** 2)
+        sides += np.exp(-0.5 * ((f[:, None] + centre) / width) ** 2)
+        share = weights * sides / width + 1e-300
+        share *= (power / share.sum(axis=1))[:, None]
+        total = share.sum(axis=0) + 1e-9
+        weights = total / total.sum()
+        centre = share.T @ f / total
+        width = np.sqrt(np.einsum("fq,fq->q", share, (f[:, None] - centre) ** 2) / total + least**2)
+    return Mixture(weights, centre, width)
+
+
+# -------------------------------------------------------------------------------------------------------- large holes
+# How well does a kernel fill large holes? Hide boxes the size of the largest hole where values are known, and see. The
+# evidence judges short distances most, since there are so many pairs of neighbours; in the middle of a large hole only
+# what reaches far counts. So kernels are compared on the task itself, on cells that are known.
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """Known cells that are hidden: the data without them, their numbers, and what they hold."""
+
+    rest: Data
+    cells: NDArray[np.intp]
+    values: Array
+
+
+def hidden_boxes(data: Data, part: Data, most: int) -> list[Box]:
+    """Return boxes the size of the largest hole, spread over a part of the grid; none where no hole is large.
+
+    A part too small for them is passed over for the whole.
+    """
+    lattice = data.lattice
+    assert lattice is not None
+    deep = cells_of(lattice, torch.device("cpu")).deep.numpy()
+    if not len(deep):
+        return []
+    mask = np.zeros(lattice.size, dtype=bool)
+    mask[lattice.holes[deep]] = True
+    pieces, _ = label(mask.reshape(lattice.shape))
+    sizes = np.bincount(pieces.ravel())
+    sizes[0] = 0
+    extent = find_objects(pieces)[int(np.argmax(sizes)) - 1]
+    sides = [int(part.stop - part.start) for part in extent]
+    for rows in (part, data):
+        boxes = [
+            box for corner in _corners(rows.lattice, sides, most) if (box := _box(rows, corner, sides)) is not None
+        ]
+        if len(boxes) > 1:
+            return boxes
+    return []
+
+
+def _corners(lattice: Lattice | None, sides: Sequence[int], most: int) -> list[tuple[int, ...]]:
+    """Return where boxes begin: of those in even steps the ones with most known cells, apart from each other."""
+    if lattice is None or any(side > n - 2 for side, n in zip(sides, lattice.shape, strict=True)):
+        return []
+    seen = np.zeros(lattice.shape)
+    seen.ravel()[lattice.cells] = 1.0
+    steps = [
+        np.unique(np.linspace(0, n - side, 6).round().astype(int)) for n, side in zip(lattice.shape, sides, strict=True)
+    ]
+    places = np.stack([g.ravel() for g in np.meshgrid(*steps, indexing="ij")], axis=1)
+    known = np.array([seen[tuple(slice(c, c + s) for c, s in zip(p, sides, strict=True))].sum() for p in places])
+    chosen: list[tuple[int, ...]] = []
+    for number in np.argsort(-known, kind="stable"):
+        place = places[number]
+        near = any(np.all(np.abs(place - np.array(c)) < 0.5 * np.array(sides)) for c in chosen)
+        if not near and known[number] > 0.5 * np.prod(sides):
+            chosen.append(tuple(int(p) for p in place))
+    return chosen[:most]
+
+
+def _box(data: Data, corner: Sequence[int], sides: Sequence[int]) -> Box | None:
+    lattice = data.lattice
+    assert lattice is not None
+    inside = np.ones(data.count, dtype=bool)
+    for place, low, side in zip(np.unravel_index(lattice.cells, lattice.shape), corner, sides, strict=True):
+        inside &= (place >= low) & (place < low + side)
+    rest = data.take(~inside)
+    if rest.lattice is None or rest.lattice.shape != lattice.shape:  # a whole line would be gone
+        return None
+    return Box(rest, lattice.cells[inside], data.y[inside])
+
+
+@torch.no_grad()
+def error_in_boxes(problem: Problem, point: Array, boxes: Sequence[Box]) -> float:
+    """Return the mean squared error of the means in the boxes, by the variance of what they hold."""
+    values, likelihood = problem.split(point)
+    errors = []
+    for box in boxes:
+        grid = GridProblem.of(problem.program, box.rest, problem.engine.backend)
+        whole = grid.whole(values, likelihood.noise, TOLERANCE, EXACT_WORK, STEPS)
+        if whole is None:
+            return float("inf")
+        solved = grid.solve(whole)
+        filled = solved.completed.filled.flatten(1).cpu().numpy()[:, box.cells]
+        mean = filled[0] - solved.level * filled[1] + solved.level if len(filled) > 1 else filled[0]
+        errors.append(float(np.mean((mean - box.values) ** 2) / max(np.var(box.values), 1e-12)))
+    return float(np.mean(errors))

@@ -1,0 +1,362 @@
+"""The one L-BFGS-B: from one start or several, on the CPU or in batches on a device, along trails of earlier runs.
+
+The same seed gives the same result whatever the number of jobs: every start is drawn before any is run, each is
+optimised on its own, and ties are broken by the order of the starts.
+
+On a device each structure keeps its own L-BFGS-B (BoTorch's batched port of SciPy's), so that a run takes the steps
+that it would take alone on the CPU; what all starts of all structures need next is evaluated together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from queue import Queue, SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import numpy as np
+
+from mercer.compute.backend import NUMBA, Backend
+from mercer.errors import InputError
+from mercer.fitting.clock import Clock, Progress, Report
+from mercer.fitting.problem import FAILED_VALUE, Fit, FitOptions, Problem, Record, Run, prepare
+from mercer.fitting.starts import noise_start
+from mercer.inference.contract import Data, Engine, Evidence
+from mercer.inference.likelihood import Gaussian
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Expression
+from mercer.linalg.threads import one_thread
+
+if TYPE_CHECKING:
+    from mercer.inference.batches import Part
+
+ONE_THREAD_BELOW = 1000  # rows of a fit: below, a second BLAS thread gains little and on a busy machine loses much
+CORRECTIONS = 20  # steps that L-BFGS-B remembers
+FLAT = 1e-4  # a run ends where no slope of the objective is steeper
+Question = TypeVar("Question")
+Answer = TypeVar("Answer")
+Result = TypeVar("Result")
+
+
+class Minimisable(Protocol):
+    """What is minimised: `Problem`, or one with more numbers."""
+
+    @property
+    def bounds(self) -> Array:
+        """Low and high of every number; infinite: none."""
+
+    @property
+    def tolerance(self) -> float:
+        """The share of the objective that a step must gain."""
+
+    @property
+    def data(self) -> Data:
+        """The rows."""
+
+    def loss(self, point: Array, record: Record | None = None) -> tuple[float, Array]:
+        """Return the value at a point and its gradient."""
+
+
+def minimise(
+    problem: Minimisable,
+    points: Sequence[Array],
+    iterations: int,
+    records: Sequence[Record] = (),
+    batch: Batch | None = None,
+) -> list[Run]:
+    """Run L-BFGS-B from every point, by so many iterations in all; a record of a run spares what it has evaluated."""
+    rows, records = problem.data.count, records or [Record() for _ in points]
+    for point in points:
+        if len(point) != len(problem.bounds):
+            raise InputError(f"a start has {len(problem.bounds)} free parameters here, not {len(point)}")
+    if not len(problem.bounds):
+        return [Run(point, problem.loss(point)[0], "nothing to fit", True, 1, rows) for point in points]
+    if batch is not None:
+        assert isinstance(problem, Problem)
+        return batch.minimise(problem, points, iterations, records)
+    from scipy.optimize import minimize
+
+    limits = {"maxiter": iterations, "maxcor": CORRECTIONS, "ftol": problem.tolerance, "gtol": FLAT}
+    runs = []
+    for point, record in zip(points, records, strict=True):
+        result = minimize(
+            problem.loss, point, args=(record,), jac=True, method="L-BFGS-B", bounds=problem.bounds,
+            callback=record.after_step, options=limits,
+        )  # fmt: skip
+        runs.append(_end(np.asarray(result.x), float(result.fun), result, record, rows))
+    return runs
+
+
+def _end(point: Array, value: float, result: Any, record: Record, rows: int) -> Run:
+    # scipy reports an abnormal line search where no progress is possible at machine precision: good enough if it moved
+    converged = bool(result.success) or "ABNORMAL" in str(result.message)
+    return Run(point, value, str(result.message), converged, int(result.nfev), rows, trail=record.trail())
+
+
+def screen(problem: Problem, points: Sequence[Array], batch: Batch | None = None) -> list[float]:
+    """Return the log evidence at every point."""
+    if batch is not None:
+        return [evidence.value for evidence in batch.evidence(problem, points, gradient=False)[2]]
+    values = []
+    for point in points:
+        values.append(problem.evidence(point).value)
+    return values
+
+
+def starting_points(
+    problem: Problem,
+    options: FitOptions,
+    noise: float | None = None,
+    neutral: bool = True,
+    batch: Batch | None = None,
+) -> tuple[list[Array], int]:
+    """Draw many starts, keep the typical one and the best of the others by evidence; also return how many were tried.
+
+    The first draws try one period after the other with everything else typical, so that none is missed by chance.
+
+    `noise` is the noise variance of a kernel that this one grew from: the first start is then the one nearest to it,
+    unless `neutral` is False.
+    """
+    rng, starts = np.random.default_rng(options.seed), problem.starts
+    usual = Gaussian(noise_start(None) if noise is None else noise)
+    first = problem.point(starts.neutral() if noise is not None and neutral else starts.typical(), usual)
+    wanted = max(1, options.restarts) - 1
+    if wanted == 0 or (starts.complete and problem.noise is not None):
+        return [first], 0
+    drawn = []
+    for turn in range(starts.turns):
+        drawn.append(problem.point(starts.typical(turn), usual))
+    for _ in range(max(wanted * options.draws - len(drawn), wanted * options.draws // 2)):
+        values = starts.draw(rng)
+        drawn.append(problem.point(values, Gaussian(noise_start(rng)) if noise is None else usual))
+    drawn = [p for p in drawn if not np.array_equal(p, first)]
+    if not drawn:
+        return [first], 0
+    order = np.argsort([-value for value in screen(problem, drawn, batch)], kind="stable")
+    return [first, *(drawn[i] for i in order[:wanted])], len(drawn)
+
+
+def fit(
+    expression: Expression,
+    data: Data,
+    engine: Engine,
+    options: FitOptions,
+    progress: Report | None = None,
+    backend: Backend = NUMBA,
+) -> Fit:
+    """Fit a bound expression (scaled units); values given in it are where every start begins.
+
+    A back end with batches fits all starts at once. Ctrl-C keeps what is finished.
+    """
+    if backend.batches:
+        problem = prepare(expression, data, engine, options)
+
+        def fit_all(batch: Batch) -> Fit:
+            points, screened = starting_points(problem, options, batch=batch)
+            return problem.conclude(minimise(problem, points, options.max_iterations, (), batch), points[0], screened)
+
+        return next(run_batched({0: fit_all}, data, backend))[1]
+    with one_thread(when=data.count < ONE_THREAD_BELOW):
+        problem = prepare(expression, data, engine, options)
+        points, screened = starting_points(problem, options)
+        jobs, interrupted = options.n_jobs or 1, False
+        runs: list[Run] = []
+        if jobs != 1 and len(points) > 1:
+            from joblib import Parallel, delayed
+
+            # Threads by default: the work is in compiled code that releases Python's lock; a registered back end is
+            # used.
+            calls = (delayed(minimise)(problem, [point], options.max_iterations) for point in points)
+            runs = [run for (run,) in Parallel(n_jobs=jobs, prefer="threads")(calls)]
+        else:
+            clock = Clock()
+            try:
+                for done, point in enumerate(points, 1):
+                    runs += minimise(problem, [point], options.max_iterations)
+                    if progress is not None:
+                        score = 2.0 * min(run.value for run in runs)
+                        progress(Progress(done, len(points), "starts", score=score, seconds=clock.seconds))
+            except KeyboardInterrupt:
+                interrupted = True
+        return problem.conclude(runs, points[0], screened, interrupted)
+
+
+def adam(problem: Problem, points: Sequence[Array], steps: int, rate: float, batch: Batch | None = None) -> list[Run]:
+    """Take so many steps of Adam (Kingma & Ba 2015) from every point; each returns where it was lowest.
+
+    The optimiser of the NKN paper, for comparison: plain gradient steps of about one size each, thousands where a
+    quasi-Newton method needs a hundred. The bounds of the search hold here too.
+    """
+    keep_mean, keep_square, small = 0.9, 0.999, 1e-8
+    here = np.stack(points).astype(float)
+    lowest, best = np.full(len(here), np.inf), here.copy()
+    mean, square = np.zeros_like(here), np.zeros_like(here)
+    for step in range(1, steps + 1):
+        found = [problem.loss(point) for point in here] if batch is None else batch.losses(problem, here)
+        values, slopes = np.array([value for value, _ in found]), np.stack([slope for _, slope in found])
+        better = values < lowest
+        lowest[better], best[better] = values[better], here[better]
+        mean = keep_mean * mean + (1 - keep_mean) * slopes
+        square = keep_square * square + (1 - keep_square) * slopes**2
+        direction = mean / (1 - keep_mean**step) / (np.sqrt(square / (1 - keep_square**step)) + small)
+        here = np.clip(here - rate * direction, problem.bounds[:, 0], problem.bounds[:, 1])
+    rows = problem.data.count
+    return [
+        Run(point, min(float(value), FAILED_VALUE), f"{steps} steps of Adam", False, steps, rows)
+        for point, value in zip(best, lowest, strict=True)
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------------ batches
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Evaluates the points of one problem together with those of all others that run at the same time."""
+
+    ask: Callable[[tuple[Part, bool]], list[Evidence]]
+
+    def evidence(
+        self, problem: Problem, points: Sequence[Array] | Array, gradient: bool
+    ) -> tuple[list[Array], list[float], list[Evidence]]:
+        """Return the values, the noise variances and the evidence at every point."""
+        from mercer.inference.batches import Part  # it loads PyTorch
+
+        split = [problem.split(point) for point in points]
+        values, noise = [values for values, _ in split], [likelihood.noise for _, likelihood in split]
+        return values, noise, self.ask((Part(problem.program, np.stack(values), np.array(noise)), gradient))
+
+    def losses(self, problem: Problem, points: Sequence[Array] | Array) -> list[tuple[float, Array]]:
+        """Return what is minimised, and its slope, at every point."""
+        found = zip(points, *self.evidence(problem, points, gradient=True), strict=True)
+        return [problem.grade(*each) for each in found]
+
+    def minimise(
+        self, problem: Problem, points: Sequence[Array], iterations: int, records: Sequence[Record]
+    ) -> list[Run]:
+        """Run L-BFGS-B from every point, as `minimise` does from each."""
+        if not points:
+            return []
+
+        def losses(free: Array, batch_indices: list[int]) -> tuple[Array, Array]:
+            found = [records[i].find(point) for i, point in zip(batch_indices, free, strict=True)]
+            new = [k for k, known in enumerate(found) if known is None]
+            if new:
+                for k, (value, slope) in zip(new, self.losses(problem, free[new]), strict=True):
+                    found[k] = records[batch_indices[k]].note(free[k], float(value), slope)
+            values, slopes = zip(*(known for known in found if known is not None), strict=True)
+            return np.array(values), np.stack(slopes)
+
+        _, _, results = batched_optimiser()(
+            losses, np.stack(points), bounds=[(float(low), float(high)) for low, high in problem.bounds],
+            maxcor=CORRECTIONS, factr=None, ftol=problem.tolerance, pgtol=FLAT, maxiter=iterations,
+            pass_batch_indices=True,
+        )  # fmt: skip
+        # Not result.x and result.fun: after a line search that failed these two need not belong together.
+        rows = problem.data.count
+        runs = []
+        for record, result in zip(records, results, strict=True):
+            trail = record.trail()
+            assert trail is not None
+            runs.append(_end(*trail.best, result, record, rows))
+        return runs
+
+
+def batched_optimiser() -> Callable[..., Any]:
+    """Return BoTorch's L-BFGS-B for many starts, or say that it is missing."""
+    try:
+        from botorch.optim.batched_lbfgs_b import fmin_l_bfgs_b_batched
+    except ImportError as error:
+        raise InputError(
+            f'fitting all starts at once needs BoTorch 0.16 or later ({error}): pip install "mercer[cuda]"'
+        ) from None
+    return fmin_l_bfgs_b_batched
+
+
+def run_batched(
+    jobs: Mapping[int, Callable[[Batch], Result]], data: Data, backend: Backend, memory: int | None = None
+) -> Iterator[tuple[int, Result]]:
+    """Run jobs that fit structures to the same data by a `Batch`; yield (number, result) as they end."""
+    from mercer.compute.accelerator import torch_backend  # it loads PyTorch
+    from mercer.inference.batches import LevelEvidence
+
+    evaluate = LevelEvidence(data, torch_backend(backend), memory)
+    batched_optimiser()  # missing: say so before anything starts
+
+    def answer(questions: list[tuple[Part, bool]]) -> list[list[Evidence]]:
+        found: dict[int, list[Evidence]] = {}
+        for gradient in (False, True):
+            asked = [i for i, question in enumerate(questions) if question[1] == gradient]
+            if asked:
+                found.update(zip(asked, evaluate([questions[i][0] for i in asked], gradient), strict=True))
+        return [found[i] for i in range(len(questions))]
+
+    def start(job: Callable[[Batch], Result]) -> Callable[[Callable[[Any], Any]], Result]:
+        return lambda ask: job(Batch(ask))
+
+    return run_together({number: start(job) for number, job in jobs.items()}, answer)
+
+
+class _StopError(Exception):
+    """Nobody will answer any more; internal to this file."""
+
+
+@dataclass(frozen=True)
+class _End:
+    result: Any = None
+    error: BaseException | None = None
+
+
+def run_together(
+    jobs: Mapping[int, Callable[[Callable[[Question], Answer]], Result]],
+    answer: Callable[[list[Question]], list[Answer]],
+) -> Iterator[tuple[int, Result]]:
+    """Run jobs, each given a function to ask with; when all of them wait, their questions are answered together.
+
+    Yields (number, result) as they end. An error of a job or of `answer` ends them all and is raised here; so does
+    closing the iterator. Every job has a thread of its own, which only saves writing it as a state machine: hardly two
+    of them run at the same time.
+    """
+    inbox: Queue[tuple[int, Any]] = Queue()
+    replies: dict[int, SimpleQueue[Any]] = {number: SimpleQueue() for number in jobs}
+    running = set(jobs)
+    for number, job in jobs.items():
+        Thread(target=_work, args=(number, job, inbox, replies[number]), daemon=True).start()
+    try:
+        while running:
+            waiting: dict[int, Question] = {}
+            while len(waiting) < len(running):
+                number, message = inbox.get()
+                if not isinstance(message, _End):
+                    waiting[number] = message
+                    continue
+                running.discard(number)
+                if message.error is not None:
+                    raise message.error
+                yield number, message.result
+            order = sorted(waiting)  # the same batch whatever the order in which threads happen to ask
+            if order:
+                for number, reply in zip(order, answer([waiting[i] for i in order]), strict=True):
+                    replies[number].put(reply)
+    finally:
+        for number in running:
+            replies[number].put(_StopError())
+
+
+def _work(
+    number: int, job: Callable[[Callable[[Any], Any]], Any], inbox: Queue[tuple[int, Any]], replies: SimpleQueue[Any]
+) -> None:
+    try:
+        inbox.put((number, _End(result=job(partial(_ask, number, inbox, replies)))))
+    except BaseException as error:  # handed to whoever waits for the result
+        inbox.put((number, _End(error=error)))
+
+
+def _ask(number: int, inbox: Queue[tuple[int, Any]], replies: SimpleQueue[Any], question: Any) -> Any:
+    inbox.put((number, question))
+    reply = replies.get()
+    if isinstance(reply, _StopError):
+        raise reply
+    return reply
