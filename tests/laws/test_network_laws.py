@@ -144,5 +144,5 @@ def test_the_free_vector_gives_the_values_back(network: Network) -> None:
 @given(ANY, inputs(max_rows=1))
 def test_a_scaled_network_is_a_multiple(network: Network, X: Rows) -> None:
     x = X[0].tolist()
-    one, other = slow_kernel(network, x, x), slow_kernel(network.scaled(3.0), x, x)
+    one, other = slow_kernel(network, x, x), slow_kernel(network.multiplied(3.0), x, x)
     np.testing.assert_allclose(other, 3.0 * one, rtol=1e-12)

@@ -14,7 +14,6 @@ from mercer.kernels.domains import Array, NonNegative, Simplex
 from mercer.kernels.expression import Base, Expression, Owner, Product
 from mercer.kernels.network import Network
 from mercer.kernels.parameters import Layout, Slot, held_variances, values_of
-from mercer.kernels.units import pinned
 
 PEAKS = 6
 
@@ -128,7 +127,7 @@ class Starts:
         children = list(node.children)
         starts = [start, *(start + sum(1 for c in children[: i + 1] for _ in c.owners()) for i in range(len(children)))]
         if isinstance(node, Product):
-            first = min(range(len(children)), key=lambda i: (pinned(children[i]), not isinstance(children[i], Network)))
+            first = min(range(len(children)), key=lambda i: (children[i].pinned, not isinstance(children[i], Network)))
             return self._carriers(children[first], starts[first])
         return [place for i, child in enumerate(children) for place in self._carriers(child, starts[i])]
 

@@ -36,8 +36,6 @@ from mercer.kernels.functional import Functional, has_functional
 from mercer.kernels.layers import Linear
 from mercer.kernels.network import Network, has_network
 from mercer.kernels.parameters import fill_held
-from mercer.kernels.text import to_text
-from mercer.kernels.units import multiplied
 
 Whole = Network | Blend | Functional  # taken as a whole: its sums and products stay inside
 Term = tuple[Base | Whole, ...]
@@ -117,6 +115,7 @@ def _without_values(owner: Owner) -> Owner:
         return Linear(owner.width, owner.inputs)
     if isinstance(owner, Surface):
         return owner.without_values()
+    assert isinstance(owner, Base)
     bare = build_base(owner.symbol, *(owner.dims or ()), components=owner.components)
     return replace(bare, isotropic=owner.isotropic, ratios=owner.ratios)
 
@@ -166,7 +165,7 @@ def _canonical_parts(blend: Blend) -> Blend:
 
 
 def _order(term: Term) -> tuple[str, str]:
-    return " * ".join(to_text(structure(leaf)) for leaf in term), " * ".join(map(to_text, term))
+    return " * ".join(structure(leaf).text() for leaf in term), " * ".join(map(str, term))
 
 
 def _simplified(term: Term) -> Term:
@@ -178,9 +177,9 @@ def _simplified(term: Term) -> Term:
     variance = _product_of_variances(bases)
     factors = [_dims_in_order(leaf) for leaf in bases if leaf.spec.form != "constant"]
     factors = _merge_factors(_swallow(factors)) or [bases[0]]
-    factors.sort(key=lambda leaf: _order((_with_variance(leaf, Parameter("variance")),)))
+    factors.sort(key=lambda leaf: _order((leaf.with_parameter(Parameter("variance")),)))
     rest = Parameter("variance", None if variance.values is None else (1.0,), variance.fixed)
-    return (_with_variance(factors[0], variance), *(_with_variance(leaf, rest) for leaf in factors[1:]))
+    return (factors[0].with_parameter(variance), *(leaf.with_parameter(rest) for leaf in factors[1:]))
 
 
 def _in_order(wholes: list[Whole]) -> list[Whole]:
@@ -194,12 +193,12 @@ def _with_wholes(wholes: list[Whole], bases: tuple[Base, ...]) -> Term:
     if scale.values is not None and _is_open(wholes[0]):  # nowhere to put it yet
         return (*wholes, *others)
     if scale.values is not None:
-        carrier = multiplied(wholes[0], scale.values[0])
+        carrier = wholes[0].multiplied(scale.values[0])
         assert isinstance(carrier, Whole)
         if isinstance(carrier, Blend):  # terms that differ only in their numbers may change places
             carrier = _canonical_parts(carrier)
         wholes = _in_order([carrier, *wholes[1:]])
-        others = [_with_variance(leaf, Parameter("variance", (1.0,), scale.fixed)) for leaf in others]
+        others = [leaf.with_parameter(Parameter("variance", (1.0,), scale.fixed)) for leaf in others]
     return (*wholes, *(leaf for leaf in others if leaf.spec.form != "constant"))
 
 
@@ -234,10 +233,6 @@ def _product_of_variances(term: tuple[Base, ...]) -> Parameter:
     if len(values) < len(parameters):
         return Parameter("variance")
     return Parameter("variance", (math.prod(sorted(values)),), all(p.fixed for p in parameters))
-
-
-def _with_variance(leaf: Base, variance: Parameter) -> Base:
-    return leaf.with_parameter(variance)
 
 
 def _merge_factors(factors: list[Base]) -> list[Base]:

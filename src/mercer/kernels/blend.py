@@ -14,32 +14,50 @@ function S(t) = 1 / (1 + exp(-t)), the surfaces are:
              independent Gaussian weights this is a Gaussian process (a process convolution), with an SE kernel that is
              sqrt2 times as long where the centres lie closely.
 
-A regime may hold nothing (written 0): then nothing varies there.
+A regime may hold nothing (written 0): then nothing varies there. As text:
+
+    CP(SE, LIN + PER, on=year, location=1898, width=2)
+    CW(C, SE, start=1645, duration=70)                     outside, inside
+    BLEND(rks8, SE, PER, on=[0, 1], amplitude=[...], frequency=[...], phase=[...])
+
+First the kernels of the regimes, then the columns that the surface looks at (`on`; without it all of them) and its
+values. BLEND names the surface before the kernels: linear, rks or gp, the latter two with their number of features.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer.errors import KernelError
-from mercer.kernels.domains import Array, Positive, Real
+from mercer.kernels.domains import Positive, Real
 from mercer.kernels.expression import (
-    DEEPEST,
     Expression,
-    Fixed,
+    Given,
     Owner,
     Parameter,
+    Style,
     as_expression,
-    as_tuple,
-    broadcast,
+    carriers_of,
+    check_depth,
+    check_names,
+    check_parameter,
     checked_dims,
-    nesting,
+    common_carrier,
+    is_whole,
+    read_given,
+    spread_values,
 )
 from mercer.kernels.leaf import ParameterSpec, Shape
+
+if TYPE_CHECKING:
+    from mercer.kernels.text import Parser
+    from mercer.kernels.units import Units
 
 MOST_REGIMES = 20
 MOST_FEATURES = 1000
@@ -67,13 +85,15 @@ KINDS: dict[str, tuple[ParameterSpec, ...]] = {
     "gp": (WEIGHTS, CENTRES, LENGTHSCALE),
 }
 ONE_COLUMN = ("CP", "CW")
-
-Values = float | Sequence[float] | Array | Fixed | None
+# What is counted from where x = 0, by what it moves with the origin, and the turn of that.
+TURNS = {"linear": ("bias", "slope", 1.0), "rks": ("phase", "frequency", 2.0 * np.pi)}
+WORDS = (*ONE_COLUMN, "BLEND")
+_NAMED = re.compile(r"(?P<kind>linear|rks|gp)(?P<features>\d{0,4})")
 
 
 @dataclass(frozen=True, slots=True)
-class Surface:
-    """What says how much each regime holds at x. It owns parameters as a base kernel does; `dims` None: all columns."""
+class Surface(Owner):
+    """What says how much each regime holds at x; `dims` None: all columns."""
 
     kind: str
     regimes: int
@@ -83,12 +103,10 @@ class Surface:
 
     @property
     def symbol(self) -> str:
-        """The name of the surface in paths of parameters."""
         return self.kind
 
     @property
     def specs(self) -> tuple[ParameterSpec, ...]:
-        """What its parameters are, in order."""
         return KINDS[self.kind]
 
     @property
@@ -97,91 +115,63 @@ class Surface:
         return 1 if self.kind == "CW" else (self.regimes - 1) * self.features
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        """How many values each parameter of a bound surface has."""
-        return tuple(spec.size(len(self.columns), self.components) for spec in self.specs)
-
-    @property
     def columns(self) -> tuple[int, ...]:
-        """The column numbers of a bound surface."""
         columns = tuple(d for d in self.dims or () if isinstance(d, int))
         if not columns or self.dims != columns:
             raise KernelError(f"the columns of the surface {self.kind} are not known yet: bind it to the data first")
         return columns
 
     def text(self, digits: int | None = None) -> str:
-        """Name the surface and its columns, for messages."""
         return f"{self.kind}(on={list(self.dims)})" if self.dims else self.kind
 
-    def parameter(self, name: str) -> Parameter:
-        """Return the parameter of that name."""
-        for parameter in self.parameters:
-            if parameter.name == name:
-                return parameter
-        known = ", ".join(p.name for p in self.parameters)
-        raise KernelError(f"{self.kind} has no parameter '{name}'; it has {known}")
-
-    def with_parameter(self, parameter: Parameter) -> Surface:
-        """Return the surface with the parameter of that name replaced."""
-        return replace(self, parameters=tuple(parameter if p.name == parameter.name else p for p in self.parameters))
-
-    def bound(self, dims: Sequence[int]) -> Surface:
+    def bind(self, dims: tuple[int, ...]) -> Surface:
         """Return the surface on these columns, one value given for several repeated."""
         if self.kind in ONE_COLUMN and len(dims) != 1:
             raise KernelError(f"{self.kind} changes along one column, not along {len(dims)}: name it, as in on=0")
-        parameters = []
-        for parameter, spec in zip(self.parameters, self.specs, strict=True):
-            values = parameter.values
-            if values is not None:
-                values = broadcast(self.kind, spec, values, spec.size(len(dims), self.components))
-            parameters.append(replace(parameter, values=values))
-        return replace(self, dims=tuple(dims), parameters=tuple(parameters))
+        bare = replace(self, dims=dims)
+        return replace(bare, parameters=spread_values(bare, self.parameters))
 
     def without_values(self) -> Surface:
         """Return the surface with its parameters still to be found."""
         return replace(self, parameters=tuple(Parameter(p.name) for p in self.parameters))
 
+    def convert(self, units: Units) -> Surface:
+        """Return it in other units: f . z + b = (f / scale) . x + (b - f . shift / scale)."""
+        changed = replace(self, parameters=self.in_units(units))
+        if self.kind not in TURNS:
+            return changed
+        name, by, turn = TURNS[self.kind]
+        origin, slope = self.parameter(name), self.parameter(by)
+        if origin.values is None or slope.values is None:
+            return changed
+        shift, scale = units.of(self.columns)
+        moved = np.array(slope.values).reshape(-1, len(scale)) @ (shift / scale)
+        values = tuple((np.array(origin.values) - turn * moved).tolist())
+        return changed.with_parameter(replace(origin, values=values))
+
 
 def surface(
-    kind: str, regimes: int, *, features: int | None = None, on: Sequence[int | str] = (), **values: Values
+    kind: str, regimes: int, *, features: int | None = None, on: Sequence[int | str] = (), **values: Given
 ) -> Surface:
     """Build a surface, checking names, sizes and domains."""
     if kind not in KINDS:
         raise KernelError(f"there is no surface {kind!r}; there are {', '.join(KINDS)}")
     most = 2 if kind == "CW" else MOST_REGIMES
-    if not _is_whole(regimes) or not 2 <= regimes <= most:
+    if not is_whole(regimes) or not 2 <= regimes <= most:
         allowed = "two regimes, outside and inside" if kind == "CW" else f"2 to {most} regimes"
         raise KernelError(f"{kind} has {allowed}, not {regimes!r}")
     count = (FEATURES.get(kind, 1)) if features is None else features
     if kind not in FEATURES and count != 1:
         raise KernelError(f"{kind} has no features; only {' and '.join(FEATURES)} have")
-    if not _is_whole(count) or not 1 <= count <= MOST_FEATURES:
+    if not is_whole(count) or not 1 <= count <= MOST_FEATURES:
         raise KernelError(f"a surface has 1 to {MOST_FEATURES} features, not {count!r}")
-    specs = KINDS[kind]
     dims = checked_dims(kind, tuple(on))
     if kind in ONE_COLUMN and dims is not None and len(dims) != 1:
         raise KernelError(f"{kind} changes along one column, not along {len(dims)}")
-    known = [p.name for p in specs]
-    for name in values:
-        if name not in known:
-            raise KernelError(f"{kind} has no parameter '{name}'; it has {', '.join(known)}")
-    bare = Surface(kind, int(regimes), int(count), dims, tuple(Parameter(name) for name in known))
-    return replace(bare, parameters=tuple(_checked(bare, p, values.get(p.name)) for p in specs))
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def _checked(bare: Surface, spec: ParameterSpec, given: Values) -> Parameter:
-    if given is None:
-        return Parameter(spec.name)
-    values = as_tuple(given.values if isinstance(given, Fixed) else given)
-    if bare.dims is not None or "dimension" not in spec.shape or bare.kind in ONE_COLUMN:
-        values = broadcast(bare.kind, spec, values, spec.size(len(bare.dims or (0,)), bare.components))
-    if not spec.domain.contains(np.asarray(values)):
-        raise KernelError(f"{bare.kind}: '{spec.name}' must be {spec.domain.describe()}")
-    return Parameter(spec.name, values, isinstance(given, Fixed))
+    check_names(kind, KINDS[kind], values)
+    bare = Surface(kind, int(regimes), int(count), dims, ())
+    sized = replace(bare, dims=(0,)) if kind in ONE_COLUMN else bare  # on one column, whichever it is
+    return replace(bare, parameters=tuple(check_parameter(sized, p, values.get(p.name)) for p in bare.specs))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -198,8 +188,7 @@ class Blend(Expression):
                 f"a {self.surface.kind} of {self.surface.regimes} regimes holds a kernel for each, or 0 for nothing "
                 f"(but not in all), not {self.parts!r:.80}"
             )
-        if 1 + max(map(nesting, self.children)) > DEEPEST:
-            raise KernelError(f"a kernel may nest at most {DEEPEST} sums, products and changes in each other")
+        check_depth(self.children, "sums, products and changes")
 
     @property
     def children(self) -> tuple[Expression, ...]:
@@ -214,7 +203,7 @@ class Blend(Expression):
             yield from child.owners()
         yield self.surface
 
-    def map_owners(self, change: Callable[[Owner], Owner]) -> Expression:
+    def map_owners(self, change: Callable[[Any], Any]) -> Blend:
         parts = tuple(None if part is None else part.map_owners(change) for part in self.parts)
         changed = change(self.surface)
         assert isinstance(changed, Surface)
@@ -224,6 +213,47 @@ class Blend(Expression):
         """Return one regime's share alone, with the kernel given: s_i(x) part(x, x') s_i(x')."""
         return Blend(tuple(part if i == regime else None for i in range(len(self.parts))), self.surface)
 
+    def convert(self, units: Units) -> Blend:
+        parts = tuple(None if part is None else part.convert(units) for part in self.parts)
+        return Blend(parts, self.surface.convert(units))
+
+    def find_carrier(self, start: int, held: set[int]) -> tuple[int, int | None]:
+        start, carriers = carriers_of(self.children, start, held)
+        return start + 1, common_carrier(carriers)  # its surface has no scale
+
+    def write(self, style: Style) -> str:
+        own = self.surface
+        arguments = ["0" if part is None else part.write(style) for part in self.parts]
+        if own.kind not in ONE_COLUMN:
+            arguments.insert(0, own.kind + (str(own.features) if own.kind in FEATURES else ""))
+        if own.dims is not None:
+            columns = [style.column(d) for d in own.dims]
+            arguments.append(f"on={columns[0] if len(columns) == 1 else '[' + ', '.join(columns) + ']'}")
+        arguments += [f"{p.name}={style.parameter(p)}" for p in own.parameters if p.values is not None]
+        return f"{own.kind if own.kind in ONE_COLUMN else 'BLEND'}({', '.join(arguments)})"
+
+    def to_node(self) -> dict[str, Any]:
+        own = self.surface
+        data: dict[str, Any] = {
+            "surface": own.kind,
+            "features": own.features,
+            "parameters": own.to_given(),
+            "parts": [None if part is None else part.to_node() for part in self.parts],
+        }
+        if own.dims is not None:
+            data["dims"] = list(own.dims)
+        return {"blend": data}
+
+
+def blend_from_node(data: Any, read: Callable[[Any], Expression]) -> Blend:
+    """Read a change surface from JSON data; the caller translates Python's errors."""
+    parts, dims = data["parts"], data.get("dims", [])
+    if not isinstance(parts, list) or not isinstance(dims, list):
+        raise TypeError(f"expected lists of parts and columns, found {data!r:.80}")
+    values = {name: read_given(entry) for name, entry in data["parameters"].items()}
+    kernels = tuple(None if part is None else read(part) for part in parts)
+    return Blend(kernels, surface(data["surface"], len(kernels), features=data["features"], on=dims, **values))
+
 
 def blend(
     parts: Sequence[Expression | float | None],
@@ -231,7 +261,7 @@ def blend(
     *,
     features: int | None = None,
     on: int | str | Sequence[int | str] = (),
-    **values: Values,
+    **values: Given,
 ) -> Blend:
     """Build a change surface over the kernels of the regimes; 0 or None: nothing varies in that regime."""
     columns = (on,) if isinstance(on, int | str) else tuple(on)
@@ -261,3 +291,70 @@ def within(part: Expression) -> Expression:
 def under(part: Expression, inside: Expression) -> Expression:
     """Return another kernel under the change surfaces of a component."""
     return part.with_children([under(part.children[0], inside)]) if isinstance(part, Blend) else inside
+
+
+# ----------------------------------------------------------------------------------------------------------- parsing
+
+
+def parse_blend(parser: Parser, word: str, start: int) -> Expression:
+    """Read what follows CP, CW or BLEND."""
+    parser.expect("(", f"after {word}, then the kernels: {word}(" + ("rks8, " * (word == "BLEND")) + "SE, LIN)")
+    parser.deeper()
+    kind, features = word, None
+    if word == "BLEND":
+        kind, features = _surface_name(parser)
+    parts: list[Expression | None] = []
+    columns: list[int | str] = []
+    values: dict[str, Any] = {}
+    while True:
+        name = parser.keyword()
+        if name is not None:
+            _argument(parser, kind, name, columns, values)
+        elif values or columns:
+            raise parser.fail("kernels come before columns and values")
+        else:
+            parts.append(_part(parser))
+        if not parser.accept(","):
+            break
+    parser.expect(")", f"to close {word}(")
+    parser.depth -= 1
+    return parser.checked(partial(blend, parts, kind, features=features, on=columns, **values), start)
+
+
+def _surface_name(parser: Parser) -> tuple[str, int | None]:
+    kind, found, end = parser.peek()
+    match = _NAMED.fullmatch(found) if kind == "name" else None
+    if match is None or (match["features"] and match["kind"] not in FEATURES):
+        raise parser.fail("expected the surface, linear, rks or gp (rks8: with 8 features), before the kernels")
+    parser.position = end
+    parser.expect(",", f"and the kernels after {found}")
+    return match["kind"], int(match["features"]) if match["features"] else None
+
+
+def _part(parser: Parser) -> Expression | None:
+    """Read a kernel; a zero on its own is a regime in which nothing varies."""
+    kind, found, end = parser.peek()
+    if kind == "number" and float(found) == 0:
+        before, parser.position = parser.position, end
+        following = parser.peek()[1]
+        if following in (",", ")"):
+            return None
+        parser.position = before
+    return parser.sum()
+
+
+def _argument(parser: Parser, kind: str, name: str, columns: list[int | str], values: dict[str, Any]) -> None:
+    known = [p.name for p in KINDS[kind]]
+    if name in values or (name == "on" and columns):
+        raise parser.fail(f"'{name}' is given twice")
+    if name == "on":
+        several = parser.accept("[")
+        columns.append(parser.dimension(kind))
+        while several and parser.accept(","):
+            columns.append(parser.dimension(kind))
+        if several:
+            parser.expect("]", "to close the list of columns")
+    elif name in known:
+        values[name] = parser.value()
+    else:
+        raise parser.fail(f"'{name}' is not a parameter of {kind}; it has on, {', '.join(known)}")

@@ -5,8 +5,8 @@ Each domain works on a whole block of values at once; `pullback` is the chain ru
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,34 +15,37 @@ from scipy.special import expit
 Array = NDArray[np.float64]
 
 
-class Domain(Protocol):
+class Domain(ABC):
     """A set of allowed values with a smooth one-to-one map from all of R^n."""
 
     def free_size(self, size: int) -> int:
         """Return how many free numbers describe `size` values."""
+        return size
 
+    @abstractmethod
     def contains(self, values: Array) -> bool:
         """Tell whether the values lie in the domain."""
 
+    @abstractmethod
     def to_free(self, values: Array) -> Array:
         """Map values to free numbers."""
 
+    @abstractmethod
     def from_free(self, free: Array) -> Array:
         """Map free numbers to values."""
 
+    @abstractmethod
     def pullback(self, values: Array, gradient: Array) -> Array:
         """Turn a gradient by values into a gradient by free numbers."""
 
+    @abstractmethod
     def describe(self) -> str:
         """Say in words what is allowed."""
 
 
 @dataclass(frozen=True)
-class Real:
+class Real(Domain):
     """Any finite number."""
-
-    def free_size(self, size: int) -> int:
-        return size
 
     def contains(self, values: Array) -> bool:
         return bool(np.all(np.isfinite(values)))
@@ -61,11 +64,8 @@ class Real:
 
 
 @dataclass(frozen=True)
-class Positive:
+class Positive(Domain):
     """Greater than zero; free = log(value)."""
-
-    def free_size(self, size: int) -> int:
-        return size
 
     def contains(self, values: Array) -> bool:
         return bool(np.all(np.isfinite(values)) and np.all(values > 0))
@@ -84,11 +84,8 @@ class Positive:
 
 
 @dataclass(frozen=True)
-class NonNegative:
+class NonNegative(Domain):
     """Zero or greater; value = log(1 + exp(free)), the softplus of NKN 3.1. Zero itself is at free = -infinity."""
-
-    def free_size(self, size: int) -> int:
-        return size
 
     def contains(self, values: Array) -> bool:
         return bool(np.all(np.isfinite(values)) and np.all(values >= 0))
@@ -108,14 +105,11 @@ class NonNegative:
 
 
 @dataclass(frozen=True)
-class Interval:
+class Interval(Domain):
     """Strictly between two numbers; free = logit of the relative position."""
 
     low: float
     high: float
-
-    def free_size(self, size: int) -> int:
-        return size
 
     def contains(self, values: Array) -> bool:
         return bool(np.all((values > self.low) & (values < self.high)))
@@ -135,7 +129,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Simplex:
+class Simplex(Domain):
     """Positive and adding up to one; free = log-ratios to the last value, one number fewer."""
 
     def free_size(self, size: int) -> int:

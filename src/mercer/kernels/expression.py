@@ -6,13 +6,16 @@ when the kernel is fitted; one with a value starts there; a `fixed` one stays th
 
 from __future__ import annotations
 
+import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from numbers import Integral
 from numbers import Real as RealNumber
-from typing import TYPE_CHECKING, Any, TypeAlias
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -21,15 +24,14 @@ from mercer.kernels.domains import Array, Positive, Simplex
 from mercer.kernels.leaf import LEAVES, Leaf, ParameterSpec, leaf_of
 
 if TYPE_CHECKING:
-    from mercer.kernels.blend import Surface
-    from mercer.kernels.layers import Linear
-
-Owner: TypeAlias = "Base | Linear | Surface"  # what has parameters: base kernels, layers of networks, change surfaces
+    from mercer.kernels.units import Units
 
 MOST_COMPONENTS = 1000  # of a mixture; a slip such as SM40000000 is an error and not a memory of gigabytes
-
-
 DEEPEST = 200  # nested sums and products: enough for any kernel, and far from Python's limit on recursion
+NETWORK = -1  # the carrier of a scale that lies in many weights, of which none can be held
+SAME = 1e-12  # relative: scales of columns that differ by less are one
+
+Self = TypeVar("Self", bound="Owner")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +50,110 @@ class Fixed:
     values: tuple[float, ...]
 
 
+Given = float | Sequence[float] | Array | Fixed | None
+
+
 def fixed(value: float | Sequence[float]) -> Fixed:
     """Mark a parameter value as not to be fitted."""
     return Fixed(as_tuple(value))
+
+
+@dataclass(frozen=True)
+class Style:
+    """How kernels are written: exactly or with so many digits, columns by number or by name."""
+
+    digits: int | None = None
+    names: Sequence[str] | None = None
+
+    def numbers(self, values: Sequence[float]) -> str:
+        """Return one number, or a list."""
+        shown = [repr(v) if self.digits is None else f"{v:.{self.digits}g}" for v in values]
+        return shown[0] if len(shown) == 1 else f"[{', '.join(shown)}]"
+
+    def parameter(self, parameter: Parameter) -> str:
+        """Return the values of a parameter."""
+        value = self.numbers(parameter.values or ())
+        return f"fixed({value})" if parameter.fixed else value
+
+    def column(self, dim: int | str) -> str:
+        """Return a column: its number, or its name, in double quotes where it is odd."""
+        if isinstance(dim, int):
+            if self.names is None:
+                return str(dim)
+            dim = self.names[dim]
+        return dim if re.fullmatch(r"[A-Za-z_]\w*", dim) and dim != "fixed" else json.dumps(dim, ensure_ascii=False)
+
+
+class Owner:
+    """What has parameters: base kernels, layers of networks, change surfaces.
+
+    symbol : its name in paths of parameters. specs : what its parameters are, in order. dims : its dimensions (None:
+    all of them); columns : their numbers once it is bound. components : of a mixture, or what takes their place.
+    """
+
+    __slots__ = ()
+    parameters: tuple[Parameter, ...]
+
+    if TYPE_CHECKING:  # fields of the dataclasses below, or properties
+
+        @property
+        def symbol(self) -> str: ...
+        @property
+        def specs(self) -> tuple[ParameterSpec, ...]: ...
+        @property
+        def dims(self) -> tuple[int | str, ...] | None: ...
+        @property
+        def components(self) -> int: ...
+        @property
+        def columns(self) -> tuple[int, ...]: ...
+        def text(self, digits: int | None = None) -> str: ...
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many values each parameter of a bound one has."""
+        if self.dims is None and not (isinstance(self, Base) and not self.spec.uses_inputs):
+            raise KernelError(f"{self.text(digits=4)} acts on columns not known yet: bind it to the data first")
+        return tuple([spec.size(len(self.dims or ()), self.components) for spec in self.specs])
+
+    def parameter(self, name: str) -> Parameter:
+        """Return the parameter of that name."""
+        for parameter in self.parameters:
+            if parameter.name == name:
+                return parameter
+        known = ", ".join(p.name for p in self.parameters)
+        raise KernelError(f"{self.symbol} has no parameter '{name}'; it has {known}")
+
+    def with_parameter(self: Self, parameter: Parameter) -> Self:
+        """Return it with the parameter of that name replaced."""
+        parameters = tuple(parameter if p.name == parameter.name else p for p in self.parameters)
+        return replace(self, parameters=parameters)  # type: ignore[type-var]
+
+    def to_given(self) -> dict[str, Any]:
+        """Return the values that are set, as JSON data."""
+        return {p.name: {"values": list(p.values), "fixed": p.fixed} for p in self.parameters if p.values is not None}
+
+    def in_units(self, units: Units) -> tuple[Parameter, ...]:
+        """Return the parameters in other units, each by its own."""
+        shift, scale = units.of(self.columns)
+        result = []
+        for parameter, spec in zip(self.parameters, self.specs, strict=True):
+            if parameter.values is not None and spec.unit not in ("none", "variance") and "dimension" in spec.shape:
+                table = np.array(parameter.values).reshape(-1, len(scale))
+                table = table / scale if spec.unit == "frequency" else table * scale
+                table = table + shift if spec.unit == "position" else table
+                parameter = replace(parameter, values=tuple(table.ravel().tolist()))
+            result.append(parameter)
+        return tuple(result)
+
+
+def read_given(entry: Any) -> Fixed | tuple[float, ...]:
+    """Read what `to_given` wrote of one parameter."""
+    if not isinstance(entry["values"], list):
+        raise TypeError(f"expected a list, found {entry['values']!r:.80}")
+    if not isinstance(entry["fixed"], bool):
+        raise TypeError(f"'fixed' is true or false, not {entry['fixed']!r:.80}")
+    marked = fixed(tuple(entry["values"]))
+    return marked if entry["fixed"] else marked.values
 
 
 class Expression(ABC):
@@ -58,6 +161,7 @@ class Expression(ABC):
 
     __slots__ = ()
     __array_ufunc__ = None  # numpy's numbers leave + and * to the kernel, and arrays are rejected as a whole
+    scale_in_weights: ClassVar[bool] = False  # of a network: its scale lies in many weights
 
     @property
     @abstractmethod
@@ -68,6 +172,34 @@ class Expression(ABC):
     def with_children(self, children: Sequence[Expression]) -> Expression:
         """Return the same kind of node over other parts."""
 
+    @abstractmethod
+    def write(self, style: Style) -> str:
+        """Return the kernel as text that `parse` reads back."""
+
+    @abstractmethod
+    def to_node(self) -> dict[str, Any]:
+        """Return the kernel as JSON data."""
+
+    @abstractmethod
+    def find_carrier(self, start: int, held: set[int]) -> tuple[int, int | None]:
+        """Return the number of the next owner, and the one that carries the overall scale (None: it is pinned).
+
+        start : the number of its own first owner. held : gathers the owners whose variance is redundant.
+        """
+
+    @property
+    def pinned(self) -> bool:
+        """Whether fixed variances leave the kernel no scale to fit."""
+        return any(child.pinned for child in self.children)
+
+    def multiplied(self, factor: float) -> Expression:
+        """Return factor times the kernel without a new node: variances that carry the scale take the factor."""
+        return self.with_children([child.multiplied(factor) for child in self.children])
+
+    def convert(self, units: Units) -> Expression:
+        """Return the kernel over inputs in other units; the scale of the target is left as it is."""
+        return self.with_children([child.convert(units) for child in self.children])
+
     def leaves(self) -> Iterator[Base]:
         """Yield the base kernels from left to right."""
         for child in self.children:
@@ -75,16 +207,16 @@ class Expression(ABC):
 
     def map_leaves(self, change: Callable[[Base], Expression]) -> Expression:
         """Return the expression with every base kernel replaced by `change(base)`."""
-        return self.with_children([child.map_leaves(change) for child in self.children])
+        return self.with_children(list(map(methodcaller("map_leaves", change), self.children)))
 
     def owners(self) -> Iterator[Owner]:
         """Yield everything that has parameters, in the order of the values vector."""
         for child in self.children:
             yield from child.owners()
 
-    def map_owners(self, change: Callable[[Owner], Owner]) -> Expression:
+    def map_owners(self, change: Callable[[Any], Any]) -> Expression:
         """Return the expression with every owner of parameters replaced by one of its kind, `change(owner)`."""
-        return self.with_children([child.map_owners(change) for child in self.children])
+        return self.with_children(list(map(methodcaller("map_owners", change), self.children)))
 
     def __add__(self, other: Expression | float) -> Expression:
         return sum_of([self, as_expression(other)])
@@ -123,13 +255,11 @@ class Expression(ABC):
 
     def text(self, digits: int | None = None, names: Sequence[str] | None = None) -> str:
         """Return the kernel as text: exact by default, or rounded to `digits`; `names` stand in for dimensions."""
-        from mercer.kernels.text import to_text  # text.py imports this file: the printer is needed only here
-
-        return to_text(self, digits=digits, names=names)
+        return self.write(Style(digits, names))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Base(Expression):
+class Base(Expression, Owner):
     """A base kernel on some dimensions (None: all of them), with its parameters in the order of its record.
 
     isotropic : one lengthscale l for all dimensions; ratios : that of dimension d is l times ratios[d] (none: l).
@@ -143,6 +273,10 @@ class Base(Expression):
     isotropic: bool = False
     ratios: tuple[float, ...] = ()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        fields = (self.symbol, self.dims, self.parameters, self.components, self.isotropic, self.ratios)
+        return _restore, (self.spec.module, *fields)
+
     @property
     def spec(self) -> Leaf:
         """The record of this kernel."""
@@ -150,7 +284,6 @@ class Base(Expression):
 
     @property
     def specs(self) -> tuple[ParameterSpec, ...]:
-        """What its parameters are, in order."""
         return self.spec.isotropic_parameters() if self.isotropic else self.spec.parameters
 
     @property
@@ -179,21 +312,10 @@ class Base(Expression):
     def owners(self) -> Iterator[Owner]:
         yield self
 
-    def map_owners(self, change: Callable[[Owner], Owner]) -> Expression:
+    def map_owners(self, change: Callable[[Any], Any]) -> Base:
         changed = change(self)
         assert isinstance(changed, Base)
         return changed
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        fields = (self.symbol, self.dims, self.parameters, self.components, self.isotropic, self.ratios)
-        return _restore, (self.spec.module, *fields)
-
-    def parameter(self, name: str) -> Parameter:
-        """Return the parameter of that name."""
-        for parameter in self.parameters:
-            if parameter.name == name:
-                return parameter
-        raise KernelError(f"{self.symbol} has no parameter '{name}'; it has {_listed(p.name for p in self.parameters)}")
 
     def value(self, name: str) -> float | tuple[float, ...] | None:
         """Return a parameter's value: a number, a tuple if it has several, None if unset."""
@@ -207,9 +329,75 @@ class Base(Expression):
             return values
         return tuple(values[0] * ratio for ratio in self.ratios or (1.0,) * max(1, len(self.dims or ())))
 
-    def with_parameter(self, parameter: Parameter) -> Base:
-        """Return the kernel with the parameter of that name replaced."""
-        return replace(self, parameters=tuple(parameter if p.name == parameter.name else p for p in self.parameters))
+    def bind(self, dims: tuple[int, ...]) -> Base:
+        """Return the kernel on column numbers, one value given for several repeated."""
+        if not self.spec.uses_inputs:
+            return self
+        if self.ratios and len(self.ratios) != len(dims):
+            raise KernelError(f"{self.text(digits=4)} has {len(self.ratios)} ratios for {len(dims)} columns")
+        isotropic = self.isotropic and (len(dims) > 1 or bool(self.ratios))  # of one column every kernel is
+        bare = replace(self, dims=dims, isotropic=isotropic)
+        return replace(bare, parameters=spread_values(bare, self.parameters))
+
+    def write(self, style: Style) -> str:
+        arguments = [style.column(d) for d in self.dims or ()]
+        if self.isotropic:
+            arguments.append(f"isotropic={style.numbers(self.ratios) if self.ratios else True}")
+        known = self.dims is not None or self.spec.mixture  # then a single weight is one by definition
+        for parameter, spec in zip(self.parameters, self.specs, strict=True):
+            only = known and isinstance(spec.domain, Simplex) and parameter.values == (1.0,) and not parameter.fixed
+            if parameter.values is not None and not only:
+                arguments.append(f"{parameter.name}={style.parameter(parameter)}")
+        symbol = self.symbol + (str(self.components) if self.spec.mixture else "")
+        return f"{symbol}({', '.join(arguments)})" if arguments else symbol
+
+    def to_node(self) -> dict[str, Any]:
+        node: dict[str, Any] = {"base": self.symbol, "parameters": self.to_given()}
+        if self.dims is not None:
+            node["dims"] = list(self.dims)
+        if self.spec.mixture:
+            node["components"] = self.components
+        if self.isotropic:
+            node["isotropic"] = list(self.ratios) or True
+        return node
+
+    def find_carrier(self, start: int, held: set[int]) -> tuple[int, int | None]:
+        return start + 1, None if self.pinned else start
+
+    @property
+    def pinned(self) -> bool:
+        return self.parameter("variance").fixed
+
+    def multiplied(self, factor: float) -> Base:
+        variance = self.parameter("variance")
+        if variance.values is None:
+            return self
+        return self.with_parameter(replace(variance, values=(float(variance.values[0] * factor),)))
+
+    def convert(self, units: Units) -> Base:
+        if not self.spec.uses_inputs:
+            return self
+        _, scale = units.of(self.columns)
+        changed = replace(self, parameters=self.in_units(units))
+        if self.isotropic:
+            changed = changed._rescale_isotropic(scale)
+        if self.spec.unit_rule is None:
+            return changed
+        given = {p.name: None if p.values is None else np.array(p.values) for p in self.parameters}
+        replaced, factor = self.spec.unit_rule(given, scale)
+        for name, values in replaced.items():
+            changed = changed.with_parameter(replace(self.parameter(name), values=tuple(values.tolist())))
+        return changed.multiplied(factor)
+
+    def _rescale_isotropic(self, scale: Array) -> Base:
+        """l r_d scale_d of all columns d: l times the mean scale, and new ratios unless they are all one."""
+        factor = float(scale[0] if np.all(scale == scale[0]) else np.exp(np.mean(np.log(scale))))
+        ratios = np.array(self.ratios or (1.0,) * len(scale)) * (scale / factor)
+        if np.all(np.abs(ratios - 1.0) <= SAME):
+            ratios = np.empty(0)
+        length = self.parameter("lengthscale")
+        values = None if length.values is None else (float(length.values[0] * factor),)
+        return replace(self.with_parameter(replace(length, values=values)), ratios=tuple(ratios.tolist()))
 
 
 def _restore(module: str, symbol: str, *fields: Any) -> Base:
@@ -235,6 +423,20 @@ class Sum(Expression):
     def with_children(self, children: Sequence[Expression]) -> Expression:
         return sum_of(children)
 
+    def map_owners(self, change: Callable[[Any], Any]) -> Expression:
+        return _same_shape(Sum, "terms", self.terms, change)
+
+    def write(self, style: Style) -> str:
+        return " + ".join(map(methodcaller("write", style), self.terms))
+
+    def to_node(self) -> dict[str, Any]:
+        return {"sum": [term.to_node() for term in self.terms]}
+
+    def find_carrier(self, start: int, held: set[int]) -> tuple[int, int | None]:
+        """It scales only if every term does; holding one term then pins the whole."""
+        start, carriers = carriers_of(self.terms, start, held)
+        return start, common_carrier(carriers)
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Product(Expression):
@@ -252,6 +454,71 @@ class Product(Expression):
     def with_children(self, children: Sequence[Expression]) -> Expression:
         return product_of(children)
 
+    def map_owners(self, change: Callable[[Any], Any]) -> Expression:
+        return _same_shape(Product, "factors", self.factors, change)
+
+    def write(self, style: Style) -> str:
+        parts = [f"({f.write(style)})" if isinstance(f, Sum) else f.write(style) for f in self.factors]
+        return " * ".join(parts)
+
+    def to_node(self) -> dict[str, Any]:
+        return {"product": [factor.to_node() for factor in self.factors]}
+
+    def find_carrier(self, start: int, held: set[int]) -> tuple[int, int | None]:
+        start, carriers = carriers_of(self.factors, start, held)
+        free = sorted((c for c in carriers if c is not None), key=lambda c: c != NETWORK)
+        held.update(c for c in free[1:] if c != NETWORK)
+        return start, free[0] if free else None
+
+    @property
+    def pinned(self) -> bool:
+        return all(factor.pinned for factor in self.factors)
+
+    def multiplied(self, factor: float) -> Expression:
+        factors = list(self.factors)
+        carrier = min(range(len(factors)), key=lambda i: (factors[i].pinned, not factors[i].scale_in_weights))
+        factors[carrier] = factors[carrier].multiplied(factor)
+        return self.with_children(factors)
+
+    def convert(self, units: Units) -> Expression:
+        """Convert the factors, and keep one variance: that of the first free one, or in the weights of a network."""
+        factors, total = [factor.convert(units) for factor in self.factors], 1.0
+        carriers = [i for i, f in enumerate(factors) if f.scale_in_weights and not f.pinned][:1]
+        for i, base in enumerate(factors):
+            variance = base.parameter("variance") if isinstance(base, Base) else None
+            if variance is None or variance.fixed or variance.values is None:
+                continue
+            if carriers:
+                total *= variance.values[0]
+                factors[i] = base.with_parameter(Parameter("variance", (1.0,)))  # type: ignore[attr-defined]
+            else:
+                carriers = [i]
+        if total != 1.0:
+            factors[carriers[0]] = factors[carriers[0]].multiplied(total)
+        return self.with_children(factors)
+
+
+def carriers_of(parts: Sequence[Expression], start: int, held: set[int]) -> tuple[int, list[int | None]]:
+    """Return the number of the next owner, and the carrier of each part's scale."""
+    carriers: list[int | None] = []
+    for part in parts:
+        start, carrier = part.find_carrier(start, held)
+        carriers.append(carrier)
+    return start, carriers
+
+
+def common_carrier(carriers: list[int | None]) -> int | None:
+    """Return one of the carriers of summands, if all have one: a base kernel rather than a network."""
+    known = [c for c in carriers if c is not None]
+    return max(known, key=lambda c: c != NETWORK) if len(known) == len(carriers) else None
+
+
+def _same_shape(kind: type[Any], name: str, parts: tuple[Expression, ...], change: Callable[[Any], Any]) -> Any:
+    """Change the owners in the parts of a sum or product: it need not be checked again."""
+    result = object.__new__(kind)
+    object.__setattr__(result, name, tuple(map(methodcaller("map_owners", change), parts)))
+    return result
+
 
 def _check_parts(parts: tuple[Expression, ...], kind: type[Expression], sign: str) -> None:
     fits = all(isinstance(part, Expression) and not isinstance(part, kind) for part in parts)
@@ -260,24 +527,32 @@ def _check_parts(parts: tuple[Expression, ...], kind: type[Expression], sign: st
             f"a {kind.__name__} holds a tuple of at least two kernels, none itself a {kind.__name__}, not {parts!r}: "
             f"combine kernels with '{sign}'"
         )
-    if 1 + max(map(nesting, parts)) > DEEPEST:
-        raise KernelError(f"a kernel may nest at most {DEEPEST} sums and products in each other; multiply it out")
+    check_depth(parts, "sums and products")
 
 
-def nesting(expression: Expression) -> int:
-    """Return how many sums and products are nested in each other; 0 for a base kernel."""
-    return 1 + max(map(nesting, expression.children)) if expression.children else 0
+def check_depth(parts: Iterable[Expression], what: str) -> None:
+    """Refuse a node over parts that are nested too deep."""
+    if 1 + nesting(parts) > DEEPEST:
+        raise KernelError(f"a kernel may nest at most {DEEPEST} {what} in each other; multiply it out")
+
+
+def nesting(level: Iterable[Expression]) -> int:
+    """Return how deep nodes are nested below these; 0 where all are base kernels."""
+    depth = -1
+    while level:
+        level, depth = [child for part in level for child in part.children], depth + 1
+    return max(depth, 0)
 
 
 def sum_of(parts: Sequence[Expression]) -> Expression:
     """Add kernels; sums inside are spliced in (addition is associative), a single part is returned as it is."""
-    terms = tuple(t for part in parts for t in (part.terms if isinstance(part, Sum) else (part,)))
+    terms = tuple([t for part in parts for t in (part.terms if isinstance(part, Sum) else (part,))])
     return terms[0] if len(terms) == 1 else Sum(terms)
 
 
 def product_of(parts: Sequence[Expression]) -> Expression:
     """Multiply kernels; products inside are spliced in, a single part is returned as it is."""
-    factors = tuple(f for part in parts for f in (part.factors if isinstance(part, Product) else (part,)))
+    factors = tuple([f for part in parts for f in (part.factors if isinstance(part, Product) else (part,))])
     return factors[0] if len(factors) == 1 else Product(factors)
 
 
@@ -290,33 +565,32 @@ def as_expression(value: Expression | float) -> Expression:
     raise KernelError(f"cannot combine a kernel with {value!r}: give a kernel or a number greater than zero")
 
 
+# ------------------------------------------------------------------------------------------- building base kernels
+
+
 def build_base(
     symbol: str,
     *dims: int | str,
     components: int | None = None,
     isotropic: bool | Sequence[float] = False,
-    **values: float | Sequence[float] | Fixed | None,
+    **values: Given,
 ) -> Base:
     """Build a base kernel, checking names, sizes and domains; every constructor and the parser come through here.
 
     isotropic : True: one lengthscale for all dimensions; numbers: one for all, times these.
     """
     spec = leaf_of(symbol)
-    known = [p.name for p in spec.parameters]
-    for name in values:
-        if name not in known:
-            raise KernelError(f"{symbol} has no parameter '{name}'; it has {_listed(known)}")
+    check_names(symbol, spec.parameters, values)
     if components is None:
         components = 4 if spec.mixture else 1
     most = MOST_COMPONENTS if spec.mixture else 1
-    if not isinstance(components, Integral) or isinstance(components, bool) or not 1 <= components <= most:
+    if not is_whole(components) or not 1 <= components <= most:
         advice = f"give a whole number from 1 to {most}" if spec.mixture else "only a mixture such as SM has several"
         raise KernelError(f"{symbol} cannot have {components!r} components: {advice}")
     checked = checked_dims(symbol, dims, spec.uses_inputs)
     one, ratios = _isotropy(spec, isotropic, checked)
-    specs = spec.isotropic_parameters() if one else spec.parameters
-    parameters = tuple(_parameter(symbol, p, values.get(p.name), checked, components) for p in specs)
-    return Base(symbol, checked, parameters, int(components), one, ratios)
+    bare = Base(symbol, checked, (), int(components), one, ratios)
+    return replace(bare, parameters=tuple([check_parameter(bare, p, values.get(p.name)) for p in bare.specs]))
 
 
 def _isotropy(
@@ -326,7 +600,7 @@ def _isotropy(
     if given is False:
         return False, ()
     if not spec.radial:
-        able = _listed(symbol for symbol, leaf in LEAVES.items() if leaf.radial)
+        able = ", ".join(symbol for symbol, leaf in LEAVES.items() if leaf.radial)
         raise KernelError(f"{spec.symbol} cannot be isotropic: only {able} have a lengthscale for each dimension")
     if given is True:
         return dims is None or len(dims) > 1, ()
@@ -335,7 +609,15 @@ def _isotropy(
         raise KernelError(
             f"{spec.symbol}: 'isotropic' is True, or one number greater than zero for each dimension, not {given!r:.80}"
         )
-    return True, () if len(set(ratios)) == 1 and ratios[0] == 1.0 else ratios
+    return True, () if set(ratios) == {1.0} else ratios
+
+
+def check_names(symbol: str, specs: Sequence[ParameterSpec], values: Iterable[str]) -> None:
+    """Refuse values of parameters that are not there."""
+    known = [p.name for p in specs]
+    for name in values:
+        if name not in known:
+            raise KernelError(f"{symbol} has no parameter '{name}'; it has {', '.join(known)}")
 
 
 def checked_dims(symbol: str, dims: tuple[int | str, ...], uses_inputs: bool = True) -> tuple[int | str, ...] | None:
@@ -353,22 +635,29 @@ def checked_dims(symbol: str, dims: tuple[int | str, ...], uses_inputs: bool = T
     return tuple(str(d) if isinstance(d, str) else int(d) for d in dims) or None
 
 
-def _parameter(
-    symbol: str,
-    spec: ParameterSpec,
-    given: float | Sequence[float] | Fixed | None,
-    dims: tuple[int | str, ...] | None,
-    components: int,
-) -> Parameter:
-    size = None if dims is None and "dimension" in spec.shape else spec.size(len(dims or ()), components)
+def check_parameter(owner: Owner, spec: ParameterSpec, given: Given) -> Parameter:
+    """Return a parameter of an owner with what the user gave for it, checked."""
+    is_open = owner.dims is None and "dimension" in spec.shape
+    size = None if is_open else spec.size(len(owner.dims or ()), owner.components)
     if given is None:
         return Parameter(spec.name, only_value(spec, size))
     values = as_tuple(given.values if isinstance(given, Fixed) else given)
     if size is not None:
-        values = broadcast(symbol, spec, values, size)
+        values = broadcast(owner.symbol, spec, values, size)
     if not spec.domain.contains(np.asarray(values)):
-        raise KernelError(f"{symbol}: '{spec.name}' must be {spec.domain.describe()}, not {_shown(values)}")
+        shown = f"{values[0]:g}" if len(values) == 1 else "[" + ", ".join(f"{v:g}" for v in values) + "]"
+        raise KernelError(f"{owner.symbol}: '{spec.name}' must be {spec.domain.describe()}, not {shown:.80}")
     return Parameter(spec.name, values, isinstance(given, Fixed))
+
+
+def spread_values(owner: Owner, parameters: Sequence[Parameter]) -> tuple[Parameter, ...]:
+    """Return the parameters with as many values as an owner that is now bound needs."""
+    result = []
+    for parameter, spec, size in zip(parameters, owner.specs, owner.sizes, strict=True):
+        given = parameter.values
+        values = only_value(spec, size) if given is None else broadcast(owner.symbol, spec, given, size)
+        result.append(replace(parameter, values=values))
+    return tuple(result)
 
 
 def only_value(spec: ParameterSpec, size: int | None) -> tuple[float, ...] | None:
@@ -385,6 +674,11 @@ def broadcast(symbol: str, spec: ParameterSpec, values: tuple[float, ...], size:
     return values
 
 
+def is_whole(value: object) -> bool:
+    """Tell whether a value is a whole number."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
 def as_tuple(value: float | Sequence[float] | Array) -> tuple[float, ...]:
     """Return a number or numbers as a tuple, refusing what is not a number."""
     try:
@@ -394,11 +688,3 @@ def as_tuple(value: float | Sequence[float] | Array) -> tuple[float, ...]:
     except (TypeError, ValueError, OverflowError):
         pass
     raise KernelError(f"a parameter value is a number or a list of numbers, not {value!r:.80}")
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names)
-
-
-def _shown(values: tuple[float, ...]) -> str:
-    return f"{values[0]:g}" if len(values) == 1 else "[" + ", ".join(f"{v:g}" for v in values) + "]"

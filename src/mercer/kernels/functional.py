@@ -13,14 +13,17 @@ The cost of a pair of points is that of the kernel inside and of a few multiplic
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from numbers import Integral
+from typing import TYPE_CHECKING, Any
 
 from mercer.errors import KernelError
-from mercer.kernels.expression import Base, Expression, Product, as_tuple
+from mercer.kernels.expression import Base, Expression, Product, Style, as_tuple, is_whole
 from mercer.kernels.leaf import positive_kernels
+
+if TYPE_CHECKING:
+    from mercer.kernels.text import Parser
 
 MOST_POWERS = 64
 HIGHEST_POWER = 4096
@@ -55,16 +58,22 @@ class Functional(Expression):
         (inside,) = children
         return replace(self, inside=inside)
 
+    def find_carrier(self, start: int, held: set[int]) -> tuple[int, int | None]:
+        return self.inside.find_carrier(start, held)
+
+    def write(self, style: Style) -> str:
+        weights = ", ".join(map(style.numbers, zip(self.weights)))
+        powers = ", ".join(map(str, self.powers))
+        return f"KF({self.inside.write(style)}, powers=[{powers}], weights=[{weights}])"
+
+    def to_node(self) -> dict[str, Any]:
+        data = {"inside": self.inside.to_node(), "powers": list(self.powers), "weights": list(self.weights)}
+        return {"functional": data}
+
     @property
     def definite(self) -> bool:
         """Whether it is a kernel for sure: no weight is below zero."""
         return min(self.weights) >= 0.0
-
-    def scaled(self, factor: float) -> Functional:
-        """Return factor times the functional: a variance inside carries the scale."""
-        from mercer.kernels.units import multiplied  # units.py imports this file
-
-        return replace(self, inside=multiplied(self.inside, factor))
 
     def shape(self, unit: float) -> float:
         """Return K / v where the kernel inside is `unit` times its variance."""
@@ -75,14 +84,14 @@ def _check_series(powers: tuple[int, ...], weights: tuple[float, ...]) -> None:
     fits = isinstance(powers, tuple) and isinstance(weights, tuple) and len(powers) == len(weights)
     if not fits or not 1 <= len(powers) <= MOST_POWERS:
         raise KernelError(f"KF has 1 to {MOST_POWERS} powers and as many weights, not {powers!r:.50}, {weights!r:.50}")
-    whole = all(isinstance(p, Integral) and not isinstance(p, bool) and 0 <= p <= HIGHEST_POWER for p in powers)
+    whole = all(is_whole(p) and 0 <= p <= HIGHEST_POWER for p in powers)
     if not whole or any(b <= a for a, b in pairwise(powers)):
         raise KernelError(f"powers of KF are whole numbers from 0 to {HIGHEST_POWER}, rising, not {list(powers)!r:.80}")
     if not all(math.isfinite(w) for w in weights) or not any(weights):
         raise KernelError(f"the weights of KF are finite numbers, not all zero, not {list(weights)!r:.80}")
 
 
-def functional(inside: Expression, powers: Sequence[int], weights: float | Sequence[float]) -> Functional:
+def functional(inside: Expression, powers: Sequence[float], weights: float | Sequence[float]) -> Functional:
     """Build a functional from what a user, a parser or a file gives."""
     if not isinstance(inside, Expression):
         raise KernelError(f"KF takes a kernel such as M32(0), not {inside!r:.80}")
@@ -90,7 +99,7 @@ def functional(inside: Expression, powers: Sequence[int], weights: float | Seque
         whole = tuple(int(p) if float(p).is_integer() else p for p in powers)
     except (TypeError, ValueError, OverflowError):
         raise KernelError(f"the powers of KF are a list of whole numbers, not {powers!r:.80}") from None
-    return Functional(inside, whole, as_tuple(weights))
+    return Functional(inside, whole, as_tuple(weights))  # type: ignore[arg-type]  # the node refuses fractions
 
 
 def functionals_in(expression: Expression) -> Iterator[Functional]:
@@ -109,3 +118,26 @@ def has_functional(expression: Expression) -> bool:
 def is_definite(expression: Expression) -> bool:
     """Tell whether no functional in a kernel has a weight below zero."""
     return all(each.definite for each in functionals_in(expression))
+
+
+def parse_functional(parser: Parser, start: int) -> Expression:
+    """Read what follows the word KF."""
+    parser.expect("(", "after KF, then a kernel, powers and weights: KF(M32(0), powers=[1, 3], weights=[0.4, 0.6])")
+    inside = parser.product()
+    given: dict[str, tuple[float, ...]] = {}
+    while parser.accept(","):
+        before, name = parser.position, parser.keyword()
+        if name not in ("powers", "weights") or name in given:
+            raise parser.fail("expected powers=[...] and weights=[...], once each", before)
+        given[name] = parser.numbers()
+    parser.expect(")", "to close KF(")
+    if len(given) != 2:
+        raise parser.fail("KF needs powers=[...] and weights=[...]", start)
+    return parser.checked(lambda: functional(inside, given["powers"], given["weights"]), start)
+
+
+def functional_from_node(data: Any, read: Callable[[Any], Expression]) -> Functional:
+    """Read it back; where it does not fit, also with Python's errors, which the caller translates."""
+    if not isinstance(data["powers"], list) or not isinstance(data["weights"], list):
+        raise TypeError("powers and weights are lists")
+    return functional(read(data["inside"]), data["powers"], data["weights"])

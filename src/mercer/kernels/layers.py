@@ -14,13 +14,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from mercer.errors import KernelError
-from mercer.kernels.domains import Array, NonNegative
-from mercer.kernels.expression import Fixed, Parameter, as_tuple, broadcast
+from mercer.kernels.domains import NonNegative
+from mercer.kernels.expression import Given, Owner, Parameter, check_parameter, read_given
 from mercer.kernels.leaf import ParameterSpec
 
 WIDEST = 1000  # units of a layer; a slip such as Linear80000000 is an error and not a memory of gigabytes
@@ -29,12 +29,10 @@ WIDEST = 1000  # units of a layer; a slip such as Linear80000000 is an error and
 WEIGHTS = ParameterSpec("weights", NonNegative(), "per component and dimension", "none")
 BIAS = ParameterSpec("bias", NonNegative(), "per component", "none")
 
-Values: TypeAlias = float | Sequence[float] | Array | Fixed | None
-
 
 @dataclass(frozen=True, slots=True)
-class Linear:
-    """`width` units; weights (width x inputs) and biases. It owns parameters as a base kernel does."""
+class Linear(Owner):
+    """`width` units; weights (width x inputs) and biases. The units before it take the place of columns."""
 
     width: int
     inputs: int
@@ -42,22 +40,18 @@ class Linear:
 
     @property
     def symbol(self) -> str:
-        """The name of the layer, as in the paper."""
         return f"Linear{self.width}"
 
     @property
     def specs(self) -> tuple[ParameterSpec, ...]:
-        """What its parameters are, in order."""
         return WEIGHTS, BIAS
 
     @property
     def dims(self) -> tuple[int, ...]:
-        """The units before it take the place of the columns of a base kernel."""
         return tuple(range(self.inputs))
 
     @property
     def components(self) -> int:
-        """Its units take the place of the components of a mixture."""
         return self.width
 
     @property
@@ -65,33 +59,24 @@ class Linear:
         """It does not look at the inputs itself."""
         return ()
 
-    def parameter(self, name: str) -> Parameter:
-        """Return the weights or the bias."""
-        return self.parameters[("weights", "bias").index(name)]
+    def text(self, digits: int | None = None) -> str:
+        return self.symbol
 
-    def with_parameter(self, parameter: Parameter) -> Linear:
-        """Return the layer with the parameter of that name replaced."""
-        return replace(self, parameters=tuple(parameter if p.name == parameter.name else p for p in self.parameters))
-
-    def with_values(self, weights: Values = None, bias: Values = None) -> Linear:
+    def with_values(self, weights: Given = None, bias: Given = None) -> Linear:
         """Return the layer with weights and biases checked and set; one number stands for all."""
-        parameters = []
-        for spec, given in ((WEIGHTS, weights), (BIAS, bias)):
-            values = None
-            if given is not None:
-                given_values = given.values if isinstance(given, Fixed) else as_tuple(given)
-                values = broadcast(self.symbol, spec, given_values, spec.size(self.inputs, self.width))
-                if not spec.domain.contains(np.asarray(values)):
-                    raise KernelError(f"{self.symbol}: '{spec.name}' must be numbers not below zero")
-            parameters.append(Parameter(spec.name, values, isinstance(given, Fixed)))
-        return replace(self, parameters=tuple(parameters))
+        given = zip(self.specs, (weights, bias), strict=True)
+        return replace(self, parameters=tuple(check_parameter(self, spec, values) for spec, values in given))
 
-    def scaled(self, factor: float) -> Linear:
+    def multiplied(self, factor: float) -> Linear:
         """Return the layer with all that is set multiplied."""
         changed = (
             p if p.values is None else replace(p, values=tuple(v * factor for v in p.values)) for p in self.parameters
         )
         return replace(self, parameters=tuple(changed))
+
+    def to_node(self) -> dict[str, Any]:
+        """Return the layer as JSON data."""
+        return {"linear": self.width, "parameters": self.to_given()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +91,15 @@ class Multiply:
         """The name of the layer, as in the paper."""
         return f"Product{self.width}"
 
+    @property
+    def inputs(self) -> int:
+        """The units before it."""
+        return self.width * self.step
+
+    def to_node(self) -> dict[str, Any]:
+        """Return the layer as JSON data."""
+        return {"product": self.width}
+
 
 @dataclass(frozen=True, slots=True)
 class Exponential:
@@ -117,6 +111,15 @@ class Exponential:
     def symbol(self) -> str:
         """The name of the activation."""
         return "Exp"
+
+    @property
+    def inputs(self) -> int:
+        """The units before it."""
+        return self.width
+
+    def to_node(self) -> dict[str, Any]:
+        """Return the layer as JSON data."""
+        return {"exp": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +133,15 @@ class Polynomial:
     def symbol(self) -> str:
         """The name of the activation with its coefficients, lowest power first."""
         return f"Poly({', '.join(map(repr, self.coefficients))})"
+
+    @property
+    def inputs(self) -> int:
+        """The units before it."""
+        return self.width
+
+    def to_node(self) -> dict[str, Any]:
+        """Return the layer as JSON data."""
+        return {"poly": list(self.coefficients)}
 
 
 Layer = Linear | Multiply | Exponential | Polynomial
@@ -206,3 +218,23 @@ def check_layers(layers: Sequence[Layer]) -> tuple[Layer, ...]:
     if not isinstance(last, Linear) or last.width != 1:
         raise KernelError(f"a network ends with Linear1, which carries its scale, not with {last.symbol}: add -Linear1")
     return tuple(layers)
+
+
+def layer_from_node(entry: Any, inputs: int) -> Layer:
+    """Read a layer from JSON data; the caller translates Python's errors."""
+    if "linear" in entry:
+        given = {name: read_given(values) for name, values in entry["parameters"].items()}
+        return Linear(_whole(entry["linear"]), inputs).with_values(**given)
+    if "product" in entry:
+        return multiply(_whole(entry["product"]), inputs, f"{inputs} units")
+    if "poly" in entry:
+        return Polynomial(inputs, checked_coefficients(entry["poly"]))
+    if entry.get("exp") is True:
+        return Exponential(inputs)
+    raise KeyError(f"unknown layer {entry!r:.80}")
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int or not 1 <= value <= 1000:
+        raise TypeError(f"a layer has 1 to 1000 units, not {value!r:.80}")
+    return value

@@ -4,6 +4,10 @@ Primitive kernels -> Linear (weights and biases not below zero) -> Product (grou
 Every unit of every layer is a kernel (NKN lemma 2), so the network is one, and can be added, multiplied and nested as
 any other. With complex primitives (EXPI) each unit has a real and an imaginary part; the real part is taken at the end.
 
+As text it is NKN(2*SE + PER(0, period=12), Linear4-Product2-Linear1, variances, weights1=[...], bias1=[...], ...):
+first the primitives, where 2* means two copies; then the layers; then `complex` and `variances` where they hold, and
+the weights (row by row) and biases of each Linear layer, counted from 1.
+
 How many parameters? The paper counts (its table 4, d columns) the variance and one lengthscale for each column of RBF,
 d + 1; variance, periods and lengthscales of PER, 2d + 1; the variance of LIN, 1; d + 1 for RQ. "We trained both the
 variance and d-dimensional lengthscales for all kernels" (5.2.1): so LIN has no offset and no relevance, and RQ no alpha
@@ -20,18 +24,35 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
 import numpy as np
 
 from mercer.errors import KernelError
-from mercer.kernels.expression import DEEPEST, Base, Expression, Owner, build_base, fixed, nesting
-from mercer.kernels.layers import Exponential, Layer, Linear, Multiply, Polynomial, Values, check_layers, layers_from
+from mercer.kernels.expression import (
+    NETWORK,
+    Base,
+    Expression,
+    Fixed,
+    Given,
+    Owner,
+    Parameter,
+    Product,
+    Style,
+    Sum,
+    build_base,
+    carriers_of,
+    check_depth,
+    fixed,
+)
+from mercer.kernels.layers import Exponential, Layer, Linear, check_layers, layer_from_node, layers_from
 
 if TYPE_CHECKING:
     from mercer.kernels.polynomial import PolynomialTerm
+    from mercer.kernels.units import Units
 
 MOST_PRIMITIVES = 1000
+MOST_COPIES = 100  # of one primitive
 PAPER_LAYERS = "Linear8-Product4-Linear4-Product2-Linear1"
 
 
@@ -47,14 +68,15 @@ class Network(Expression):
     layers: tuple[Layer, ...]
     complex: bool = False
     variances: bool = False
+    scale_in_weights: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check_primitives(self.primitives, self.complex)
         check_layers(self.layers)
         width = len(self.primitives)
         for layer in self.layers:
-            if _inputs(layer) != width:
-                raise KernelError(f"{layer.symbol} takes {_inputs(layer)} units, but there are {width} before it")
+            if layer.inputs != width:
+                raise KernelError(f"{layer.symbol} takes {layer.inputs} units, but there are {width} before it")
             width = layer.width
         if self.complex and any(isinstance(layer, Exponential) for layer in self.layers):
             raise KernelError("Exp is not offered for complex units: use Poly(c0, c1, ...), or COS in place of EXPI")
@@ -71,9 +93,9 @@ class Network(Expression):
             yield from primitive.owners()
         yield from self.linears
 
-    def map_owners(self, change: Callable[[Owner], Owner]) -> Expression:
+    def map_owners(self, change: Callable[[Any], Any]) -> Network:
         primitives = tuple(primitive.map_owners(change) for primitive in self.primitives)
-        return replace(self, primitives=primitives).with_linears([_as_linear(change(each)) for each in self.linears])
+        return replace(self, primitives=primitives).with_linears([change(each) for each in self.linears])
 
     @property
     def linears(self) -> tuple[Linear, ...]:
@@ -85,7 +107,7 @@ class Network(Expression):
         new = iter(linears)
         return replace(self, layers=tuple(next(new) if isinstance(layer, Linear) else layer for layer in self.layers))
 
-    def with_weights(self, weights: Sequence[Values] | None = None, bias: Sequence[Values] | None = None) -> Network:
+    def with_weights(self, weights: Sequence[Given] | None = None, bias: Sequence[Given] | None = None) -> Network:
         """Return the network with the weights (row by row) and biases of each Linear layer set by hand.
 
         One entry for each Linear layer: all its numbers, one number for all of them, or None.
@@ -107,9 +129,46 @@ class Network(Expression):
         """The layers as text."""
         return "-".join(layer.symbol for layer in self.layers)
 
-    def scaled(self, factor: float) -> Network:
+    def multiplied(self, factor: float) -> Network:
         """Return factor times the network: the last layer carries the scale."""
-        return self.with_linears([*self.linears[:-1], self.linears[-1].scaled(factor)])
+        return self.with_linears([*self.linears[:-1], self.linears[-1].multiplied(factor)])
+
+    def convert(self, units: Units) -> Network:
+        """Convert the primitives; unless their variances are fitted, the weights of the first layer take them."""
+        result = replace(self, primitives=tuple(primitive.convert(units) for primitive in self.primitives))
+        if self.variances:
+            return result
+        parts = [_without_scale(primitive) for primitive in result.primitives]
+        first, *others = self.linears
+        weights = first.parameter("weights")
+        if weights.values is not None:
+            columns = np.array(weights.values).reshape(first.width, first.inputs) * [factor for _, factor in parts]
+            first = first.with_parameter(replace(weights, values=tuple(columns.ravel().tolist())))
+        return replace(result, primitives=tuple(part for part, _ in parts)).with_linears([first, *others])
+
+    def find_carrier(self, start: int, held: set[int]) -> tuple[int, int | None]:
+        start, carriers = carriers_of(self.primitives, start, held)
+        if not self.variances:
+            held.update(c for c in carriers if c is not None and c != NETWORK)
+        return start + len(self.linears), None if self.pinned else NETWORK
+
+    def write(self, style: Style) -> str:
+        parts = [f"({p.write(style)})" if isinstance(p, Sum) else p.write(style) for p in self.primitives]
+        arguments = [" + ".join(parts), self.architecture]
+        arguments += ["complex"] * self.complex + ["variances"] * self.variances
+        for number, linear in enumerate(self.linears, 1):
+            arguments += [f"{p.name}{number}={style.parameter(p)}" for p in linear.parameters if p.values is not None]
+        return f"NKN({', '.join(arguments)})"
+
+    def to_node(self) -> dict[str, Any]:
+        return {
+            "network": {
+                "primitives": [primitive.to_node() for primitive in self.primitives],
+                "layers": [layer.to_node() for layer in self.layers],
+                "complex": self.complex,
+                "variances": self.variances,
+            }
+        }
 
     def unit(self, layer: int, place: int) -> Network:
         """Return one unit as a kernel of its own: layers and units are counted from 0; the primitives are no layer."""
@@ -202,8 +261,7 @@ def _check_primitives(primitives: tuple[Expression, ...], is_complex: bool) -> N
     fits = isinstance(primitives, tuple) and all(isinstance(p, Expression) for p in primitives)
     if not fits or not 1 <= len(primitives) <= MOST_PRIMITIVES:
         raise KernelError(f"a network has 1 to {MOST_PRIMITIVES} primitive kernels, not {primitives!r:.80}")
-    if 1 + max(map(nesting, primitives)) > DEEPEST:
-        raise KernelError(f"a kernel may nest at most {DEEPEST} sums, products and networks in each other")
+    check_depth(primitives, "sums, products and networks")
     for primitive in primitives:
         if isinstance(primitive, Base):
             if primitive.spec.form == "complex" and not is_complex:
@@ -214,17 +272,6 @@ def _check_primitives(primitives: tuple[Expression, ...], is_complex: bool) -> N
             )
 
 
-def _inputs(layer: Layer) -> int:
-    if isinstance(layer, Linear):
-        return layer.inputs
-    return layer.width * layer.step if isinstance(layer, Multiply) else layer.width
-
-
-def _as_linear(owner: Owner) -> Linear:
-    assert isinstance(owner, Linear)
-    return owner
-
-
 def _short_name(primitive: Expression) -> str:
     from mercer.kernels.algebra import structure  # algebra.py imports this file
 
@@ -232,15 +279,50 @@ def _short_name(primitive: Expression) -> str:
     return text if isinstance(primitive, Base) else f"({text})"
 
 
-__all__ = [
-    "Exponential",
-    "Linear",
-    "Multiply",
-    "Network",
-    "Polynomial",
-    "has_network",
-    "network",
-    "networks_in",
-    "regression_network",
-    "time_series_network",
-]
+def _without_scale(expression: Expression) -> tuple[Expression, float]:
+    """Return a base kernel, or a product led by one, with variance one, and what its variance was."""
+    if isinstance(expression, Base):
+        variance = expression.parameter("variance")
+        if variance.fixed or variance.values is None:
+            return expression, 1.0
+        return expression.with_parameter(Parameter("variance", (1.0,))), variance.values[0]
+    if not isinstance(expression, Product):
+        return expression, 1.0
+    parts = [_without_scale(factor) for factor in expression.factors]
+    return expression.with_children([part for part, _ in parts]), float(np.prod([factor for _, factor in parts]))
+
+
+def with_given(network: Network, given: dict[str, Fixed | tuple[float, ...]]) -> Network:
+    """Return the network with the values of a text, `weights1`, `bias1` and so on."""
+    known = [f"{name}{number}" for number in range(1, 1 + len(network.linears)) for name in ("weights", "bias")]
+    for name in given:
+        if name not in known:
+            raise KernelError(f"'{name}' is not a parameter of this network; it has {', '.join(known)}")
+    numbers = range(1, 1 + len(network.linears))
+    return network.with_weights([given.get(f"weights{n}") for n in numbers], [given.get(f"bias{n}") for n in numbers])
+
+
+def repeated(primitive: Expression, count: str) -> list[Expression]:
+    """Return copies of a primitive; `count` is the number before the star, as it was written."""
+    if not count.isdigit() or not 1 <= int(count[:9]) <= MOST_COPIES:
+        raise KernelError(
+            f"{count}* means so many copies of a primitive, a whole number from 1 to {MOST_COPIES}; "
+            f"a constant factor is written C(variance={count})*..."
+        )
+    return [primitive] * int(count)
+
+
+def network_from_node(data: Any, read: Callable[[Any], Expression]) -> Network:
+    """Read a network from JSON data; where it does not fit, also with Python's errors, which the caller translates."""
+    if not isinstance(data["primitives"], list) or not isinstance(data["layers"], list):
+        raise TypeError("primitives and layers are lists")
+    primitives = [read(part) for part in data["primitives"][: MOST_PRIMITIVES + 1]]
+    flags = [data["complex"], data["variances"]]
+    if not all(isinstance(flag, bool) for flag in flags):
+        raise TypeError(f"'complex' and 'variances' are true or false, not {flags!r:.80}")
+    layers: list[Layer] = []
+    inputs = len(primitives)
+    for entry in data["layers"]:
+        layers.append(layer_from_node(entry, inputs))
+        inputs = layers[-1].width
+    return Network(tuple(primitives), tuple(layers), *flags)

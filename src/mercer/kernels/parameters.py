@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +25,8 @@ from numpy.typing import NDArray
 from mercer.errors import KernelError
 from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.domains import Array, Domain, Simplex
-from mercer.kernels.expression import Base, Expression, Owner, Parameter, Product, Sum, broadcast, only_value
-from mercer.kernels.functional import Functional
+from mercer.kernels.expression import Base, Expression, Owner, Parameter, Sum
 from mercer.kernels.leaf import ParameterSpec
-from mercer.kernels.network import Network
-
-NETWORK = -1  # the carrier of a scale that lies in many weights, of which none can be held
 
 
 def bind(
@@ -46,61 +43,41 @@ def bind(
     if dimensions < 1:
         raise KernelError(f"a kernel needs data with at least one column, not {dimensions}")
 
-    def bound(leaf: Base) -> Expression:
-        if not leaf.spec.uses_inputs:
-            return leaf
-        dims = _all_columns(leaf)
-        parameters = []
-        for parameter, spec in zip(leaf.parameters, leaf.specs, strict=True):
-            size = _size(leaf, spec, dims)
-            given = parameter.values
-            values = only_value(spec, size) if given is None else broadcast(leaf.symbol, spec, given, size)
-            parameters.append(replace(parameter, values=values))
-        if leaf.ratios and len(leaf.ratios) != len(dims):
-            raise KernelError(f"{leaf.text(digits=4)} has {len(leaf.ratios)} ratios for {len(dims)} columns")
-        isotropic = leaf.isotropic and (len(dims) > 1 or bool(leaf.ratios))  # of one column every kernel is
-        return replace(leaf, dims=dims, parameters=tuple(parameters), isotropic=isotropic)
-
-    def _all_columns(leaf: Base | Surface) -> tuple[int, ...]:
-        dims = everywhere if leaf.dims is None else tuple(c for d in leaf.dims for c in _columns(leaf, d))
+    def bound(owner: Owner) -> Any:
+        if not isinstance(owner, Base | Surface):
+            return owner
+        if owner.dims is None:
+            return owner.bind(everywhere)
+        dims = tuple(c for d in owner.dims for c in _columns(owner, d, dimensions, names))
         if len(set(dims)) != len(dims):
-            raise KernelError(f"{leaf.text()} names the same column twice")
-        return dims
+            raise KernelError(f"{owner.text()} names the same column twice")
+        return owner.bind(dims)
 
-    def _columns(leaf: Base | Surface, dim: int | str) -> list[int]:
-        if isinstance(dim, int):
-            if dim >= dimensions:
-                last = f"0 to {dimensions - 1}" if dimensions > 1 else "only 0"
-                raise KernelError(f"{leaf.text(digits=4)} acts on dimension {dim}, but the data has {last}")
-            return [dim]
-        known_names = [] if names is None else list(names)
-        levels = [place for place, name in enumerate(known_names) if str(name).startswith(f"{dim}=")]
-        if levels and dim not in known_names:  # a column of categories, one-hot encoded
-            return levels
-        if names is None or dim not in names:
-            known = ", ".join(names) if names is not None else "no column names (give the data as a table)"
-            raise KernelError(f"{leaf.text(digits=4)} acts on column '{dim}', but the data has {known}")
-        places = [place for place, name in enumerate(names) if name == dim]
-        if len(places) > 1:
-            raise KernelError(f"{leaf.text(digits=4)}: columns {places} are all called '{dim}': give a column number")
-        return places
-
-    def bound_surface(owner: Owner) -> Owner:
-        return owner.bound(_all_columns(owner)) if isinstance(owner, Surface) else owner
-
-    return expression.map_leaves(bound).map_owners(bound_surface)
+    return expression.map_owners(bound)
 
 
-def _size(leaf: Owner, spec: ParameterSpec, dims: Sequence[object] | None) -> int:
-    if dims is None and (isinstance(leaf, Surface) or (isinstance(leaf, Base) and leaf.spec.uses_inputs)):
-        raise KernelError(f"{leaf.text(digits=4)} acts on columns not known yet: bind it to the data first")
-    return spec.size(len(dims or ()), leaf.components)
+def _columns(owner: Owner, dim: int | str, dimensions: int, names: Sequence[str] | None) -> list[int]:
+    """Return the column that a dimension is, or those of its categories."""
+    if isinstance(dim, int):
+        if dim >= dimensions:
+            last = f"0 to {dimensions - 1}" if dimensions > 1 else "only 0"
+            raise KernelError(f"{owner.text(digits=4)} acts on dimension {dim}, but the data has {last}")
+        return [dim]
+    known = [] if names is None else [str(name) for name in names]
+    places = [place for place, name in enumerate(known) if name == dim]
+    if len(places) > 1:
+        raise KernelError(f"{owner.text(digits=4)}: columns {places} are all called '{dim}': give a column number")
+    places = places or [place for place, name in enumerate(known) if name.startswith(f"{dim}=")]  # one-hot encoded
+    if not places:
+        there = "no column names (give the data as a table)" if names is None else ", ".join(known)
+        raise KernelError(f"{owner.text(digits=4)} acts on column '{dim}', but the data has {there}")
+    return places
 
 
 def held_variances(expression: Expression) -> frozenset[int]:
     """Return the owners (by number) whose variance is redundant in a product or network and therefore held."""
     held: set[int] = set()
-    _find_carrier(expression, 0, held)
+    expression.find_carrier(0, held)
     return frozenset(held)
 
 
@@ -111,41 +88,15 @@ def fill_held(expression: Expression) -> Expression:
     """
     if isinstance(expression, Sum | Blend):
         return expression.with_children([fill_held(term) for term in expression.children])
-    held = held_variances(expression)
     unset = {
         number
         for number, owner in enumerate(expression.owners())
         if isinstance(owner, Base) and owner.parameter("variance").values is None
     }
-    if not unset or not unset <= held:
+    if not unset or not unset <= held_variances(expression):
         return expression
-    numbers = count()
-    one = Parameter("variance", (1.0,))
+    numbers, one = count(), Parameter("variance", (1.0,))
     return expression.map_owners(lambda owner: owner.with_parameter(one) if next(numbers) in unset else owner)
-
-
-def _find_carrier(expression: Expression, start: int, held: set[int]) -> tuple[int, int | None]:
-    """Return the number of the next owner, and the one that carries the overall scale (None: the scale is pinned)."""
-    if isinstance(expression, Base):
-        return start + 1, None if expression.parameter("variance").fixed else start
-    carriers: list[int | None] = []
-    for child in expression.children:
-        start, carrier = _find_carrier(child, start, held)
-        carriers.append(carrier)
-    if isinstance(expression, Sum | Blend):  # it scales only if every term does; holding one term then pins the whole
-        start += isinstance(expression, Blend)  # its surface has no scale
-        return start, None if None in carriers else max(carriers, key=lambda c: c != NETWORK)
-    if isinstance(expression, Product):
-        free = sorted((c for c in carriers if c is not None), key=lambda c: c != NETWORK)
-        held.update(c for c in free[1:] if c != NETWORK)
-        return start, free[0] if free else None
-    if isinstance(expression, Functional):
-        return start, carriers[0]
-    if isinstance(expression, Network):
-        if not expression.variances:
-            held.update(c for c in carriers if c not in (None, NETWORK))
-        return start + len(expression.linears), None if expression.pinned else NETWORK
-    raise TypeError(f"unknown kind of kernel {type(expression).__name__}")
 
 
 @dataclass(frozen=True)
@@ -254,8 +205,7 @@ def layout(expression: Expression) -> Layout:
     slots: list[Slot] = []
     offset = 0
     for number, leaf in enumerate(expression.owners()):
-        for parameter, spec in zip(leaf.parameters, leaf.specs, strict=True):
-            size = _size(leaf, spec, leaf.dims)
+        for parameter, spec, size in zip(leaf.parameters, leaf.specs, leaf.sizes, strict=True):
             redundant = spec.name == "variance" and number in held
             fitted = not (parameter.fixed or redundant)
             slots.append(Slot(number, leaf.symbol, spec, offset, size, fitted))
@@ -268,12 +218,12 @@ def values_of(expression: Expression) -> Array:
     held = held_variances(expression)
     parts: list[Array] = []
     for number, leaf in enumerate(expression.owners()):
-        for parameter, spec in zip(leaf.parameters, leaf.specs, strict=True):
+        for parameter, size in zip(leaf.parameters, leaf.sizes, strict=True):
             if parameter.values is not None:
                 parts.append(np.array(parameter.values))
             else:
-                redundant = spec.name == "variance" and number in held
-                parts.append(np.full(_size(leaf, spec, leaf.dims), 1.0 if redundant else np.nan))
+                redundant = parameter.name == "variance" and number in held
+                parts.append(np.full(size, 1.0 if redundant else np.nan))
     return np.concatenate(parts) if parts else np.empty(0)
 
 
@@ -281,12 +231,11 @@ def with_values(expression: Expression, values: Array) -> Expression:
     """Return the bound expression holding these values (the inverse of `values_of`: NaN unsets a parameter)."""
     position = 0
 
-    def filled(leaf: Owner) -> Owner:
+    def filled(leaf: Any) -> Any:
         nonlocal position
         parameters = []
-        for parameter, spec in zip(leaf.parameters, leaf.specs, strict=True):
-            size = _size(leaf, spec, leaf.dims)
-            given = tuple(float(v) for v in values[position : position + size])
+        for parameter, size in zip(leaf.parameters, leaf.sizes, strict=True):
+            given = tuple(values[position : position + size].tolist())
             known = not any(v != v for v in given)
             parameters.append(Parameter(parameter.name, given if known else None, known and parameter.fixed))
             position += size

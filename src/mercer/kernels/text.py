@@ -4,9 +4,7 @@
 
 A symbol may be followed by dimensions (column numbers or names; odd names in double quotes) and by parameter values,
 in parentheses. SM takes the number of its components as a digit. A number is a constant kernel of that variance.
-Networks, `NKN(primitives, layers, ...)`, are written as in `mercer.kernels.network_text`, change points, windows and
-surfaces, `CP(k1, k2)`, `CW(k1, k2)` and `BLEND(rks8, k1, k2)`, as in `mercer.kernels.blend_text`, functionals,
-`KF(M32(0), powers=[...], weights=[...])`, as in `mercer.kernels.functional_text`.
+Networks, change surfaces and functionals are written as their own files say. Every node writes itself.
 """
 
 from __future__ import annotations
@@ -18,79 +16,35 @@ from functools import partial
 from typing import Any, TypeVar
 
 from mercer.errors import KernelError, KernelSyntaxError
-from mercer.kernels.blend import Blend, has_blend
-from mercer.kernels.blend_text import WORDS, blend_from_node, blend_node, blend_text, dim_text, parse_blend
-from mercer.kernels.domains import Simplex
+from mercer.kernels.blend import WORDS, blend_from_node, has_blend, parse_blend
 from mercer.kernels.expression import (
-    Base,
+    DEEPEST,
     Expression,
     Fixed,
-    Parameter,
-    Product,
-    Sum,
     as_expression,
     build_base,
     fixed,
     product_of,
+    read_given,
     sum_of,
 )
-from mercer.kernels.functional import Functional, has_functional
-from mercer.kernels.functional_text import functional_from_node, functional_node, functional_text, parsed_functional
+from mercer.kernels.functional import functional_from_node, has_functional, parse_functional
 from mercer.kernels.layers import LAYERS
 from mercer.kernels.leaf import LEAVES, leaf_of
-from mercer.kernels.network import Network, has_network, network
-from mercer.kernels.network_text import network_from_node, network_node, network_text, repeated, with_given
+from mercer.kernels.network import has_network, network, network_from_node, repeated, with_given
 
 JSON_VERSION = 4
 BLEND_VERSION = 3  # of a kernel with change surfaces and without isotropic base kernels
-NETWORK_VERSION = 2  # of a kernel with networks or functionals and without change surfaces
+NETWORK_VERSION = 2  # of a kernel with networks or functionals and without either
 PLAIN_VERSION = 1  # of one without any of them: older versions of Mercer read it
-T = TypeVar("T")
-DEEPEST = 100  # nested parentheses: enough for any kernel, and far from Python's limit on recursion
+MOST_PARENTHESES = 100  # nested: enough for any kernel, and far from Python's limit on recursion
 
-# ---------------------------------------------------------------------------------------------------------- printing
+T = TypeVar("T")
 
 
 def to_text(expression: Expression, digits: int | None = None, names: Sequence[str] | None = None) -> str:
     """Return the kernel as text that `parse` reads back; exact unless `digits` asks for rounding."""
-    if isinstance(expression, Sum):
-        return " + ".join(to_text(term, digits, names) for term in expression.terms)
-    if isinstance(expression, Product):
-        parts = [to_text(f, digits, names) for f in expression.factors]
-        return " * ".join(f"({p})" if isinstance(f, Sum) else p for p, f in zip(parts, expression.factors, strict=True))
-    if isinstance(expression, Network):
-        return network_text(expression, lambda part: to_text(part, digits, names), lambda p: _parameter_text(p, digits))
-    if isinstance(expression, Blend):
-        shown = partial(_parameter_text, digits=digits)
-        return blend_text(expression, lambda part: to_text(part, digits, names), shown, lambda d: dim_text(d, names))
-    if isinstance(expression, Functional):
-        return functional_text(expression, lambda part: to_text(part, digits, names), digits)
-    assert isinstance(expression, Base)
-    symbol = expression.symbol + (str(expression.components) if expression.spec.mixture else "")
-    arguments = [dim_text(d, names) for d in expression.dims or ()]
-    if expression.isotropic:
-        arguments.append(f"isotropic={_values_text(expression.ratios, digits) if expression.ratios else True}")
-    for parameter, spec in zip(expression.parameters, expression.specs, strict=True):
-        if parameter.values is None or _has_no_choice(expression, parameter, spec.domain):
-            continue
-        arguments.append(f"{parameter.name}={_parameter_text(parameter, digits)}")
-    return f"{symbol}({', '.join(arguments)})" if arguments else symbol
-
-
-def _has_no_choice(leaf: Base, parameter: Parameter, domain: object) -> bool:
-    """A single weight is one by definition and is not printed (unless the number of dimensions is still open)."""
-    known = leaf.dims is not None or leaf.spec.mixture
-    return isinstance(domain, Simplex) and parameter.values == (1.0,) and known and not parameter.fixed
-
-
-def _parameter_text(parameter: Parameter, digits: int | None) -> str:
-    value = _values_text(parameter.values or (), digits)
-    return f"fixed({value})" if parameter.fixed else value
-
-
-def _values_text(values: Sequence[float], digits: int | None) -> str:
-    shown = [repr(v) if digits is None else f"{v:.{digits}g}" for v in values]
-    return shown[0] if len(shown) == 1 else f"[{', '.join(shown)}]"
+    return expression.text(digits, names)
 
 
 # ----------------------------------------------------------------------------------------------------------- parsing
@@ -161,8 +115,8 @@ class Parser:
 
     def deeper(self) -> None:
         self.depth += 1
-        if self.depth > DEEPEST:
-            raise self.fail(f"parentheses nest more than {DEEPEST} deep")
+        if self.depth > MOST_PARENTHESES:
+            raise self.fail(f"parentheses nest more than {MOST_PARENTHESES} deep")
 
     def whole(self) -> Expression:
         expression = self.sum()
@@ -198,7 +152,7 @@ class Parser:
         if kind == "name":
             self.position = end
             if found == "KF":
-                return parsed_functional(self, start)
+                return parse_functional(self, start)
             if found in (*WORDS, "NKN"):
                 return self.network(start) if found == "NKN" else parse_blend(self, found, start)
             return self.base(found, start)
@@ -230,26 +184,22 @@ class Parser:
         flags: set[str] = set()
         values: dict[str, Fixed | tuple[float, ...]] = {}
         while self.accept(","):
-            self.network_argument(flags, values)
+            before, name = self.position, self.keyword()
+            if name in values:
+                raise self.fail(f"'{name}' is given twice", before)
+            if name is not None:
+                values[name] = self.value()
+                continue
+            kind, found, self.position = self.peek()
+            if kind != "name" or found not in ("complex", "variances"):
+                raise self.fail("expected complex, variances, or values such as weights1=[...]", before)
+            flags.add(found)
         self.expect(")", "to close NKN(")
         self.depth -= 1
         is_complex = True if "complex" in flags else None
         build = partial(network, primitives, match[0], complex=is_complex, variances="variances" in flags)
         bare = self.checked(build, at)
-        assert isinstance(bare, Network)
         return self.checked(lambda: with_given(bare, values), start)
-
-    def network_argument(self, flags: set[str], values: dict[str, Fixed | tuple[float, ...]]) -> None:
-        kind, found, end = self.peek()
-        before, self.position = self.position, end
-        if kind == "name" and self.accept("="):
-            if found in values:
-                raise self.fail(f"'{found}' is given twice", before)
-            values[found] = self.value()
-        elif kind == "name" and found in ("complex", "variances"):
-            flags.add(found)
-        else:
-            raise self.fail("expected complex, variances, or values such as weights1=[...]", before)
 
     def primitives(self) -> list[Expression]:
         """Terms of a sum, of which a whole number times something means copies."""
@@ -270,26 +220,34 @@ class Parser:
                 return primitives
 
     def arguments(self, symbol: str, dims: list[int | str], values: dict[str, Any]) -> None:
+        spec = leaf_of(symbol)
+        known = [p.name for p in spec.parameters] + ["isotropic"] * spec.radial
         while True:
-            kind, found, end = self.peek()
-            before = self.position
-            self.position = end
-            if kind == "name" and self.accept("="):
-                spec = leaf_of(symbol)
-                known = [p.name for p in spec.parameters] + ["isotropic"] * spec.radial
-                if found in values or found not in known:
-                    problem = "is given twice" if found in values else f"is not a parameter of {symbol}"
-                    raise self.fail(f"'{found}' {problem}; it has {', '.join(known)}", before)
-                values[found] = self.isotropic() if found == "isotropic" else self.value()
-            else:
-                dim = self.dimension(symbol, kind, found, before)
+            before, name = self.position, self.keyword()
+            if name is None:
+                dims.append(self.dimension(symbol))
                 if values:
                     raise self.fail("dimensions come before parameters", before)
-                dims.append(dim)
+            elif name in values or name not in known:
+                problem = "is given twice" if name in values else f"is not a parameter of {symbol}"
+                raise self.fail(f"'{name}' {problem}; it has {', '.join(known)}", before)
+            else:
+                values[name] = self.isotropic() if name == "isotropic" else self.value()
             if not self.accept(","):
                 return
 
-    def dimension(self, symbol: str, kind: str, found: str, start: int) -> int | str:
+    def keyword(self) -> str | None:
+        """Read `name=` if that is what comes next."""
+        kind, found, end = self.peek()
+        before, self.position = self.position, end
+        if kind == "name" and self.accept("="):
+            return found
+        self.position = before
+        return None
+
+    def dimension(self, symbol: str) -> int | str:
+        start = self.position
+        kind, found, self.position = self.peek()
         if kind == "name":
             return found
         if kind == "number" and found.isdigit() and len(found) < 10:
@@ -348,36 +306,11 @@ class Parser:
 
 def to_json(expression: Expression) -> dict[str, Any]:
     """Return the kernel as plain JSON data with a version."""
-    written = NETWORK_VERSION if has_network(expression) or has_functional(expression) else PLAIN_VERSION
-    newest = BLEND_VERSION if has_blend(expression) else written
+    version = NETWORK_VERSION if has_network(expression) or has_functional(expression) else PLAIN_VERSION
+    version = BLEND_VERSION if has_blend(expression) else version
     if any(leaf.isotropic for leaf in expression.leaves()):
-        newest = JSON_VERSION
-    return {"format": "mercer-kernel", "version": newest, "kernel": _node(expression)}
-
-
-def _node(expression: Expression) -> dict[str, Any]:
-    if isinstance(expression, Sum):
-        return {"sum": [_node(t) for t in expression.terms]}
-    if isinstance(expression, Product):
-        return {"product": [_node(f) for f in expression.factors]}
-    if isinstance(expression, Network):
-        return network_node(expression, _node)
-    if isinstance(expression, Blend):
-        return blend_node(expression, _node)
-    if isinstance(expression, Functional):
-        return functional_node(expression, _node)
-    assert isinstance(expression, Base)
-    parameters = {
-        p.name: {"values": list(p.values), "fixed": p.fixed} for p in expression.parameters if p.values is not None
-    }
-    node: dict[str, Any] = {"base": expression.symbol, "parameters": parameters}
-    if expression.dims is not None:
-        node["dims"] = list(expression.dims)
-    if expression.spec.mixture:
-        node["components"] = expression.components
-    if expression.isotropic:
-        node["isotropic"] = list(expression.ratios) or True
-    return node
+        version = JSON_VERSION
+    return {"format": "mercer-kernel", "version": version, "kernel": expression.to_node()}
 
 
 def from_json(data: Any) -> Expression:
@@ -396,37 +329,36 @@ def _from_node(node: Any, depth: int = 0) -> Expression:
     try:
         if depth > 2 * DEEPEST:  # a sum within a product within a sum: two nodes for each pair of parentheses
             raise KernelError(f"this kernel is damaged: it nests more than {2 * DEEPEST} deep")
+        read = partial(_from_node, depth=depth + 1)
         if "sum" in node:
-            return sum_of([_from_node(part, depth + 1) for part in _list(node["sum"])])
+            return sum_of(list(map(read, _list(node["sum"]))))
         if "product" in node:
-            return product_of([_from_node(part, depth + 1) for part in _list(node["product"])])
-        if "network" in node:
-            return network_from_node(node["network"], lambda part: _from_node(part, depth + 1))
-        if "blend" in node:
-            return blend_from_node(node["blend"], lambda part: _from_node(part, depth + 1))
-        if "functional" in node:
-            return functional_from_node(node["functional"], lambda part: _from_node(part, depth + 1))
-        values = {name: _read_values(entry) for name, entry in node["parameters"].items()}
-        isotropic = node.get("isotropic", False)
-        if not isinstance(isotropic, bool | list):
-            raise TypeError(f"'isotropic' is true, false or a list of ratios, not {isotropic!r:.80}")
-        return build_base(
-            node["base"], *_list(node.get("dims", [])), components=node.get("components"), isotropic=isotropic, **values
-        )
+            return product_of(list(map(read, _list(node["product"]))))
+        kind = next((key for key in READERS if key in node), None)
+        return _base_from_node(node) if kind is None else READERS[kind](node[kind], read)
     except KernelError:
         raise
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise KernelError(f"this kernel is damaged: {type(error).__name__}: {error}") from None
 
 
-def _read_values(entry: Any) -> Fixed | tuple[float, ...]:
-    values = tuple(_list(entry["values"]))
-    if not isinstance(entry["fixed"], bool):
-        raise TypeError(f"'fixed' is true or false, not {entry['fixed']!r}")
-    return fixed(values) if entry["fixed"] else values
+def _base_from_node(node: Any) -> Expression:
+    values = {name: read_given(entry) for name, entry in node["parameters"].items()}
+    isotropic = node.get("isotropic", False)
+    if not isinstance(isotropic, bool | list):
+        raise TypeError(f"'isotropic' is true, false or a list of ratios, not {isotropic!r:.80}")
+    dims = _list(node.get("dims", []))
+    return build_base(node["base"], *dims, components=node.get("components"), isotropic=isotropic, **values)
 
 
 def _list(data: Any) -> list[Any]:
     if not isinstance(data, list):
         raise TypeError(f"expected a list, found {data!r:.80}")
     return data
+
+
+READERS: dict[str, Callable[[Any, Callable[[Any], Expression]], Expression]] = {
+    "network": network_from_node,
+    "blend": blend_from_node,
+    "functional": functional_from_node,
+}

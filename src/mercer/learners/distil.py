@@ -21,6 +21,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +36,7 @@ from mercer.inference.likelihood import Gaussian
 from mercer.kernels.algebra import components, structure
 from mercer.kernels.blend import Blend, Surface, under, within
 from mercer.kernels.domains import Array, Positive
-from mercer.kernels.expression import Base, Expression, Owner, Parameter, Product, build_base, product_of, sum_of
+from mercer.kernels.expression import Base, Expression, Parameter, Product, build_base, product_of, sum_of
 from mercer.kernels.layers import Exponential, Linear
 from mercer.kernels.network import Network, networks_in
 from mercer.kernels.parameters import fill_held, layout, values_of
@@ -271,7 +272,7 @@ def screen(kernel: Expression, noise: float, data: Data, engine: Engine, options
     return fit, time.perf_counter() - began
 
 
-def _fix(owner: Owner) -> Owner:
+def _fix(owner: Any) -> Any:
     return replace(owner, parameters=tuple(replace(p, fixed=p.values is not None) for p in owner.parameters))
 
 

@@ -496,7 +496,7 @@ def _scaled_point(problem: Problem, values: Array, noise: float) -> Array:
     network = _limit_exponents(network, rows)
     gram = fused.gram(problem.program, values_of(network), rows)
     size = float(np.mean(np.diagonal(gram)) - np.mean(gram))  # the expected variance over rows of a function of it
-    network = network.scaled(1.0 / size) if 0 < size < math.inf else network
+    network = network.multiplied(1.0 / size) if 0 < size < math.inf else network
     return problem.point(values_of(network), Gaussian(noise))
 
 
@@ -514,6 +514,6 @@ def _limit_exponents(network: Network, rows: Array) -> Network:
         if factor < 1.0:
             linears = list(network.linears)
             number = sum(isinstance(each, Linear) for each in network.layers[:below])
-            linears[number] = linears[number].scaled(factor)
+            linears[number] = linears[number].multiplied(factor)
             network = network.with_linears(linears)
     return network
