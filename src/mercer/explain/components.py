@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from mercer.explain.claims import Claim, Evidence
 from mercer.explain.factors import LITTLE, Joint, change, correlation, judge_by_rule
 from mercer.explain.subject import Part, Subject
 from mercer.explain.words import FARTHEST, Narrator
+from mercer.inference.contract import Prediction
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression
@@ -91,8 +93,10 @@ def explain_components(
         steps = -np.diff(ranking.errors) / ranking.errors[0]
         removed = dict(zip(ranking.order, map(float, steps), strict=True))
     found = []
-    for place, joint in enumerate(joints):
-        found.append(_explain_component(subject, place, removed.get(place), joint, narrator))
+    for place, (part, joint) in enumerate(zip(subject.parts, joints, strict=True)):
+        alone = len(part.columns) == 1 and subject.columns[part.columns[0]].level is None
+        known = Known(subject.part_at(part, subject.data.X), part_horizon(subject, part) if alone else None, alone)
+        found.append(_explain_component(subject, place, removed.get(place), joint, known, narrator))
     order = sorted(range(len(found)), key=lambda place: -found[place].share) if ranking is None else ranking.order
     kernels, shares = [part.kernel for part in subject.parts], [component.share for component in found]
     titles = phrases.distinct([component.title for component in found], kernels, subject.columns, shares)
@@ -103,21 +107,28 @@ def explain_components(
     return (*main, *(component for component in named if component.minor))
 
 
+class Known(NamedTuple):
+    """What is known of a component: at the training rows, and, where it is `alone` on a column, how far beyond."""
+
+    at_rows: Prediction
+    horizon: float | None
+    alone: bool
+
+
 def _explain_component(
-    subject: Subject, place: int, removed: float | None, joint: Joint, narrator: Narrator
+    subject: Subject, place: int, removed: float | None, joint: Joint, known: Known, narrator: Narrator
 ) -> ComponentExplanation:
     part, columns, about = subject.parts[place], subject.columns, Evidence(components=(place,))
-    found = subject.part_at(part, subject.data.X)
+    found, horizon = known.at_rows, known.horizon
     std = np.sqrt(found.variance)
     share = float(np.var(found.mean)) / subject.variance
     slope = _slope(subject, part.kernel, found.mean) if share >= NEGLIGIBLE else None
     if slope is not None:
         column = columns[part.columns[0]]
         narrator.claims.append(Claim("trend", column.name, slope, column.unit, evidence=about))
-    horizon, continuation = None, ""
-    if len(part.columns) == 1 and columns[part.columns[0]].level is None:
-        horizon, column = part_horizon(subject, part), columns[part.columns[0]]
-        value = Summand(part.kernel, joint, slope, horizon)
+    continuation = ""
+    if known.alone:
+        column, value = columns[part.columns[0]], Summand(part.kernel, joint, slope, horizon)
         continuation = narrator.say(Claim("continuation", column.name, value, column.unit, evidence=about))
     return ComponentExplanation(
         position=place,

@@ -15,6 +15,7 @@ from mercer.explain.components import (
     ComponentExplanation,
     Contributions,
     Forecast,
+    Horizon,
     InputEffect,
     explain_components,
     find_effects,
@@ -287,6 +288,10 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     story = tell_story(subject, fitted.candidates, score_name(fitted), narrator)
     absent = [] if guess else find_absences(subject, fitted.candidates)
     narrator.claims += absent
+    extrapolation, along = None, subject.only_column
+    if along is not None and not guess:
+        horizon, forecasts = find_horizon(subject, along), forecast(subject, along)
+        extrapolation = _extrapolate(subject, along, components, horizon, forecasts, narrator)
     if change is not None:
         narrator.claims += change.claims
     return Explanation(
@@ -308,7 +313,7 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
         held_out=None if ranking is None else narrator.complete(_claim_error(subject, ranking)),
         effects=tuple(narrator.complete(claim) for claim in find_effects(subject, finished=not fitted.stopped)),
         interactions=_interactions(subject, find_interactions(subject, joints), narrator),
-        extrapolation=None if guess else _extrapolate(subject, components, narrator),
+        extrapolation=extrapolation,
         checks=checks,
         residual_sentence=words.residual_sentence(checks),
         not_found=tuple(claim.value for claim in absent),
@@ -353,19 +358,21 @@ def _interactions(subject: Subject, joined: Sequence[tuple[str, ...]], narrator:
 
 
 def _extrapolate(
-    subject: Subject, components: Sequence[ComponentExplanation], narrator: Narrator
-) -> Extrapolation | None:
-    along = subject.only_column
-    if along is None:
-        return None
-    column, horizon = subject.columns[along], find_horizon(subject, along)
-    claims = [Claim("forecast", column.name, each, column.unit, certainty=0.95) for each in forecast(subject, along)]
-    forecasts = tuple(narrator.complete(claim) for claim in claims)
+    subject: Subject,
+    along: int,
+    components: Sequence[ComponentExplanation],
+    horizon: Horizon,
+    forecasts: Sequence[Forecast],
+    narrator: Narrator,
+) -> Extrapolation:
+    column = subject.columns[along]
+    claims = [Claim("forecast", column.name, each, column.unit, certainty=0.95) for each in forecasts]
+    shown = tuple(narrator.complete(claim) for claim in claims)
     sentences = [narrator.say(Claim("horizon", column.name, horizon, column.unit))]
     largest = subject.parts[max(components, key=lambda component: component.share).position].kernel
     if not (contains(largest, Network) or contains(largest, Functional)) and drifts(largest, subject.columns):
         sentences.append(narrator.say(Claim("random walk", column.name)))
-    return Extrapolation(column.name, column.unit, horizon.distance, " ".join(sentences), forecasts)
+    return Extrapolation(column.name, column.unit, horizon.distance, " ".join(sentences), shown)
 
 
 def _average(subject: Subject, fitted: Fitted, narrator: Narrator) -> Averaging | None:

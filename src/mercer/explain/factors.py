@@ -118,7 +118,9 @@ def contains(term: Expression, kind: type[Expression]) -> bool:
 
 def read_factors(term: Expression, columns: Sequence[Column]) -> list[Factor]:
     """Return the factors of a summand, the noun first: a product is as rough as its roughest factor."""
-    found = [read_factor(leaf, tuple([columns[d] for d in leaf.columns])) for leaf in term.leaves()]
+    found = []
+    for leaf in term.leaves():
+        found.append(read_factor(leaf, tuple([columns[d] for d in leaf.columns])))
     return sorted(found, key=attrgetter("words.rank"))
 
 
@@ -141,9 +143,8 @@ def judge_by_rule(term: Expression, columns: Sequence[Column]) -> Joint:
     return Joint(frozenset(d for dims in idle for d in dims))
 
 
-def find_acting(term: Expression, columns: Sequence[Column], joint: Joint) -> Groups:
+def find_acting(groups: Groups, joint: Joint) -> Groups:
     """Return the groups of factors that do something."""
-    groups = group_factors(term, columns)
     return {dims: own for dims, own in groups.items() if not dims or not joint.idle.issuperset(dims)} or groups
 
 

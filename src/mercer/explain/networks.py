@@ -29,7 +29,7 @@ from mercer.kernels.expression import Base, Expression, Product, build_base, pro
 from mercer.kernels.layers import Layer, Linear, Multiply, Polynomial
 from mercer.kernels.network import Network, has_network
 from mercer.kernels.parameters import values_of
-from mercer.kernels.polynomial import PolynomialTerm, degree
+from mercer.kernels.polynomial import degree
 
 SHOWN = 20  # terms
 KINDS = 8  # of terms
@@ -137,14 +137,11 @@ def networks_of(subject: Subject) -> list[Found]:
             twin = shown[place]  # units change no order
             if isinstance(factor, Network) and isinstance(twin, Network):
                 others = [each for each in scaled if each is not factor]
-                found.append(Found(part, position, factor, twin, _beside(term, others)))
+                beside = None
+                if others or isinstance(term, Blend):
+                    beside = under(term, product_of(others) if others else build_base("C", variance=1.0))
+                found.append(Found(part, position, factor, twin, beside))
     return found
-
-
-def _beside(term: Expression, others: list[Expression]) -> Expression | None:
-    if not others and not isinstance(term, Blend):
-        return None
-    return under(term, product_of(others) if others else build_base("C", variance=1.0))
 
 
 def _factors(term: Expression) -> tuple[Expression, ...]:
@@ -158,10 +155,10 @@ def explain_networks(subject: Subject, narrator: Narrator, shown: int = SHOWN) -
 
 def _explain_network(subject: Subject, found: Found, narrator: Narrator, shown: int) -> NetworkExplanation:
     network, about = found.shown, Evidence(components=(found.position,))
-    rows = _rows(subject)
-    flows, layers = _flows(found.scaled, subject.data.X[rows])
+    at = subject.data.X[np.linspace(0, subject.data.count - 1, min(subject.data.count, ROWS)).astype(int)]
+    flows, layers = _flows(found.scaled, at)
     names = primitive_names(network, subject.columns)
-    polynomial, kinds = _multiply_out(subject, found, rows, names, shown)
+    polynomial, kinds = _multiply_out(subject, found, at, names, shown)
     copies = len(set(kind_names(network, subject.columns))) < len(names)
     largest = ("largest kinds of terms", kinds) if copies else ("largest terms", polynomial.terms)
     return NetworkExplanation(
@@ -181,16 +178,11 @@ def _explain_network(subject: Subject, found: Found, narrator: Narrator, shown: 
     )
 
 
-def _rows(subject: Subject) -> Array:
-    count = subject.data.count
-    return np.linspace(0, count - 1, min(count, ROWS)).astype(int)
-
-
 # ------------------------------------------------------------------------------------------------------- the polynomial
 
 
 def _multiply_out(
-    subject: Subject, found: Found, rows: Array, names: tuple[str, ...], most: int
+    subject: Subject, found: Found, at: Array, names: tuple[str, ...], most: int
 ) -> tuple[MultipliedOut, tuple[TermKind, ...]]:
     """Return the network as a polynomial with its largest terms, and the largest kinds of terms."""
     try:
@@ -199,10 +191,11 @@ def _multiply_out(
     except KernelError as error:
         return MultipliedOut((), 0, str(error)), ()
     scaled = {term.powers: term.coefficient for term in found.scaled.polynomial(None)}
-    at, X = subject.data.X[rows], subject.data.X
-    sizes = _sizes(found, at, shown, scaled)
+    # The mean variance of every term over the rows is cheap: it tells which could have a share.
+    diagonals = np.abs(np.array([np.diagonal(values) for values in unit_patterns(found.scaled, at)[0].values]))
+    sizes = np.array([scaled[term.powers] * float(np.mean(_product(diagonals, term.powers))) for term in shown])
     chosen = [shown[i] for i in np.argsort(-sizes, kind="stable")[:WEIGHED]]
-    shares = _shares(subject, found, at, X, [(term.powers, scaled[term.powers]) for term in chosen])
+    shares = _shares(subject, found, at, [(term.powers, scaled[term.powers]) for term in chosen])
     order = np.argsort(-shares, kind="stable")[:most]
     terms = tuple(
         NetworkTerm(
@@ -232,20 +225,13 @@ def _kinds(names: tuple[str, ...], terms: list[tuple[int, ...]], shares: Array, 
     return tuple(TermKind(term_name(key, kinds), count, share) for key, (count, share) in largest)
 
 
-def _sizes(found: Found, at: Array, terms: tuple[PolynomialTerm, ...], scaled: dict[tuple[int, ...], float]) -> Array:
-    """The mean variance of every term over the rows, which is cheap: it tells which could have a share."""
-    primitives = unit_patterns(found.scaled, at)[0].values
-    diagonals = np.abs(np.array([np.diagonal(values) for values in primitives]))
-    return np.array([
-        scaled[term.powers] * float(np.mean(_product(diagonals, term.powers))) for term in terms
-    ])  # fmt: skip
-
-
-def _shares(subject: Subject, found: Found, at: Array, X: Array, terms: list[tuple[tuple[int, ...], float]]) -> Array:
+def _shares(subject: Subject, found: Found, at: Array, terms: list[tuple[tuple[int, ...], float]]) -> Array:
+    X, beside = subject.data.X, found.beside
     primitives = unit_patterns(found.scaled, at, X)[0].values
-    beside = found.beside
     others = 1.0 if beside is None else cross(compile_program(beside), values_of(beside), at, X)
-    solved = _solved(subject)
+    # A^-1 (y - level), from what a row left out tells: y_i - mean_i = a_i / [A^-1]_ii, var_i = 1 / [A^-1]_ii.
+    left = subject.posterior.leave_one_out()
+    solved = (subject.data.y - left.mean) / left.variance
     whole = subject.posterior.predict_part(found.part.program, found.part.values, at).mean
     whole = whole - whole.mean()
     variance = float(whole @ whole) or 1.0
@@ -254,17 +240,11 @@ def _shares(subject: Subject, found: Found, at: Array, X: Array, terms: list[tup
 
 
 def _product(values: Array, powers: tuple[int, ...]) -> Array:
-    result = np.ones_like(values[0])
+    result: Array = np.ones_like(values[0])
     for one, power in zip(values, powers, strict=True):
         if power:
             result = result * one**power
     return result
-
-
-def _solved(subject: Subject) -> Array:
-    """A^-1 (y - level), from what a row left out tells: y_i - mean_i = a_i / [A^-1]_ii, var_i = 1 / [A^-1]_ii."""
-    left = subject.posterior.leave_one_out()
-    return np.asarray((subject.data.y - left.mean) / left.variance)
 
 
 # ------------------------------------------------------------------------------------------------------ flows and units
@@ -279,10 +259,9 @@ def _flows(network: Network, at: Array) -> tuple[tuple[float, ...], tuple[Networ
     for place in reversed(range(len(network.layers))):
         layer = network.layers[place]
         through = _through(layer, sizes[place], flow)
-        lines = tuple(
-            (int(i), int(u), float(through[u, i])) for u, i in zip(*np.nonzero(through > 0), strict=True)
-        )  # fmt: skip
-        layers.append(NetworkLayer(layer_name(layer), _kind(layer), tuple(map(float, flow)), lines))
+        lines = tuple((int(i), int(u), float(through[u, i])) for u, i in zip(*np.nonzero(through > 0), strict=True))
+        kind = "linear" if isinstance(layer, Linear) else "product" if isinstance(layer, Multiply) else "activation"
+        layers.append(NetworkLayer(layer_name(layer), kind, tuple(map(float, flow)), lines))
         flow = np.minimum(through.sum(axis=0), 1.0)
     return tuple(map(float, flow)), tuple(reversed(layers))
 
@@ -295,10 +274,6 @@ def _through(layer: Layer, inputs: Array, flow: Array) -> Array:
         return np.asarray(flow[:, None] * weights / np.where(whole > 0, whole, 1.0)[:, None])
     step = layer.step if isinstance(layer, Multiply) else 1
     return np.asarray(np.kron(np.diag(flow), np.ones(step)))
-
-
-def _kind(layer: Layer) -> str:
-    return "linear" if isinstance(layer, Linear) else "product" if isinstance(layer, Multiply) else "activation"
 
 
 @dataclass(frozen=True, eq=False)
@@ -399,12 +374,11 @@ def layer_name(layer: Layer) -> str:
 
 def term_name(powers: Sequence[int], names: Sequence[str]) -> str:
     """Write a term of the polynomial: "SE 1 · PER²"."""
-    shown = [name + ("" if power == 1 else _raised(power)) for name, power in zip(names, powers, strict=True) if power]
+    shown = []
+    for name, power in zip(names, powers, strict=True):
+        raised = "".join("⁰¹²³⁴⁵⁶⁷⁸⁹"[int(digit)] for digit in str(power)) if power > 1 else ""
+        shown += [name + raised] if power else []
     return " · ".join(shown) or "1"
-
-
-def _raised(power: int) -> str:
-    return "".join("⁰¹²³⁴⁵⁶⁷⁸⁹"[int(digit)] for digit in str(power))
 
 
 def term_words(network: Network, powers: Sequence[int], columns: Sequence[Column]) -> str:

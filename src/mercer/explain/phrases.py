@@ -22,6 +22,7 @@ from mercer.explain.factors import (
     find_acting,
     find_bending,
     find_growth,
+    group_factors,
     has_ended,
     judge_by_rule,
     merge_factors,
@@ -80,7 +81,7 @@ def phrase(term: Expression, columns: Sequence[Column], joint: Joint | None = No
         what = f"a function of {name_columns([columns[d] for d in used])}"
         return f"{what} with a kernel that was learned without a formula"
     joint = judge_by_rule(term, columns) if joint is None else joint
-    groups, parts = find_acting(term, columns, joint), []
+    groups, parts = find_acting(group_factors(term, columns), joint), []
     for factors in groups.values():
         parts.append(_describe(merge_factors(factors)))
     if isinstance(term, Base):  # in a product the variance of one factor says nothing
@@ -352,7 +353,7 @@ def title(term: Expression, columns: Sequence[Column], alone: bool = True, joint
     if _has_no_formula(term, columns):
         return "Function with a learned kernel"
     joint = judge_by_rule(term, columns) if joint is None else joint
-    groups = find_acting(term, columns, joint)
+    groups = find_acting(group_factors(term, columns), joint)
     used = sorted({d for dims in groups for d in dims})
     involved = list(dict.fromkeys(columns[d].table_name for d in used))
     if len(groups) > 1 and len(involved) > 1:

@@ -131,7 +131,8 @@ def tell_story(subject: Subject, candidates: Sequence[Candidate], score: str, na
 
     def text(candidate: Candidate) -> str:
         if contains(candidate.expression, Functional):
-            return f"KF({structure_text(_inside(candidate.expression), subject.names, columns)}), {candidate.step}"
+            inside = next(functionals_in(candidate.expression)).inside  # its weights would fill the page
+            return f"KF({structure_text(inside, subject.names, columns)}), {candidate.step}"
         if is_network and structure(candidate.expression) == structure(kernel):
             return candidate.step.text()  # starts of one network: which of them, not what they all are
         return structure_text(candidate.expression, subject.names, columns)
@@ -182,11 +183,6 @@ def _intervals(
     return replace(found, meaning=meaning, sentence=narrator.say(Claim("intervals", score, found)))
 
 
-def _inside(kernel: Expression) -> Expression:
-    """Return what the first functional of a kernel has inside: its weights would fill the page."""
-    return next(functionals_in(kernel)).inside
-
-
 def gain_over_noise(subject: Subject, own: float, noise_is_fitted: bool) -> float:
     """Return by how much the `own` BIC beats that of noise alone, N(level, s2 I) (positive: structure pays)."""
     n = subject.data.count
@@ -209,14 +205,9 @@ def left_out_gain_over_noise(subject: Subject, leave_one_out: float) -> float:
     spread = (float((y**2).sum()) - y**2) / (n - 1) - others**2
     spread = np.maximum(spread, 1e-12 * float(y.var())) * n / (n - 1)  # the mean is not known exactly either
     alone = -0.5 * float(np.sum(np.log(2 * math.pi * spread) + (y - others) ** 2 / spread))
-    own = sum(_own_parameters(network) for network in networks_in(subject.kernel))
+    slots = [slot for network in networks_in(subject.kernel) for slot in layout(network).slots if slot.fitted]
+    own = sum(s.spec.domain.free_size(s.size) for s in slots if s.spec.name not in ("weights", "bias"))
     return 2.0 * (leave_one_out - alone) - penalty(own, n)
-
-
-def _own_parameters(network: Network) -> int:
-    """Count what is fitted of the primitives themselves."""
-    slots = [slot for slot in layout(network).slots if slot.fitted and slot.spec.name not in ("weights", "bias")]
-    return sum(slot.spec.domain.free_size(slot.size) for slot in slots)
 
 
 def find_absences(subject: Subject, candidates: Sequence[Candidate]) -> list[Claim]:
@@ -230,14 +221,16 @@ def find_absences(subject: Subject, candidates: Sequence[Candidate]) -> list[Cla
     winner = winner_of(candidates, kernel)
     if winner is None:
         return []
-    best = _bic(candidates[winner], rows)
+    best = bic(candidates[winner].log_evidence, candidates[winner].parameters, rows)
     rivals = [c for number, c in enumerate(candidates) if number != winner and c.status != "failed"]
 
     def judge(what: str, column: str, has: Callable[[Expression], bool]) -> list[Claim]:
         having = [candidate for candidate in rivals if has(candidate.expression)]
         if not any(candidate.parent == winner for candidate in having):
             return []
-        closest = min(_best_bic(candidate, rows) for candidate in having)
+        # The better end of the BIC, where it has an interval: what a kernel is denied must be certain.
+        ends = [c.log_evidence if c.interval is None else c.interval.upper for c in having]
+        closest = min([bic(end, c.parameters, rows) for end, c in zip(ends, having, strict=True)])
         if closest - best <= CLEAR:
             return []
         finished = all(candidate.status not in UNFINISHED for candidate in having)
@@ -251,7 +244,7 @@ def find_absences(subject: Subject, candidates: Sequence[Candidate]) -> list[Cla
     for name, places in subject.table_columns.items():
         column, place = subject.columns[places[0]], places[0]
         if not used.intersection(places):
-            claims += judge("effect", name, partial(_looks_at, places=places))
+            claims += judge("effect", name, partial(_looks_at, places=set(places)))
         elif column.level is None:
             if not _may_pass_for_a_trend(subject, place):
                 claims += judge("trend", name, partial(_has_trend, place=place))
@@ -260,19 +253,8 @@ def find_absences(subject: Subject, candidates: Sequence[Candidate]) -> list[Cla
     return claims
 
 
-def _bic(candidate: Candidate, rows: int) -> float:
-    return bic(candidate.log_evidence, candidate.parameters, rows)
-
-
-def _best_bic(candidate: Candidate, rows: int) -> float:
-    """Return the better end of the BIC, where it has an interval: what a kernel is denied must be certain."""
-    if candidate.interval is None:
-        return _bic(candidate, rows)
-    return bic(candidate.interval.upper, candidate.parameters, rows)
-
-
-def _looks_at(kernel: Expression, places: Sequence[int]) -> bool:
-    return any(set(places).intersection(leaf.columns) for leaf in kernel.leaves())
+def _looks_at(kernel: Expression, places: set[int]) -> bool:
+    return any(places.intersection(leaf.columns) for leaf in kernel.leaves())
 
 
 def _has_wave(kernel: Expression, place: int) -> bool:

@@ -57,9 +57,12 @@ class Mixture:
 
     def _each(self, X: Array, include_noise: bool) -> tuple[Array, Array]:
         """Return the means and the variances, members x rows."""
-        parts = [member.posterior.predict(X) for member in self.members]
-        spreads = [p.variance + include_noise * m.noise for p, m in zip(parts, self.members, strict=True)]
-        return np.array([part.mean for part in parts]), np.array(spreads) * self.widening_at(X)
+        means, spreads = [], []
+        for member in self.members:
+            found = member.posterior.predict(X)
+            means.append(found.mean)
+            spreads.append(found.variance + include_noise * member.noise)
+        return np.array(means), np.array(spreads) * self.widening_at(X)
 
     def predict(self, X: Array, include_noise: bool) -> Prediction:
         """Return mean sum_i w_i m_i and variance sum_i w_i (v_i + (m_i - mean)^2)."""

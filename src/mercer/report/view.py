@@ -268,9 +268,11 @@ def label_axes(axes: Axes, paper: Paper, column: Column, name: str, value: str) 
 
 def date_ticks(axes: Axes, paper: Paper) -> None:
     """Label an axis of dates."""
-    locator = AutoDateLocator(minticks=3, maxticks=5 if _small(axes, paper) else 9)
+    locator = AutoDateLocator(  # type: ignore[no-untyped-call,unused-ignore]
+        minticks=3, maxticks=5 if _small(axes, paper) else 9
+    )
     axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call,unused-ignore]
 
 
 def few_ticks(axes: Axes, paper: Paper) -> None:
