@@ -136,7 +136,6 @@ class LevelEvidence:
 
     @torch.no_grad()
     def __call__(self, parts: Sequence[Part], gradient: bool = True) -> list[list[Evidence]]:
-        """Return the evidence of every candidate of every part."""
         found: list[list[Evidence]] = [[] for _ in parts]
         alone = [i for i, part in enumerate(parts) if not can_merge(part.program)]
         for i in alone:

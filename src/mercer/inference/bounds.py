@@ -206,7 +206,6 @@ class _System:
 
     @cached_property
     def model(self) -> Model:
-        """The model, for work on the CPU."""
         return self.solution.model.here()
 
     @cached_property

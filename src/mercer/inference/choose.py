@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -18,7 +17,7 @@ from mercer.inference.grid import Grid
 from mercer.inference.lattice import MOST_MISSING, find_lattice
 from mercer.inference.vfe import VFE
 
-SETTINGS = (VFE, RandomFeatures, Grid)  # engines that have some
+ENGINES: tuple[type[Engine], ...] = (Exact, VFE, RandomFeatures, Grid)  # those that files name
 NEGLIGIBLE = 10_000_000  # bytes beside any memory: how much there is need not be told
 
 
@@ -202,13 +201,12 @@ def engine_to_plain(inference: Any) -> Any:
 
 def engine_from_plain(data: Any) -> str | Engine | ChoicePolicy:
     """Read `engine_to_plain` back, checking it."""
-    if isinstance(data, dict) and data["engine"] == "auto":
+    if isinstance(data, str):  # version 0.1 wrote exact inference as a word
+        return Exact() if data == Exact.name else "auto"
+    if data["engine"] == "auto":
         known = {each.name: data[each.name] for each in fields(ChoicePolicy) if each.name in data}
         return ChoicePolicy(**{**known, "grid": Grid.from_plain(data["grid"])})
-    if isinstance(data, dict):
-        readers: dict[str, Callable[[dict[str, Any]], Engine]] = {each.name: each.from_plain for each in SETTINGS}
-        return readers[data["engine"]](data)
-    return Exact() if data == "exact" else "auto"
+    return next(each for each in ENGINES if each.name == data["engine"]).from_plain(data)
 
 
 def name_to_keep(engine: Engine) -> str | None:

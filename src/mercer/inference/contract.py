@@ -7,7 +7,7 @@ exceptions.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, cast
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from mercer.compute.backend import NUMBA, Backend, backend_for
 from mercer.compute.fused import Points, points
 from mercer.compute.program import Program
-from mercer.errors import InputError, NumericalError
+from mercer.errors import NumericalError
 from mercer.inference.lattice import Lattice, find_lattice
 from mercer.inference.likelihood import GAUSSIAN_ONLY, Likelihood, log_density
 from mercer.kernels.domains import Array
@@ -61,7 +61,6 @@ class Data:
 
     @property
     def count(self) -> int:
-        """Number of rows."""
         return len(self.y) if self.source is None else self.source.count
 
     @property
@@ -75,7 +74,6 @@ class Data:
         return find_lattice(self.X)
 
     def take(self, rows: NDArray[Any]) -> Data:
-        """Return some of the rows, by number or by a mask."""
         return Data(self.X[rows], self.y[rows], self.free_level)
 
 
@@ -229,6 +227,7 @@ class Engine(ABC):
     saves_points : a model keeps its inducing points: the engine would not choose the same ones again.
     likelihoods : those that it can work with; `gaussian_noise` refuses others.
     accelerated : it works on other back ends than the CPU's, too.
+    saved : its settings in a file, with their types.
     device : where it works: the user's word for it, or the back end itself.
     """
 
@@ -240,6 +239,7 @@ class Engine(ABC):
     held: ClassVar[bool] = False
     likelihoods: ClassVar[tuple[type[Likelihood], ...]] = GAUSSIAN_ONLY
     accelerated: ClassVar[bool] = False
+    saved: ClassVar[Mapping[str, Callable[[Any], Any]]] = {}
     device: str | Backend = NUMBA
 
     @property
@@ -285,5 +285,11 @@ class Engine(ABC):
         """Return the posterior; raises NumericalError where none can be had."""
 
     def to_plain(self) -> Any:
-        """Return the engine as JSON data, for a file; `mercer.inference.choose.engine_from_plain` reads it."""
-        raise InputError(f"{self.name} inference cannot be saved: give {type(self).__name__} a `to_plain`")
+        """Return the engine as JSON data, for a file: its name, with the settings in `saved`."""
+        known = {name: getattr(self, name) for name in self.saved}
+        return {"engine": self.name, **{name: value for name, value in known.items() if value is not None}}
+
+    @classmethod
+    def from_plain(cls, data: dict[str, Any]) -> Self:
+        """Read `to_plain` back."""
+        return cls(**{name: kind(data[name]) for name, kind in cls.saved.items() if name in data})

@@ -53,10 +53,6 @@ class Exact(Engine):
     def many_rows(self) -> bool:
         return self.backend.batches
 
-    def to_plain(self) -> str:
-        """Return the engine as JSON data."""
-        return self.name
-
     def evidence(
         self, program: Program, values: Array, likelihood: Likelihood, data: Data, gradient: bool = True
     ) -> Evidence:
@@ -80,7 +76,6 @@ class Exact(Engine):
         return Evidence(value, by_values, by_noise, left_out, factor.jitter)
 
     def posterior(self, program: Program, values: Array, likelihood: Likelihood, data: Data) -> ExactPosterior:
-        """Return the posterior, keeping the factor where it is."""
         noise, backend = gaussian_noise(likelihood, self.name), self.backend
         factor = backend.factorise(partial(backend.gram_lower, program, values, backend.prepare(data)), noise)
         if isinstance(factor, Failure):

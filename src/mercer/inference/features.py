@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
@@ -69,6 +69,7 @@ class RandomFeatures(Engine):
 
     name = "features"
     replaces_kernel = True
+    saved: ClassVar = {"count": int, "seed": int}
 
     def __post_init__(self) -> None:
         for name, what in (("count", "of random features"), ("block", "of rows worked on at a time")):
@@ -88,15 +89,6 @@ class RandomFeatures(Engine):
     def hold(self, program: Program, values: Array, data: Data) -> RandomFeatures:
         """Return the engine that keeps, for this program, what is drawn at these values."""
         return replace(self, drawn=replace(self, drawn=None).features(program, values, data))
-
-    def to_plain(self) -> dict[str, Any]:
-        """Return the engine as JSON data."""
-        return {"engine": self.name, "count": self.count, "seed": self.seed}
-
-    @classmethod
-    def from_plain(cls, data: dict[str, Any]) -> RandomFeatures:
-        """Read `to_plain` back."""
-        return cls(count=int(data["count"]), seed=int(data["seed"]))
 
     def evidence(
         self, program: Program, values: Array, likelihood: Likelihood, data: Data, gradient: bool = True
@@ -120,7 +112,6 @@ class RandomFeatures(Engine):
         return Evidence(value, by_values, float(by_noise.sum()), score, solved.factor.jitter)
 
     def posterior(self, program: Program, values: Array, likelihood: Likelihood, data: Data) -> FeaturesPosterior:
-        """Return the posterior of the weights of the features."""
         noise = gaussian_noise(likelihood, self.name)
         features = self.features(program, values, data)
         solved = _solve(features, noise, data, self.block)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 import torch
@@ -48,11 +48,6 @@ LogDeterminant = Literal["auto", "lanczos", "weyl"]
 EXACT_WORK = 2e7  # operations that the precision of holes may take in an evaluation; gradients take ten times that
 FEW_CELLS = 3000  # with fewer a second thread gains little, and on a busy machine loses much
 UNDEFINED = "the kernel gave infinite or undefined values"
-
-SAVED: dict[str, Any] = {  # settings in a file, with their types
-    "tolerance": float, "log_determinant": str, "seed": int, "exact_work": float, "most_steps": int,
-    "exact_cells": int,
-}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +81,10 @@ class Grid(Engine):
 
     name = "grid"
     accelerated = True
+    saved: ClassVar = {
+        "tolerance": float, "log_determinant": str, "seed": int, "exact_work": float, "most_steps": int,
+        "exact_cells": int,
+    }  # fmt: skip
 
     def __post_init__(self) -> None:
         if self.log_determinant not in get_args(LogDeterminant):
@@ -94,19 +93,9 @@ class Grid(Engine):
         if not 0.0 < self.tolerance < 1.0:
             raise InputError(f"tolerance must lie between 0 and 1, not {self.tolerance!r}")
 
-    def to_plain(self) -> dict[str, Any]:
-        """Return the engine as JSON data."""
-        return {"engine": self.name, **{name: getattr(self, name) for name in SAVED}}
-
-    @classmethod
-    def from_plain(cls, data: dict[str, Any]) -> Grid:
-        """Read `to_plain` back."""
-        return cls(**{name: kind(data[name]) for name, kind in SAVED.items() if name in data})
-
     def evidence(
         self, program: Program, values: Array, likelihood: Likelihood, data: Data, gradient: bool = True
     ) -> Evidence:
-        """Return the log evidence and, if asked, its gradient."""
         with torch.no_grad(), one_torch_thread(when=data.count < FEW_CELLS):
             return self._evidence(program, values, gaussian_noise(likelihood, self.name), data, gradient)
 

@@ -98,7 +98,6 @@ class Block:
         return grids
 
     def gather(self, grids: Tensor) -> Tensor:
-        """Return what small grids hold at the cells."""
         return grids[(slice(None), *self.places)]  # type: ignore[index]
 
 
@@ -113,7 +112,6 @@ class Cells:
 
     @property
     def size(self) -> int:
-        """All cells."""
         return math.prod(self.shape)
 
     def exact_within(self, work: float) -> bool:
@@ -129,7 +127,6 @@ class Cells:
 
     @cached_property
     def deep_block(self) -> Block:
-        """Those in large holes."""
         return Block.of(self.holes[self.deep], self.shape)
 
     def spread(self, vectors: Tensor, places: Tensor) -> Tensor:
@@ -139,7 +136,6 @@ class Cells:
         return grids.view(-1, *self.shape)
 
     def gather(self, grids: Tensor, places: Tensor) -> Tensor:
-        """Return what the grids hold at some cells."""
         return grids.reshape(len(grids), -1)[:, places]
 
 
@@ -388,7 +384,6 @@ class GridProblem:
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors are."""
         return tensor_device(self.backend)
 
     @staticmethod
@@ -404,15 +399,12 @@ class GridProblem:
         return GridProblem(parts, data, lattice_of(data), backend)
 
     def grams(self, values: Array) -> list[Tensor]:
-        """Return K_d for every column."""
         return [self.gram(part, values, axis) for part, axis in zip(self.parts, self.lattice.axes, strict=True)]
 
     def gram(self, part: Program, values: Array, axis: Array) -> Tensor:
-        """Return one factor's Gram matrix."""
         return torch.as_tensor(self.backend.gram(part, values, axis[:, None]))
 
     def cross(self, part: Program, values: Array, X: Array, axis: Array) -> Tensor:
-        """Return one factor between new coordinates and an axis."""
         return torch.as_tensor(self.backend.cross(part, values, X[:, None], axis[:, None]))
 
     def whole(self, values: Array, noise: float, tolerance: float, exact_work: float, steps: int) -> Whole | None:
@@ -443,7 +435,6 @@ class GridProblem:
         return self.contract_parts(self.parts, values, matrices)
 
     def contract_parts(self, parts: Sequence[Program], values: Array, weights: Sequence[Tensor]) -> Array:
-        """Return the gradient by the values from those by the factors of some parts."""
         total = np.zeros(len(values))
         for part, axis, matrix in zip(parts, self.lattice.axes, weights, strict=True):
             total += self.backend.contract(part, values, axis[:, None], matrix)

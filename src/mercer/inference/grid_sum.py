@@ -54,7 +54,6 @@ class Piece:
 
     @cached_property
     def basis(self) -> Spectrum:
-        """The factors' eigenvalues and eigenvectors."""
         return spectrum(self.factors, [is_toeplitz(f) for f in self.factors])
 
     def times(self, grid: Tensor, left_out: int | None = None) -> Tensor:
@@ -68,7 +67,6 @@ class Piece:
         return grid
 
     def gated(self, vectors: Tensor) -> Tensor:
-        """Return S v."""
         return vectors if self.gate is None else vectors * self.gate
 
 
@@ -89,7 +87,6 @@ class SumOperator:
         return total
 
     def image(self, piece: Piece, vectors: Tensor) -> Tensor:
-        """Return K_i v at the observed cells."""
         grids = piece.times(self.cells.spread(vectors, self.cells.observed))
         return self.cells.gather(grids, self.cells.observed)
 
@@ -133,7 +130,6 @@ class SumOperator:
         return total
 
     def solve(self, right: Tensor, tolerance: float, most: int) -> Solution:
-        """Return A_MM^-1 right."""
         return conjugate_gradients(self.times, right, precondition=self.precondition, tolerance=tolerance, most=most)
 
 
@@ -264,14 +260,12 @@ class SumProblem:
         )
 
     def piece(self, summand: Summand, values: Array) -> Piece:
-        """Evaluate one summand."""
         pairs = zip(summand.parts, self.plain.lattice.axes, strict=True)
         grams = [self.plain.gram(part, values, axis) for part, axis in pairs]
         gate = gate_at(summand.gates, values, self.data.X)
         return Piece(tuple(grams), None if gate is None else sent(gate, self.plain.device), self.policy.fft_from)
 
     def contract(self, values: Array, slopes: Slopes) -> Array:
-        """Return the gradient by the values."""
         total = np.zeros(len(values))
         for summand, factors, by_gate in zip(self.summands, slopes.factors, slopes.gates, strict=True):
             total += self.plain.contract_parts(summand.parts, values, factors)

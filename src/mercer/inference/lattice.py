@@ -22,7 +22,6 @@ class Lattice:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Cells along each axis."""
         return tuple(len(axis) for axis in self.axes)
 
     @property

@@ -38,7 +38,6 @@ class Gaussian:
     name: ClassVar[str] = "Gaussian"
 
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
-        """Draw a target for each value of the function."""
         return np.asarray(f + np.sqrt(self.noise) * rng.standard_normal(np.shape(f)))
 
 

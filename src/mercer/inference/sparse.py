@@ -318,7 +318,6 @@ class SparseSolution:
 
     @property
     def trace(self) -> float:
-        """tr(D^-1 (K0 - Q))."""
         return self.sums.trace
 
     @property

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from numbers import Integral
 from operator import add
-from typing import Any, TypeGuard
+from typing import ClassVar, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,6 +95,7 @@ class VFE(Engine):
     is_bound = True
     streams = True
     accelerated = True
+    saved: ClassVar = {"inducing": int, "joint": bool, "predicting": int}
 
     @property
     def saves_points(self) -> bool:
@@ -115,7 +116,6 @@ class VFE(Engine):
             raise InputError(f"n_jobs must be None or 1 (one at a time), more, or -1 (all cores), not {jobs!r}")
 
     def hold(self, program: Program, values: Array, data: Data) -> FixedVFE:
-        """Return the engine with the points that suit these values."""
         return self.sparing(program, values, data, 0.0)
 
     def hold_for_predictions(self, program: Program, values: Array, data: Data) -> FixedVFE | None:
@@ -123,17 +123,6 @@ class VFE(Engine):
         if self.predicting is None or data.source is not None:
             return None
         return replace(self, inducing=self.predicting, joint=False).hold(program, values, data)
-
-    def to_plain(self) -> dict[str, Any]:
-        """Return the engine as JSON data."""
-        more = {} if self.predicting is None else {"predicting": self.predicting}
-        return {"engine": self.name, "inducing": self.inducing, "joint": self.joint, **more}
-
-    @classmethod
-    def from_plain(cls, data: dict[str, Any]) -> VFE:
-        """Read `to_plain` back."""
-        more = int(data["predicting"]) if "predicting" in data else None
-        return cls(inducing=int(data["inducing"]), joint=data.get("joint", True) is True, predicting=more)
 
     def sparing(
         self, program: Program, values: Array, data: Data, spare: float, candidates: int = CANDIDATES
@@ -150,7 +139,6 @@ class VFE(Engine):
         return self.hold(program, values, data).evidence(program, values, likelihood, data, gradient)
 
     def posterior(self, program: Program, values: Array, likelihood: Likelihood, data: Data) -> VFEPosterior:
-        """Return the posterior, which keeps m x m numbers and the data."""
         return self.hold(program, values, data).posterior(program, values, likelihood, data)
 
 
@@ -190,7 +178,6 @@ class FixedVFE(Engine):
 
     @property
     def sweep(self) -> Sweep:
-        """How to go over the rows."""
         return Sweep(self.block, self.n_jobs, self.backend)
 
     def evidence(
@@ -213,7 +200,6 @@ class FixedVFE(Engine):
         return Evidence(solution.bound, by_values, by_noise, jitter=solution.jitter, by_points=moved)
 
     def posterior(self, program: Program, values: Array, likelihood: Likelihood, data: Data) -> VFEPosterior:
-        """Return the posterior, which keeps m x m numbers and the data."""
         solution = solve(
             model_of(program, values, gaussian_noise(likelihood, self.name), data, self.Z, self.backend),
             data,

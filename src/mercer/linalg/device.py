@@ -36,20 +36,16 @@ class DeviceFactor:
     strip: int = STRIP
 
     def log_determinant(self) -> float:
-        """Return log |A|."""
         return 2.0 * float(self.lower.diagonal().log().sum())
 
     def solve(self, right: Array) -> Array:
-        """Return A^-1 right."""
         solution = self.backward(self.forward(self._sent(right)))
         return np.asarray(solution.cpu().numpy()).reshape(right.shape)
 
     def half_solve(self, right: Array) -> Array:
-        """Return L^-1 right."""
         return np.asarray(self.forward(self._sent(right)).cpu().numpy()).reshape(right.shape)
 
     def inverse_diagonal(self) -> Array:
-        """Return the diagonal of A^-1."""
         parts = [strip.diagonal() for _, strip in self.inverse_strips()]
         return np.asarray(torch.cat(parts).cpu().numpy())
 
