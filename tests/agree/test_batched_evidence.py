@@ -21,7 +21,7 @@ from mercer.compute.program import compile_program
 from mercer.errors import InputError
 from mercer.fitting.minimise import Batch, minimise, run_batched
 from mercer.fitting.problem import Fit, FitOptions, Run, prepare
-from mercer.inference.batches import BatchedEvidence, LevelEvidence, Part, batched_log_evidence
+from mercer.inference.batches import BatchedEvidence, Candidates, LevelEvidence, batched_log_evidence
 from mercer.inference.contract import Data, Evidence
 from mercer.inference.exact import Exact
 from mercer.kernels import LIN, PER, RQ, SE, Expression, bind, fixed, layout
@@ -174,7 +174,7 @@ def test_a_fit_survives_failures_on_the_way(monkeypatch: pytest.MonkeyPatch) -> 
 
     original = LevelEvidence.__call__
 
-    def with_wall(self: LevelEvidence, parts: list[Part], gradient: bool = True) -> list[list[Evidence]]:
+    def with_wall(self: LevelEvidence, parts: list[Candidates], gradient: bool = True) -> list[list[Evidence]]:
         met.extend(bool((part.noise < wall).any()) for part in parts)
         behind = [part._replace(noise=np.where(part.noise < wall, -1e9, part.noise)) for part in parts]
         return original(self, behind, gradient)

@@ -20,7 +20,7 @@ from mercer.inference.choose import ChoicePolicy, choose
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
-from mercer.inference.sparse import Sweep
+from mercer.inference.sparse import RowSweep
 from mercer.inference.vfe import VFE, FixedVFE
 from mercer.kernels import bind, parse
 from mercer.kernels.parameters import values_of
@@ -197,7 +197,7 @@ def test_both_bounds_are_those_of_the_cpu(kernel: str) -> None:
     there = interval(*ready(kernel), 0.1, data, Z, BoundPolicy(5), FixedVFE(Z, device="cpu:0").sweep)
     assert here.width > 1  # so few points that products with all pairs are needed
     assert (there.lower, there.upper) == pytest.approx((here.lower, here.upper), rel=1e-9)
-    sweeps = Sweep(), Sweep(backend=TorchBackend("cpu:0"))
+    sweeps = RowSweep(), RowSweep(backend=TorchBackend("cpu:0"))
     close = [interval(*ready(kernel), 0.1, data, Z, BoundPolicy(5, traces=True), sweep) for sweep in sweeps]
     assert close[0].width < here.width
     assert (close[1].lower, close[1].upper) == pytest.approx((close[0].lower, close[0].upper), rel=1e-9)
@@ -215,7 +215,7 @@ def test_a_product_that_does_not_fit_is_cut_in_two() -> None:
 def test_traces_that_do_not_fit_on_a_device_are_worked_out_here() -> None:
     data, Z = rows(300), rows().X[:6]
     here = interval(*ready(KERNELS[0]), 0.1, data, Z, BoundPolicy(None, traces=True))
-    sweep = Sweep(backend=Card(short={"strips"}))
+    sweep = RowSweep(backend=Card(short={"strips"}))
     found = interval(*ready(KERNELS[0]), 0.1, data, Z, BoundPolicy(None), sweep)
     assert found.width > here.width
     there = interval(*ready(KERNELS[0]), 0.1, data, Z, BoundPolicy(None, traces=True), sweep)

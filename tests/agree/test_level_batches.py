@@ -21,7 +21,7 @@ from mercer.errors import InputError
 from mercer.fitting.minimise import run_together
 from mercer.fitting.problem import FitOptions, prepare
 from mercer.inference import batches
-from mercer.inference.batches import LevelEvidence, Part
+from mercer.inference.batches import Candidates, LevelEvidence
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
@@ -41,14 +41,14 @@ TEXTS = (
 )  # fmt: skip
 
 
-def mixed_parts(data: Data) -> list[Part]:
+def mixed_parts(data: Data) -> list[Candidates]:
     rng = np.random.default_rng(1)
     parts = []
     for count, text in enumerate(TEXTS, start=1):
         expression = bind(parse(text), data.X.shape[1])
         starts = prepare(expression, data, Exact(), FitOptions()).starts
         values = np.stack([starts.draw(rng) for _ in range(1 + count % 3)])
-        parts.append(Part(compile_program(expression), values, np.exp(rng.normal(-2.0, 0.5, len(values)))))
+        parts.append(Candidates(compile_program(expression), values, np.exp(rng.normal(-2.0, 0.5, len(values)))))
     return parts
 
 
@@ -168,7 +168,7 @@ def test_a_journal_of_batches_goes_on(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_candidates_that_fail_in_a_batch_are_rows_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     original = LevelEvidence.__call__
 
-    def broken(self: LevelEvidence, parts: list[Part], gradient: bool = True) -> Any:
+    def broken(self: LevelEvidence, parts: list[Candidates], gradient: bool = True) -> Any:
         with_period = [any(getattr(node, "kind", "") == "PER" for node in part.program.nodes) for part in parts]
         nowhere = [
             part._replace(values=part.values * np.nan) if bad else part

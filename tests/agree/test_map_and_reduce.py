@@ -112,8 +112,8 @@ class _Source:
     def __init__(self, stream: Any, count: int) -> None:
         self.stream, self.count = stream, count
 
-    def summed(self, work: Any, size: int) -> Any:
-        return self.stream.summed(work, size)
+    def add_up(self, work: Any, size: int) -> Any:
+        return self.stream.add_up(work, size)
 
 
 def counted(X: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -132,7 +132,7 @@ def test_a_worker_that_dies_costs_nothing_but_time(cluster: Any) -> None:
     victim = next(iter(cluster.run(os.getpid).values()))
     killer = Timer(0.5, os.kill, (victim, signal.SIGKILL))
     killer.start()
-    found = stream.summed(counted, 1000)
+    found = stream.add_up(counted, 1000)
     killer.join()
     expected = [1200, frame[["a", "b"]].to_numpy().sum(), frame["y"].sum()]
     np.testing.assert_allclose(found, expected, rtol=1e-10)

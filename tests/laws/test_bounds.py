@@ -17,7 +17,7 @@ from mercer.inference.bounds import DEFAULT, BoundPolicy, Interval, Traces, clos
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
-from mercer.inference.sparse import Sweep, model_of, solve
+from mercer.inference.sparse import RowSweep, model_of, solve
 from mercer.inference.vfe import VFE, FixedVFE, greedy
 from mercer.kernels import LIN, PER, SE, WN, Expression, bind
 from mercer.kernels.parameters import values_of
@@ -178,7 +178,7 @@ def test_strips_of_the_matrix_of_all_pairs_add_up(numbers: int) -> None:
     data = Data(rng.uniform(-3, 3, (50, 1)), rng.normal(size=50), True)
     given = compile_program(TREND), values_of(TREND), 0.1, data, data.X[:3]
     whole = interval(*given, BoundPolicy(6))
-    sweep = Sweep(backend=NumbaBackend(product_numbers=numbers))
+    sweep = RowSweep(backend=NumbaBackend(product_numbers=numbers))
     assert interval(*given, BoundPolicy(6), sweep).upper == pytest.approx(whole.upper, rel=1e-9)
     assert whole.upper < interval(*given, BoundPolicy(None)).upper  # by products, then
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import approx_fprime
 
 from mercer.kernels import layout
-from mercer.kernels.domains import Domain, Interval, Positive, Real, Simplex
+from mercer.kernels.domains import Between, Domain, Positive, Real, Simplex
 from mercer.kernels.expression import Base, Expression, Parameter, Product, Sum, build_base
 from mercer.kernels.parameters import fill_held, held_variances, values_of, with_values
 from mercer.kernels.units import multiplied
@@ -22,7 +22,7 @@ from tests.strategies import deep_kernels, inputs
 
 Array = NDArray[np.float64]
 SETTINGS = settings(max_examples=50, deadline=None)
-DOMAINS = [Real(), Positive(), Interval(-1.0, 3.0), Simplex()]
+DOMAINS = [Real(), Positive(), Between(-1.0, 3.0), Simplex()]
 
 
 @st.composite

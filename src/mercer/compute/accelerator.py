@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from mercer.compute import torch_backend as kernels
-from mercer.compute.backend import Backend, Rows, backend_for
+from mercer.compute.backend import Backend, PreparedRows, backend_for
 from mercer.compute.program import Program
 from mercer.errors import InputError
 from mercer.kernels.domains import Array
@@ -61,7 +61,7 @@ class TorchBackend(Backend):
         """The device."""
         return available_device(self.device)
 
-    def prepare(self, rows: Rows) -> Tensor:
+    def prepare(self, rows: PreparedRows) -> Tensor:
         return self.send(rows.X)
 
     @torch.no_grad()

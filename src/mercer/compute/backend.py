@@ -30,8 +30,8 @@ Matrix = Any  # an array of NumPy or a tensor of PyTorch
 Result = TypeVar("Result")
 
 
-class Rows(Protocol):
-    """Rows of inputs, with what was prepared for the CPU's back end."""
+class PreparedRows(Protocol):
+    """PreparedRows of inputs, with what was prepared for the CPU's back end."""
 
     @property
     def X(self) -> Array: ...
@@ -71,7 +71,7 @@ class Backend(ABC):
     # ---------------------------------------------------------------------------------------------------- kernels
 
     @abstractmethod
-    def prepare(self, rows: Rows) -> Any:
+    def prepare(self, rows: PreparedRows) -> Any:
         """Return the inputs as `gram_lower` and `contract_inverse` want them."""
 
     @abstractmethod
@@ -202,7 +202,7 @@ class NumbaBackend(Backend):
     log = staticmethod(np.log)  # type: ignore[assignment]
     square = staticmethod(lambda half: blas.dsyrk(1.0, half.T, lower=0).T)
 
-    def prepare(self, rows: Rows) -> fused.Points:
+    def prepare(self, rows: PreparedRows) -> fused.Points:
         return rows.at
 
     def strips(self, program: Program, values: Array, X: Array) -> Iterator[tuple[int, Array]]:
@@ -263,7 +263,7 @@ NUMBA = NumbaBackend()
 
 
 @lru_cache(maxsize=8)
-def _named(device: str) -> Backend:
+def _find(device: str) -> Backend:
     if device == NUMBA.device:
         return NUMBA
     from mercer.compute.accelerator import TorchBackend  # brings PyTorch with it
@@ -276,5 +276,5 @@ def backend_for(device: str | Backend) -> Backend:
     if isinstance(device, Backend):
         return device
     if not isinstance(device, str):
-        raise InputError(f"there is no device {device!r}: use 'cpu' or 'cuda'")
-    return _named(device)
+        raise InputError(f"there is no device {str(device)!r}: use 'cpu' or 'cuda'")
+    return _find(device)

@@ -48,7 +48,7 @@ def read_stream(estimator: Any, X: Any, y: Any, policy: StreamPolicy) -> Reading
         )
     engine = (asked or VFE()).on(backend_for(estimator.device))
     stream = open_stream(X, y)
-    found = stream.summed(partial(scan, most=policy.sample), policy.block)
+    found = stream.add_up(partial(scan, most=policy.sample), policy.block)
     count, names = found.count, list(stream.names)
     if count < 2:
         raise InputError(f"n_samples={count}: at least 2 rows with a target are needed to learn anything")
@@ -146,7 +146,7 @@ class Stream(Protocol):
     def total(self) -> int:
         """Return how many rows there are, with a target and without."""
 
-    def summed(self, work: Callable[[Array, Array], Sum], size: int) -> Sum:
+    def add_up(self, work: Callable[[Array, Array], Sum], size: int) -> Sum:
         """Return the sum of work(X, y) over blocks of all rows with a target."""
 
 
@@ -171,7 +171,7 @@ class FileStream:
         """Return how many rows there are."""
         return self.rows.total
 
-    def summed(self, work: Callable[[Array, Array], Sum], size: int) -> Sum:
+    def add_up(self, work: Callable[[Array, Array], Sum], size: int) -> Sum:
         """Read the files once, in order."""
         total: Sum | None = None
         for X, y in self.rows.blocks(size):
@@ -197,7 +197,7 @@ class DaskStream:
 
         return int(sum(dask.compute(*(dask.delayed(len)(y) for _, y in self.parts))))
 
-    def summed(self, work: Callable[[Array, Array], Sum], size: int) -> Sum:
+    def add_up(self, work: Callable[[Array, Array], Sum], size: int) -> Sum:
         """Send the work to the partitions and add up what comes back, pair by pair."""
         from dask import delayed
 
@@ -265,10 +265,10 @@ class ScaledSource:
     level: float
     count: int
 
-    def summed(self, work: Callable[[Array, Array], Sum], size: int) -> Sum:
+    def add_up(self, work: Callable[[Array, Array], Sum], size: int) -> Sum:
         """Return the sum over all rows; they must still be as many as they were."""
         scaled = _Scaled(work, np.array(self.units.shift), np.array(self.units.scale), self.level, self.units.y_scale)
-        rows, total = self.stream.summed(scaled, size).parts
+        rows, total = self.stream.add_up(scaled, size).parts
         if rows != self.count:
             raise InputError(f"there were {self.count:,} rows and now there are {rows:,}: the data changed meanwhile")
         return total

@@ -30,7 +30,7 @@ from mercer.kernels.expression import Expression
 from mercer.linalg.threads import one_thread
 
 if TYPE_CHECKING:
-    from mercer.inference.batches import Part
+    from mercer.inference.batches import Candidates
 
 ONE_THREAD_BELOW = 1000  # rows of a fit: below, a second BLAS thread gains little and on a busy machine loses much
 CORRECTIONS = 20  # steps that L-BFGS-B remembers
@@ -216,17 +216,17 @@ def adam(problem: Problem, points: Sequence[Array], steps: int, rate: float, bat
 class Batch:
     """Evaluates the points of one problem together with those of all others that run at the same time."""
 
-    ask: Callable[[tuple[Part, bool]], list[Evidence]]
+    ask: Callable[[tuple[Candidates, bool]], list[Evidence]]
 
     def evidence(
         self, problem: Problem, points: Sequence[Array] | Array, gradient: bool
     ) -> tuple[list[Array], list[float], list[Evidence]]:
         """Return the values, the noise variances and the evidence at every point."""
-        from mercer.inference.batches import Part  # it loads PyTorch
+        from mercer.inference.batches import Candidates  # it loads PyTorch
 
         split = [problem.split(point) for point in points]
         values, noise = [values for values, _ in split], [likelihood.noise for _, likelihood in split]
-        return values, noise, self.ask((Part(problem.program, np.stack(values), np.array(noise)), gradient))
+        return values, noise, self.ask((Candidates(problem.program, np.stack(values), np.array(noise)), gradient))
 
     def losses(self, problem: Problem, points: Sequence[Array] | Array) -> list[tuple[float, Array]]:
         """Return what is minimised, and its slope, at every point."""
@@ -285,7 +285,7 @@ def run_batched(
     evaluate = LevelEvidence(data, torch_backend(backend), memory)
     batched_optimiser()  # missing: say so before anything starts
 
-    def answer(questions: list[tuple[Part, bool]]) -> list[list[Evidence]]:
+    def answer(questions: list[tuple[Candidates, bool]]) -> list[list[Evidence]]:
         found: dict[int, list[Evidence]] = {}
         for gradient in (False, True):
             asked = [i for i, question in enumerate(questions) if question[1] == gradient]

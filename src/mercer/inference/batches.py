@@ -112,7 +112,7 @@ def solve_batch(
     return BatchedEvidence(value.masked_fill(failed, -math.inf), by_values, by_noise, jitter, failed)
 
 
-class Part(NamedTuple):
+class Candidates(NamedTuple):
     """Candidates of one structure: their values (b, P) and noise variances (b,)."""
 
     program: Program
@@ -135,7 +135,7 @@ class LevelEvidence:
         self.left, self.right = below.unbind(0)
 
     @torch.no_grad()
-    def __call__(self, parts: Sequence[Part], gradient: bool = True) -> list[list[Evidence]]:
+    def __call__(self, parts: Sequence[Candidates], gradient: bool = True) -> list[list[Evidence]]:
         found: list[list[Evidence]] = [[] for _ in parts]
         alone = [i for i, part in enumerate(parts) if not can_merge(part.program)]
         for i in alone:
@@ -153,7 +153,7 @@ class LevelEvidence:
                 found[i].append(row)
         return found
 
-    def _evidence(self, parts: Sequence[Part], gradient: bool, memory: int) -> BatchedEvidence:
+    def _evidence(self, parts: Sequence[Candidates], gradient: bool, memory: int) -> BatchedEvidence:
         width = 1 + max(part.program.n_values for part in parts)
         values = np.ones((sum(len(part.noise) for part in parts), width))
         first = 0
@@ -163,7 +163,7 @@ class LevelEvidence:
         noise = self.backend.send(np.concatenate([part.noise for part in parts]))
         return self._solve(self._forest(parts, width), self.backend.send(values), noise, gradient, memory)
 
-    def _forest(self, parts: Sequence[Part], width: int) -> Forest:
+    def _forest(self, parts: Sequence[Candidates], width: int) -> Forest:
         """Plant one, or find the last one: most steps are taken by the same candidates as the step before."""
         key = tuple((id(part.program), len(part.noise)) for part in parts)  # hashing programs would take as long
         if key not in self._planted:
@@ -201,15 +201,15 @@ class LevelEvidence:
             yield some, Pairs(columns[:, self.left[some]], columns[:, self.right[some]])
 
 
-def _chunks(parts: Sequence[Part], left_out: set[int], size: int) -> Iterator[list[tuple[int, Part]]]:
+def _chunks(parts: Sequence[Candidates], left_out: set[int], size: int) -> Iterator[list[tuple[int, Candidates]]]:
     """Yield the parts, numbered, in chunks of at most `size` candidates; a part may be cut."""
-    chunk: list[tuple[int, Part]] = []
+    chunk: list[tuple[int, Candidates]] = []
     room = size
     for i, part in enumerate(parts):
         first = 0
         while i not in left_out and first < len(part.noise):
             some = slice(first, first + room)
-            chunk.append((i, Part(part.program, part.values[some], part.noise[some])))
+            chunk.append((i, Candidates(part.program, part.values[some], part.noise[some])))
             room -= len(chunk[-1][1].noise)
             first = some.stop
             if room == 0:

@@ -41,7 +41,7 @@ from mercer.compute.backend import NUMBA, Backend
 from mercer.compute.program import Program
 from mercer.inference.contract import Data
 from mercer.inference.likelihood import LOG_2_PI
-from mercer.inference.sparse import EPSILON, Model, SparseSolution, Sweep, back_solve, model_of, slices, solve
+from mercer.inference.sparse import EPSILON, Model, RowSweep, SparseSolution, back_solve, model_of, slices, solve
 from mercer.inference.vfe import VFE, FixedVFE
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Failure, factorise
@@ -78,13 +78,13 @@ class Interval:
 
 def interval(
     program: Program, values: Array, noise: float, data: Data, Z: Array,
-    policy: BoundPolicy = DEFAULT, sweep: Sweep | None = None,
+    policy: BoundPolicy = DEFAULT, sweep: RowSweep | None = None,
 ) -> Interval:  # fmt: skip
     """Return both bounds on the exact log evidence; infinite where no number can be had.
 
     `sweep`: how and where to go over the rows.
     """
-    sweep = sweep or Sweep()
+    sweep = sweep or RowSweep()
     solution = solve(model_of(program, values, noise, data, Z, sweep.backend), data, sweep)
     if isinstance(solution, Failure) or not math.isfinite(solution.bound):
         return Interval(-math.inf, math.inf)
@@ -249,7 +249,7 @@ class _System:
         """
         model, X = self.model, self.data.X
         right = np.zeros(len(model.Z))
-        for rows in slices(self.data.count, Sweep().size(len(model.Z))):
+        for rows in slices(self.data.count, RowSweep().size(len(model.Z))):
             right += solved[rows] @ model.cross(X[rows])
         factor = self.solution.factor
         wrong = self._less(back_solve(factor, factor.half_solve(right)), vector) - solved  # D^-1 e
@@ -261,14 +261,14 @@ class _System:
     def _woodbury(self, vector: Array) -> Array:
         model, X = self.model, self.data.X
         right = np.zeros(len(model.Z))
-        for rows in slices(self.data.count, Sweep().size(len(model.Z))):
+        for rows in slices(self.data.count, RowSweep().size(len(model.Z))):
             right += (vector[rows] / self.noises[rows]) @ model.cross(X[rows])
         return self._less(self.solution.inner_solve(right), vector)
 
     def _less(self, weights: Array, vector: Array) -> Array:
         """Return D^-1 (v - Kfu w)."""
         model, X, out = self.model, self.data.X, np.empty(self.data.count)
-        for rows in slices(self.data.count, Sweep().size(len(model.Z))):
+        for rows in slices(self.data.count, RowSweep().size(len(model.Z))):
             out[rows] = (vector[rows] - model.cross(X[rows]) @ weights) / self.noises[rows]
         return out
 

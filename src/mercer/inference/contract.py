@@ -27,14 +27,14 @@ from mercer.linalg.factor import Failure, factorise
 Sum = TypeVar("Sum")  # what rows add up to: two of them are joined by +
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     """Rows that need not be in memory, or on this machine, in the units of the fit."""
 
     @property
     def count(self) -> int:
         """Number of rows."""
 
-    def summed(self, work: Callable[[Array, Array], Sum], size: int) -> Sum:
+    def add_up(self, work: Callable[[Array, Array], Sum], size: int) -> Sum:
         """Return the sum of work(X, y) over blocks of at most about `size` rows, every row in one block."""
 
 
@@ -52,7 +52,7 @@ class Data:
     X: Array
     y: Array
     free_level: bool = False
-    source: Source | None = None
+    source: RowSource | None = None
 
     @cached_property
     def at(self) -> Points:

@@ -29,10 +29,10 @@ from mercer.inference.contract import Data, Engine, Evidence, Level, Posterior
 from mercer.inference.exact import Exact
 from mercer.inference.grid_product import (
     Curvature,
+    GridCovariance,
     GridPolicy,
     GridPosterior,
     GridProblem,
-    Whole,
     between,
     by_eigenvalues,
     by_holes,
@@ -174,7 +174,7 @@ class Grid(Engine):
             alpha = alpha - level.mean * pull
         return SumPosterior(data, problem, operator, values, alpha, level, found.residual, tolerance, most)
 
-    def _log_determinant(self, whole: Whole) -> tuple[Curvature, str]:
+    def _log_determinant(self, whole: GridCovariance) -> tuple[Curvature, str]:
         if not len(whole.cells.holes):
             return by_eigenvalues(whole), "exact"
         if whole.factor is not None:

@@ -49,7 +49,7 @@ from mercer.inference.lattice import Lattice, find_lattice
 from mercer.kernels.domains import Array
 from mercer.linalg.device import factorise_batch
 from mercer.linalg.iterative import Apply, Estimate, conjugate_gradients, lanczos_log_determinant
-from mercer.linalg.operators import Spectrum, along_axes, outer, spectrum
+from mercer.linalg.operators import Kronecker, along_axes, outer, spectrum
 
 
 @dataclass(frozen=True)
@@ -167,14 +167,14 @@ class Completed:
 
 
 @dataclass(frozen=True, eq=False)
-class Whole:
+class GridCovariance:
     """A = K + noise I over all cells, some of them holes.
 
     B_HH is factorised where that takes at most `exact_work` operations.
     """
 
     cells: Cells
-    spectrum: Spectrum
+    spectrum: Kronecker
     noise: float
     tolerance: float
     exact_work: float
@@ -289,7 +289,7 @@ class Curvature:
     noise: float
 
 
-def by_eigenvalues(whole: Whole) -> Curvature:
+def by_eigenvalues(whole: GridCovariance) -> Curvature:
     """Approximate log|A_MM| by the sum of log(M/N lambda_i + noise) over the M largest eigenvalues of K (METHODS 7).
 
     Exact without holes, where M = N.
@@ -306,7 +306,7 @@ def by_eigenvalues(whole: Whole) -> Curvature:
     return Curvature(value, by_factors(share * weights, whole.spectrum), float(weights.sum()))
 
 
-def by_holes(whole: Whole, seed: int) -> Curvature:
+def by_holes(whole: GridCovariance, seed: int) -> Curvature:
     """Return log|A| + log|B_HH| and its gradient: exact where B_HH is factorised, else by probes (unbiased)."""
     weights = 1.0 / whole.variances
     value = float(torch.log(whole.variances).sum()) + whole.log_determinant_of_holes(seed).value
@@ -326,7 +326,7 @@ def by_holes(whole: Whole, seed: int) -> Curvature:
     return Curvature(value, factors, float(weights.sum()) - float((left * right).sum()) / count)
 
 
-def by_factors(weights: Tensor, spectrum: Spectrum) -> list[Tensor]:
+def by_factors(weights: Tensor, spectrum: Kronecker) -> list[Tensor]:
     """Return, for every d, the gradient of sum(weights * eigenvalues of K) by K_d in its basis: a diagonal matrix."""
     result = []
     for d in range(len(spectrum.values)):
@@ -337,7 +337,7 @@ def by_factors(weights: Tensor, spectrum: Spectrum) -> list[Tensor]:
     return result
 
 
-def between(left: Tensor, right: Tensor, spectrum: Spectrum) -> list[Tensor]:
+def between(left: Tensor, right: Tensor, spectrum: Kronecker) -> list[Tensor]:
     """Return, for every d, the gradient of sum_k u_k' K v_k by K_d; u, v and the result in the eigenvectors' basis."""
     result = []
     for d in range(len(spectrum.values)):
@@ -407,15 +407,19 @@ class GridProblem:
     def cross(self, part: Program, values: Array, X: Array, axis: Array) -> Tensor:
         return torch.as_tensor(self.backend.cross(part, values, X[:, None], axis[:, None]))
 
-    def whole(self, values: Array, noise: float, tolerance: float, exact_work: float, steps: int) -> Whole | None:
+    def whole(
+        self, values: Array, noise: float, tolerance: float, exact_work: float, steps: int
+    ) -> GridCovariance | None:
         """Decompose the factors; None where they are not finite."""
         grams = self.grams(values)
         if not all(bool(torch.isfinite(gram).all()) for gram in grams):
             return None
         even = [is_toeplitz(gram) for gram in grams]
-        return Whole(cells_of(self.lattice, self.device), spectrum(grams, even), noise, tolerance, exact_work, steps)
+        return GridCovariance(
+            cells_of(self.lattice, self.device), spectrum(grams, even), noise, tolerance, exact_work, steps
+        )
 
-    def solve(self, whole: Whole) -> SolvedGrid:
+    def solve(self, whole: GridCovariance) -> SolvedGrid:
         """Complete the grid and fit the level."""
         target = sent(self.data.y, self.device)
         right = torch.stack([target, torch.ones_like(target)]) if self.data.free_level else target[None]
@@ -429,7 +433,7 @@ class GridProblem:
             grids = grids[:1] - level * grids[1:]
         return SolvedGrid(done, rotated, float((grids[:1] * rotated).sum()), level, variance)
 
-    def contract(self, values: Array, weights: Sequence[Tensor], basis: Spectrum) -> Array:
+    def contract(self, values: Array, weights: Sequence[Tensor], basis: Kronecker) -> Array:
         """Return the gradient by the values from those by the factors (in the basis of their eigenvectors)."""
         matrices = [q @ weight @ q.mT for q, weight in zip(basis.vectors, weights, strict=True)]
         return self.contract_parts(self.parts, values, matrices)
@@ -465,7 +469,7 @@ class GridPosterior(Posterior):
 
     data: Data
     problem: GridProblem
-    whole: Whole
+    whole: GridCovariance
     solved: SolvedGrid
     values: Array
     policy: GridPolicy = DEFAULT
@@ -558,9 +562,9 @@ class GridPosterior(Posterior):
             z = sent(rng.standard_normal((some, *root.shape)), self.problem.device)
             draws = prior.back(z.mul_(root))
             noise = sent(rng.standard_normal((some, len(target))), self.problem.device) * self.whole.noise**0.5
-            seen = cells.gather(_picked(draws, joint, old), cells.observed) + noise
+            seen = cells.gather(_pick(draws, joint, old), cells.observed) + noise
             told = self.whole.complete(target - self.solved.level - seen)
-            yield _picked(draws, joint, new) + along_axes(projections, told.rotated)
+            yield _pick(draws, joint, new) + along_axes(projections, told.rotated)
 
     # ------------------------------------------------------------------------------------------------- at single rows
 
@@ -583,7 +587,7 @@ class GridPosterior(Posterior):
     @torch.no_grad()
     def _project(self, parts: Sequence[Program], values: Array, X: Array) -> Projection:
         rows = self._rows(parts, values, X)
-        product = _joined(rows)
+        product = _join(rows)
         known = (product**2 / self.whole.variances.reshape(-1)).sum(1)
         if len(self.whole.cells.holes):
             known = known - self._taken_back(rows)
@@ -604,7 +608,7 @@ class GridPosterior(Posterior):
                 f"ask for at most {int(MOST_JOINT / self.whole.cells.size):,} rows"
             )
         rows = self._rows(self.problem.parts, self.values, X)
-        product = _joined(rows)
+        product = _join(rows)
         known = (product / self.whole.variances.reshape(-1)) @ product.mT
         if len(self.whole.cells.holes):
             t = self._at_holes(rows)
@@ -665,7 +669,7 @@ class GridPosterior(Posterior):
 
     def _at_holes(self, rows: Sequence[Tensor]) -> Tensor:
         """t = B_H. k(grid, *) for rows given by their P_d, (rows, H)."""
-        return self.whole.into_holes(_joined(rows).view(-1, *self.whole.cells.shape) / self.whole.variances)
+        return self.whole.into_holes(_join(rows).view(-1, *self.whole.cells.shape) / self.whole.variances)
 
     def _taken_back(self, rows: Sequence[Tensor]) -> Tensor:
         """t' B_HH^-1 t for every row, some rows at a time."""
@@ -683,13 +687,13 @@ class GridPosterior(Posterior):
         return self.solved.level_variance * (1.0 - pull) ** 2
 
 
-def _picked(grids: Tensor, joint: Sequence[Array], axes: Sequence[Array]) -> Tensor:
+def _pick(grids: Tensor, joint: Sequence[Array], axes: Sequence[Array]) -> Tensor:
     """What grids over the joint axes hold at the coordinates of others."""
     for d, (whole, axis) in enumerate(zip(joint, axes, strict=True), 1):
         grids = grids.index_select(d, torch.as_tensor(np.searchsorted(whole, axis), device=grids.device))
     return grids
 
 
-def _joined(rows: Sequence[Tensor]) -> Tensor:
+def _join(rows: Sequence[Tensor]) -> Tensor:
     """The rows of P_1 x ... x P_D, (rows, N)."""
     return reduce(lambda grid, row: (grid[:, :, None] * row[:, None, :]).flatten(1), rows)

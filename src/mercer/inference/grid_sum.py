@@ -30,7 +30,7 @@ from mercer.inference.contract import Data, Level, Posterior, Project, Projectio
 from mercer.inference.grid_product import BLOCK, DEFAULT, Cells, GridPolicy, GridProblem, cells_of, is_toeplitz, sent
 from mercer.kernels.domains import Array
 from mercer.linalg.iterative import Solution, conjugate_gradients, lanczos_log_determinant
-from mercer.linalg.operators import LowRank, Spectrum, Toeplitz, outer, spectrum, weyl_log_determinant
+from mercer.linalg.operators import Kronecker, LowRank, Toeplitz, outer, spectrum, weyl_log_determinant
 
 MOST_NUMBERS = 1 << 27  # that P may take: a GB
 MISSED = 10.0  # times the noise: the largest eigenvalue that P may miss to be near
@@ -53,7 +53,7 @@ class Piece:
         return tuple(Toeplitz(f[0]) if len(f) >= self.fft_from and is_toeplitz(f) else None for f in self.factors)
 
     @cached_property
-    def basis(self) -> Spectrum:
+    def basis(self) -> Kronecker:
         return spectrum(self.factors, [is_toeplitz(f) for f in self.factors])
 
     def times(self, grid: Tensor, left_out: int | None = None) -> Tensor:
@@ -66,7 +66,7 @@ class Piece:
             grid = lines.movedim(-1, d + 1)
         return grid
 
-    def gated(self, vectors: Tensor) -> Tensor:
+    def apply_gate(self, vectors: Tensor) -> Tensor:
         return vectors if self.gate is None else vectors * self.gate
 
 
@@ -83,7 +83,7 @@ class SumOperator:
         """Return A_MM v for vectors (b, M)."""
         total = self.noise * vectors
         for piece in self.pieces:
-            total += piece.gated(self.image(piece, piece.gated(vectors)))
+            total += piece.apply_gate(self.image(piece, piece.apply_gate(vectors)))
         return total
 
     def image(self, piece: Piece, vectors: Tensor) -> Tensor:
@@ -124,9 +124,9 @@ class SumOperator:
             return self.near.solve(vectors)
         total = torch.zeros_like(vectors)
         for piece in self.pieces:
-            grids = piece.basis.into(self.cells.spread(piece.gated(vectors), self.cells.observed))
+            grids = piece.basis.into(self.cells.spread(piece.apply_gate(vectors), self.cells.observed))
             grids = piece.basis.back(grids.div_(piece.basis.grid + self.noise))
-            total += piece.gated(self.cells.gather(grids, self.cells.observed))
+            total += piece.apply_gate(self.cells.gather(grids, self.cells.observed))
         return total
 
     def solve(self, right: Tensor, tolerance: float, most: int) -> Solution:
@@ -134,33 +134,33 @@ class SumOperator:
 
 
 @dataclass(frozen=True, eq=False)
-class Slopes:
+class GridSlopes:
     """A gradient by the factors of each piece (n_d x n_d, symmetric), by s at the observed cells, and by the noise."""
 
     factors: list[list[Tensor]]
     gates: list[Tensor]
     noise: float
 
-    def times(self, number: float) -> Slopes:
+    def times(self, number: float) -> GridSlopes:
         """Return a multiple of this gradient."""
         factors = [[number * a for a in mine] for mine in self.factors]
-        return Slopes(factors, [number * a for a in self.gates], number * self.noise)
+        return GridSlopes(factors, [number * a for a in self.gates], number * self.noise)
 
-    def plus(self, other: Slopes, times: float) -> Slopes:
+    def plus(self, other: GridSlopes, times: float) -> GridSlopes:
         """Return this gradient plus a multiple of another."""
         factors = [
             [a + times * b for a, b in zip(mine, theirs, strict=True)]
             for mine, theirs in zip(self.factors, other.factors, strict=True)
         ]
         gates = [a + times * b for a, b in zip(self.gates, other.gates, strict=True)]
-        return Slopes(factors, gates, self.noise + times * other.noise)
+        return GridSlopes(factors, gates, self.noise + times * other.noise)
 
 
-def slopes_between(operator: SumOperator, left: Tensor, right: Tensor) -> Slopes:
+def slopes_between(operator: SumOperator, left: Tensor, right: Tensor) -> GridSlopes:
     """Return the gradient of sum_k u_k' A v_k."""
     factors, gates = [], []
     for piece in operator.pieces:
-        u, v = (operator.cells.spread(piece.gated(w), operator.cells.observed) for w in (left, right))
+        u, v = (operator.cells.spread(piece.apply_gate(w), operator.cells.observed) for w in (left, right))
         own = []
         for d in range(len(piece.factors)):
             product = u.movedim(d + 1, 0).flatten(1) @ piece.times(v, left_out=d).movedim(d + 1, 0).flatten(1).mT
@@ -170,10 +170,10 @@ def slopes_between(operator: SumOperator, left: Tensor, right: Tensor) -> Slopes
         by_gate = left * operator.cells.gather(piece.times(v), seen)
         by_gate += right * operator.cells.gather(piece.times(u), seen)
         gates.append(by_gate.sum(0))
-    return Slopes(factors, gates, float((left * right).sum()))
+    return GridSlopes(factors, gates, float((left * right).sum()))
 
 
-def by_lanczos(operator: SumOperator, tolerance: float, most: int, seed: int) -> tuple[float, Slopes]:
+def by_lanczos(operator: SumOperator, tolerance: float, most: int, seed: int) -> tuple[float, GridSlopes]:
     """Estimate log|A_MM| by Lanczos quadrature, and tr(A^-1 dA) by the same probes."""
     policy, count = operator.policy, len(operator.cells.observed)
     signs = np.random.default_rng(seed).integers(0, 2, (policy.probes, count)) * 2.0 - 1.0
@@ -187,7 +187,7 @@ def by_lanczos(operator: SumOperator, tolerance: float, most: int, seed: int) ->
     return near.log_determinant + rest, slopes.plus(slopes_near(operator, near), 1.0)
 
 
-def slopes_near(operator: SumOperator, near: LowRank) -> Slopes:
+def slopes_near(operator: SumOperator, near: LowRank) -> GridSlopes:
     """Return the gradient of tr(P^-1 A), P held: that of tr(A) / noise less w' A w for the directions of P, weighed."""
     total = slopes_of_trace(operator).times(1.0 / near.noise)
     left, right = (near.basis * near.excess).mT.contiguous(), near.basis.mT.contiguous()
@@ -198,7 +198,7 @@ def slopes_near(operator: SumOperator, near: LowRank) -> Slopes:
     return total
 
 
-def slopes_of_trace(operator: SumOperator) -> Slopes:
+def slopes_of_trace(operator: SumOperator) -> GridSlopes:
     """Return the gradient of tr(A) = sum over observed cells of sum_i s_i^2 K_i1 ... K_iD + noise."""
     cells, factors, gates = operator.cells, [], []
     count = len(cells.observed)
@@ -213,11 +213,11 @@ def slopes_of_trace(operator: SumOperator) -> Slopes:
             own.append(torch.diag((squares * others).movedim(d, 0).flatten(1).sum(1)))
         factors.append(own)
         gates.append(2.0 * gate * cells.gather(outer(diagonals)[None], cells.observed)[0])
-    return Slopes(factors, gates, float(count))
+    return GridSlopes(factors, gates, float(count))
 
 
 @torch.enable_grad()
-def by_weyl(operator: SumOperator) -> tuple[float, Slopes]:
+def by_weyl(operator: SumOperator) -> tuple[float, GridSlopes]:
     """Bound log|A_MM| from above by Weyl's inequalities; eigenvalues of the observed block as in METHODS 7."""
     count = len(operator.cells.observed)
     share = count / operator.cells.size
@@ -235,7 +235,7 @@ def by_weyl(operator: SumOperator) -> tuple[float, Slopes]:
         [(q * _slope(v)) @ q.mT for q, v in zip(piece.basis.vectors, values, strict=True)]
         for piece, (values, _) in zip(operator.pieces, known, strict=True)
     ]
-    return float(bound.detach()), Slopes(factors, [_slope(gate) for _, gate in known], float(_slope(noise)))
+    return float(bound.detach()), GridSlopes(factors, [_slope(gate) for _, gate in known], float(_slope(noise)))
 
 
 def _slope(tensor: Tensor) -> Tensor:
@@ -265,7 +265,7 @@ class SumProblem:
         gate = gate_at(summand.gates, values, self.data.X)
         return Piece(tuple(grams), None if gate is None else sent(gate, self.plain.device), self.policy.fft_from)
 
-    def contract(self, values: Array, slopes: Slopes) -> Array:
+    def contract(self, values: Array, slopes: GridSlopes) -> Array:
         total = np.zeros(len(values))
         for summand, factors, by_gate in zip(self.summands, slopes.factors, slopes.gates, strict=True):
             total += self.plain.contract_parts(summand.parts, values, factors)

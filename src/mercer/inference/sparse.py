@@ -40,7 +40,7 @@ FEWEST_ROWS = 256  # of a block that is still cut in two where memory is short
 
 
 @dataclass(frozen=True)
-class Sweep:
+class RowSweep:
     """How to go over the rows: so many at a time, by so many of joblib's jobs, with a back end.
 
     Sums over rows are a map and a reduction: here, by joblib's workers, or wherever the rows are. Every block is a pure
@@ -67,7 +67,7 @@ class Sweep:
             cast(Callable[[Array, Array], Sum], partial(_halve, self.backend, work)) if self.backend.batches else work
         )
         if data.source is not None:
-            return data.source.summed(work, self.size(points))
+            return data.source.add_up(work, self.size(points))
         from joblib import Parallel, delayed
 
         parts = slices(data.count, self.size(points))
@@ -333,7 +333,7 @@ class SparseSolution:
 def solve(
     model: Model,
     data: Data,
-    sweep: Sweep | None = None,
+    sweep: RowSweep | None = None,
     kept: Array | None = None,
     sums: Statistics | None = None,
 ) -> SparseSolution | Failure:
@@ -341,7 +341,7 @@ def solve(
 
     `kept` (N x m) is filled with V'.
     """
-    sweep = sweep or Sweep()
+    sweep = sweep or RowSweep()
     points = len(model.Z)
     if not (math.isfinite(model.noise) and model.noise > 0.0):
         return Failure("sparse inference needs noise above zero")
@@ -368,7 +368,7 @@ def solve(
 
 
 def _add_up(
-    model: Model, inverse_root: Array, shift: float, data: Data, sweep: Sweep, kept: Array | None
+    model: Model, inverse_root: Array, shift: float, data: Data, sweep: RowSweep, kept: Array | None
 ) -> Statistics:
     work, points = partial(block_statistics, model, inverse_root, shift), len(model.Z)
     if kept is None:

@@ -54,9 +54,9 @@ from mercer.inference.likelihood import Likelihood, gaussian_noise
 from mercer.inference.sparse import (
     Adjoint,
     Model,
+    RowSweep,
     Sensitivity,
     SparseSolution,
-    Sweep,
     block_sensitivity,
     mirror,
     model_of,
@@ -177,8 +177,8 @@ class FixedVFE(Engine):
         return self.joint
 
     @property
-    def sweep(self) -> Sweep:
-        return Sweep(self.block, self.n_jobs, self.backend)
+    def sweep(self) -> RowSweep:
+        return RowSweep(self.block, self.n_jobs, self.backend)
 
     def evidence(
         self, program: Program, values: Array, likelihood: Likelihood, data: Data, gradient: bool = True
@@ -207,18 +207,18 @@ class FixedVFE(Engine):
         )
         if isinstance(solution, Failure):
             raise NumericalError(f"no posterior: {solution.reason}; try a larger noise or another kernel")
-        return VFEPosterior(replace(solution, model=solution.model.here()), data, Sweep(self.block))
+        return VFEPosterior(replace(solution, model=solution.model.here()), data, RowSweep(self.block))
 
 
-def _room(model: Model, data: Data, sweep: Sweep) -> Array | None:
+def _room(model: Model, data: Data, sweep: RowSweep) -> Array | None:
     """Return memory to keep V in, if it is small and all of it is made here."""
-    here = data.source is None and sweep == Sweep(sweep.block) and not model.has_white
+    here = data.source is None and sweep == RowSweep(sweep.block) and not model.has_white
     small = data.count * len(model.Z) <= KEPT_NUMBERS
     return scratch.rectangle(data.count, len(model.Z)) if here and small else None
 
 
 def _gradient(
-    solution: SparseSolution, data: Data, sweep: Sweep, kept: Array | None, moving: bool
+    solution: SparseSolution, data: Data, sweep: RowSweep, kept: Array | None, moving: bool
 ) -> tuple[Array, float, Array]:
     """Return the gradients by values, by the noise and, if asked, by the inducing points."""
     model, sums = solution.model, solution.sums
@@ -239,7 +239,7 @@ def _gradient(
 
 
 def _go_back(
-    solution: SparseSolution, shrinkage: Array, data: Data, sweep: Sweep, kept: Array | None, moving: bool
+    solution: SparseSolution, shrinkage: Array, data: Data, sweep: RowSweep, kept: Array | None, moving: bool
 ) -> Sensitivity:
     """Go over the rows again; `shrinkage` is I - B^-1."""
     model, points = solution.model, len(solution.model.Z)
@@ -273,7 +273,7 @@ class VFEPosterior(Posterior):
 
     solution: SparseSolution
     data: Data
-    sweep: Sweep = field(default_factory=Sweep)
+    sweep: RowSweep = field(default_factory=RowSweep)
 
     @property
     def jitter(self) -> float:

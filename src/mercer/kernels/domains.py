@@ -105,7 +105,7 @@ class NonNegative(Domain):
 
 
 @dataclass(frozen=True)
-class Interval(Domain):
+class Between(Domain):
     """Strictly between two numbers; free = logit of the relative position."""
 
     low: float

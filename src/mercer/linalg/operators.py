@@ -40,7 +40,7 @@ def outer(vectors: Sequence[Tensor]) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class Spectrum:
+class Kronecker:
     """K_1 x ... x K_D by the eigenvalues (none below zero) and eigenvectors of its factors."""
 
     values: tuple[Tensor, ...]
@@ -60,11 +60,11 @@ class Spectrum:
         return along_axes(self.vectors, grid)
 
 
-def spectrum(factors: Sequence[Tensor], even: Sequence[bool] | None = None) -> Spectrum:
+def spectrum(factors: Sequence[Tensor], even: Sequence[bool] | None = None) -> Kronecker:
     """Decompose every factor; those marked `even` are Toeplitz, and so symmetric about both diagonals."""
     flags = [False] * len(factors) if even is None else even
     pairs = [_centrosymmetric(f) if e else torch.linalg.eigh(f) for f, e in zip(factors, flags, strict=True)]
-    return Spectrum(tuple(values.clamp_min(0.0) for values, _ in pairs), tuple(vectors for _, vectors in pairs))
+    return Kronecker(tuple(values.clamp_min(0.0) for values, _ in pairs), tuple(vectors for _, vectors in pairs))
 
 
 def _centrosymmetric(matrix: Tensor) -> tuple[Tensor, Tensor]:

@@ -351,7 +351,7 @@ class Forgotten:
 
     count: int
 
-    def summed(self, work: Callable[[Array, Array], Sum], size: int) -> Sum:
+    def add_up(self, work: Callable[[Array, Array], Sum], size: int) -> Sum:
         """Say that they are gone."""
         raise InputError(
             "this needs the rows that the model was learned from, and they are not in its file: they were read in "

@@ -22,7 +22,7 @@ from mercer.errors import InputError
 from mercer.fitting.problem import AtBound, Fit
 from mercer.inference.bounds import Interval, closest
 from mercer.inference.choose import Choice
-from mercer.inference.contract import Data, Engine, Posterior, Prediction, Source
+from mercer.inference.contract import Data, Engine, Posterior, Prediction, RowSource
 from mercer.inference.likelihood import Gaussian
 from mercer.inference.vfe import VFE, is_sparse
 from mercer.kernels.algebra import told_components
@@ -84,7 +84,7 @@ class TrainingRows:
     level: float  # taken out of y before it is scaled
     columns: Columns
     target_name: str | None = None
-    source: Source | None = None  # all rows, in scaled units
+    source: RowSource | None = None  # all rows, in scaled units
 
     @cached_property
     def data(self) -> Data:
