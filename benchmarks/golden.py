@@ -414,7 +414,7 @@ RUNS: dict[str, Run] = {
     "given kernels": Run(given_kernels, short=True),
     "fitted kernel": Run(fitted_kernel, short=True),
     "weak priors": Run(weak_priors, short=True),
-    "search airline, depth 1": Run(search_airline_short, short=True),
+    "search airline depth 1": Run(search_airline_short, short=True),
     "search airline": Run(search_airline),
     "search solar": Run(search_solar, needs="timeseries/02-solar.csv"),
     "search wheat": Run(search_wheat, needs="timeseries/04-wheat.csv"),

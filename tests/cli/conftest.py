@@ -45,6 +45,12 @@ def mercer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     return run
 
 
+@pytest.fixture
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing takes longer than all the rest; where nothing about the picture is new, it is left out."""
+    monkeypatch.setattr("mercer.cli.learn.write_results", lambda model, explanation, folder: {})
+
+
 def table(path: Path, text: str) -> str:
     path.write_text(text)
     return path.name

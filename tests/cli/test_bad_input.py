@@ -130,12 +130,6 @@ def discovered(mercer: Mercer, folder: Path, text: str, *options: str) -> dict:
     return result.document["explanation"]
 
 
-@pytest.fixture
-def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drawing takes longer than all the rest; where nothing about the picture is new, it is left out."""
-    monkeypatch.setattr("mercer.cli.learn.write_results", lambda model, explanation, folder: {})
-
-
 @pytest.mark.usefixtures("no_pictures")
 def test_too_many_rows_for_memory(mercer: Mercer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mercer.inference.choose.available_memory", lambda: 10_000)

@@ -153,6 +153,7 @@ def test_discover_predict_explain(mercer: Mercer, tmp_path: Path, shops: pd.Data
     assert np.abs(written["mean"] - shops["sales"]).max() < 0.5
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_inputs_kernel_and_seed(mercer: Mercer, tmp_path: Path, shops: pd.DataFrame) -> None:
     shops.rename(columns={"price": "price, net"}).to_csv(tmp_path / "shops.csv", index=False)
     options = ["--target", "sales", "--inputs", 'shop,"price, net"', "--kernel", 'LIN("price, net") + SE("shop=north")']
@@ -232,6 +233,7 @@ def test_ctrl_c_before_any_kernel_is_finished_ends_with_a_word(
     assert "nothing was written" in result.err
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_checkpoint_is_gone_on_with(mercer: Mercer, tmp_path: Path) -> None:
     options = ["--target", "y", "--jobs", "1", "--depth", "0", "--checkpoint", "kept", "--json"]
     name = table(tmp_path / "data.csv", wave_text(24))
