@@ -20,7 +20,7 @@ import mercer as library
 from mercer.cli.files import read_rows
 from mercer.cli.learn import Request, choose_kernel, learn_and_write
 from mercer.cli.terminal import Terminal, core_is_compiled
-from mercer.fitting.clock import Progress
+from mercer.fitting.minimise import Progress
 from tests.cli.conftest import Mercer, table, wave_text
 
 PNG = b"\x89PNG"

@@ -11,7 +11,7 @@ import pytest
 import mercer
 from mercer import KernelFunctional, KernelSVC
 from mercer.errors import DataWarning, InputError, ModelFileError
-from mercer.fitting.clock import Clock, Progress
+from mercer.fitting.minimise import Clock, Progress
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.kernels.functional import Functional, functionals_in

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 import mercer
 from mercer.errors import DataWarning, FitWarning, InputError, KernelError, ModelFileError, TooLargeError
 from mercer.estimators.grid import GridRegressor
-from mercer.fitting.clock import Progress
-from mercer.fitting.grid import GridPolicy, beside_holes, tile
+from mercer.fitting.grid import GridFitPolicy, beside_holes, tile
+from mercer.fitting.minimise import Progress
 from mercer.inference.contract import Data
 
 Array = NDArray[np.float64]
@@ -237,7 +237,7 @@ def test_parts_of_large_grids() -> None:
     seen, truth = waves(shape=(40, 36))
 
     class OnTiles(GridRegressor):
-        policies = (GridPolicy(tile=200),)
+        policies = (GridFitPolicy(tile=200),)
 
     model = OnTiles("SE", restarts=2, random_state=0).fit(seen)
     assert np.sqrt(np.mean((model.fill() - truth)[np.isnan(seen)] ** 2)) < 0.3

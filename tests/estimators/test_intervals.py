@@ -25,7 +25,7 @@ from mercer.kernels.algebra import structure
 from mercer.kernels.parameters import layout, values_of
 from mercer.kernels.units import to_scaled_units
 from mercer.learners import intervals, many_rows
-from mercer.learners.contract import Candidate, Step, Verdict, Whole
+from mercer.learners.contract import Candidate, Step, Verdict, WholeData
 from mercer.learners.criteria import Criterion
 from mercer.learners.intervals import (
     Beginning,
@@ -177,7 +177,7 @@ def test_other_scores_are_searched_on_the_sample() -> None:
 def test_points_are_as_many_as_the_kernel_needs() -> None:
     X, y = rows(400)
     data = Data((X - X.mean(0)) / X.std(0), (y - y.mean()) / y.std(), True)
-    whole = Whole(data, mercer.VFE(inducing=300))
+    whole = WholeData(data, mercer.VFE(inducing=300))
     counts = []
     for lengthscale in (5.0, 0.05):
         kernel = mercer.kernels.bind(mercer.parse(f"SE(0, variance=1, lengthscale={lengthscale})"), 2)
@@ -196,7 +196,7 @@ def looked_at(effort: Effort, count: int = 300) -> tuple[Data, Task, Attempt]:
     starts = np.zeros((2, layout(kernel).n_free + 1))
     starts[1, -1] = 1.0  # more noise
     runs = tuple(Run(start, 0.0, "", True, 0, 100) for start in starts)
-    whole = Whole(data, mercer.VFE(inducing=60))
+    whole = WholeData(data, mercer.VFE(inducing=60))
     return data, task, bracket(task, Attempt(runs, 0, 0.0), whole, effort, POLICY)
 
 
@@ -233,7 +233,7 @@ def test_a_fit_that_few_points_lead_astray_stays_where_it_began() -> None:
     data = Data(x[:, None], y, True)
     task = Task(rough, "it", 0.05, False, {}, {}, FitOptions(seed=0))
     truth = np.append(layout(rough).to_free(values), math.log(0.05))
-    whole, state = Whole(data, mercer.VFE(inducing=100)), Attempt((_run(truth),), 0, 0.0)
+    whole, state = WholeData(data, mercer.VFE(inducing=100)), Attempt((_run(truth),), 0, 0.0)
     effort, problem = Effort(0.5, (Stage(20),), 5, True), prepare(rough, data, whole.engine, task.options)
     moved = intervals.move(problem, [truth], whole, effort, POLICY)
     reached = bracket(task, state, whole, effort, POLICY)
@@ -260,7 +260,7 @@ def test_a_child_is_also_judged_with_what_its_parent_learned_from_all_rows(lengt
     task = Task(child, "it", 0.05, False, {}, {}, FitOptions(seed=0))
     few = layout(child).to_free(np.array([1.0, lengthscale, 0.05, 0.0, 1.0]))  # what a sample is to have suggested
     run = Run(np.append(few, math.log(0.05)), 0.0, "", True, 0, 100)
-    effort, whole = Effort(0.5, (), 0), Whole(data, mercer.VFE(inducing=100))
+    effort, whole = Effort(0.5, (), 0), WholeData(data, mercer.VFE(inducing=100))
     before = bracket(task, Attempt((run,), 0, 0.0), whole, effort, POLICY)
     after = bracket_inherited(task, before, whole, effort, POLICY)
     assert before.interval is not None
@@ -281,7 +281,7 @@ def test_no_interval_is_narrowed_that_could_not_leave_a_kernel_behind() -> None:
 
     def contest(*intervals: tuple[float, float]) -> IntervalRace:
         states = [replace(reached, interval=Interval(*both)) for both in intervals]
-        whole = Whole(data, mercer.VFE(inducing=60))
+        whole = WholeData(data, mercer.VFE(inducing=60))
         return IntervalRace([task] * len(states), whole, FREE, math.inf, True, lambda *_: iter(()), POLICY, [*states])
 
     three = contest((-100.0, -99.9), (-104.0, -50.0), (-150.0, -50.0), (-150.0, -149.8))  # scores: times -2
@@ -308,7 +308,7 @@ def test_where_nearly_all_would_be_left_behind_their_parents_values_judge(
 
     monkeypatch.setattr(intervals, "bracket", judged)
     monkeypatch.setattr(intervals, "bracket_inherited", as_inherited)
-    whole, child = Whole(data, mercer.VFE(inducing=60)), replace(task, noise=0.1)
+    whole, child = WholeData(data, mercer.VFE(inducing=60)), replace(task, noise=0.1)
     contest = IntervalRace([replace(child, key=str(i)) for i in range(10)], whole, FREE, 100.0, True, go)
     monkeypatch.setattr(intervals, "advance", lambda *_: reached)
     contest.run(Beginning(data, Exact(), 1, 1))
@@ -320,7 +320,7 @@ def test_whoever_has_no_place_and_is_behind_the_bar_is_not_said_to_be_perhaps_be
     data, task, reached = looked_at(Effort(0.5, (), None))
     ends = [(-10.0, -9.0), (-30.0, -5.0), (-30.0, -20.0)]
     states = [replace(reached, interval=Interval(*both)) for both in ends]
-    whole = Whole(data, mercer.VFE(inducing=60))
+    whole = WholeData(data, mercer.VFE(inducing=60))
     contest = IntervalRace([task] * 3, whole, FREE, math.inf, True, lambda *_: iter(()), POLICY, [*states])
     contest.drop([1, 2])
     assert {i: (drop.kind, drop.by) for i, drop in contest.drops.items()} == {

@@ -21,7 +21,7 @@ from mercer import (
     NeuralKernelNetwork,
 )
 from mercer.compute.accelerator import TorchBackend
-from mercer.fitting.clock import Progress
+from mercer.fitting.minimise import Progress
 
 LEARNERS: dict[str, Any] = {
     "search": GrammarSearch, "nkn": NeuralKernelNetwork, "surface": ChangeSurface, "kfo": KernelFunctional,

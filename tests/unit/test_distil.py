@@ -14,7 +14,7 @@ from mercer.compute.fused import gram
 from mercer.compute.program import compile_program
 from mercer.errors import InputError, KernelError
 from mercer.estimators import GPRegressor
-from mercer.fitting.clock import Progress
+from mercer.fitting.minimise import Progress
 from mercer.inference.contract import Evidence
 from mercer.inference.exact import Exact
 from mercer.inference.vfe import VFE

@@ -16,7 +16,7 @@ import pytest
 
 import mercer
 from mercer.errors import InputError
-from mercer.fitting.clock import Progress
+from mercer.fitting.minimise import Progress
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
@@ -25,8 +25,7 @@ from mercer.kernels.algebra import canonical_structure, structure
 from mercer.learners import grammar as search_module
 from mercer.learners.averaging import Forecasts, stacked_weights, stretches
 from mercer.learners.contract import Context, Learned, Step
-from mercer.learners.grammar import GrammarSearch, Search
-from mercer.learners.operators import Child, base_kernels, children
+from mercer.learners.grammar import Child, GrammarSearch, Search, base_kernels, children
 
 BASES = base_kernels(["SE", "PER", "LIN", "RQ"], [0])
 

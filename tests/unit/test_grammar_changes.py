@@ -15,7 +15,7 @@ from mercer.explain.wording import Column
 from mercer.kernels import bind, parse
 from mercer.kernels.algebra import structure
 from mercer.kernels.blend import Blend, Surface, has_blend
-from mercer.learners.operators import base_kernels, check_operators, children
+from mercer.learners.grammar import base_kernels, check_operators, children
 from mercer.learners.simplify import simplify
 
 

@@ -16,8 +16,7 @@ from mercer.compute.program import LeafNode, compile_program
 from mercer.errors import KernelError, KernelSyntaxError
 from mercer.explain.phrases import continuation, phrase, title
 from mercer.explain.wording import Column
-from mercer.fitting.bounds import Frame, free_bounds
-from mercer.fitting.starts import Starts
+from mercer.fitting.starts import Frame, Starts, free_bounds
 from mercer.inference.contract import Data
 from mercer.kernels import EXPI, LIN, NKN, PER, RQ, SE, SUMI, Network, bind, fixed, from_json, layout, parse, to_json
 from mercer.kernels.layers import Linear, Multiply

@@ -11,8 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
 from mercer.compute.program import Program, compile_program
-from mercer.fitting.clock import Progress
-from mercer.fitting.minimise import fit, starting_points
+from mercer.fitting.minimise import Progress, fit, starting_points
 from mercer.fitting.problem import Fit, FitOptions, prepare
 from mercer.inference.contract import Data, Engine, Evidence
 from mercer.inference.exact import Exact

@@ -9,10 +9,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
-from mercer.fitting.bounds import Frame, free_bounds, weak_prior
 from mercer.fitting.periods import LARGEST, _lomb_scargle, periods, shortest_period, typical_gap
 from mercer.fitting.problem import FitOptions, prepare
-from mercer.fitting.starts import Starts, noise_start
+from mercer.fitting.starts import Frame, Starts, free_bounds, noise_start, weak_prior
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.kernels import COS, LIN, PER, REGISTRY, RQ, SE, SM, Expression, bind, fixed, layout, parse

@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 
 from mercer.fitting.minimise import minimise, starting_points
 from mercer.fitting.periods import in_turn
-from mercer.fitting.problem import FitOptions, Problem, Record, Run, Trail, prepare
+from mercer.fitting.problem import Evaluations, FitOptions, Problem, Run, Trail, prepare
 from mercer.inference.contract import Data, Evidence
 from mercer.inference.exact import Exact
 from mercer.kernels import PER, SE, bind
@@ -35,7 +35,7 @@ def problem() -> Problem:
 
 
 def optimise(problem: Problem, start: np.ndarray, iterations: int, trail: Trail | None = None) -> Run:
-    return minimise(problem, [start], iterations, [Record(trail)])[0]
+    return minimise(problem, [start], iterations, [Evaluations(trail)])[0]
 
 
 def test_rungs_end_where_one_run_does(problem: Problem) -> None:
@@ -59,7 +59,7 @@ def test_a_run_begun_anew_where_it_stopped_goes_another_way(problem: Problem) ->
 
 def test_a_trail_that_leads_elsewhere_is_given_up() -> None:
     trail = Trail(np.array([[0.0], [1.0], [2.0]]), np.array([5.0, 4.0, 3.0]), np.zeros((3, 1)))
-    record = Record(trail)
+    record = Evaluations(trail)
     assert record.find(np.array([0.0]))[0] == 5.0  # type: ignore[index]
     assert record.find(np.array([1.5])) is None
     record.note(np.array([1.5]), 3.5, np.ones(1))

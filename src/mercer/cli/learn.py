@@ -97,10 +97,9 @@ def choose_kernel(request: Request) -> Any:
     """Return the structure that the user gave, or the learner with the user's settings, checked."""
     from mercer.kernels import REGISTRY, parse
     from mercer.learners.criteria import CRITERIA
-    from mercer.learners.grammar import GrammarSearch
+    from mercer.learners.grammar import GrammarSearch, check_operators
     from mercer.learners.kfo import KernelFunctional
     from mercer.learners.nkn import NeuralKernelNetwork
-    from mercer.learners.operators import check_operators
 
     settings: dict[str, Any] = {
         "--bases": request.bases, "--time-budget": request.time_budget, "--depth": request.depth,

@@ -28,7 +28,7 @@ from rich.text import Text
 from mercer.errors import FitWarning, MercerWarning
 
 if TYPE_CHECKING:
-    from mercer.fitting.clock import Progress as State
+    from mercer.fitting.minimise import Progress as State
 
 WIDEST = 100
 COMPILING = "compiling the numerical core for this machine, once (about half a minute)"

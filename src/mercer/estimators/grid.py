@@ -19,7 +19,7 @@ from mercer.compute.program import compile_program
 from mercer.compute.separate import separated
 from mercer.errors import DataWarning, FitWarning, InputError, KernelError, NumericalError
 from mercer.estimators.inputs import Shown
-from mercer.fitting.grid import GridPolicy, fit_grid
+from mercer.fitting.grid import GridFitPolicy, fit_grid
 from mercer.fitting.problem import FitOptions
 from mercer.inference.choose import Choice
 from mercer.inference.contract import Data
@@ -91,7 +91,7 @@ class GridRegressor(LearnerSettings, BaseEstimator):
     # ------------------------------------------------------------------------------------------------------- fitting
 
     fitted_: FittedGrid
-    policies: ClassVar[tuple[Any, ...]] = ()  # in place of the defaults, in a subclass: (GridPolicy(tile=1000),)
+    policies: ClassVar[tuple[Any, ...]] = ()  # in place of the defaults, in a subclass: (GridFitPolicy(tile=1000),)
 
     kernel_ = Shown(lambda fitted: fitted.kernel)
     kernels_ = Shown(lambda fitted: _factors(fitted.kernel, fitted.grid.values.ndim))
@@ -118,7 +118,7 @@ class GridRegressor(LearnerSettings, BaseEstimator):
         """Fit the kernel to an array (numpy, nested lists, masked, xarray), NaN where a cell is missing.
 
         `coordinates`: one vector for each axis, or a dict by name; without them 0, 1, 2, ... or those of the DataArray.
-        `progress(state)` is called with a `mercer.fitting.clock.Progress` after each step.
+        `progress(state)` is called with a `mercer.fitting.minimise.Progress` after each step.
         """
         started = time.perf_counter()
         grid = read_grid(array, coordinates)
@@ -133,7 +133,7 @@ class GridRegressor(LearnerSettings, BaseEstimator):
             warnings.warn(notes[0], DataWarning, stacklevel=2)
         bound = to_scaled_units(self._bind(grid, data), scale.units)
         engine = grid_engine(self.device)
-        policy = next((each for each in self.policies if isinstance(each, GridPolicy)), GridPolicy())
+        policy = next((each for each in self.policies if isinstance(each, GridFitPolicy)), GridFitPolicy())
         result, note = fit_grid(bound, data, engine, self._options(scale.units), progress, policy)
         if result.status == "failed":
             raise NumericalError(f"the fit failed: {result.message}; try another kernel or a larger noise")

@@ -147,8 +147,8 @@ class GPRegressor(LearnerSettings, RegressorMixin, BaseEstimator):
         Rows beyond memory: X is a `mercer.ParquetRows` (without y), or X and y are a Dask dataframe and its column, or
         Dask arrays.
 
-        `progress(state)` is called with a `mercer.fitting.clock.Progress` after every start, for a learner after every
-        candidate.
+        `progress(state)` is called with a `mercer.fitting.minimise.Progress` after every start, for a learner after
+        every candidate.
         """
         started = time.perf_counter()
         if inputs.is_streamed(X):

@@ -17,7 +17,7 @@ from mercer.explain.phrases import where_phrase
 from mercer.explain.subject import Subject, subject_of
 from mercer.explain.wording import name_columns
 from mercer.explain.words import regime_phrase, say
-from mercer.fitting.bounds import WEIGHT
+from mercer.fitting.starts import WEIGHT
 from mercer.fitting.uncertainty import Profile, profile, slice_draws
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact

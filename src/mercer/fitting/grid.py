@@ -15,9 +15,8 @@ import torch
 from numpy.typing import NDArray
 from scipy.ndimage import find_objects, label
 
-from mercer.fitting.clock import Clock, Progress, Report
-from mercer.fitting.minimise import minimise, starting_points
-from mercer.fitting.problem import Fit, FitOptions, Problem, Record, Run, prepare
+from mercer.fitting.minimise import Clock, Progress, Report, minimise, starting_points
+from mercer.fitting.problem import Evaluations, Fit, FitOptions, Problem, Run, prepare
 from mercer.inference.contract import Data
 from mercer.inference.grid import EXACT_WORK, Grid
 from mercer.inference.grid_product import GridProblem, cells_of
@@ -28,7 +27,7 @@ from mercer.kernels.expression import Base, Expression
 
 
 @dataclass(frozen=True)
-class GridPolicy:
+class GridFitPolicy:
     """How a fit to a grid is shared between a part of it and all of it."""
 
     tile: int = 16_000  # cells to try starts on
@@ -55,7 +54,7 @@ def fit_grid(
     engine: Grid,
     options: FitOptions,
     report: Report | None = None,
-    policy: GridPolicy = GridPolicy(),  # noqa: B008  (it is frozen)
+    policy: GridFitPolicy = GridFitPolicy(),  # noqa: B008  (it is frozen)
 ) -> tuple[Fit, str]:
     """Fit a bound expression (scaled units), and say what was chosen by. Ctrl-C keeps the best point so far."""
     spectra = line_spectra(data)
@@ -83,7 +82,7 @@ def fit_grid(
 
 
 def _choose(
-    problem: Problem, small: Problem, run: Run, spectral: Sequence[Array], watch: _Watch, policy: GridPolicy
+    problem: Problem, small: Problem, run: Run, spectral: Sequence[Array], watch: _Watch, policy: GridFitPolicy
 ) -> tuple[Run, str]:
     """Return the kernel of the highest evidence, or a spectrum as it is where that fills large holes better.
 
@@ -117,7 +116,7 @@ def _has_mixture(problem: Problem) -> bool:
     return any(leaf.spec.mixture and leaf.parameter("weights").values is None for leaf in problem.expression.leaves())
 
 
-class _Watch(Record):
+class _Watch(Evaluations):
     """Follows the optimiser: the best point so far, and what is reported."""
 
     def __init__(self, report: Report | None, most: int) -> None:
@@ -183,7 +182,7 @@ def _with_mixtures(
     return result
 
 
-def _on_part(problem: Problem, policy: GridPolicy) -> Problem:
+def _on_part(problem: Problem, policy: GridFitPolicy) -> Problem:
     """Return the problem for a part of the grid, with the bounds of the whole; itself where no part is worth it."""
     data = problem.data
     lattice = data.lattice
@@ -286,7 +285,7 @@ def _spectrum(lines: Array, axis: Array) -> LineSpectrum:
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
+class SpectralMixture:
     """Weights, frequencies and bandwidths of a spectral mixture."""
 
     weights: Array
@@ -294,7 +293,9 @@ class Mixture:
     bandwidth: Array
 
 
-def mixture_of(spectrum: LineSpectrum, components: int, rng: np.random.Generator, peaked: bool = True) -> Mixture:
+def mixture_of(
+    spectrum: LineSpectrum, components: int, rng: np.random.Generator, peaked: bool = True
+) -> SpectralMixture:
     """Fit a mixture of Gaussians to a spectrum by expectation and maximisation, mirrored at zero.
 
     It begins at the highest peaks (`peaked`), a quarter of the components being wide ones anywhere, or at frequencies
@@ -319,7 +320,7 @@ def mixture_of(spectrum: LineSpectrum, components: int, rng: np.random.Generator
         weights = total / total.sum()
         centre = share.T @ f / total
         width = np.sqrt(np.einsum("fq,fq->q", share, (f[:, None] - centre) ** 2) / total + least**2)
-    return Mixture(weights, centre, width)
+    return SpectralMixture(weights, centre, width)
 
 
 # -------------------------------------------------------------------------------------------------------- large holes

@@ -9,19 +9,20 @@ that it would take alone on the CPU; what all starts of all structures need next
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from queue import Queue, SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
 from mercer.compute.backend import NUMBA, Backend
 from mercer.errors import InputError
-from mercer.fitting.clock import Clock, Progress, Report
-from mercer.fitting.problem import FAILED_VALUE, Fit, FitOptions, Problem, Record, Run, prepare
+from mercer.fitting.problem import FAILED_VALUE, Evaluations, Fit, FitOptions, Problem, Run, prepare
 from mercer.fitting.starts import noise_start
 from mercer.inference.contract import Data, Engine, Evidence
 from mercer.inference.likelihood import Gaussian
@@ -40,6 +41,51 @@ Answer = TypeVar("Answer")
 Result = TypeVar("Result")
 
 
+@dataclass(frozen=True)
+class Progress:
+    """How far a fit or a search is."""
+
+    done: int
+    total: int
+    counted: Literal["kernels", "starts", "steps"]  # what `done` and `total` count
+    best: Expression | None = None  # the best kernel so far, in scaled units
+    score: float = math.inf  # of the best so far: smaller is better
+    seconds: float = 0.0
+    seconds_left: float | None = None  # of the time budget; None: there is none
+    depth: int = 0  # steps of a search from a base kernel
+    rung: int = 0  # of a race
+
+
+Report = Callable[[Progress], None]
+
+
+class OutOfTimeError(Exception):
+    """The time budget is spent; whoever set it returns the best so far."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Measures time from when it was made, against a budget if there is one."""
+
+    budget: float | None = None  # seconds
+    started: float = field(default_factory=time.perf_counter)
+
+    @property
+    def seconds(self) -> float:
+        """The time since the start."""
+        return time.perf_counter() - self.started
+
+    @property
+    def seconds_left(self) -> float | None:
+        """What is left of the budget."""
+        return None if self.budget is None else max(0.0, self.budget - self.seconds)
+
+    def check(self) -> None:
+        """Raise `OutOfTimeError` once the budget is spent."""
+        if self.budget is not None and self.seconds > self.budget:
+            raise OutOfTimeError
+
+
 class Minimisable(Protocol):
     """What is minimised: `Problem`, or one with more numbers."""
 
@@ -55,7 +101,7 @@ class Minimisable(Protocol):
     def data(self) -> Data:
         """The rows."""
 
-    def loss(self, point: Array, record: Record | None = None) -> tuple[float, Array]:
+    def loss(self, point: Array, record: Evaluations | None = None) -> tuple[float, Array]:
         """Return the value at a point and its gradient."""
 
 
@@ -63,11 +109,11 @@ def minimise(
     problem: Minimisable,
     points: Sequence[Array],
     iterations: int,
-    records: Sequence[Record] = (),
+    records: Sequence[Evaluations] = (),
     batch: Batch | None = None,
 ) -> list[Run]:
     """Run L-BFGS-B from every point, by so many iterations in all; a record of a run spares what it has evaluated."""
-    rows, records = problem.data.count, records or [Record() for _ in points]
+    rows, records = problem.data.count, records or [Evaluations() for _ in points]
     for point in points:
         if len(point) != len(problem.bounds):
             raise InputError(f"a start has {len(problem.bounds)} free parameters here, not {len(point)}")
@@ -89,7 +135,7 @@ def minimise(
     return runs
 
 
-def _end(point: Array, value: float, result: Any, record: Record, rows: int) -> Run:
+def _end(point: Array, value: float, result: Any, record: Evaluations, rows: int) -> Run:
     # scipy reports an abnormal line search where no progress is possible at machine precision: good enough if it moved
     converged = bool(result.success) or "ABNORMAL" in str(result.message)
     return Run(point, value, str(result.message), converged, int(result.nfev), rows, trail=record.trail())
@@ -234,7 +280,7 @@ class Batch:
         return [problem.grade(*each) for each in found]
 
     def minimise(
-        self, problem: Problem, points: Sequence[Array], iterations: int, records: Sequence[Record]
+        self, problem: Problem, points: Sequence[Array], iterations: int, records: Sequence[Evaluations]
     ) -> list[Run]:
         """Run L-BFGS-B from every point, as `minimise` does from each."""
         if not points:

@@ -67,7 +67,7 @@ def periods(column: Array, y: Array, count: int) -> Array:
     if not np.any(np.abs(rest) > 1e-12 * (np.abs(y).max() + 1e-300)):
         return np.empty(0)
     waves = _waves(column, rest, gap)
-    merged = [*_common(waves[:STRONGEST], span), *_merged(column, rest, waves, _patterns(column, rest, gap))]
+    merged = [*_common(waves[:STRONGEST], span), *_merge(column, rest, waves, _patterns(column, rest, gap))]
     distinct = (p for i, p in enumerate(merged) if all(abs(span / p - span / q) > SAME for q in merged[:i]))
     return np.array(list(islice(distinct, count)))  # thousands of peaks are never compared with each other
 
@@ -90,7 +90,7 @@ def _common(waves: Array, span: float) -> list[float]:
     return best
 
 
-def _merged(column: Array, rest: Array, waves: Array, patterns: Array) -> list[float]:
+def _merge(column: Array, rest: Array, waves: Array, patterns: Array) -> list[float]:
     """The two strongest waves, then patterns and waves in turn; before all others a pattern that fits much better."""
     if not len(patterns) or not len(waves):
         return [*waves, *patterns]

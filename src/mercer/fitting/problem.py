@@ -13,8 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from mercer.compute.program import Program, compile_program
-from mercer.fitting.bounds import NOISE, GaussianPrior, free_bounds, may_vanish, weak_prior
-from mercer.fitting.starts import Starts
+from mercer.fitting.starts import NOISE, GaussianPrior, Starts, free_bounds, may_vanish, weak_prior
 from mercer.inference.contract import Data, Engine, Evidence
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
@@ -91,7 +90,7 @@ class Trail(NamedTuple):
         return np.asarray(self.points[least]), float(self.values[least])
 
 
-class Record:
+class Evaluations:
     """Evaluations in the order in which an optimiser asks for them, those of an earlier trail first.
 
     An optimiser keeps its memory of the slopes to itself, and begun anew where it stopped it goes another way. Taken
@@ -179,7 +178,7 @@ class Problem:
         values, likelihood = self.split(point)
         return self.engine.evidence(self.program, values, likelihood, self.data, gradient)
 
-    def loss(self, point: Array, record: Record | None = None) -> tuple[float, Array]:
+    def loss(self, point: Array, record: Evaluations | None = None) -> tuple[float, Array]:
         """Return what is minimised and its gradient; a record spares what was evaluated before."""
         known = None if record is None else record.find(point)
         if known is not None:

@@ -82,14 +82,14 @@ class Forecasts:
         return float(brentq(lambda widening: self._surprise(widening) - 1.0, 1.0, WIDEST))
 
     def _surprise(self, widening: float) -> float:
-        return float(np.mean(self.error**2 / self._widened(widening)))
+        return float(np.mean(self.error**2 / self._widen(widening)))
 
-    def _widened(self, widening: float) -> Array:
+    def _widen(self, widening: float) -> Array:
         return self.variance * (1.0 + (widening - 1.0) * self.beyond)
 
-    def widened(self) -> Forecasts:
+    def widen(self) -> Forecasts:
         """Return the forecasts with variances that own up to their errors."""
-        return Forecasts(self.error, self._widened(self.widening), self.beyond, self.wild)
+        return Forecasts(self.error, self._widen(self.widening), self.beyond, self.wild)
 
 
 def stretches(column: Array, origins: int = ORIGINS, horizon: float = HORIZON) -> list[tuple[Rows, Rows]]:
@@ -119,7 +119,7 @@ def forecast(
             past, rows = data.take(before), data.X[after]
             ordered = rows[np.argsort(rows[:, column], kind="stable")]
             between = (ordered[1:] + ordered[:-1]) / 2.0
-            mean, variance = _predicted(fit, past, engine, np.vstack([rows, between]), priors, known_noise)
+            mean, variance = _predict(fit, past, engine, np.vstack([rows, between]), priors, known_noise)
             count = len(rows)
             errors.append(data.y[after] - mean[:count])
             variances.append(variance[:count])
@@ -132,7 +132,7 @@ def forecast(
     return Forecasts(np.concatenate(errors), np.concatenate(variances), np.concatenate(beyond), wild)
 
 
-def _predicted(fit: Fit, past: Data, engine: Engine, X: Array, priors: bool, known_noise: bool) -> tuple[Array, Array]:
+def _predict(fit: Fit, past: Data, engine: Engine, X: Array, priors: bool, known_noise: bool) -> tuple[Array, Array]:
     """Mean and variance (with noise) of a finalist refitted on the past."""
     problem, run = resume(fit, past, engine, REFIT_ITERATIONS, priors, known_noise)
     values, likelihood = problem.split(run.point)
@@ -185,7 +185,7 @@ def weigh(scores: Sequence[float], forecasts: list[Forecasts] | None, column: in
         return Weights(tuple(map(float, within)), tuple(map(float, within)), (1.0,) * len(scores))
     # A period of a few steps can fit every row by chance, and swing between them: the evidence must speak for it.
     trusted = [not f.wild or weight > UNLIKELY for f, weight in zip(forecasts, within, strict=True)]
-    beyond, widened = np.zeros(len(scores)), [f.widened() for f in forecasts]
+    beyond, widened = np.zeros(len(scores)), [f.widen() for f in forecasts]
     beyond[trusted] = stacked_weights([f for f, good in zip(widened, trusted, strict=True) if good])
     tails, widening = forecast_tails(widened, beyond), tuple(f.widening for f in forecasts)
     return Weights(tuple(map(float, within)), tuple(map(float, beyond / beyond.sum())), widening, column, tails)

@@ -13,7 +13,7 @@ import numpy as np
 
 from mercer.compute.backend import NUMBA, Backend
 from mercer.errors import InputError
-from mercer.fitting.clock import Report
+from mercer.fitting.minimise import Report
 from mercer.fitting.problem import Fit
 from mercer.inference.bounds import Interval
 from mercer.inference.contract import Data, Engine
@@ -28,7 +28,7 @@ Stopped = Literal["", "request", "time"]  # it came to its end; Ctrl-C; the time
 
 
 @dataclass(frozen=True, eq=False)
-class Whole:
+class WholeData:
     """All rows, where they are too many for exact inference, and the engine for them."""
 
     data: Data
@@ -218,7 +218,7 @@ class Context:
     report: Report | None = None  # called with a `Progress` after every candidate
     backend: Backend = NUMBA
     noise: float | None = None  # a known noise variance (scaled units), for learners that keep one
-    whole: Whole | None = None  # all rows, where `data` are a sample of them and the learner asks for intervals
+    whole: WholeData | None = None  # all rows, where `data` are a sample of them and the learner asks for intervals
     policies: tuple[Any, ...] = ()  # values in place of the defaults, such as RacePolicy(sample=100)
 
     def policy(self, kind: type[Policy]) -> Policy:

@@ -28,8 +28,7 @@ import numpy as np
 from mercer.compute.fused import cross
 from mercer.compute.program import compile_program
 from mercer.errors import KernelError, NumericalError
-from mercer.fitting.clock import Clock
-from mercer.fitting.minimise import minimise, starting_points
+from mercer.fitting.minimise import Clock, minimise, starting_points
 from mercer.fitting.problem import Fit, FitOptions, Problem, prepare
 from mercer.inference.contract import Data, Engine
 from mercer.inference.likelihood import Gaussian
@@ -245,7 +244,7 @@ class Distillation:
         )  # fmt: skip
 
     def _finished(self) -> list[int]:
-        return [number for number in self.trials.finished() if number > 0]  # the first is the network
+        return [number for number in self.trials.find_finished() if number > 0]  # the first is the network
 
     def _score_of(self, number: int) -> float:
         return self.trials.candidates[number].score

@@ -1,8 +1,18 @@
 """Compositional kernel search (CKS) and the Automatic Statistician's grammar (METHODS 3).
 
 The best kernel is grown step by step until the score no longer improves. At each depth the kernels one step away from
-the best so far (`operators.py`) are raced (`racing.py`). A candidate that fails numerically is a row with a reason,
+the best so far are raced (`racing.py`). A candidate that fails numerically is a row with a reason,
 never the end of the search; Ctrl-C and the end of the time budget return the best so far.
+
+One step away (`children`):
+
+    +   S -> S + B        for every base kernel B on every dimension
+    *   S -> S * B
+    r   B -> B'           a base kernel replaced by another
+    |   S -> CP(S, S), CP(S, B), CP(B, S), CW(S, B)     a change point or a window along the column of B; on request
+
+CKS applies + and * to the whole kernel only; the full grammar to every subexpression S of it (METHODS 3). What a step
+leaves alone keeps its values, so that a child starts from its parent's optimum; the new part has none.
 """
 
 from __future__ import annotations
@@ -18,18 +28,20 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from mercer.compute.program import compile_program
-from mercer.errors import InputError, NumericalError
-from mercer.fitting.bounds import may_repeat
-from mercer.fitting.clock import Clock, OutOfTimeError
+from mercer.errors import InputError, KernelError, NumericalError
+from mercer.fitting.minimise import Clock, OutOfTimeError
 from mercer.fitting.periods import in_turn, periods
 from mercer.fitting.problem import FAILED_VALUE, Fit, FitOptions
+from mercer.fitting.starts import may_repeat
 from mercer.inference.contract import Data
-from mercer.kernels.algebra import canonical_structure, structure
+from mercer.kernels.algebra import canonical, canonical_structure, size, structure, subexpressions, substitute
+from mercer.kernels.blend import Blend, blend
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Base, Expression
+from mercer.kernels.expression import Base, Expression, Parameter, Product, Sum, build_base, product_of, sum_of
+from mercer.kernels.leaf import REGISTRY
 from mercer.kernels.parameters import layout
 from mercer.learners.averaging import Forecasts, forecast, refit, weigh
-from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Whole, alone, checked_jobs
+from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, WholeData, alone, checked_jobs
 from mercer.learners.criteria import BIC, Criterion, criterion
 from mercer.learners.intervals import (
     Beginning,
@@ -41,11 +53,12 @@ from mercer.learners.intervals import (
     resume,
     with_verdict,
 )
-from mercer.learners.operators import Child, Grammar, base_kernels, check_operators, children
 from mercer.learners.racing import ALL_STARTS, RacePolicy, Rung, Task, advance, promote, seed_for, single_rung
 from mercer.learners.simplify import simplify
 from mercer.learners.trials import Attempt, Journal, Trials, Work, fingerprint, run_parallel
 
+Grammar = Literal["full", "cks"]
+OPERATORS = "+*r|"
 SHARPENING = 1000  # the rung, in a journal, of a closer bracket of the best: behind all others
 # What may change when a search goes on from its checkpoint.
 ANY_TIME = ("n_jobs", "time_budget", "checkpoint", "average", "finalists")
@@ -241,19 +254,19 @@ class Search:
         """Return everything one step away from the best kernel that was not fitted to the end yet."""
         parents = self._parents(best, depth)
         self.grown.update(parents)
-        new: list[tuple[Child, int | None]] = []
+        new: dict[Expression, tuple[Child, int | None]] = {}
         for parent in parents:
-            grown = children(self._fit(parent).expression, bases, self.settings.operators, self.settings.grammar)
-            taken = {child.key for child, _ in new}
-            new += [(child, parent) for child in grown if child.key not in taken and not self._finished(child.key)]
-        return new
+            for child in children(self._fit(parent).expression, bases, self.settings.operators, self.settings.grammar):
+                if child.key not in new and not self._is_finished(child.key):
+                    new[child.key] = child, parent
+        return list(new.values())
 
     def _parents(self, best: int, depth: int) -> list[int]:
         """Return what to grow from: the best, and in a search by intervals what may be better than the best.
 
         The first step starts from several base kernels: the best of them alone is often one that stands in for two.
         """
-        candidates, finished = self.trials.candidates, self.trials.finished()
+        candidates, finished = self.trials.candidates, self.trials.find_finished()
         if depth == 1:
             return sorted(finished, key=lambda i: candidates[i].score)[: self.policy.first_parents]
         score = candidates[best].score
@@ -274,7 +287,7 @@ class Search:
             if allowed.issuperset(leaf.symbol for leaf in expression.leaves())
         ]
 
-    def _finished(self, key: Expression) -> bool:
+    def _is_finished(self, key: Expression) -> bool:
         """Tell whether a structure was fitted to the end; one that was only raced may come from a better start."""
         return key in self.numbers and self.trials.candidates[self.numbers[key]].fit is not None
 
@@ -313,7 +326,7 @@ class Search:
         found = {column: periods(self.data.X[:, column], y, self.policy.peaks) for column in self.columns}
         return {column: peaks for column, peaks in found.items() if len(peaks)}
 
-    def _unexplained(self, parent: int | None) -> dict[int, Array]:
+    def _find_unexplained(self, parent: int | None) -> dict[int, Array]:
         """Periods of what a kernel cannot predict of a row from the others, in units of what it says about that."""
         if parent is None:
             return self.own
@@ -329,7 +342,7 @@ class Search:
 
         `stage` tells the levels of one search apart in its journal.
         """
-        peaks = {parent: self._unexplained(parent) for parent in dict.fromkeys(parent for _, parent in level)}
+        peaks = {parent: self._find_unexplained(parent) for parent in dict.fromkeys(parent for _, parent in level)}
         entries = [self._enter(child, parent, peaks[parent]) for child, parent in level]
         few, rows = depth == 0 and len(level) <= self.policy.bases, self.data.count
         race, limit = self.settings.race, self.settings.max_iterations
@@ -356,7 +369,9 @@ class Search:
                 if attempt is not None:
                     self._add(entry, attempt, depth, number in unfinished, needed)
 
-    def _race_by_intervals(self, whole: Whole, depth: int, stage: int, entries: Sequence[Entry], race: bool) -> None:
+    def _race_by_intervals(
+        self, whole: WholeData, depth: int, stage: int, entries: Sequence[Entry], race: bool
+    ) -> None:
         """Let intervals on all rows tell who could win, against the best so far, known as closely as can be."""
         policy = self.context.policy(IntervalPolicy)
 
@@ -393,7 +408,9 @@ class Search:
                     row = self.trials.candidates[numbers[i]]
                     self.trials.candidates[numbers[i]] = with_verdict(row, contest.attempts[i], drop, by)
 
-    def _sharpen(self, whole: Whole, policy: IntervalPolicy, go: Callable[..., Iterator[tuple[int, Attempt]]]) -> None:
+    def _sharpen(
+        self, whole: WholeData, policy: IntervalPolicy, go: Callable[..., Iterator[tuple[int, Attempt]]]
+    ) -> None:
         """Narrow the interval of the best kernel: the next ones are compared with it, and start from it."""
         best, old = self.trials.best, self.trials.incumbent
         if best is None or old is None or not is_loose(old, whole, policy):
@@ -444,9 +461,9 @@ class Search:
         if attempt is None:
             return 0.0
         count = layout(task.expression).n_free + 1
-        return self.criterion.while_racing.score(self._expected(attempt), count, self.rows)
+        return self.criterion.while_racing.score(self._expect(attempt), count, self.rows)
 
-    def _expected(self, attempt: Attempt) -> float:
+    def _expect(self, attempt: Attempt) -> float:
         """The log evidence so far; of a sample of the rows, what it would come to for all of them."""
         if attempt.interval is not None:
             return attempt.interval.lower
@@ -469,7 +486,7 @@ class Search:
             parameters, status, message = fit.parameters, fit.status, fit.message
         found = Candidate(
             fit.expression if fit is not None else entry.child.expression, depth, entry.child.step, entry.parent,
-            self._expected(attempt), parameters, score, status, message, attempt.seconds, fit,
+            self._expect(attempt), parameters, score, status, message, attempt.seconds, fit,
             attempt.interval, attempt.inducing,
         )  # fmt: skip
         number = self.numbers.setdefault(entry.child.key, len(trials.candidates))
@@ -526,7 +543,7 @@ class Search:
 
     def _finalists(self) -> list[Candidate]:
         """Return the best by score, the winner first, and the best of every depth: simple ones may forecast well."""
-        winner, finished = self.trials.incumbent, [self.trials.candidates[i] for i in self.trials.finished()]
+        winner, finished = self.trials.incumbent, [self.trials.candidates[i] for i in self.trials.find_finished()]
         assert winner is not None
         ranked = [winner, *sorted((c for c in finished if c is not winner), key=lambda c: c.score)]
         chosen = ranked[: self.policy.finalists]
@@ -562,3 +579,101 @@ class Search:
         # Ctrl-C ends the workers of a terminal as well
         done = dict(run_parallel(function, work, 1 if self.trials.stopped == "request" else self.trials.jobs))
         return [done[i] for i in range(len(ranked))]
+
+
+# ------------------------------------------------------------------------------------------------------- the grammar
+
+
+@dataclass(frozen=True)
+class Child:
+    """A kernel one step away: the structure under which it is known, and how it came about."""
+
+    expression: Expression
+    key: Expression
+    step: Step
+
+
+def base_kernels(symbols: Sequence[str], columns: Sequence[int]) -> tuple[Base, ...]:
+    """Return every base kernel on every column, without values."""
+    kernels: list[Base] = []
+    for symbol in symbols:
+        if symbol not in REGISTRY:
+            raise KernelError(f"there is no base kernel '{symbol}'; there are {', '.join(REGISTRY)}")
+        if REGISTRY[symbol].uses_inputs:
+            kernels += [build_base(symbol, column) for column in columns]
+        else:
+            kernels.append(build_base(symbol))
+    if not kernels:
+        raise InputError("the search needs at least one base kernel and one input column")
+    return tuple(kernels)
+
+
+def check_operators(operators: str) -> None:
+    """Refuse operators that are not known or given twice."""
+    unknown = set(operators) - set(OPERATORS)
+    if unknown or len(set(operators)) != len(operators) or not operators:
+        raise InputError(
+            f"operators is a text of some of '{OPERATORS}' (add, multiply, replace, change), not {operators!r}"
+        )
+
+
+def children(parent: Expression, bases: Sequence[Base], operators: str, grammar: Grammar) -> Iterator[Child]:
+    """Yield the kernels one step away, each canonical structure once, in a fixed order."""
+    seen = {canonical_structure(parent)}
+    for expression, step in _steps(parent, bases, operators, grammar):
+        simpler = canonical(expression)  # merged SE factors and swallowed ones are parameters that cannot be told apart
+        if size(simpler) < size(expression):
+            expression = simpler
+        key = canonical_structure(expression)
+        if key not in seen:
+            seen.add(key)
+            yield Child(expression, key, step)
+
+
+def _steps(
+    parent: Expression, bases: Sequence[Base], operators: str, grammar: Grammar
+) -> Iterator[tuple[Expression, Step]]:
+    for path, part in subexpressions(parent):
+        at_root = not path
+        for base in bases:
+            if "+" in operators and (at_root or grammar == "full") and not _inside(parent, path, Sum):
+                yield substitute(parent, path, sum_of([part, base])), Step("add", base)
+            if "*" in operators and (at_root or grammar == "full") and not _inside(parent, path, Product):
+                yield substitute(parent, path, product_of([part, base])), Step("multiply", base)
+            if "|" in operators and (at_root or grammar == "full") and not _inside(parent, path, Blend):
+                for change, step in _changes(part, base):
+                    yield substitute(parent, path, change), step
+            if "r" in operators and isinstance(part, Base) and (part.symbol, part.dims) != (base.symbol, base.dims):
+                yield substitute(parent, path, _replacement(part, base)), Step("replace", part, base)
+
+
+def _changes(part: Expression, base: Base) -> Iterator[tuple[Expression, Step]]:
+    """Change points and windows along the column of a base kernel; a constant has none."""
+    if not base.dims:
+        return
+    on = base.dims[:1]
+    yield blend([part, part], "CP", on=on), Step("change of parameters", part)
+    yield blend([part, base], "CP", on=on), Step("change to", base)
+    yield blend([base, part], "CP", on=on), Step("change from", base)
+    yield blend([part, base], "CW", on=on), Step("window", base)
+
+
+def _inside(parent: Expression, path: tuple[int, ...], kind: type[Expression]) -> bool:
+    """Tell whether the node's own parent is of this kind: adding to a term is adding to the sum, which comes anyway."""
+    if not path:
+        return False
+    node = parent
+    for number in path[:-1]:
+        node = node.children[number]
+    return isinstance(node, kind)
+
+
+def _replacement(old: Base, new: Base) -> Base:
+    """The new base kernel keeps what it has in common with the old one: its variance, and a lengthscale of one kind."""
+    units = {spec.name: spec.unit for spec in old.specs}
+    result = new
+    for spec in new.specs:
+        alike = spec.name == "variance" or (units.get(spec.name) == spec.unit and old.dims == new.dims)
+        if alike and spec.name in units:
+            result = result.with_parameter(Parameter(spec.name, old.parameter(spec.name).values))
+    return result

@@ -36,7 +36,7 @@ from mercer.inference.vfe import CANDIDATES, FixedVFE
 from mercer.kernels.algebra import structure
 from mercer.kernels.domains import Array
 from mercer.kernels.parameters import Layout, layout
-from mercer.learners.contract import Candidate, Verdict, Whole
+from mercer.learners.contract import Candidate, Verdict, WholeData
 from mercer.learners.criteria import Criterion
 from mercer.learners.racing import Task, advance
 from mercer.learners.trials import Attempt, Work
@@ -100,7 +100,7 @@ class IntervalPolicy:
     product_gap: float = 0.05  # nats that an upper bound may miss before another product with all pairs is worth it
     narrow: float = 0.5  # nats: an interval that is narrower says as much as a number
 
-    def closest(self, whole: Whole) -> Effort:
+    def closest(self, whole: WholeData) -> Effort:
         """Return the most that is worth doing for one candidate."""
         few = whole.data.count <= BOUNDS.pairs_rows
         return Effort(self.final_gap, self.refit, 10 if few else None, fit=True, traces=few)
@@ -139,7 +139,7 @@ class Drop(NamedTuple):
 # ------------------------------------------------------------------------------------------------------ one candidate
 
 
-def bracket(task: Task, attempt: Attempt, whole: Whole, effort: Effort, policy: IntervalPolicy) -> Attempt:
+def bracket(task: Task, attempt: Attempt, whole: WholeData, effort: Effort, policy: IntervalPolicy) -> Attempt:
     """Fit a candidate further on all rows and bracket its log evidence.
 
     A fit begins from several of its starts; until then the best one stands for the candidate, the others wait.
@@ -164,7 +164,9 @@ def bracket(task: Task, attempt: Attempt, whole: Whole, effort: Effort, policy: 
     return Attempt((best, *waiting), attempt.screened, seconds, fit, found, len(engine.Z))
 
 
-def bracket_inherited(task: Task, attempt: Attempt, whole: Whole, effort: Effort, policy: IntervalPolicy) -> Attempt:
+def bracket_inherited(
+    task: Task, attempt: Attempt, whole: WholeData, effort: Effort, policy: IntervalPolicy
+) -> Attempt:
     """Bracket a candidate with the values of its parent, from all rows, and those of its new part.
 
     Where it could win by these they come first; what fewer rows suggested stays as another start.
@@ -174,7 +176,7 @@ def bracket_inherited(task: Task, attempt: Attempt, whole: Whole, effort: Effort
     assert attempt.interval is not None
     with one_thread():
         problem = prepare(task.expression, whole.data, whole.engine, task.options, task.peaks)
-        values = problem.starts.inherited(problem.split(attempt.runs[0].point)[0])
+        values = problem.starts.inherit(problem.split(attempt.runs[0].point)[0])
         run = replace(attempt.runs[0], point=problem.point(values, Gaussian(task.noise)))
         found, engine = _bracket_at(problem, run, whole, effort, policy)
     seconds = attempt.seconds + time.perf_counter() - started
@@ -185,7 +187,7 @@ def bracket_inherited(task: Task, attempt: Attempt, whole: Whole, effort: Effort
 
 
 def _bracket_at(
-    problem: Problem, run: Run, whole: Whole, effort: Effort, policy: IntervalPolicy
+    problem: Problem, run: Run, whole: WholeData, effort: Effort, policy: IntervalPolicy
 ) -> tuple[Interval, FixedVFE]:
     """Return between what the log evidence lies where a run stands, on all rows, and the engine with the points."""
     program, (values, likelihood) = problem.program, problem.split(run.point)
@@ -196,7 +198,7 @@ def _bracket_at(
     return interval(program, values, noise, whole.data, engine.Z, bounds, engine.sweep), engine
 
 
-def move(problem: Problem, points: Sequence[Array], whole: Whole, effort: Effort, policy: IntervalPolicy) -> Run:
+def move(problem: Problem, points: Sequence[Array], whole: WholeData, effort: Effort, policy: IntervalPolicy) -> Run:
     """Go through the stages of an effort; after the first one the best of several starts goes on alone."""
     runs = [Run(point, 0.0, "", True, 0, whole.data.count) for point in points]
     for stage in effort.stages:
@@ -207,7 +209,7 @@ def move(problem: Problem, points: Sequence[Array], whole: Whole, effort: Effort
 
 
 def _descend(
-    problem: Problem, run: Run, whole: Whole, rows: Data, stage: Stage, effort: Effort, policy: IntervalPolicy
+    problem: Problem, run: Run, whole: WholeData, rows: Data, stage: Stage, effort: Effort, policy: IntervalPolicy
 ) -> Run:
     values, likelihood = problem.split(run.point)
     rougher = _shorten(problem.layout, values, stage.rougher)
@@ -237,7 +239,7 @@ def _shorten(shape: Layout, values: Array, share: float) -> Array:
 
 
 def choose_points(
-    program: Program, values: Array, noise: float, whole: Whole, gap: float, most: int | None, candidates: int
+    program: Program, values: Array, noise: float, whole: WholeData, gap: float, most: int | None, candidates: int
 ) -> FixedVFE:
     """Return the engine with as few points as lose no more than that, as far as some of the rows can tell."""
     most = min(whole.engine.inducing, most or whole.engine.inducing)
@@ -268,7 +270,7 @@ class IntervalRace:
     """
 
     tasks: Sequence[Task]
-    whole: Whole
+    whole: WholeData
     criterion: Criterion
     before: float
     race: bool
@@ -329,11 +331,11 @@ class IntervalRace:
         gap = max(policy.fit_gap, policy.screening_loss * margin)
         closer = Effort(gap, (), None if many else 0, most_points=policy.screening_points)
         self._bracket(self._waiting(), closer._replace(stages=screening.stages, products=None), bracket)
-        behind = self._separated(margin)
+        behind = self._find_separated(margin)
         if not many:
             unclear = [i for i in self._waiting() if i not in behind and self.could_be_separated(i, margin)]
             self._bracket(unclear, closer, bracket)
-            behind = self._separated(margin)
+            behind = self._find_separated(margin)
         if len(self._waiting()) - len(behind) < policy.round:  # rather the values are to blame than nearly all kernels
             self._bracket([i for i in behind if self.tasks[i].noise is not None], closer, bracket_inherited)
         self._drop_separated(margin)
@@ -347,7 +349,7 @@ class IntervalRace:
     def _bracket(self, numbers: Sequence[int], effort: Effort, how: Callable[..., Attempt]) -> None:
         self._climb({i: (self.tasks[i], self.attempts[i], self.whole, effort, self.policy) for i in numbers}, how)
 
-    def _separated(self, margin: float) -> list[int]:
+    def _find_separated(self, margin: float) -> list[int]:
         """Return whose best end is behind the incumbent; of those that only took a few steps, by a margin."""
         score, by = self.incumbent()
         allowed = [margin if attempt is not None and attempt.fit is None else 0.0 for attempt in self.attempts]
@@ -357,7 +359,7 @@ class IntervalRace:
     def _drop_separated(self, margin: float) -> None:
         """Drop those that cannot be better than the incumbent."""
         score, by = self.incumbent()
-        self.drops.update({i: Drop("separated", by, score) for i in self._separated(margin)})
+        self.drops.update({i: Drop("separated", by, score) for i in self._find_separated(margin)})
 
     def drop(self, numbers: Sequence[int]) -> None:
         """Drop those that have no slot; one that is behind the incumbent, by less than a margin, for that reason."""
@@ -400,7 +402,7 @@ def with_verdict(candidate: Candidate, attempt: Attempt | None, drop: Drop, by: 
     return replace(candidate, message=message, verdict=Verdict(drop.kind, by, drop.score))
 
 
-def is_loose(candidate: Candidate, whole: Whole, policy: IntervalPolicy) -> bool:
+def is_loose(candidate: Candidate, whole: WholeData, policy: IntervalPolicy) -> bool:
     """Tell whether more inducing points could narrow the interval."""
     wide = candidate.interval is not None and not candidate.interval.width < policy.narrow
     return wide and (candidate.inducing or 0) < whole.engine.inducing

@@ -17,10 +17,9 @@ from scipy.special import logsumexp
 from mercer.compute import fused
 from mercer.compute.program import compile_program
 from mercer.errors import InputError, NumericalError
-from mercer.fitting.bounds import may_repeat
-from mercer.fitting.clock import Clock
-from mercer.fitting.minimise import fit, minimise, starting_points
-from mercer.fitting.problem import Fit, FitOptions, Problem, Record, Run, prepare
+from mercer.fitting.minimise import Clock, fit, minimise, starting_points
+from mercer.fitting.problem import Evaluations, Fit, FitOptions, Problem, Run, prepare
+from mercer.fitting.starts import may_repeat
 from mercer.inference.contract import Data, Engine
 from mercer.inference.likelihood import Gaussian, log_density
 from mercer.kernels.algebra import structure
@@ -514,7 +513,7 @@ class _Tied:
     tolerance: float
     data: Data
 
-    def loss(self, point: Array, record: Record | None = None) -> tuple[float, Array]:
+    def loss(self, point: Array, record: Evaluations | None = None) -> tuple[float, Array]:
         value, gradient = self.problem.loss(point[self.groups])
         return value, np.bincount(self.groups, gradient, len(point)).astype(np.float64)
 

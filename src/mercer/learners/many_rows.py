@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mercer.compute.program import compile_program
 from mercer.fitting.minimise import minimise
-from mercer.fitting.problem import Fit, FitOptions, Problem, Record, Run, prepare
+from mercer.fitting.problem import Evaluations, Fit, FitOptions, Problem, Run, prepare
 from mercer.inference.bounds import BoundPolicy, Interval, closest, interval
 from mercer.inference.choose import DEFAULT as CHOICE
 from mercer.inference.contract import Data, Engine
@@ -24,7 +24,7 @@ from mercer.inference.lattice import MOST_MISSING, Lattice, find_lattice
 from mercer.inference.vfe import VFE, FixedVFE, holds_points, is_sparse
 from mercer.kernels.domains import Array
 from mercer.kernels.network import has_network
-from mercer.learners.contract import Candidate, Learned, Learner, Weights, Whole
+from mercer.learners.contract import Candidate, Learned, Learner, Weights, WholeData
 from mercer.learners.criteria import bic
 
 
@@ -75,10 +75,10 @@ def _choose_blocks(lattice: Lattice, count: int, rng: np.random.Generator) -> ND
     return np.argsort(turn[block.ravel()], kind="stable")[:count]
 
 
-def whole_of(learner: Learner, data: Data, engine: Engine, policy: ManyRowsPolicy) -> Whole | None:
+def whole_of(learner: Learner, data: Data, engine: Engine, policy: ManyRowsPolicy) -> WholeData | None:
     """Return all rows, where a learner can judge by intervals on them what it tries on a sample."""
     bounded = is_sparse(engine) and data.source is None and data.count <= policy.interval_rows
-    return Whole(data, engine) if is_sparse(engine) and bounded and learner.by_intervals else None
+    return WholeData(data, engine) if is_sparse(engine) and bounded and learner.by_intervals else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,7 +231,7 @@ class _Jointly:
     tolerance: float
     data: Data
 
-    def loss(self, point: Array, record: Record | None = None) -> tuple[float, Array]:
+    def loss(self, point: Array, record: Evaluations | None = None) -> tuple[float, Array]:
         problem, count = self.problem, len(self.problem.bounds)
         values, likelihood = problem.split(point[:count])
         moved = replace(self.engine, Z=point[count:].reshape(self.engine.Z.shape), moving=True)

@@ -427,7 +427,7 @@ class Training:
         if not ahead or not len(ahead[0].error):
             return fits, everywhere
         forecasts = [ahead[i] for i in range(len(fits))]
-        widened = [each.widened() for each in forecasts]
+        widened = [each.widen() for each in forecasts]
         beyond = stacked_weights(widened)
         tails, widening = forecast_tails(widened, beyond), tuple(each.widening for each in forecasts)
         return fits, Weights(within, tuple(map(float, beyond)), widening, columns[0], tails)

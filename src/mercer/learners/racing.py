@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mercer.fitting.minimise import Batch, minimise, starting_points
-from mercer.fitting.problem import FitOptions, Problem, Record, Run, prepare
+from mercer.fitting.problem import Evaluations, FitOptions, Problem, Run, prepare
 from mercer.fitting.starts import Starts
 from mercer.inference.contract import Data, Engine
 from mercer.kernels.algebra import structure
@@ -194,7 +194,7 @@ def _continue(problem: Problem, runs: Sequence[Run], iterations: int, batch: Bat
     if going:
         trails = [runs[i].trail if runs[i].rows == rows else None for i in going]
         points = [runs[i].point if trail is None else trail.start for i, trail in zip(going, trails, strict=True)]
-        records = [Record(trail) for trail in trails]
+        records = [Evaluations(trail) for trail in trails]
         later_runs = minimise(problem, points, iterations, records, batch)
         for i, trail, later in zip(going, trails, later_runs, strict=True):
             earlier = runs[i].evaluations if trail is None else 0

@@ -28,8 +28,7 @@ import numpy as np
 
 from mercer.compute.backend import NUMBA, Backend
 from mercer.errors import InputError, NumericalError
-from mercer.fitting.clock import Clock, OutOfTimeError, Progress, Report
-from mercer.fitting.minimise import Batch, run_batched
+from mercer.fitting.minimise import Batch, Clock, OutOfTimeError, Progress, Report, run_batched
 from mercer.fitting.problem import AtBound, Fit, Run, Trail
 from mercer.inference.bounds import Interval
 from mercer.inference.contract import Data
@@ -102,7 +101,7 @@ class Trials:
             self.best = number
         return number
 
-    def finished(self) -> list[int]:
+    def find_finished(self) -> list[int]:
         """Return the numbers of the candidates that have a fit and a score."""
         return [i for i, c in enumerate(self.candidates) if c.fit is not None and math.isfinite(c.score)]
 
@@ -170,7 +169,7 @@ def run_parallel(function: Callable[..., Any], work: Work, jobs: int) -> Iterato
 
     backend, _ = get_active_backend()
     pool = Parallel(n_jobs=jobs, return_as="generator_unordered" if backend.supports_return_generator else "list")
-    results = pool(delayed(_numbered)(function, number, arguments) for number, arguments in work.items())
+    results = pool(delayed(_call)(function, number, arguments) for number, arguments in work.items())
     try:
         for result in results:  # noqa: UP028 (yield from would close it outside of what follows)
             yield result
@@ -181,7 +180,7 @@ def run_parallel(function: Callable[..., Any], work: Work, jobs: int) -> Iterato
                 results.close()
 
 
-def _numbered(function: Callable[..., Any], number: int, arguments: tuple[Any, ...]) -> tuple[int, Any]:
+def _call(function: Callable[..., Any], number: int, arguments: tuple[Any, ...]) -> tuple[int, Any]:
     return number, function(*arguments)
 
 
