@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
+from mercer.compute.program import compile_program
+from mercer.errors import NumericalError
 from mercer.fitting.minimise import minimise
 from mercer.fitting.problem import Fit, FitOptions, Problem, Run, prepare
 from mercer.inference.contract import Data, Engine
@@ -153,6 +155,17 @@ def forecast_tails(forecasts: list[Forecasts], weights: Array) -> float:
         return float(logsumexp(student_log_density(errors, variances, inverse), b=weights[:, None], axis=0).sum())
 
     return inverse_freedom(likelihood, clear=0.0)
+
+
+def leave_out(fit: Fit, data: Data, engine: Engine) -> Forecasts | None:
+    """Predict every row from the others; None where that cannot be computed."""
+    try:
+        with one_thread():
+            posterior = engine.posterior(compile_program(fit.expression), fit.values, fit.likelihood, data)
+            left = posterior.leave_one_out()
+    except NumericalError:
+        return None
+    return Forecasts(data.y - left.mean, left.variance)
 
 
 def stacked_weights(

@@ -12,7 +12,6 @@ from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import logsumexp
 
 from mercer.compute import fused
 from mercer.compute.program import compile_program
@@ -28,6 +27,7 @@ from mercer.kernels.expression import Expression, product_of, sum_of
 from mercer.kernels.functional import Functional
 from mercer.kernels.parameters import Layout, bind, values_of
 from mercer.kernels.text import parse
+from mercer.learners.averaging import leave_out, stacked_weights
 from mercer.learners.bayesian import (
     Acquisition,
     ObjectiveValue,
@@ -324,15 +324,12 @@ class FunctionalSearch:
         if found.status == "failed":
             return ObjectiveValue(-math.inf, found.message)
         objective = self.settings.objective
-        if objective == "evidence":
-            return evaluate_safely(lambda: found.log_evidence)
-        if objective == "loo":
-            return evaluate_safely(lambda: found.leave_one_out)
+        if callable(objective):
+            own = objective
+            return evaluate_safely(lambda: own(self.fitter.gram(found)))
         if objective == "cv":
             return evaluate_safely(lambda: self.fitter.score_held_out(found))
-        assert callable(objective)
-        own = objective
-        return evaluate_safely(lambda: own(self.fitter.gram(found)))
+        return evaluate_safely(lambda: found.log_evidence if objective == "evidence" else found.leave_one_out)
 
     def _add(self, found: Fit, depth: int, step: Step, outcome: ObjectiveValue) -> bool:
         """Add a row to the table of candidates, report and check the time; return whether the fit can be used."""
@@ -541,33 +538,20 @@ def _groups(layout: Layout, size: int) -> np.ndarray[tuple[int], np.dtype[np.int
     return np.array(numbers, dtype=np.intp)
 
 
-# Weights of several kernels for predictions: those that predict rows left out best (stacking).
+# ------------------------------------------------------------------------------------------------------------ averaging
 
-STACKING_STEPS = 200
 FAINT = 0.02  # a weight below which a kernel is left out
+NO_PRIOR = 1e-12  # of stacking: the data alone speak
 
 
 def stack(fits: Sequence[Fit], data: Data, engine: Engine) -> tuple[tuple[Fit, ...], Weights]:
-    """Return the fits that count, the first of them always, and their weights."""
+    """Return the fits that count, the first of them always, and weights by which they predict rows left out best."""
     if len(fits) == 1:
         return tuple(fits), alone()
-    densities = []
-    for each in fits:
-        left = engine.posterior(
-            compile_program(each.expression), each.values, Gaussian(each.noise), data
-        ).leave_one_out()
-        densities.append(log_density(data.y - left.mean, left.variance))
-    weights = stacking_weights(np.array(densities))
-    kept = [i for i, w in enumerate(weights) if w >= FAINT or i == 0]
-    shares = np.maximum(weights[kept], 1e-6)
+    left = [leave_out(each, data, engine) for each in fits]
+    usable = [(each, out) for each, out in zip(fits, left, strict=True) if out is not None]
+    weights = stacked_weights([out for _, out in usable], strength=NO_PRIOR, hopeless=math.inf)
+    kept = [(each, w) for (each, _), w in zip(usable, weights, strict=True) if w >= FAINT or each is fits[0]]
+    shares = np.maximum([w for _, w in kept], 1e-6)
     total = tuple(float(w) for w in shares / shares.sum())
-    return tuple(fits[i] for i in kept), Weights(total, total, (1.0,) * len(kept))
-
-
-def stacking_weights(densities: Array) -> Array:
-    """Return the weights that maximise sum_i log sum_m w_m p_mi, for log densities (members x rows), by EM."""
-    weights = np.full(len(densities), 1.0 / len(densities))
-    for _ in range(STACKING_STEPS):
-        shares = densities + np.log(np.maximum(weights, 1e-300))[:, None]
-        weights = np.exp(shares - logsumexp(shares, axis=0)).mean(axis=1)
-    return weights
+    return tuple(each for each, _ in kept), Weights(total, total, (1.0,) * len(kept))

@@ -19,8 +19,7 @@ import numpy as np
 
 from mercer.compute import fused
 from mercer.compute.evaluate import unit_patterns
-from mercer.compute.program import compile_program
-from mercer.errors import InputError, NumericalError, TooLargeError
+from mercer.errors import InputError, TooLargeError
 from mercer.fitting.minimise import Batch, adam, minimise, run_batched, screen
 from mercer.fitting.periods import periods
 from mercer.fitting.problem import FAILED_VALUE, Fit, FitOptions, Problem, Run, prepare
@@ -33,7 +32,7 @@ from mercer.kernels.layers import Exponential, Linear, Multiply
 from mercer.kernels.network import PAPER_LAYERS, Network, network, regression_network, time_series_network
 from mercer.kernels.parameters import bind, values_of, with_values
 from mercer.kernels.units import Units, to_scaled_units
-from mercer.learners.averaging import Forecasts, forecast, forecast_tails, stacked_weights
+from mercer.learners.averaging import Forecasts, forecast, forecast_tails, leave_out, stacked_weights
 from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Weights, alone, checked_jobs
 from mercer.learners.trials import Trials, run_parallel
 from mercer.linalg.threads import one_thread
@@ -339,18 +338,16 @@ class Training:
         return replace(self._candidate(best, self.states[best]), score=self._score(self.states[best].fit))
 
     def _advance(self, running: list[int], rung: TrainingRung) -> Iterator[tuple[int, StartState]]:
-        data = self._sample if rung.sample else self.data
+        data, states = self._sample if rung.sample else self.data, self.states
         if self.context.backend.batches:
-            return self._advance_in_one_batch(running, data, rung.iterations)
-        work = {i: (self.task, i, self.states.get(i), data, rung.iterations) for i in running}
-        return run_parallel(advance, work, self.trials.jobs)
-
-    def _advance_in_one_batch(self, running: list[int], data: Data, steps: int) -> Iterator[tuple[int, StartState]]:
-        def job(by: Batch) -> list[StartState]:
-            return advance_all(self.task, running, self.states, data, steps, by)
-
-        for _, reached in run_batched({0: job}, data, self.context.backend):
-            yield from zip(running, reached, strict=True)
+            work: dict[int, Any] = {0: lambda by: advance(self.task, running, states, data, rung.iterations, by)}
+            for _, reached in run_batched(work, data, self.context.backend):
+                yield from zip(running, reached, strict=True)
+            return
+        known = {i: {i: states[i]} if i in states else {} for i in running}
+        work = {i: (self.task, [i], known[i], data, rung.iterations) for i in running}
+        for i, reached in run_parallel(advance, work, self.trials.jobs):
+            yield i, reached[0]
 
     def _find_peaks(self) -> dict[int, Array]:
         """Return the periods of the target, by column."""
@@ -433,48 +430,27 @@ class Training:
         return fits, Weights(within, tuple(map(float, beyond)), widening, columns[0], tails)
 
 
-def advance(task: NetworkTask, number: int, state: StartState | None, data: Data, iterations: int) -> StartState:
-    """Draw a start (state None), or take up where it stood, and go on by some iterations."""
+def advance(
+    task: NetworkTask, numbers: list[int], states: dict[int, StartState], data: Data, iterations: int,
+    batch: Batch | None = None,
+) -> list[StartState]:  # fmt: skip
+    """Draw starts, or take them up where they stood, and go on by some iterations; a batch evaluates them together."""
     started = time.perf_counter()
-    with one_thread():
-        problem, rate = task.problem(data), task.rate
-        point = task.first_point(problem, number) if state is None else state.run.point
-        runs = minimise(problem, [point], iterations) if rate is None else adam(problem, [point], iterations, rate)
-        return _reach(problem, runs[0], state, time.perf_counter() - started)
-
-
-def advance_all(
-    task: NetworkTask, numbers: list[int], states: dict[int, StartState], data: Data, iterations: int, by: Batch
-) -> list[StartState]:
-    """Do as `advance` for several starts at once; `by` evaluates their points together."""
-    started, rate = time.perf_counter(), task.rate
-    problem = task.problem(data)
-    points = [states[i].run.point if i in states else task.first_point(problem, i, by) for i in numbers]
-    if rate is None:
-        runs = minimise(problem, points, iterations, batch=by)
-    else:
-        runs = adam(problem, points, iterations, rate, by)
+    with one_thread(when=batch is None):
+        problem = task.problem(data)
+        points = [states[i].run.point if i in states else task.first_point(problem, i, batch) for i in numbers]
+        if task.rate is None:
+            runs = minimise(problem, points, iterations, batch=batch)
+        else:
+            runs = adam(problem, points, iterations, task.rate, batch)
+        fits = [problem.conclude([run] if run.value < FAILED_VALUE else [], run.point, 0) for run in runs]
     share = (time.perf_counter() - started) / len(numbers)  # they all waited for each other
-    return [_reach(problem, run, states.get(i), share) for i, run in zip(numbers, runs, strict=True)]
-
-
-def _reach(problem: Problem, run: Run, before: StartState | None, seconds: float) -> StartState:
-    if before is not None:
-        run = replace(run, evaluations=run.evaluations + before.run.evaluations)
-        seconds += before.seconds
-    fit = problem.conclude([run] if run.value < FAILED_VALUE else [], run.point, 0)
-    return StartState(run, fit, seconds)
-
-
-def leave_out(fit: Fit, data: Data, engine: Engine) -> Forecasts | None:
-    """Predict every row from the others; None where that cannot be computed."""
-    try:
-        with one_thread():
-            posterior = engine.posterior(compile_program(fit.expression), fit.values, Gaussian(fit.noise), data)
-            left = posterior.leave_one_out()
-    except NumericalError:
-        return None
-    return Forecasts(data.y - left.mean, left.variance)
+    reached = []
+    for i, run, fit in zip(numbers, runs, fits, strict=True):
+        before = states.get(i)
+        evaluations, seconds = (0, 0.0) if before is None else (before.run.evaluations, before.seconds)
+        reached.append(StartState(replace(run, evaluations=run.evaluations + evaluations), fit, seconds + share))
+    return reached
 
 
 # --------------------------------------------------------------------------------------------------------------- starts
