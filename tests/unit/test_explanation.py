@@ -16,7 +16,7 @@ import mercer
 from mercer.compute import fused
 from mercer.compute.program import compile_program
 from mercer.explain import Explanation, Subject
-from mercer.explain.claims import Claim, Evidence
+from mercer.explain.claims import Claim, ClaimEvidence
 from mercer.explain.components import find_horizon, forecast, held_out_parts, part_horizon, rank_contributions
 from mercer.explain.search import find_absences, gain_over_noise, tell_story, winner_of
 from mercer.explain.subject import subject_of
@@ -148,7 +148,7 @@ def test_how_far_the_whole_is_known() -> None:
     horizon = find_horizon(short, 0).distance
     assert 0.5 < horizon < 2.5
     _, std = short.predict(short.rows_along(0, np.array([10 + horizon])))
-    assert std[0] == pytest.approx(np.std(short.observed), rel=0.2)
+    assert std[0] == pytest.approx(np.std(short.targets), rel=0.2)
     endless = subject_of(fixed_model("PER(0, variance=fixed(1), period=fixed(6.2832), lengthscale=fixed(3))").fitted_)
     assert find_horizon(endless, 0).distance is None
 
@@ -367,7 +367,7 @@ def test_what_is_said_is_claimed_first(given: mercer.GPRegressor) -> None:
 
 def test_a_claim_without_words_is_refused() -> None:
     with pytest.raises(mercer.errors.InputError, match="no words for claims of the kind 'weather'"):
-        Narrator(None).say(Claim("weather", "rain", evidence=Evidence()))
+        Narrator(None).say(Claim("weather", "rain", evidence=ClaimEvidence()))
 
 
 # ----------------------------------------------------------------------------------------------------------- the output

@@ -7,11 +7,11 @@ import re
 import pytest
 
 from mercer.explain.claims import Claim
-from mercer.explain.components import Summand
+from mercer.explain.components import ComponentFacts
 from mercer.explain.explanation import Ending, name_bounds
 from mercer.explain.factors import Joint
 from mercer.explain.phrases import continuation, distinct, phrase, title
-from mercer.explain.wording import Column, Vocabulary, number, p_value, percent, resolved, roughly
+from mercer.explain.wording import Column, Vocabulary, number, p_value, percent, resolve, roughly
 from mercer.explain.words import say
 from mercer.fitting.problem import AtBound
 from mercer.kernels import REGISTRY, Expression, canonical, components, parse
@@ -25,7 +25,7 @@ COLUMNS = (MONTH, HEAT, RAIN, WIND, DAY)
 
 
 def sentence(term: Expression, columns: tuple[Column, ...], slope: float | None = None) -> str:
-    return say(Claim("component", "sales", Summand(term, None, slope)), Vocabulary("sales", columns))
+    return say(Claim("component", "sales", ComponentFacts(term, None, slope)), Vocabulary("sales", columns))
 
 
 EXPECTED = {
@@ -295,11 +295,11 @@ def test_places_are_written_as_finely_as_the_data_ask_for() -> None:
     year = Column("year", None, 1962.0, 1976.9)
     assert [year.at(value) for value in (1979.93, 1980.0, 0.0)] == ["1979.9", "1980", "0"]
     assert year.length(0.108) == "0.108"
-    assert [resolved(value, 1.96) for value in (1361.058, 0.5)] == ["1,361.06", "0.500"]
-    assert [resolved(value, 1317.0) for value in (1031.7, 374.0, 1690.6)] == ["1,030", "374", "1,690"]
-    assert [resolved(12.3, span) for span in (None, 0.0, 1e-30)] == ["12.3"] * 3
-    assert [resolved(1e9 + end, 0.4) for end in (0.1, 0.5)] == ["1,000,000,000.100", "1,000,000,000.500"]
-    assert [resolved(5e20 + end, 4e17) for end in (1e17, 5e17)] == ["5.00100e20", "5.00500e20"]
+    assert [resolve(value, 1.96) for value in (1361.058, 0.5)] == ["1,361.06", "0.500"]
+    assert [resolve(value, 1317.0) for value in (1031.7, 374.0, 1690.6)] == ["1,030", "374", "1,690"]
+    assert [resolve(12.3, span) for span in (None, 0.0, 1e-30)] == ["12.3"] * 3
+    assert [resolve(1e9 + end, 0.4) for end in (0.1, 0.5)] == ["1,000,000,000.100", "1,000,000,000.500"]
+    assert [resolve(5e20 + end, 4e17) for end in (1e17, 5e17)] == ["5.00100e20", "5.00500e20"]
 
 
 def test_p_values() -> None:

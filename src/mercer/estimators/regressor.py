@@ -329,7 +329,7 @@ class GPRegressor(LearnerSettings, RegressorMixin, BaseEstimator):
         tried is in `candidates_`. `progress(state)` is called as for a search; Ctrl-C and the end of `time_budget`
         (seconds) give the best so far.
         """
-        from mercer.explain.wording import listed
+        from mercer.explain.wording import list_names
         from mercer.explain.words import distilled_note, network_phrase
         from mercer.learners.distil import distil
 
@@ -351,7 +351,7 @@ class GPRegressor(LearnerSettings, RegressorMixin, BaseEstimator):
         found = fitted_from(learned, old.training, old.choice, old.origin)
         text = structure(found.kernel).text()  # fitting the new model to other data fits this structure
         new = type(self)(**{**self.get_params(deep=False), "kernel": text})
-        source = listed([network_phrase(network) for network in networks_in(old.kernel)])
+        source = list_names([network_phrase(network) for network in networks_in(old.kernel)])
         if not math.isfinite(found.scores.leave_one_out):  # engines that are not exact work it out when asked
             left = found.explained.posterior.left_out_score() - found.training.log_scale
             found = replace(found, scores=replace(found.scores, leave_one_out=left))

@@ -1,6 +1,6 @@
 """From a fitted kernel to plain data and words."""
 
-from mercer.explain.claims import Claim, Evidence
+from mercer.explain.claims import Claim, ClaimEvidence
 from mercer.explain.components import ComponentExplanation
 from mercer.explain.explanation import Explanation, Outcome, Scores, explain
 from mercer.explain.subject import Subject, subject_of
@@ -8,6 +8,6 @@ from mercer.explain.wording import Column
 from mercer.explain.words import say, words_for
 
 __all__ = [
-    "Claim", "Column", "ComponentExplanation", "Evidence", "Explanation", "Outcome", "Scores", "Subject", "explain",
-    "say", "subject_of", "words_for",
+    "Claim", "ClaimEvidence", "Column", "ComponentExplanation", "Explanation", "Outcome", "Scores", "Subject",
+    "explain", "say", "subject_of", "words_for",
 ]  # fmt: skip

@@ -151,7 +151,7 @@ class Change:
         if len(self.ends) == 1:
             x = np.linspace(*self.ends[0], FINE)
             share = shares(self.surface, values_in(self.surface), _rows(self.surface, x))[regime]
-            return [np.array([[place]]) for place in _passed(x, share, level)]
+            return [np.array([[place]]) for place in _find_passes(x, share, level)]
         if len(self.ends) != 2:
             raise ValueError(f"a level set is drawn on one or two columns, not on {len(self.ends)}: see `shares`")
         from contourpy import contour_generator  # matplotlib's own
@@ -228,7 +228,7 @@ def _regime(subject: Subject, own: Blend, number: int, rows: NDArray[np.intp]) -
     return Regime(
         number=number + 1,
         rows=len(rows),
-        average=float(subject.observed[rows].mean()) if len(rows) else None,
+        average=float(subject.targets[rows].mean()) if len(rows) else None,
         where=where_phrase(own.surface, number, columns),
         words=regime_phrase(part, columns),
         kernel="0" if part is None else part.text(4, subject.names),
@@ -382,14 +382,14 @@ def _crossings_of_function(
         before, after = int(leading[place]), int(leading[place + 1])
         at = float(0.5 * (x[place] + x[place + 1]))
         slope = abs(float((s[after, place + 1] - s[after, place]) / (x[1] - x[0])))
-        crossed = [_passed(x, one[after], 0.5) for one in drawn]
+        crossed = [_find_passes(x, one[after], 0.5) for one in drawn]
         others = [float(near[np.argmin(np.abs(near - at))]) for near in crossed if len(near)]
         low, high = np.quantile(others, [0.025, 0.975]) if len(others) > len(drawn) // 2 else ends
         result.append(crossing(at, float(low), float(high), NINE / (4.0 * max(slope, 1e-300)), before + 1, after + 1))
     return tuple(result)
 
 
-def _passed(x: Array, values: Array, level: float) -> Array:
+def _find_passes(x: Array, values: Array, level: float) -> Array:
     """Return the places where values pass a level."""
     above = values > level
     crossed = np.flatnonzero(above[1:] != above[:-1])

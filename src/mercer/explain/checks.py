@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mercer.explain.claims import Claim, Evidence
+from mercer.explain.claims import Claim, ClaimEvidence
 from mercer.explain.subject import Subject
 from mercer.explain.words import Narrator
 from mercer.kernels.domains import Array
@@ -83,7 +83,7 @@ def check_residuals(subject: Subject, narrator: Narrator) -> tuple[ResidualCheck
         if at is not None and check.name == "shape":
             worst = float(at[place])
         value = Residual(check, len(errors), column, distance, worst)
-        evidence = Evidence(p_value=check.p_value, rows=len(errors))
+        evidence = ClaimEvidence(p_value=check.p_value, rows=len(errors))
         sentence = narrator.say(Claim(KINDS[check.name], subject.target, value, evidence=evidence))
         found.append(ResidualCheck(check.name, check.statistic, check.p_value, check.clear, sentence))
     return tuple(found)

@@ -12,7 +12,7 @@ from mercer.kernels.expression import Expression
 
 
 @dataclass(frozen=True)
-class Evidence:
+class ClaimEvidence:
     """What a claim rests on; None where something does not apply.
 
     components : the positions of the components it is about. searched : a search looked for it.
@@ -42,7 +42,7 @@ class Claim:
     value: Any = None
     unit: str | None = None
     certainty: float | None = None
-    evidence: Evidence = Evidence()
+    evidence: ClaimEvidence = ClaimEvidence()
 
     def __post_init__(self) -> None:
         if self.kind == "absent" and not self.evidence.all_finished:

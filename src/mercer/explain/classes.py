@@ -11,7 +11,7 @@ from mercer.errors import InputError
 from mercer.explain.claims import plain
 from mercer.explain.functionals import FunctionalExplanation, explain_functionals
 from mercer.explain.subject import readable_columns
-from mercer.explain.wording import Vocabulary, counted, listed, percent, wrap
+from mercer.explain.wording import Vocabulary, list_names, percent, wrap, write_count
 from mercer.explain.words import Narrator
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression, Product
@@ -58,8 +58,8 @@ class ClassExplanation:
     def headline(self) -> str:
         """What was modelled."""
         names = self.table_columns
-        by = listed(list(names)) if len(names) <= 3 else f"{len(names)} columns"
-        return f"{self.target} told by {by}, from {counted(self.rows, 'row')}"
+        by = list_names(list(names)) if len(names) <= 3 else f"{len(names)} columns"
+        return f"{self.target} told by {by}, from {write_count(self.rows, 'row')}"
 
     @property
     def error_sentence(self) -> str:
@@ -81,7 +81,7 @@ class ClassExplanation:
         if not pairs or max(pairs)[0] == 0:
             return "No row was put into a wrong class when it was left out."
         count, one, other = max(pairs)
-        return f"Most often '{one}' was taken for '{other}': {counted(count, 'row')}."
+        return f"Most often '{one}' was taken for '{other}': {write_count(count, 'row')}."
 
     @property
     def relevance_sentence(self) -> str:
@@ -95,8 +95,8 @@ class ClassExplanation:
             f"{top.column} ({percent(top.share)})"
         ]
         idle = [each.column for each in self.relevance if each.share < 0.1 / len(self.relevance)]
-        text = f"What counts most: {listed(named)}."
-        return f"{text} Next to nothing comes from {listed(idle[:5])}." if idle else text
+        text = f"What counts most: {list_names(named)}."
+        return f"{text} Next to nothing comes from {list_names(idle[:5])}." if idle else text
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON types only."""
@@ -147,7 +147,7 @@ def explain_classes(fitted: FittedClasses) -> ClassExplanation:
     searched = "kfo" if name in ("kfo", "kfo-mkl", "KernelFunctional") else name
     found = FOUND.get(searched, f"The kernel '{name}' was used, its cost chosen by cross-validation.")
     if fitted.candidates:
-        found += f" {counted(len(fitted.candidates), 'kernel')} tried."
+        found += f" {write_count(len(fitted.candidates), 'kernel')} tried."
     return ClassExplanation(
         target=training.target_name or "the target",
         rows=len(labels),

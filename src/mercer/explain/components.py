@@ -17,9 +17,9 @@ import numpy as np
 
 from mercer.errors import NumericalError
 from mercer.explain import phrases
-from mercer.explain.claims import Claim, Evidence
+from mercer.explain.claims import Claim, ClaimEvidence
 from mercer.explain.factors import LITTLE, Joint, change, correlation, judge_by_rule
-from mercer.explain.subject import Part, Subject
+from mercer.explain.subject import KernelPart, Subject
 from mercer.explain.words import FARTHEST, Narrator
 from mercer.inference.contract import Prediction
 from mercer.inference.likelihood import Gaussian
@@ -44,7 +44,7 @@ HARDLY = 0.05  # of the standard deviation of the target: smaller effects are no
 
 
 @dataclass(frozen=True)
-class Summand:
+class ComponentFacts:
     """One summand of the kernel, in the user's units: how its columns go together, and the slope of a line.
 
     `horizon` is how far beyond the data it is known; None: without end.
@@ -118,7 +118,7 @@ class Known(NamedTuple):
 def _explain_component(
     subject: Subject, place: int, removed: float | None, joint: Joint, known: Known, narrator: Narrator
 ) -> ComponentExplanation:
-    part, columns, about = subject.parts[place], subject.columns, Evidence(components=(place,))
+    part, columns, about = subject.parts[place], subject.columns, ClaimEvidence(components=(place,))
     found, horizon = known.at_rows, known.horizon
     std = np.sqrt(found.variance)
     share = float(np.var(found.mean)) / subject.variance
@@ -128,14 +128,16 @@ def _explain_component(
         narrator.claims.append(Claim("trend", column.name, slope, column.unit, evidence=about))
     continuation = ""
     if known.alone:
-        column, value = columns[part.columns[0]], Summand(part.kernel, joint, slope, horizon)
+        column, value = columns[part.columns[0]], ComponentFacts(part.kernel, joint, slope, horizon)
         continuation = narrator.say(Claim("continuation", column.name, value, column.unit, evidence=about))
     return ComponentExplanation(
         position=place,
         title=phrases.title(part.kernel, columns, len(subject.table_columns) < 2, joint),
         kernel=part.text,
         kernel_exact=part.exact,
-        sentence=narrator.say(Claim("component", subject.target, Summand(part.kernel, joint, slope), evidence=about)),
+        sentence=narrator.say(
+            Claim("component", subject.target, ComponentFacts(part.kernel, joint, slope), evidence=about)
+        ),
         share=share,
         removed=removed,
         removed_sentence=""
@@ -242,7 +244,7 @@ class Horizon:
     below: bool = False  # at the lower end of the data, not at the upper one
 
 
-def part_horizon(subject: Subject, part: Part) -> float | None:
+def part_horizon(subject: Subject, part: KernelPart) -> float | None:
     """Return how far beyond the data a summand on one column is known; None: farther than anyone should look.
 
     Known means that its band is narrower than `FORGOTTEN` times what it would be without data. Looks in the direction
@@ -273,7 +275,7 @@ def find_horizon(subject: Subject, column: int) -> Horizon:
     For dates to the future, for other numbers in both directions: the nearer one counts.
     """
     distances, places = _distances(subject, column), subject.in_user_units(column)
-    average, spread = float(np.mean(subject.observed)), float(np.std(subject.observed))
+    average, spread = float(np.mean(subject.targets)), float(np.std(subject.targets))
     beyond, found = [float(places.max()) + distances], []
     if subject.columns[column].unit is None:
         beyond.append(float(places.min()) - distances)
@@ -341,7 +343,7 @@ def find_effects(subject: Subject, finished: bool) -> list[Claim]:
         rows, labels = _sweep(subject, places)
         mean = subject.units.y_scale * subject.posterior.predict(rows).mean
         size, steps = float(np.ptp(mean)), np.diff(mean)
-        if size < HARDLY * float(np.std(subject.observed)):
+        if size < HARDLY * float(np.std(subject.targets)):
             direction = "hardly matters"
         elif subject.columns[places[0]].level is not None:
             direction = "differs"
@@ -350,7 +352,7 @@ def find_effects(subject: Subject, finished: bool) -> list[Claim]:
         else:
             direction = "falls" if np.all(steps <= 0.01 * size) else "goes up and down"
         found.append(InputEffect(name, size, direction, labels[int(np.argmin(mean))], labels[int(np.argmax(mean))]))
-    evidence = Evidence(all_finished=finished)
+    evidence = ClaimEvidence(all_finished=finished)
     found.sort(key=lambda effect: -effect.size)
     return [Claim("effect", effect.column, effect, evidence=evidence) for effect in found]
 
@@ -364,11 +366,11 @@ def _sweep(subject: Subject, places: tuple[int, ...]) -> tuple[Array, list[str]]
     rows = np.tile(subject.typical_row(), (len(places), 1))
     for row, chosen in enumerate(places):
         for d in places:
-            rows[row, d] = subject.scaled(d, np.array([float(d == chosen)]))[0]
+            rows[row, d] = subject.scale(d, np.array([float(d == chosen)]))[0]
     return rows, [str(subject.columns[d].level) for d in places]
 
 
-def judge_joint(subject: Subject, part: Part) -> Joint:
+def judge_joint(subject: Subject, part: KernelPart) -> Joint:
     """Tell which columns of a component do nothing, and whether the effects of the others just add up.
 
     A product of kernels need not be an interaction: (a + u)(b + v) with u small beside a is a sum but for the term uv.
@@ -382,14 +384,14 @@ def judge_joint(subject: Subject, part: Part) -> Joint:
     idle: list[int] = []
     apart = True
     for own in sets.values():
-        alone, together = _exchanged(subject, part, own)
+        alone, together = _exchange(subject, part, own)
         if alone + together < NO_PART:
             idle += own
         apart = apart and together < TOGETHER
     return Joint(frozenset(idle), apart)
 
 
-def _exchanged(subject: Subject, part: Part, own: list[int]) -> tuple[float, float]:
+def _exchange(subject: Subject, part: KernelPart, own: list[int]) -> tuple[float, float]:
     """Return the shares of a component's variance that columns have by themselves, and together with the others."""
     X = subject.data.X
     rows = X[np.random.default_rng(0).permutation(len(X))[:EXCHANGED]]
@@ -408,7 +410,7 @@ def _exchanged(subject: Subject, part: Part, own: list[int]) -> tuple[float, flo
 def find_interactions(subject: Subject, joints: Sequence[Joint]) -> list[tuple[str, ...]]:
     """Return the sets of table columns that some component joins, each once; `joints` are those of the components."""
     found: list[tuple[str, ...]] = []
-    observed = float(np.var(subject.observed))
+    observed = float(np.var(subject.targets))
     for part, together in zip(subject.parts, joints, strict=True):
         relevant = set(_relevant(subject, part)) - together.idle
         joined = tuple(dict.fromkeys(subject.columns[d].table_name for d in sorted(relevant)))
@@ -419,7 +421,7 @@ def find_interactions(subject: Subject, joints: Sequence[Joint]) -> list[tuple[s
     return found
 
 
-def _relevant(subject: Subject, part: Part) -> list[int]:
+def _relevant(subject: Subject, part: KernelPart) -> list[int]:
     """Return the columns of a component that matter: not those with a lengthscale far beyond their range.
 
     A linear kernel on several columns is a sum over them, and joins nothing.

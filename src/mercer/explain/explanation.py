@@ -10,7 +10,7 @@ from typing import Any
 from mercer.explain import wording, words
 from mercer.explain.changes import ChangeExplanation, change_in
 from mercer.explain.checks import ResidualCheck, check_residuals
-from mercer.explain.claims import Claim, Composition, Evidence, Size, Spread, certainty_of, plain
+from mercer.explain.claims import Claim, ClaimEvidence, Composition, Size, Spread, certainty_of, plain
 from mercer.explain.components import (
     ComponentExplanation,
     Contributions,
@@ -335,7 +335,7 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
 
 
 def _claim_structure(subject: Subject, guess: bool, gain: float, parameters: int, found: Composition) -> Claim:
-    evidence, target = Evidence(rows=subject.data.count), subject.target
+    evidence, target = ClaimEvidence(rows=subject.data.count), subject.target
     if guess:
         return Claim("too few rows", target, Size(subject.data.count, parameters), evidence=evidence)
     if gain >= CLEAR:
@@ -346,7 +346,7 @@ def _claim_structure(subject: Subject, guess: bool, gain: float, parameters: int
 
 def _claim_error(subject: Subject, ranking: Contributions) -> Claim:
     found = HeldOut(ranking.folds, ranking.errors[0], ranking.errors[-1])
-    return Claim("held-out error", subject.target, found, evidence=Evidence(rows=subject.data.count))
+    return Claim("held-out error", subject.target, found, evidence=ClaimEvidence(rows=subject.data.count))
 
 
 def _interactions(subject: Subject, joined: Sequence[tuple[str, ...]], narrator: Narrator) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ SLOW = 0.2  # of the range of the data: a random walk may be drawn back so soon 
 
 
 @dataclass(frozen=True)
-class Factor:
+class KernelFactor:
     """A base kernel as a factor of a summand.
 
     lengths : the lengthscales of one that fades with the distance. changes : by how much it differs between the two
@@ -46,7 +46,7 @@ class Factor:
 
 
 @lru_cache(maxsize=4096)
-def read_factor(leaf: Base, on: tuple[Column, ...]) -> Factor:
+def read_factor(leaf: Base, on: tuple[Column, ...]) -> KernelFactor:
     """Find out what a base kernel does over the range of its columns."""
     words = leaf.spec.words
     lengths = leaf.lengthscales() if words.role == "fading" else None
@@ -56,7 +56,7 @@ def read_factor(leaf: Base, on: tuple[Column, ...]) -> Factor:
         relative = lengths[0] / on[0].span
     beyond = relative is not None and relative >= 1
     slow = words.wanders == "value" and relative is not None and SLOW <= relative < 1
-    return Factor(
+    return KernelFactor(
         leaf=leaf,
         on=on,
         role=words.role,
@@ -108,7 +108,7 @@ class Joint:
     add_up: bool = False
 
 
-Groups = dict[tuple[int, ...], list[Factor]]  # factors by the columns they look at
+Groups = dict[tuple[int, ...], list[KernelFactor]]  # factors by the columns they look at
 
 
 def contains(term: Expression, kind: type[Expression]) -> bool:
@@ -116,7 +116,7 @@ def contains(term: Expression, kind: type[Expression]) -> bool:
     return isinstance(term, kind) or any(contains(child, kind) for child in term.children)
 
 
-def read_factors(term: Expression, columns: Sequence[Column]) -> list[Factor]:
+def read_factors(term: Expression, columns: Sequence[Column]) -> list[KernelFactor]:
     """Return the factors of a summand, the noun first: a product is as rough as its roughest factor."""
     found = []
     for leaf in term.leaves():
@@ -148,7 +148,7 @@ def find_acting(groups: Groups, joint: Joint) -> Groups:
     return {dims: own for dims, own in groups.items() if not dims or not joint.idle.issuperset(dims)} or groups
 
 
-def merge_factors(factors: list[Factor]) -> list[Factor]:
+def merge_factors(factors: list[KernelFactor]) -> list[KernelFactor]:
     """Join factors that depend on distances in one column: as rough as the roughest, forgotten as soon as the first.
 
     Where none is forgotten within the data, only those that hardly change beside the roughest are left out. Lines whose
@@ -174,12 +174,12 @@ def drifts(term: Expression, columns: Sequence[Column]) -> bool:
     return any(factor.walks for factors in groups for factor in merge_factors(factors))
 
 
-def alters(factors: Sequence[Factor]) -> bool:
+def alters(factors: Sequence[KernelFactor]) -> bool:
     """Tell whether factors make a pattern change from one repetition to the next."""
     return any([factor.walks or not factor.hardly_changes for factor in factors if factor.role == "fading"])
 
 
-def find_bending(factors: Sequence[Factor]) -> list[Factor]:
+def find_bending(factors: Sequence[KernelFactor]) -> list[KernelFactor]:
     """Return the lines that matter within the data: not those whose zero is far away, as long as one is left."""
     lines = [factor for factor in factors if factor.role == "trend"]
     return [line for line in lines if not line.hardly_changes] or lines[:1]
@@ -194,7 +194,7 @@ class Growth:
     zero: float | None = None
 
 
-def find_growth(factors: Sequence[Factor]) -> Growth:
+def find_growth(factors: Sequence[KernelFactor]) -> Growth:
     """Tell how a line among the factors, or several, scales the others; constant where there is none."""
     lines = find_bending(factors)
     power = len(lines)

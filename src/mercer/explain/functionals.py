@@ -110,7 +110,7 @@ def _explain_functional(
 def _on_one_column(functional: Functional, single: bool) -> Functional:
     """Return the functional of one column of distances; of several columns in units of their lengthscales."""
 
-    def moved(leaf: Base) -> Expression:
+    def move(leaf: Base) -> Expression:
         parameters = []
         for parameter, spec in zip(leaf.parameters, leaf.specs, strict=True):
             values = parameter.values or ()
@@ -123,7 +123,7 @@ def _on_one_column(functional: Functional, single: bool) -> Functional:
             parameters.append(parameter)
         return replace(leaf, dims=(0,), parameters=tuple(parameters), isotropic=False, ratios=())
 
-    changed = functional.map_leaves(moved)
+    changed = functional.map_leaves(move)
     assert isinstance(changed, Functional)
     return changed
 

@@ -17,9 +17,9 @@ from mercer.compute.evaluate import unit_patterns
 from mercer.compute.fused import cross
 from mercer.compute.program import compile_program
 from mercer.errors import KernelError
-from mercer.explain.claims import Claim, Evidence
+from mercer.explain.claims import Claim, ClaimEvidence
 from mercer.explain.phrases import phrase, title
-from mercer.explain.subject import Part, Subject
+from mercer.explain.subject import KernelPart, Subject
 from mercer.explain.wording import Column
 from mercer.explain.words import NAMED_TERMS, Narrator
 from mercer.kernels.algebra import components, told_components
@@ -117,7 +117,7 @@ class Found:
     `beside` has the other factors and the change surfaces that the network stands under; None: neither.
     """
 
-    part: Part
+    part: KernelPart
     position: int
     scaled: Network
     shown: Network
@@ -154,7 +154,7 @@ def explain_networks(subject: Subject, narrator: Narrator, shown: int = SHOWN) -
 
 
 def _explain_network(subject: Subject, found: Found, narrator: Narrator, shown: int) -> NetworkExplanation:
-    network, about = found.shown, Evidence(components=(found.position,))
+    network, about = found.shown, ClaimEvidence(components=(found.position,))
     at = subject.data.X[np.linspace(0, subject.data.count - 1, min(subject.data.count, ROWS)).astype(int)]
     flows, layers = _flows(found.scaled, at)
     names = primitive_names(network, subject.columns)

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from mercer.explain.factors import (
     LITTLE,
-    Factor,
     Joint,
+    KernelFactor,
     alters,
     contains,
     find_acting,
@@ -36,13 +36,13 @@ from mercer.explain.wording import (
     Column,
     capital,
     choose_unit,
-    counted,
     first_few,
-    listed,
+    list_names,
     name_columns,
     number,
     percent,
     roughly,
+    write_count,
 )  # fmt: skip
 from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.expression import Base, Expression
@@ -76,7 +76,7 @@ def phrase(term: Expression, columns: Sequence[Column], joint: Joint | None = No
     used = sorted({d for leaf in term.leaves() for d in leaf.columns})
     if contains(term, Network):  # its primitives are added and multiplied by weights: no rule for products applies
         symbols = list(dict.fromkeys(leaf.symbol for leaf in term.leaves()))
-        return f"a function of {name_columns([columns[d] for d in used])} learned by a network of {listed(symbols)}"
+        return f"a function of {name_columns([columns[d] for d in used])} learned by a network of {list_names(symbols)}"
     if _has_no_formula(term, columns):
         what = f"a function of {name_columns([columns[d] for d in used])}"
         return f"{what} with a kernel that was learned without a formula"
@@ -102,7 +102,7 @@ def _has_no_formula(term: Expression, columns: Sequence[Column]) -> bool:
     return contains(term, Functional) and not any(factor.role == "wave" for factor in read_factors(term, columns))
 
 
-def _describe(factors: list[Factor]) -> str:
+def _describe(factors: list[KernelFactor]) -> str:
     """Say what factors on the same columns are: a noun with clauses, the second about a thing with "and"."""
     head, on = factors[0], factors[0].on
     if len(on) == 1 and on[0].level is not None and head.role != "noise":  # zero or one: whatever the kernel, a step
@@ -125,7 +125,7 @@ def _describe(factors: list[Factor]) -> str:
     return " ".join([text, ", ".join([clause.text for clause in clauses])]) if clauses else text
 
 
-def _noun(factor: Factor, altered: bool) -> str:
+def _noun(factor: KernelFactor, altered: bool) -> str:
     on, words, of = factor.on, factor.words, name_columns(factor.on) if factor.on else ""
     if factor.role == "wave":
         if factor.leaf.spec.has("period"):
@@ -155,7 +155,7 @@ def _noun(factor: Factor, altered: bool) -> str:
     return f"{words.noun} of {of}, {words.varying} {_over(factor.lengths[0], on[0])}"
 
 
-def _periodic(factor: Factor, altered: bool) -> str:
+def _periodic(factor: KernelFactor, altered: bool) -> str:
     on = factor.on
     periods, widths = factor.leaf.parameter("period").values, factor.leaf.parameter("lengthscale").values
     sinusoidal = widths is not None and min(widths) >= NEARLY_SINUSOIDAL
@@ -178,7 +178,7 @@ def _count_cycles(period: float, span: float | None) -> str:
     return f", which the data show only {span / period:.1f} times"
 
 
-def _wavelengths(factor: Factor) -> str:
+def _wavelengths(factor: KernelFactor) -> str:
     on, frequencies = factor.on, factor.leaf.parameter("frequency").values
     if frequencies is None:
         return ""
@@ -194,9 +194,9 @@ def _period(frequency: float, column: Column) -> str:
     return f"with period {column.length(1 / abs(frequency))}"
 
 
-def _mixture(factor: Factor) -> str:
+def _mixture(factor: KernelFactor) -> str:
     leaf, on = factor.leaf, factor.on
-    base = f"a mixture of {counted(leaf.components, 'fading wave')} in {name_columns(on)}"
+    base = f"a mixture of {write_count(leaf.components, 'fading wave')} in {name_columns(on)}"
     weights, frequencies, widths = (leaf.parameter(n).values for n in ("weights", "frequency", "bandwidth"))
     if weights is None or frequencies is None or widths is None:
         return base
@@ -218,7 +218,7 @@ def _fading_wave(frequencies: Sequence[float], widths: Sequence[float], on: Sequ
     return f"one {_period(frequencies[d], column)}, fading over {_over(fading, column)}{along}"
 
 
-def _polynomial(lines: Sequence[Factor]) -> str:
+def _polynomial(lines: Sequence[KernelFactor]) -> str:
     power, on = len(lines), lines[0].on
     kind = f"a {POWERS[power]} function of" if power in POWERS else f"a polynomial of degree {power} in"
     words = f"{kind} {name_columns(on)}"
@@ -228,10 +228,10 @@ def _polynomial(lines: Sequence[Factor]) -> str:
     effects = [w * (c.span or 0.0) ** 2 for w, c in zip(_each(weights, on), on, strict=True)]
     strongest = sorted(range(len(on)), key=lambda d: -effects[d])
     steep = [on[d].name for d in strongest[:LISTED] if effects[d] > 0.05 * sum(effects)]
-    return f"{words}, steepest in {listed(steep)}" if steep else words
+    return f"{words}, steepest in {list_names(steep)}" if steep else words
 
 
-def _amplitude(factors: Sequence[Factor]) -> str:
+def _amplitude(factors: Sequence[KernelFactor]) -> str:
     """Say how a line, or several, scales the noun."""
     growth, on = find_growth(factors), factors[0].on
     if growth.kind == "constant":
@@ -243,7 +243,7 @@ def _amplitude(factors: Sequence[Factor]) -> str:
     return f"with amplitude {growth.kind} {how} {whither}"
 
 
-def _change(factor: Factor) -> str:
+def _change(factor: KernelFactor) -> str:
     """Say how a factor that fades changes the noun."""
     words, on = factor.words, factor.on
     if factor.walks:
@@ -258,7 +258,7 @@ def _change(factor: Factor) -> str:
     return f"{words.verb}{words.over} {_over(factor.lengths[0], on[0])}"
 
 
-def _sensitivity(factor: Factor) -> str:
+def _sensitivity(factor: KernelFactor) -> str:
     """Say over which lengths a function of several columns varies, and which of them matter most."""
     on, lengths = factor.on, _each(factor.lengths or (), factor.on)
     relevant = [d for d in range(len(on)) if factor.changes[d] >= LITTLE]
@@ -270,10 +270,10 @@ def _sensitivity(factor: Factor) -> str:
     order = sorted(range(len(on)), key=lambda d: lengths[d] / (on[d].span or 1.0))
     first = [d for d in order if d in relevant][:LISTED]
     names = [f"{on[d].name} (lengthscale {on[d].length(lengths[d])})" for d in first]
-    words = f"{factor.words.scales}, most sensitive to {listed(names)}"
+    words = f"{factor.words.scales}, most sensitive to {list_names(names)}"
     idle = len(on) - len(relevant)
     if 0 < idle <= LISTED:
-        return f"{words} and hardly depending on {listed([on[d].name for d in order[-idle:]])}"
+        return f"{words} and hardly depending on {list_names([on[d].name for d in order[-idle:]])}"
     return f"{words} and hardly depending on {idle} others" if idle else words
 
 
@@ -293,7 +293,7 @@ def slope_phrase(slope: float, column: Column) -> str:
     return f"{'rising' if slope > 0 else 'falling'} by {number(abs(slope))} {per}"
 
 
-def _size(factor: Factor) -> str:
+def _size(factor: KernelFactor) -> str:
     """Say how large noise or a constant is, and how far a random walk goes."""
     variance = factor.leaf.parameter("variance").values
     if factor.walks:
@@ -358,7 +358,7 @@ def title(term: Expression, columns: Sequence[Column], alone: bool = True, joint
     involved = list(dict.fromkeys(columns[d].table_name for d in used))
     if len(groups) > 1 and len(involved) > 1:
         what = "Effects" if joint.add_up else "Interaction"
-        return f"{what} of {listed(involved) if len(involved) <= LISTED else f'{len(involved)} inputs'}"
+        return f"{what} of {list_names(involved) if len(involved) <= LISTED else f'{len(involved)} inputs'}"
     factors = next(iter(groups.values()))
     on = factors[0].on
     if len(on) == 1 and on[0].level is not None and factors[0].role != "noise":
@@ -366,7 +366,7 @@ def title(term: Expression, columns: Sequence[Column], alone: bool = True, joint
     return _title_of_factors(merge_factors(factors), "" if alone or not on else f" in {name_columns(on)}")
 
 
-def _title_of_factors(factors: list[Factor], of: str) -> str:
+def _title_of_factors(factors: list[KernelFactor], of: str) -> str:
     head, *others = factors
     if head.role == "wave":
         growth = find_growth(factors).kind
@@ -392,13 +392,13 @@ def _kind(adjectives: list[str], noun: str) -> str:
     return capital(" ".join([*([" and ".join(adjectives)] if adjectives else []), noun]))
 
 
-def _drift(others: Sequence[Factor]) -> list[str]:
+def _drift(others: Sequence[KernelFactor]) -> list[str]:
     if any([factor.walks for factor in others]):
         return ["drifting"]
     return ["changing"] if alters(others) else []
 
 
-def _title_period(factor: Factor) -> str:
+def _title_period(factor: KernelFactor) -> str:
     leaf, on = factor.leaf, factor.on
     if len(on) != 1 or leaf.spec.mixture:
         return ""
@@ -409,7 +409,7 @@ def _title_period(factor: Factor) -> str:
     return f" with period {on[0].length(periods[0])}" if periods else ""
 
 
-def _title_length(factor: Factor) -> str:
+def _title_length(factor: KernelFactor) -> str:
     if not factor.lengths or len(factor.on) != 1:
         return ""
     column, length = factor.on[0], factor.lengths[0]
@@ -441,7 +441,7 @@ def _second_period(term: Expression, columns: Sequence[Column]) -> str:
     waves = [factor for factor in read_factors(term, columns) if factor.leaf.spec.has("period")]
     periods = [(wave.on[0], wave.leaf.parameter("period").values) for wave in waves if len(wave.on) == 1]
     lengths = [column.length(values[0]) for column, values in periods if values]
-    return f", modulated with period {listed(lengths[1:])}" if len(lengths) > 1 else ""
+    return f", modulated with period {list_names(lengths[1:])}" if len(lengths) > 1 else ""
 
 
 def _length(term: Expression, columns: Sequence[Column]) -> str:
@@ -492,7 +492,7 @@ def continuation(term: Expression, columns: Sequence[Column], horizon: float | N
     return f"{going}; its band stays narrow as far as one can look." if fading else f"{going}."
 
 
-def _going_on(factors: list[Factor], horizon: float | None) -> str:
+def _going_on(factors: list[KernelFactor], horizon: float | None) -> str:
     """Say what its mean does."""
     fading = [factor for factor in factors if factor.role == "fading"]
     wave = next((factor for factor in factors if factor.role == "wave"), None)
@@ -513,7 +513,7 @@ def _going_on(factors: list[Factor], horizon: float | None) -> str:
     return f"Beyond the data it {'' if fading[0].pull is None else 'slowly '}returns to zero"
 
 
-def _longest_period(wave: Factor) -> float:
+def _longest_period(wave: KernelFactor) -> float:
     """Return the longest period of a wave; zero where it is not known."""
     if wave.leaf.spec.has("period"):
         return max(wave.leaf.parameter("period").values or (0.0,))

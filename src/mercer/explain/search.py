@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from mercer.explain.claims import Claim, Evidence, certainty_of
+from mercer.explain.claims import Claim, ClaimEvidence, certainty_of
 from mercer.explain.factors import contains
 from mercer.explain.subject import Subject, structure_text
 from mercer.explain.words import Narrator
@@ -179,14 +179,14 @@ def _intervals(
         separated=kinds.count("separated"),
         set_aside=kinds.count("places"),
     )
-    meaning = narrator.say(Claim("meaning of intervals", score, evidence=Evidence(rows=rows)))
+    meaning = narrator.say(Claim("meaning of intervals", score, evidence=ClaimEvidence(rows=rows)))
     return replace(found, meaning=meaning, sentence=narrator.say(Claim("intervals", score, found)))
 
 
 def gain_over_noise(subject: Subject, own: float, noise_is_fitted: bool) -> float:
     """Return by how much the `own` BIC beats that of noise alone, N(level, s2 I) (positive: structure pays)."""
     n = subject.data.count
-    variance = float(subject.observed.var())
+    variance = float(subject.targets.var())
     alone = -0.5 * n * (math.log(2 * math.pi * variance) + 1.0)
     return bic(alone, 1 if noise_is_fitted else 0, n) - own
 
@@ -197,7 +197,7 @@ def left_out_gain_over_noise(subject: Subject, leave_one_out: float) -> float:
     For networks: rows left out judge the weights, of which there are many that matter little; the parameters of the
     primitives have their price as in BIC.
     """
-    y = subject.observed - float(subject.observed.mean())
+    y = subject.targets - float(subject.targets.mean())
     n = len(y)
     if n < ROWS_TO_LEAVE_OUT:
         return -math.inf
@@ -234,7 +234,7 @@ def find_absences(subject: Subject, candidates: Sequence[Candidate]) -> list[Cla
         if closest - best <= CLEAR:
             return []
         finished = all(candidate.status not in UNFINISHED for candidate in having)
-        evidence = Evidence(searched=True, best_with=closest, best_without=best, all_finished=finished)
+        evidence = ClaimEvidence(searched=True, best_with=closest, best_without=best, all_finished=finished)
         found = NotFound(what, column, closest - best)
         kind = "absent" if finished else "not found"
         return [Claim(kind, column, found, certainty=certainty_of(found.behind), evidence=evidence)]

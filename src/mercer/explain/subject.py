@@ -34,7 +34,7 @@ SHOWN_DIGITS = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class KernelPart:
     """One summand of the kernel: in the user's units, and ready to be evaluated in scaled ones."""
 
     kernel: Expression
@@ -80,20 +80,20 @@ class Subject:
         return Vocabulary(self.target, self.columns)
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[KernelPart, ...]:
         """The summands of the canonical form, in its order."""
         found = []
         for term in told_components(self.kernel):
             kernel, program, values = to_data_units(term, self.units), compile_program(term), values_of(term)
             texts = kernel.text(SHOWN_DIGITS, self.names), kernel.text(None, self.names)
-            found.append(Part(kernel, program, values, *texts))
+            found.append(KernelPart(kernel, program, values, *texts))
         return tuple(found)
 
     @cached_property
-    def whole(self) -> Part:
+    def whole(self) -> KernelPart:
         """The whole kernel."""
         texts = self.fitted.text(SHOWN_DIGITS, self.names), self.fitted.text(None, self.names)
-        return Part(self.fitted, compile_program(self.kernel), values_of(self.kernel), *texts)
+        return KernelPart(self.fitted, compile_program(self.kernel), values_of(self.kernel), *texts)
 
     @cached_property
     def table_columns(self) -> dict[str, tuple[int, ...]]:
@@ -122,7 +122,7 @@ class Subject:
 
     # ----------------------------------------------------------------------------------------------------------- rows
 
-    def scaled(self, column: int, values: Array) -> Array:
+    def scale(self, column: int, values: Array) -> Array:
         """Return places on a column, given in the user's units, in scaled ones."""
         return (values - self.units.shift[column]) / self.units.scale[column]
 
@@ -144,7 +144,7 @@ class Subject:
     def rows_along(self, column: int, values: Array) -> Array:
         """Return scaled rows that differ in one column only, given in the user's units; the others are typical."""
         rows = np.tile(self.typical_row(), (len(values), 1))
-        rows[:, column] = self.scaled(column, values)
+        rows[:, column] = self.scale(column, values)
         return rows
 
     # ---------------------------------------------------------------------------------------------------------- values
@@ -155,21 +155,21 @@ class Subject:
         return self.level + self.units.y_scale * float(self.posterior.level.mean[0])
 
     @property
-    def observed(self) -> Array:
+    def targets(self) -> Array:
         """The target in the user's units."""
         return self.level + self.units.y_scale * self.data.y
 
     @cached_property
     def variance(self) -> float:
         """The variance of the target; not a number where it does not vary."""
-        return float(np.var(self.observed)) or math.nan
+        return float(np.var(self.targets)) or math.nan
 
-    def part_at(self, part: Part, rows: Array) -> Prediction:
+    def part_at(self, part: KernelPart, rows: Array) -> Prediction:
         """Return the posterior of a summand at scaled rows, in the user's units."""
         found = self.posterior.predict_part(part.program, part.values, rows)
         return Prediction(self.units.y_scale * found.mean, self.units.y_scale**2 * found.variance)
 
-    def prior_variance(self, part: Part, rows: Array) -> Array:
+    def prior_variance(self, part: KernelPart, rows: Array) -> Array:
         """Return what the variance of a summand would be without data, in the user's units."""
         return np.asarray(self.units.y_scale**2 * fused.diagonal(part.program, part.values, rows))
 

@@ -51,7 +51,7 @@ class Column:
         if self.show is not None:
             return self.show(value)
         whole = value == round(value) and abs(value) < 1e5  # years are written without commas
-        shown = f"{value:.0f}" if whole else resolved(value, self.span)
+        shown = f"{value:.0f}" if whole else resolve(value, self.span)
         return f"{shown.replace(',', '')} {self.unit}" if self.unit else shown.replace(",", "")
 
     def about(self, value: float) -> str:
@@ -91,7 +91,7 @@ def number(value: float) -> str:
     return f"{mantissa}e{int(exponent)}"
 
 
-def resolved(value: float, span: float | None) -> str:
+def resolve(value: float, span: float | None) -> str:
     """Write a number so finely that a hundredth of `span` shows, and at least as `number` does."""
     if not span or not math.isfinite(span) or not 1e-3 <= abs(value) < math.inf:
         return number(value)
@@ -131,25 +131,25 @@ def roughly(value: float, unit: str) -> str:
     return f"about {shown} {chosen}"
 
 
-def listed(names: Sequence[str]) -> str:
+def list_names(names: Sequence[str]) -> str:
     """Join as "a", "a and b", "a, b and c"."""
     return " and ".join(([", ".join(names[:-1])] if len(names) > 1 else []) + [names[-1]])
 
 
-def counted(count: int, noun: str) -> str:
+def write_count(count: int, noun: str) -> str:
     """Write "1 row" or "144 rows"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def name_columns(columns: Sequence[Column]) -> str:
     """Name columns, or count them where they are many."""
-    return listed([c.name for c in columns]) if len(columns) <= LISTED + 1 else f"{len(columns)} inputs"
+    return list_names([c.name for c in columns]) if len(columns) <= LISTED + 1 else f"{len(columns)} inputs"
 
 
 def first_few(parts: list[str]) -> str:
     """List the first few and count the others."""
     rest = len(parts) - LISTED
-    return listed(parts if rest <= 1 else [*parts[:LISTED], f"{rest} others"])
+    return list_names(parts if rest <= 1 else [*parts[:LISTED], f"{rest} others"])
 
 
 def p_value(value: float) -> str:

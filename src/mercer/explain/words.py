@@ -20,14 +20,14 @@ from mercer.explain.wording import (
     Column,
     Vocabulary,
     capital,
-    counted,
     first_few,
-    listed,
+    list_names,
     name_columns,
     number,
     p_value,
     percent,
-    resolved,
+    resolve,
+    write_count,
 )
 from mercer.kernels.algebra import components
 from mercer.kernels.expression import Expression
@@ -106,7 +106,7 @@ class Narrator:
 
 def headline(target: str, inputs: Sequence[str], rows: int) -> str:
     """Say what was modelled."""
-    return f"{target} explained by {name_columns([Column(name) for name in inputs])}, from {counted(rows, 'row')}"
+    return f"{target} explained by {name_columns([Column(name) for name in inputs])}, from {write_count(rows, 'row')}"
 
 
 SENTENCES |= {  # those of one sentence without any choice
@@ -116,8 +116,8 @@ SENTENCES |= {  # those of one sentence without any choice
         "would."
     ),
     "too few rows": lambda claim, _: (
-        f"No structure can be told from {counted(claim.value.rows, 'row')}: "
-        f"{counted(claim.value.parameters, 'number')} were fitted to them. What is listed below is a guess."
+        f"No structure can be told from {write_count(claim.value.rows, 'row')}: "
+        f"{write_count(claim.value.parameters, 'number')} were fitted to them. What is listed below is a guess."
     ),
     "continuation": lambda claim, names: continuation(claim.value.kernel, names.columns, claim.value.horizon),
     "noise": lambda claim, _: f"Noise of standard deviation {number(claim.value)}.",
@@ -132,7 +132,7 @@ SENTENCES |= {  # those of one sentence without any choice
         "and its band grows about like the square root of the distance."
     ),
     "given structure": lambda claim, _: (
-        f"The structure {claim.subject} was given; its parameters were fitted from {counted(claim.value, 'start')}."
+        f"The structure {claim.subject} was given; its parameters were fitted from {write_count(claim.value, 'start')}."
     ),
     "meaning of intervals": lambda claim, _: (
         f"{claim.evidence.rows:,} rows are too many to compute the {claim.subject} of a kernel exactly. Each kernel "
@@ -143,7 +143,7 @@ SENTENCES |= {  # those of one sentence without any choice
     "network": lambda claim, _: f"{WHAT_A_NETWORK_IS} This is {network_phrase(claim.value)}.",
     "surface": lambda claim, _: (
         f"A surface over {claim.subject} parts the rows into {len(claim.value)} regimes, of "
-        f"{listed([f'{many:,}' for many in claim.value])} rows."
+        f"{list_names([f'{many:,}' for many in claim.value])} rows."
     ),
 }
 
@@ -183,7 +183,7 @@ def minor_sentence(titles: Sequence[str]) -> str:
     if not titles:
         return ""
     names = first_few([title[:1].lower() + title[1:] for title in titles])
-    return f"And {counted(len(titles), 'component')} too small to matter within the data: {names}."
+    return f"And {write_count(len(titles), 'component')} too small to matter within the data: {names}."
 
 
 @words_for("averaging")
@@ -226,7 +226,7 @@ def _say_effect(claim: Claim, vocabulary: Vocabulary) -> str:
 @words_for("interaction")
 def _say_interaction(claim: Claim, _: Vocabulary) -> str:
     names = claim.value
-    which = listed(names) if len(names) <= LISTED + 1 else f"{len(names)} inputs"
+    which = list_names(names) if len(names) <= LISTED + 1 else f"{len(names)} inputs"
     return f"The effects of {which} depend on each other."
 
 
@@ -266,7 +266,7 @@ def _name_end(column: Column, endless: bool, below: bool) -> str:
 def _say_forecast(claim: Claim, vocabulary: Vocabulary) -> str:
     found = claim.value
     width = found.high - found.low
-    mean, low, high = (resolved(value, width) for value in (found.mean, found.low, found.high))
+    mean, low, high = (resolve(value, width) for value in (found.mean, found.low, found.high))
     where = f"The forecast of {vocabulary.target} for {found.at}"
     return f"{where} is {mean}, with 95 % probability between {low} and {high}."
 
@@ -363,17 +363,17 @@ def _say_absence(claim: Claim, vocabulary: Vocabulary) -> str:
 @words_for("searched structure")
 def _say_searched_structure(claim: Claim, _: Vocabulary) -> str:
     story: Story | None = claim.value.story
-    built = f"A search over sums and products of {listed(claim.value.bases)} found the structure"
+    built = f"A search over sums and products of {list_names(claim.value.bases)} found the structure"
     if story is None:
         return f"{built}."
-    steps = f"in {counted(len(story.path) - 1, 'step')}" if len(story.path) > 1 else "at once, a single base kernel"
+    steps = f"in {write_count(len(story.path) - 1, 'step')}" if len(story.path) > 1 else "at once, a single base kernel"
     finished = f", {story.finished} of them to the end" if story.finished < story.tried else ""
     failed = f", {story.failed} failed" if story.failed else ""
     return f"{built} {steps}: {_count_tried(story)}{finished}{failed}."
 
 
 def _count_tried(story: Story) -> str:
-    return f"{counted(story.tried, 'kernel')} {'was' if story.tried == 1 else 'were'} tried"
+    return f"{write_count(story.tried, 'kernel')} {'was' if story.tried == 1 else 'were'} tried"
 
 
 @words_for("kernel functional")
@@ -391,7 +391,7 @@ def _say_trained_network(claim: Claim, _: Vocabulary) -> str:
         return "The network was trained."
     finished = f"; {story.finished} of them came to the end" if story.finished < story.tried else ""
     chosen = f", and the one with the best {claim.subject.removeprefix('-2 ')} was kept" if story.tried > 1 else ""
-    return f"The network was trained from {counted(story.tried, 'start')}{finished}{chosen}."
+    return f"The network was trained from {write_count(story.tried, 'start')}{finished}{chosen}."
 
 
 @words_for("distilled network")
@@ -401,7 +401,7 @@ def _say_distilled_network(claim: Claim, _: Vocabulary) -> str:
         return f"{text}, and simplified as long as that cost little."
     tried = max(0, claim.value.tried - 1)
     return (
-        f"{text}, and these were simplified step by step. Of {counted(tried, 'expression')} tried, this is the "
+        f"{text}, and these were simplified step by step. Of {write_count(tried, 'expression')} tried, this is the "
         "smallest whose BIC is within 2 of the best."
     )
 
@@ -431,9 +431,9 @@ def _say_intervals(claim: Claim, _: Vocabulary) -> str:
         whole = "was left behind because its whole interval was" if one else (
             "were left behind because their whole intervals were"
         )  # fmt: skip
-        dropped.append(f"{counted(found.separated, 'kernel')} {whole} worse than that of another kernel")
+        dropped.append(f"{write_count(found.separated, 'kernel')} {whole} worse than that of another kernel")
     if found.set_aside:
-        many = f"{found.set_aside}" if found.separated else counted(found.set_aside, "kernel")
+        many = f"{found.set_aside}" if found.separated else write_count(found.set_aside, "kernel")
         were = "was" if found.set_aside == 1 else "were"
         dropped.append(f"{many} {were} set aside undecided, because others were certain of more")
     return " ".join([*sentences, *([f"{'; '.join(dropped)}."] if dropped else [])])
@@ -458,7 +458,7 @@ def scores_phrase(found: Scores) -> str:
     shown = [f"{score:.2f}" if math.isfinite(score) else "unknown" for score in numbers]
     least, most = ("at least ", "at most ") if found.bound else ("", "")
     return (
-        f"log evidence {least}{shown[0]}, BIC {most}{shown[1]} ({counted(found.parameters, 'parameter')}), "
+        f"log evidence {least}{shown[0]}, BIC {most}{shown[1]} ({write_count(found.parameters, 'parameter')}), "
         f"leave-one-out {shown[2]}"
     )
 
@@ -492,7 +492,7 @@ def _name_bound(bound: Bound, vocabulary: Vocabulary) -> str:
 def network_phrase(network: Network) -> str:
     """Say what a network is made of, as a noun phrase."""
     count = Counter(leaf.symbol for leaf in network.leaves())
-    made = listed([f"{many} {symbol}" for symbol, many in count.items()])
+    made = list_names([f"{many} {symbol}" for symbol, many in count.items()])
     return f"a network of {made} with the layers {network.architecture}"
 
 
@@ -504,7 +504,7 @@ def _say_polynomial(claim: Claim, _: Vocabulary) -> str:
         return f"It cannot be multiplied out here: {claim.value.problem}."
     if not terms:
         return "Multiplied out, it is a constant."
-    text = f"Multiplied out, it is a sum of {counted(count, 'product')} of them"
+    text = f"Multiplied out, it is a sum of {write_count(count, 'product')} of them"
     if count <= len(terms):
         return f"{text}."
     return f"{text}; the largest {len(terms)} make up {percent(1.0 - claim.value.rest)} of its fitted curve."
@@ -514,7 +514,7 @@ def _say_polynomial(claim: Claim, _: Vocabulary) -> str:
 def _say_largest_kinds(claim: Claim, _: Vocabulary) -> str:
     kinds: Sequence[TermKind] = claim.value
     names = [f"{kind.name} ({percent(kind.share)})" for kind in kinds[:NAMED_TERMS]]
-    return f"Copies of a kernel not told apart, the largest are {listed(names)}." if len(kinds) > 1 else ""
+    return f"Copies of a kernel not told apart, the largest are {list_names(names)}." if len(kinds) > 1 else ""
 
 
 @words_for("largest terms")
@@ -526,7 +526,7 @@ def _say_largest_terms(claim: Claim, _: Vocabulary) -> str:
     first, *others = terms[:NAMED_TERMS]
     names = [f"{term.name} ({percent(term.share)})" for term in others if term.share >= WORTH_NAMING]
     text = f"The largest is {first.name} ({percent(first.share)}){f', {first.words}' if first.words else ''}."
-    return f"{text} Then {'come' if len(names) > 1 else 'comes'} {listed(names)}." if names else text
+    return f"{text} Then {'come' if len(names) > 1 else 'comes'} {list_names(names)}." if names else text
 
 
 def patterns_caption(several: bool) -> str:
@@ -542,7 +542,7 @@ def patterns_caption(several: bool) -> str:
 def distilled_note(seconds: float, network: tuple[float, float, int], expression: tuple[float, float, int]) -> str:
     """Compare an expression with the network it comes from: (log evidence, leave-one-out, parameters) each."""
     texts = [
-        f"log evidence {scores[0]:.2f}, leave-one-out {scores[1]:.2f}, {counted(scores[2], 'parameter')}"
+        f"log evidence {scores[0]:.2f}, leave-one-out {scores[1]:.2f}, {write_count(scores[2], 'parameter')}"
         for scores in (network, expression)
     ]
     return f"distilled from a network in {seconds:.1f} s; the network has {texts[0]}, this expression {texts[1]}"

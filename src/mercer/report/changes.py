@@ -151,7 +151,7 @@ def _maps(view: View, paper: Paper, change: Change, columns: list[Column]) -> Fi
         shown = axes.pcolormesh(across, up, values, cmap="cividis", vmin=0, vmax=top, shading="auto", rasterized=True)
         figure.colorbar(shown, ax=axes, shrink=0.9)
         axes.contour(across, up, share, levels=[0.5], colors=[ORANGE], linewidths=1.4)
-        axes.set_title(paper.wrapped(title, 1 if paper.narrow else 2))
+        axes.set_title(paper.wrap(title, 1 if paper.narrow else 2))
         _name(axes, view, paper, columns)
     chosen = np.linspace(0, len(view.observed) - 1, min(MOST_ROWS, len(view.observed))).astype(int)
     east, north = (np.asarray(view.positions(column))[chosen] for column in columns)

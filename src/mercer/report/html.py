@@ -20,7 +20,7 @@ from mercer.explain import ComponentExplanation, Explanation, explain, words
 from mercer.explain.functionals import FunctionalExplanation
 from mercer.explain.networks import NetworkExplanation
 from mercer.explain.search import PathStep, RunnerUp
-from mercer.explain.wording import listed, number, percent, resolved
+from mercer.explain.wording import list_names, number, percent, resolve
 from mercer.fitting.periods import typical_gap
 from mercer.kernels.leaf import LEAVES
 from mercer.report.changes import change_figure
@@ -68,7 +68,7 @@ def template_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": number, "resolved": resolved, "percent": percent}
+    environment.filters |= {"number": number, "resolved": resolve, "percent": percent}
     environment.filters |= {"code": escape, "in_cell": _in_cell, "ends": _ends}
     return environment
 
@@ -200,7 +200,7 @@ def _example(view: View, column: Column) -> Any:
     """Return the step after the last date, the last number, or the most common category."""
     if isinstance(column, CategoryColumn):
         return view.typical(column)
-    numbers = view.encoded(column)
+    numbers = view.encode(column)
     if isinstance(column, DateColumn):
         return write_date(column, numbers.max() + typical_gap(numbers))
     return float(f"{numbers[-1]:.6g}")
@@ -269,8 +269,8 @@ def network_caption(network: NetworkExplanation) -> str:
     """Describe the picture of a network."""
     strongest = sorted(zip(network.primitive_flows, network.primitives, strict=True), reverse=True)[:3]
     return (
-        f"The primitives {listed(list(network.primitives))}, then the layers {network.architecture}. Most of the "
-        f"variance comes from {listed([name for _, name in strongest])}. {network.largest}"
+        f"The primitives {list_names(list(network.primitives))}, then the layers {network.architecture}. Most of the "
+        f"variance comes from {list_names([name for _, name in strongest])}. {network.largest}"
     ).strip()
 
 
@@ -279,5 +279,5 @@ def search_caption(explanation: Explanation) -> str:
     if explanation.search is None:
         return ""
     steps = [f"{step.kernel} ({explanation.search.score} {step.score:.1f})" for step in explanation.search.path]
-    text = f"{explanation.search.tried} kernels by depth and score. The way to the winner: {listed(steps)}."
+    text = f"{explanation.search.tried} kernels by depth and score. The way to the winner: {list_names(steps)}."
     return text if explanation.search.intervals is None else f"{text} {explanation.search.intervals.sentence}"

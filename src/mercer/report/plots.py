@@ -67,7 +67,7 @@ def components_figure(
         figure = paper.figure(len(shown), columns, height)
         for axes, component in zip(figure.axes, shown, strict=True):
             _draw_component(axes, view, paper, explanation, component)
-            axes.set_title(paper.wrapped(component.sentence, columns))
+            axes.set_title(paper.wrap(component.sentence, columns))
             if view.is_curve and axes is not figure.axes[-1]:
                 axes.set_xlabel("")
         draw_legend(figure, paper)
@@ -133,7 +133,7 @@ def _draw_effects(view: View, paper: Paper) -> Figure:
         axes.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
     some = f" (the {len(shown)} largest of {len(effects)})" if len(effects) > len(shown) else ""
     footer = f"{view.target} along each input{some}, the others at their median or most common category"
-    figure.supxlabel(paper.wrapped(footer, 1), fontsize=8, color=GREY)
+    figure.supxlabel(paper.wrap(footer, 1), fontsize=8, color=GREY)
     return figure
 
 
@@ -142,7 +142,7 @@ def _draw_left_out(axes: Axes, view: View, paper: Paper) -> None:
     draw_points(axes, mean, observed, BLUE, None)
     ends = [min(mean.min(), observed.min()), max(mean.max(), observed.max())]
     axes.plot(ends, ends, color=GREY, linewidth=0.8, zorder=1)
-    axes.set_title(paper.wrapped("Leave-one-out check", 1 if paper.narrow else 3))
+    axes.set_title(paper.wrap("Leave-one-out check", 1 if paper.narrow else 3))
     axes.set_xlabel(f"predicted {view.target}")
     axes.set_ylabel(f"observed {view.target}")
     few_ticks(axes, paper)
@@ -155,7 +155,7 @@ def _draw_component(
     axes: Axes, view: View, paper: Paper, explanation: Explanation, component: ComponentExplanation
 ) -> None:
     """Draw a component along the input it reacts to most, and the data less the other components."""
-    candidates = view.concerned(component.position) or list(view.varying[:1])
+    candidates = view.find_columns(component.position) or list(view.varying[:1])
     drawn = [(column, view.part(component.position, column)) for column in candidates]
     column, curve = max(drawn, key=lambda each: float(np.ptp(each[1].mean)))
     own = np.array(component.mean)

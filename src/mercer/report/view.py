@@ -84,13 +84,13 @@ class Paper:
         """Return how many characters of a title fit above a panel, were all of them rather wide."""
         return int(13.0 * (self.width / self.dots / columns - 0.6))
 
-    def wrapped(self, text: str, columns: int) -> str:
+    def wrap(self, text: str, columns: int) -> str:
         """Break a title into lines."""
         return "\n".join(textwrap.wrap(text, self.room(columns)))
 
 
 @dataclass(frozen=True, eq=False)
-class Sweep:
+class InputSweep:
     """Rows along one input, the others held, and where they are on the axis."""
 
     at: Any  # numbers, datetime64, or category texts
@@ -148,7 +148,7 @@ class View:
         """Return what an axis is called."""
         return column.name if self.fitted.columns.named else f"column {column.name}"
 
-    def encoded(self, column: Column) -> Array:
+    def encode(self, column: Column) -> Array:
         """Return a column of numbers or dates as numbers."""
         return column.encode(self.inputs[column.name])[:, 0]
 
@@ -156,21 +156,21 @@ class View:
         """Return where the training rows are on the axis of a column."""
         if isinstance(column, CategoryColumn):
             return column.encode(self.inputs[column.name]).argmax(axis=1)
-        return axis_values(column, self.encoded(column))
+        return axis_values(column, self.encode(column))
 
     def typical(self, column: Column) -> Any:
         """Return the median, or the most common category."""
         if isinstance(column, CategoryColumn):
             return column.levels[int(column.encode(self.inputs[column.name]).sum(axis=0).argmax())]
-        return axis_values(column, np.array([np.median(self.encoded(column))]))[0]
+        return axis_values(column, np.array([np.median(self.encode(column))]))[0]
 
     @keep
-    def sweep(self, column: Column) -> Sweep:
+    def sweep(self, column: Column) -> InputSweep:
         """Return rows along one column, the others held; a single input goes on beyond its ends."""
         if isinstance(column, CategoryColumn):
             at: Any = np.array(column.levels, dtype=object)
         else:
-            numbers = self.encoded(column)
+            numbers = self.encode(column)
             low, high = float(numbers.min()), float(numbers.max())
             after = FORECAST if self.is_curve else 0.0
             before, after = (0.0, after) if isinstance(column, DateColumn) else (after / 2, after / 2)
@@ -178,7 +178,7 @@ class View:
             at = axis_values(column, np.linspace(low - before * (high - low), high + after * (high - low), count))
         held = {other.name: self.typical(other) for other in self.columns if other.name != column.name}
         rows = pd.DataFrame({column.name: at, **held})[[each.name for each in self.columns]]
-        return Sweep(at, self.fitted.columns.encode(rows))
+        return InputSweep(at, self.fitted.columns.encode(rows))
 
     @keep
     def prediction(self, column: Column, include_noise: bool) -> Band:
@@ -197,7 +197,7 @@ class View:
             variance = np.minimum(variance, self.subject.units.y_scale**2 * whole)
         return Band(found.mean, WITHIN_95 * np.sqrt(variance))
 
-    def concerned(self, position: int) -> list[Column]:
+    def find_columns(self, position: int) -> list[Column]:
         """Return the table columns that a component looks at."""
         names = [name for column in self.columns for name in column.encoded_names]
         used = {names[d] for d in self.subject.parts[position].columns}
