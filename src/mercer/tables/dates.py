@@ -101,7 +101,7 @@ class Timeline:
             raise InputError(
                 f"A number of {self.unit} is too large to be a date: {usable.flat[np.abs(usable).argmax()]:g}."
             )
-        decoded = self._calendar(usable) if self.unit in MONTHS_IN else self._elapsed(usable)
+        decoded = self._add_months(usable) if self.unit in MONTHS_IN else self._add_elapsed(usable)
         return np.where(finite, decoded + self.anchor, np.datetime64("NaT", "us"))
 
     def text(self, number: float) -> str:
@@ -120,14 +120,14 @@ class Timeline:
     def _days_in_unit(self) -> float:
         return 30.44 * MONTHS_IN[self.unit] if self.unit in MONTHS_IN else float(ELAPSED_UNITS[self.unit] / DAY)
 
-    def _calendar(self, values: NDArray[np.float64]) -> Moments:
+    def _add_months(self, values: NDArray[np.float64]) -> Moments:
         months = values * MONTHS_IN[self.unit]
         whole = np.floor(months)
         month = self.origin.astype("datetime64[M]") + whole.astype(np.int64).astype("timedelta64[M]")
         _, start, length = _split_months(month)
         return start + self._round((months - whole) * (length / MICROSECOND))
 
-    def _elapsed(self, values: NDArray[np.float64]) -> Moments:
+    def _add_elapsed(self, values: NDArray[np.float64]) -> Moments:
         return self.origin + self._round(values * float(ELAPSED_UNITS[self.unit] / MICROSECOND))
 
     def _round(self, microseconds: NDArray[np.float64]) -> NDArray[np.timedelta64]:

@@ -117,7 +117,7 @@ def _read_parquet(location: Path) -> pd.DataFrame:
     return clean_columns(frame.reset_index(drop=only_row_numbers), f"'{location.name}'")
 
 
-class Record(NamedTuple):
+class CsvRecord(NamedTuple):
     """One row of text fields, and the line of the file on which it starts."""
 
     line: int
@@ -181,9 +181,9 @@ def detect_delimiter(text: str) -> str:
     return best if merit(best)[1] > 1 else ","
 
 
-def check_shape(text: str, delimiter: str, name: str) -> Record:
+def check_shape(text: str, delimiter: str, name: str) -> CsvRecord:
     """Every record must have as many fields as the header, which is returned."""
-    header: Record | None = None
+    header: CsvRecord | None = None
     line = 1
     try:
         for record in _iterate_records(text, delimiter):
@@ -198,7 +198,7 @@ def check_shape(text: str, delimiter: str, name: str) -> Record:
     return header
 
 
-def _explain_ragged(name: str, record: Record, header: Record, delimiter: str) -> str:
+def _explain_ragged(name: str, record: CsvRecord, header: CsvRecord, delimiter: str) -> str:
     problem = (
         f"'{name}', line {record.line}: {pluralise(len(record.fields), 'field')} where the line of column names has "
         f"{len(header.fields)} (fields are separated by a {DELIMITERS[delimiter]}). "
@@ -208,17 +208,17 @@ def _explain_ragged(name: str, record: Record, header: Record, delimiter: str) -
     return problem + "Add or remove fields there; put quotation marks around a text that contains the separator."
 
 
-def _iterate_records(text: str, delimiter: str) -> Iterator[Record]:
+def _iterate_records(text: str, delimiter: str) -> Iterator[CsvRecord]:
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True)
     start = 1
     for fields in reader:
         # A blank line is no record, to pandas as well.
         if len(fields) > 1 or (fields and fields[0].strip()):
-            yield Record(start, fields)
+            yield CsvRecord(start, fields)
         start = reader.line_num + 1
 
 
-def _note_blank_lines(text: str, header: Record, name: str) -> tuple[str, ...]:
+def _note_blank_lines(text: str, header: CsvRecord, name: str) -> tuple[str, ...]:
     """In a table of one column a blank line may have been meant as a missing value, and rows are then one off."""
     if len(header.fields) > 1:
         return ()
@@ -253,7 +253,7 @@ def _drop_empty_tail(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.iloc[: filled[-1] + 1 if filled.size else 0]
 
 
-def _drop_unnamed_columns(frame: pd.DataFrame, header: Record, name: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def _drop_unnamed_columns(frame: pd.DataFrame, header: CsvRecord, name: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Columns without a name: drop empty ones (a separator ends each line) and saved row numbers, keep the rest."""
     repairs: tuple[str, ...] = ()
     for position, field in enumerate(header.fields):
