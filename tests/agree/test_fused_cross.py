@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from mercer.compute import fused
-from mercer.compute.fused_cross import contract_cross, contract_diagonal
+from mercer.compute.fused import contract_cross, contract_diagonal
 from mercer.compute.program import Program, compile_program
 from mercer.kernels import LIN, PER, REGISTRY, RQ, SE, C, Expression, bind
 from mercer.kernels.parameters import values_of

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from mercer.compute import fused
-from mercer.compute.fused_points import contract_points
+from mercer.compute.fused import contract_points
 from mercer.compute.program import Program, compile_program
 from mercer.inference.contract import Data
 from mercer.inference.vfe import VFE

@@ -19,7 +19,7 @@ from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
 import mercer
-from mercer.compute import fused, fused_points, torch_backend
+from mercer.compute import fused, torch_backend
 from mercer.compute.leaves import unregister
 from mercer.compute.program import compile_program
 from mercer.compute.separate import separated
@@ -107,11 +107,11 @@ def test_right_hand_points_have_a_gradient() -> None:
     program, values = compile_program(expression), values_of(expression)
     rng = np.random.default_rng(0)
     X, Z, weights = rng.normal(size=(5, 2)), rng.normal(size=(4, 2)), rng.normal(size=(5, 4))
-    assert fused_points.can_move(program)
+    assert fused.can_move(program)
     at = tensor(Z).requires_grad_(True)
     total = (tensor(weights) * torch_backend.cross(program, tensor(values), tensor(X), at)).sum()
     (expected,) = torch.autograd.grad(total, at)
-    assert_allclose(fused_points.contract_points(program, values, X, Z, weights), expected, rtol=1e-9, atol=1e-12)
+    assert_allclose(fused.contract_points(program, values, X, Z, weights), expected, rtol=1e-9, atol=1e-12)
 
 
 @FEW

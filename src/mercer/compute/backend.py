@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import numpy as np
 from scipy.linalg import blas
 
-from mercer.compute import fused, fused_cross, fused_points
+from mercer.compute import fused
 from mercer.compute.program import Program
 from mercer.errors import InputError
 from mercer.kernels.domains import Array
@@ -197,7 +197,7 @@ class NumbaBackend(Backend):
     gram = staticmethod(fused.gram)
     cross = staticmethod(fused.cross)
     diagonal = staticmethod(fused.diagonal)
-    contract_diagonal = staticmethod(fused_cross.contract_diagonal)
+    contract_diagonal = staticmethod(fused.contract_diagonal)
     factorise = staticmethod(factorise)
     log = staticmethod(np.log)  # type: ignore[assignment]
     square = staticmethod(lambda half: blas.dsyrk(1.0, half.T, lower=0).T)
@@ -234,10 +234,10 @@ class NumbaBackend(Backend):
         self, program: Program, values: Array, X: Array, Z: Array, weights: Array, outer: tuple[Array, Array],
         moving: bool = False,
     ) -> tuple[Array, Array]:  # fmt: skip
-        by_values = fused_cross.contract_cross(program, values, X, Z, weights, *outer)
+        by_values = fused.contract_cross(program, values, X, Z, weights, *outer)
         if not moving:
             return by_values, np.zeros((0, 0))
-        return by_values, fused_points.contract_points(program, values, X, Z, weights, *outer)
+        return by_values, fused.contract_points(program, values, X, Z, weights, *outer)
 
     def whiten(self, cross: Array, inverse_root: Array, scale: float) -> Array:
         with one_thread(when=cross.size < SMALL * SMALL):

@@ -21,10 +21,7 @@ FAST = {"contract", "reassoc", "nsz", "arcp"}
 
 # Numba's cache on disk notices a change of a function's own file only, but a sweep has the leaves, the mathematics and
 # the codes of the tape compiled into it: they all belong to the key.
-FILES = (
-    "compiling.py", "tape.py", "vector_math.py",
-    "fused_leaves.py", "fused_waves.py", "fused_sweep.py", "fused_points.py",
-)  # fmt: skip
+FILES = ("compiling.py", "tape.py", "vector_math.py", "fused_leaves.py", "fused_sweep.py")
 SOURCES = sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in FILES)).hexdigest()
 
 

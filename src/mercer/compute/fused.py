@@ -16,6 +16,7 @@ import numpy as np
 from mercer.compute import fused_sweep as sweep
 from mercer.compute import surfaces
 from mercer.compute.fused_leaves import as_columns, centred_constants
+from mercer.compute.leaves import Compiled, compiled_functions
 from mercer.compute.program import Program
 from mercer.compute.tape import Integers, Tape, build_tape
 from mercer.kernels.domains import Array
@@ -23,6 +24,7 @@ from mercer.linalg.threads import SMALL, blas_threads
 
 # Rows are dealt out in this many parts whatever the number of threads, so that sums are added in the same order.
 PARTS = 8
+NONE = np.empty((0, 0))  # in place of tables by lag
 EVEN = 1e-11  # of a step: by how much evenly spaced points may be off (months in decimal years are, by 5e-12)
 
 
@@ -179,21 +181,29 @@ def gram(program: Program, values: Array, X: Array) -> Array:
 
 def cross(program: Program, values: Array, X: Array, Z: Array, out: Array | None = None) -> Array:
     """Return k(X, Z), in `out` if given."""
+    ready, sides = _rectangle(program, values, X, Z)
+    result = np.empty((len(X), len(Z))) if out is None else out
+    parts = _row_parts(len(X))
+
+    def task(part: int) -> None:
+        sweep.cross_rows(*parts[part], ready.tape.main, *ready.arrays, NONE, *sides, result)
+
+    _run(task, len(parts))
+    return result
+
+
+def _rectangle(program: Program, values: Array, X: Array, Z: Array) -> tuple[_Ready, tuple[Array, Array, Array, Array]]:
+    """Return a tape with its numbers, and the columns and waves of both sides."""
     ready = _ready(program, values, even=False)
     left, right = as_columns(np.asarray(X, dtype=np.float64)), as_columns(np.asarray(Z, dtype=np.float64))
     origin = right[:, 0].copy() if right.shape[1] else np.zeros(len(right))
-    tables = _waves(ready, left, origin), _waves(ready, right, origin)
-    out = np.empty((left.shape[1], right.shape[1])) if out is None else out
-    none = np.empty((0, 0))
-    edges = np.linspace(0, len(out), PARTS + 1 if len(out) >= SMALL else 2).astype(int)
+    return ready, (left, _waves(ready, left, origin), right, _waves(ready, right, origin))
 
-    def task(part: int) -> None:
-        sweep.cross_rows(
-            edges[part], edges[part + 1], ready.tape.main, *ready.arrays, none, left, tables[0], right, tables[1], out
-        )
 
-    _run(task, len(edges) - 1)
-    return out
+def _row_parts(rows: int) -> list[tuple[int, int]]:
+    """Split rows into parts; how many depends on nothing but the number of rows."""
+    edges = [int(edge) for edge in np.linspace(0, rows, PARTS + 1 if rows >= SMALL else 2)]
+    return list(pairwise(edges))
 
 
 def diagonal(program: Program, values: Array, X: Array) -> Array:
@@ -205,7 +215,7 @@ def diagonal(program: Program, values: Array, X: Array) -> Array:
     out = np.empty(columns.shape[1])
     if len(out):
         table = _waves(ready, columns, columns[:, 0].copy())
-        sweep.diagonal_entries(ready.tape.main, *ready.arrays, np.empty((0, 0)), columns, table, out)
+        sweep.diagonal_entries(ready.tape.main, *ready.arrays, NONE, columns, table, out)
     return out
 
 
@@ -252,3 +262,93 @@ def by_values(ready: _Ready, sums: Array) -> Array:
         for where, part in zip(each.parameters, parts, strict=True):
             gradient[where] += part
     return gradient
+
+
+# ---------------------------------------------------------------- rectangles and diagonals, for sparse inference
+
+
+def contract_cross(
+    program: Program,
+    values: Array,
+    X: Array,
+    Z: Array,
+    matrix: Array,
+    left: Array | None = None,
+    right: Array | None = None,
+) -> Array:
+    """Return sum_ij (matrix + left right')_ij d k(x_i, z_j) / d values; without the vectors the matrix stands alone."""
+    ready, sides = _rectangle(program, values, X, Z)
+    tape, parts, weights = ready.tape, _row_parts(len(X)), _weights(matrix, left, right)
+    sums = np.zeros((len(parts), tape.n_sums))
+    by_left, by_right = (np.zeros((len(parts), tape.n_gates, len(side))) for side in (X, Z))
+
+    def task(part: int) -> None:
+        sweep.cross_contract_rows(
+            *parts[part], tape.main, *ready.arrays, NONE, *sides, *weights,
+            tape.shared, sums[part], tape.edge_place, by_left[part], by_right[part],
+        )  # fmt: skip
+
+    _run(task, len(parts))
+    gradient = by_values(ready, sums.sum(axis=0))
+    add_gates(ready, sides[0], by_left.sum(axis=0), gradient)
+    add_gates(ready, sides[2], by_right.sum(axis=0), gradient)
+    return program.narrow(gradient)
+
+
+def contract_diagonal(program: Program, values: Array, X: Array, vector: Array) -> Array:
+    """Return sum_i vector_i d k(x_i, x_i) / d values."""
+    if program.stationary and len(X) > 1:
+        return contract_diagonal(program, values, X[:1], np.array([np.sum(vector)]))
+    ready, (columns, table, _, _) = _rectangle(program, values, X, X)
+    tape, parts = ready.tape, _row_parts(len(X))
+    vector = np.ascontiguousarray(vector, dtype=np.float64)
+    sums, by_point = np.zeros((len(parts), tape.n_sums)), np.zeros((len(parts), tape.n_gates, len(X)))
+
+    def task(part: int) -> None:
+        sweep.diagonal_contract_rows(
+            *parts[part], tape.main, *ready.arrays, NONE, columns, table, vector,
+            tape.shared, sums[part], tape.edge_place, by_point[part],
+        )  # fmt: skip
+
+    _run(task, len(parts))
+    gradient = by_values(ready, sums.sum(axis=0))
+    add_gates(ready, columns, by_point.sum(axis=0), gradient)
+    return program.narrow(gradient)
+
+
+def can_move(program: Program) -> bool:
+    """Tell whether the gradient by points is known: that of a change surface is not."""
+    functions = [compiled_functions(leaf.kind) for leaf in program.leaves]
+    known = all(each.points is not None for each in functions if isinstance(each, Compiled))
+    return known and all(leaf.surface is None for leaf in program.leaves)
+
+
+def contract_points(
+    program: Program,
+    values: Array,
+    X: Array,
+    Z: Array,
+    matrix: Array,
+    left: Array | None = None,
+    right: Array | None = None,
+) -> Array:
+    """Return sum_i (matrix + left right')_ij d k(x_i, z_j) / d z_j, m x D: where inducing points should go."""
+    ready, sides = _rectangle(program, values, X, Z)
+    tape, parts, weights = ready.tape, _row_parts(len(X)), _weights(matrix, left, right)
+    moved = np.zeros((len(parts), *sides[2].shape))
+
+    def task(part: int) -> None:
+        sweep.points_rows(
+            *parts[part], tape.main, *ready.arrays, NONE, ready.values, *sides, *weights,
+            tape.shared, np.zeros(tape.n_sums), tape.edge_place, moved[part],
+        )  # fmt: skip
+
+    _run(task, len(parts))
+    return np.ascontiguousarray(moved.sum(axis=0).T)
+
+
+def _weights(matrix: Array, left: Array | None, right: Array | None) -> tuple[Array, Array, Array]:
+    """The weights of pairs, matrix + left right'."""
+    vectors = [np.zeros(n) if v is None else v for v, n in zip((left, right), matrix.shape, strict=True)]
+    one, other = (np.ascontiguousarray(v, dtype=np.float64) for v in vectors)
+    return np.ascontiguousarray(matrix, dtype=np.float64), one, other

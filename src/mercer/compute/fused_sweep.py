@@ -9,10 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from mercer.compute import fused_leaves as leaf
-from mercer.compute import fused_waves as wave
 from mercer.compute import vector_math as vm
 from mercer.compute.compiling import call, compiled
-from mercer.compute.fused_leaves import COS, CPER, ENVELOPE, GATE, LIN, PER, SIN, SUMI, WN
+from mercer.compute.fused_leaves import COS, CPER, ENVELOPE, GATE, LIN, PER, RQ, SE, SIN, SUMI, TWO_PI, WN
 from mercer.compute.tape import (
     AFFINE,
     CODE,
@@ -23,12 +22,13 @@ from mercer.compute.tape import (
     FIRST,
     FORWARD,
     PLACE,
+    POINTS,
     PRODUCT,
     REVERSE,
     SECOND,
     START,
     WAVE,
-)  # fmt: skip
+)
 
 BLOCK = 256
 
@@ -64,15 +64,15 @@ def leaf_forward(node, pool, coef, xa, ta, i, xb, tb, j0, m, out):
     dims = pool[node[START] : node[END]]
     own = coef[node[PLACE] :]
     if code == PER:
-        wave.per_forward(out, m, own[: len(dims)], ta, i, tb, j0, row)
+        leaf.per_forward(out, m, own[: len(dims)], ta, i, tb, j0, row)
     elif code == CPER:
-        wave.cper_forward(out, m, own, ta, i, tb, j0, row)
+        leaf.cper_forward(out, m, own, ta, i, tb, j0, row)
     elif code == COS:
-        wave.cos_forward(out, m, ta, i, tb, j0, row)
+        leaf.cos_forward(out, m, ta, i, tb, j0, row)
     elif code == SIN:
-        wave.sin_forward(out, m, ta, i, tb, j0, row)
+        leaf.sin_forward(out, m, ta, i, tb, j0, row)
     elif code == SUMI:
-        wave.sumi_forward(out, m, ta, i, tb, j0, row)
+        leaf.sumi_forward(out, m, ta, i, tb, j0, row)
     elif code == LIN:
         leaf.lin_forward(out, m, dims, own, xa, i, xb, j0)
     elif code == GATE:
@@ -98,15 +98,15 @@ def leaf_reverse(node, pool, coef, xa, ta, i, xb, tb, j0, m, bar, work, sums, le
     own = coef[node[PLACE] :]
     add = sums[node[PLACE] :]
     if code == PER:
-        wave.per_reverse(bar, m, dims, add, xa, ta, i, xb, tb, j0, row)
+        leaf.per_reverse(bar, m, dims, add, xa, ta, i, xb, tb, j0, row)
     elif code == CPER:
-        wave.cper_reverse(bar, work, m, dims[0], own, add, xa, ta, i, xb, tb, j0, row)
+        leaf.cper_reverse(bar, work, m, dims[0], own, add, xa, ta, i, xb, tb, j0, row)
     elif code == COS:
-        wave.cos_reverse(bar, m, dims, add, xa, ta, i, xb, tb, j0, row)
+        leaf.cos_reverse(bar, m, dims, add, xa, ta, i, xb, tb, j0, row)
     elif code == SIN:
-        wave.sin_reverse(bar, m, dims, add, xa, ta, i, xb, tb, j0, row)
+        leaf.sin_reverse(bar, m, dims, add, xa, ta, i, xb, tb, j0, row)
     elif code == SUMI:
-        wave.sumi_reverse(bar, m, dims, own, add, xa, ta, i, xb, tb, j0, row)
+        leaf.sumi_reverse(bar, m, dims, own, add, xa, ta, i, xb, tb, j0, row)
     elif code == LIN:
         leaf.lin_reverse(bar, m, dims, own, add, xa, i, xb, j0)
     elif code == GATE:
@@ -397,3 +397,175 @@ def gradient_of_sums(nodes, weight_start, weight_pool, constant, values, coef, s
                 if other != k:
                     others *= values[weight_pool[other]]
             gradient[weight_pool[k]] += sums[edge_place + e] * others
+
+
+# ------------------------------------------------------------------------------------------- rectangles and diagonals
+
+
+@compiled
+def cross_contract_rows(
+    first, last, main, nodes, pool, edge_child, weight, coef, slot, none, xa, ta, xb, tb,
+    matrix, left, right, shared, sums, edge_place, by_left, by_right,
+):  # fmt: skip
+    """Add to `sums` the contraction of matrix + left right' with the derivatives of some rows of a rectangle."""
+    buffer = np.empty((len(nodes), BLOCK))
+    bar = np.empty((len(nodes), BLOCK))
+    work = np.empty(BLOCK)
+    count = xb.shape[1]
+    root = len(nodes) - 1
+    for i in range(first, last):
+        own = left[i]
+        for j0 in range(0, count, BLOCK):
+            m = min(BLOCK, count - j0)
+            forward(
+                main, False, nodes, pool, edge_child, weight, coef, slot, none, 0, xa, ta, i, xb, tb, j0, m, buffer
+            )
+            clear_shared(main, bar, shared, m)
+            for l in range(m):
+                bar[root, l] = matrix[i, j0 + l] + own * right[j0 + l]
+            reverse(
+                main, False, nodes, pool, edge_child, weight, coef, slot, none, 0,
+                xa, ta, i, xb, tb, j0, m, buffer, bar, shared, work, sums, edge_place, by_left, by_right,
+            )  # fmt: skip
+
+
+@compiled
+def diagonal_contract_rows(
+    first, last, main, nodes, pool, edge_child, weight, coef, slot, none, x, table, vector, shared, sums, edge_place,
+    by_point,
+):  # fmt: skip
+    """Add to `sums` the contraction of a vector with the derivatives of k(x_i, x_i) for some rows."""
+    buffer = np.empty((len(nodes), BLOCK))
+    bar = np.empty((len(nodes), BLOCK))
+    work = np.empty(BLOCK)
+    root = len(nodes) - 1
+    for i in range(first, last):
+        forward(
+            main, False, nodes, pool, edge_child, weight, coef, slot, none, 0, x, table, i, x, table, i, 1, buffer
+        )
+        clear_shared(main, bar, shared, 1)
+        bar[root, 0] = vector[i]
+        reverse(
+            main, False, nodes, pool, edge_child, weight, coef, slot, none, 0,
+            x, table, i, x, table, i, 1, buffer, bar, shared, work, sums, edge_place, by_point, by_point,
+        )  # fmt: skip
+
+
+# ------------------------------------------------------------------------------- by the right-hand points of rectangles
+#
+# The tape runs backwards as in `reverse`; only what leaves do with their sensitivities is different. With u = x - z and
+# h of radial_slope, d log k / d z_d = h u_d / l_d^2 for the radial kernels.
+
+
+@compiled
+def radial_points(kind, bar, work, m, dims, coef, sums, xa, i, xb, j0, moved):
+    """moved_d += bar h (x_d - z_d) / l_d^2."""
+    leaf.radial_slope(kind, bar, work, m, dims, coef, sums, xa, i, xb, j0)
+    for k in range(len(dims)):
+        scale = coef[k]  # 1 / l^2, or half of it, or that divided by alpha
+        if kind == SE or kind == ENVELOPE:
+            scale *= 2.0
+        elif kind == RQ:
+            scale *= 2.0 * coef[len(dims)]
+        x, other, out = xa[dims[k], i], xb[dims[k], j0 : j0 + m], moved[dims[k], j0 : j0 + m]
+        for l in range(m):
+            out[l] += scale * work[l] * (x - other[l])
+
+
+@compiled
+def wave_points(code, bar, work, m, dims, coef, values, first, ta, i, tb, j0, row, moved):
+    """With t = 2 pi (x - z) / p or 2 pi f.(x - z): d cos t / d z_d = sin t 2 pi f_d, f = 1 / p for PER and CPER."""
+    if code == CPER:
+        leaf.cper_falls(work, m, coef[0], ta, i, tb, j0, row)
+    for k in range(len(dims)):
+        at = row + 2 * k if code == PER else row
+        c, s, rate = ta[at, i], ta[at + 1, i], TWO_PI * values[first + k]
+        cb, sb, out = tb[at, j0 : j0 + m], tb[at + 1, j0 : j0 + m], moved[dims[k], j0 : j0 + m]
+        if code == PER:
+            rate = coef[k] * TWO_PI / values[first + k]
+            for l in range(m):
+                out[l] += rate * bar[l] * (s * cb[l] - c * sb[l])
+        elif code == CPER:
+            rate = coef[0] * TWO_PI / (values[first] * coef[1])
+            for l in range(m):
+                out[l] += rate * bar[l] * (1.0 + work[l]) * (s * cb[l] - c * sb[l])
+        elif code == COS:
+            for l in range(m):
+                out[l] += rate * bar[l] * (s * cb[l] - c * sb[l])
+        elif code == SIN:
+            for l in range(m):
+                out[l] -= rate * bar[l] * (c * cb[l] + s * sb[l])
+        elif code == SUMI:  # cos of the phase of x times cos of the phase of z
+            for l in range(m):
+                out[l] -= rate * bar[l] * c * sb[l]
+
+
+@compiled
+def leaf_points(node, pool, coef, values, xa, ta, i, xb, tb, j0, m, bar, work, sums, moved):
+    """Add what one leaf has to say about where the right-hand points of a block should go."""
+    code = node[CODE]
+    dims, own = pool[node[START] : node[END]], coef[node[PLACE] :]
+    if code == PER or code == CPER or code == COS or code == SIN or code == SUMI:
+        wave_points(code, bar, work, m, dims, own, values, node[FIRST], ta, i, tb, j0, node[WAVE], moved)
+    elif code == LIN:
+        for k in range(len(dims)):
+            slope, out = own[len(dims) + k] * (xa[dims[k], i] - own[k]), moved[dims[k], j0 : j0 + m]
+            for l in range(m):
+                out[l] += slope * bar[l]
+    elif code <= ENVELOPE:
+        radial_points(code, bar, work, m, dims, own, sums[node[PLACE] :], xa, i, xb, j0, moved)
+    elif code == EXTERNAL:
+        sides = (xa.ctypes.data, xa.shape[1], i, xb.ctypes.data, xb.shape[1], j0, len(xa))
+        given = (bar.ctypes.data, m, dims.ctypes.data, len(dims), own.ctypes.data, node[COUNT], moved.ctypes.data)
+        call(node[POINTS], given + sides)
+
+
+@compiled
+def reverse_points(
+    order, nodes, pool, edge_child, weight, coef, values,
+    xa, ta, i, xb, tb, j0, m, buffer, bar, shared, work, sums, edge_place, moved,
+):  # fmt: skip
+    """Run the nodes backwards, from sensitivities in `bar` to those of the right-hand points."""
+    for k in range(len(order) - 1, -1, -1):
+        n = order[k]
+        own = bar[n]
+        code, start, end = nodes[n, CODE], nodes[n, START], nodes[n, END]
+        if code == EXP:
+            out = buffer[n]
+            for l in range(m):
+                work[l] = own[l] * out[l]
+            for c in range(start, end):
+                give(bar, pool[c], shared, 1.0, work, m)
+        elif code == PRODUCT:
+            product_reverse(pool[start:end], buffer, bar, own, shared, work, m)
+        elif code == AFFINE:
+            affine_reverse(start, end, edge_child, weight, buffer, bar, own, shared, sums[edge_place:], m)
+        else:
+            leaf_points(nodes[n], pool, coef, values, xa, ta, i, xb, tb, j0, m, own, work, sums, moved)
+
+
+@compiled
+def points_rows(
+    first, last, main, nodes, pool, edge_child, weight, coef, slot, none, values, xa, ta, xb, tb,
+    matrix, left, right, shared, sums, edge_place, moved,
+):  # fmt: skip
+    """Add to `moved` the contraction of matrix + left right' with the derivatives by the right-hand points."""
+    buffer = np.empty((len(nodes), BLOCK))
+    bar = np.empty((len(nodes), BLOCK))
+    work = np.empty(BLOCK)
+    count = xb.shape[1]
+    root = len(nodes) - 1
+    for i in range(first, last):
+        own = left[i]
+        for j0 in range(0, count, BLOCK):
+            m = min(BLOCK, count - j0)
+            forward(
+                main, False, nodes, pool, edge_child, weight, coef, slot, none, 0, xa, ta, i, xb, tb, j0, m, buffer
+            )
+            clear_shared(main, bar, shared, m)
+            for l in range(m):
+                bar[root, l] = matrix[i, j0 + l] + own * right[j0 + l]
+            reverse_points(
+                main, nodes, pool, edge_child, weight, coef, values,
+                xa, ta, i, xb, tb, j0, m, buffer, bar, shared, work, sums, edge_place, moved,
+            )  # fmt: skip

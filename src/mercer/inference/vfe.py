@@ -34,7 +34,7 @@ from scipy.linalg import blas
 
 from mercer.compute import fused
 from mercer.compute.backend import NUMBA, Backend
-from mercer.compute.fused_points import can_move, contract_points
+from mercer.compute.fused import can_move, contract_points
 from mercer.compute.program import Program
 from mercer.compute.separate import without_white
 from mercer.errors import InputError, NumericalError
