@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,8 @@ from numpy.testing import assert_allclose
 
 from mercer.linalg.iterative import conjugate_gradients, lanczos_log_determinant
 from mercer.linalg.operators import (
+    LowRank,
+    Operator,
     Toeplitz,
     along_axes,
     outer,
@@ -83,7 +86,7 @@ def test_toeplitz_products_by_fft(n: int, seed: int) -> None:
     column, vectors = torch.as_tensor(rng.normal(size=n)), torch.as_tensor(rng.normal(size=(3, n)))
     expected = (ToeplitzLinearOperator(column) @ vectors.mT).mT if n > 1 else column * vectors
     assert Toeplitz(column).length >= 2 * n - 1
-    assert_allclose(Toeplitz(column).apply(vectors), expected, atol=1e-10)
+    assert_allclose(Toeplitz(column).times(vectors), expected, atol=1e-10)
 
 
 @given(st.integers(1, 12), seeds, st.integers(2, 20))
@@ -157,3 +160,25 @@ def test_lanczos_is_exact_with_all_signs_and_steps(n: int, seed: int) -> None:
     signs = torch.as_tensor(np.array(np.meshgrid(*[[-1.0, 1.0]] * n)).reshape(n, -1).T.copy())
     found = lanczos_log_determinant(lambda v: v @ matrix, signs, n)
     assert_allclose(found.value, float(torch.linalg.slogdet(matrix)[1]), atol=1e-8)
+
+
+# -------------------------------------------------------------------------------------------------------- operators
+
+
+def _operators() -> list[tuple[Operator, np.ndarray, tuple[int, ...]]]:
+    rng = np.random.default_rng(0)
+    roots = [rng.normal(size=(n, n)) for n in (4, 3)]
+    factors = [torch.tensor(root @ root.T) for root in roots]
+    columns = torch.tensor(rng.normal(size=(12, 5)))
+    whole = np.kron(*(factor.numpy() for factor in factors)) + 0.3 * np.eye(12)
+    near = (columns @ columns.mT).numpy() + 0.3 * np.eye(12)
+    return [(spectrum(factors, noise=0.3), whole, (4, 3)), (LowRank.of(columns, 0.3), near, (12,))]
+
+
+@pytest.mark.parametrize(("operator", "matrix", "shape"), _operators(), ids=["Kronecker", "LowRank"])
+def test_an_operator_is_its_matrix(operator: Operator, matrix: np.ndarray, shape: tuple[int, ...]) -> None:
+    vectors = np.random.default_rng(1).normal(size=(2, 12))
+    given = torch.tensor(vectors).view(2, *shape)
+    assert_allclose(operator.times(given).reshape(2, 12).numpy(), vectors @ matrix, rtol=1e-9)
+    assert_allclose(operator.solve(given).reshape(2, 12).numpy(), np.linalg.solve(matrix, vectors.T).T, rtol=1e-8)
+    assert operator.log_determinant() == pytest.approx(np.linalg.slogdet(matrix)[1])

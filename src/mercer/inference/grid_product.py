@@ -181,10 +181,10 @@ class GridCovariance:
     most_steps: int = MOST_STEPS
     probe_count: int = DEFAULT.probes
 
-    @cached_property
+    @property
     def variances(self) -> Tensor:
         """The eigenvalues of A, on the grid."""
-        return self.spectrum.grid + self.noise
+        return self.spectrum.variances
 
     @cached_property
     def hole_vectors(self) -> list[Tensor]:
@@ -309,7 +309,7 @@ def by_eigenvalues(whole: GridCovariance) -> Curvature:
 def by_holes(whole: GridCovariance, seed: int) -> Curvature:
     """Return log|A| + log|B_HH| and its gradient: exact where B_HH is factorised, else by probes (unbiased)."""
     weights = 1.0 / whole.variances
-    value = float(torch.log(whole.variances).sum()) + whole.log_determinant_of_holes(seed).value
+    value = whole.spectrum.log_determinant() + whole.log_determinant_of_holes(seed).value
     # tr(B_HH^-1 dB_HH) = -sum_k u_k' dA v_k with u_k = B E B_HH^-1 z_k, v_k = B E z_k; exactly, both = B E L^-T e_k
     if whole.factor is not None:
         rows = whole.hole_rows(slice(None)).div_(whole.variances).flatten(1)
@@ -416,7 +416,7 @@ class GridProblem:
             return None
         even = [is_toeplitz(gram) for gram in grams]
         return GridCovariance(
-            cells_of(self.lattice, self.device), spectrum(grams, even), noise, tolerance, exact_work, steps
+            cells_of(self.lattice, self.device), spectrum(grams, even, noise), noise, tolerance, exact_work, steps
         )
 
     def solve(self, whole: GridCovariance) -> SolvedGrid:
@@ -644,8 +644,7 @@ class GridPosterior(Posterior):
             z = sent(rng.standard_normal((1, *cells.shape)), self.problem.device)
             drawn = whole.spectrum.back(z * whole.variances.sqrt())
             wrong = drawn - whole.complete(cells.gather(drawn, cells.observed)).filled
-            images = whole.spectrum.back(whole.spectrum.into(wrong).div_(whole.variances))
-            total += cells.gather(images, cells.observed)[0] ** 2
+            total += cells.gather(whole.spectrum.solve(wrong), cells.observed)[0] ** 2
         return total / LEFT_OUT_PROBES
 
     # -------------------------------------------------------------------------------------------------------- pieces

@@ -45,6 +45,7 @@ class Piece:
 
     factors: tuple[Tensor, ...]
     gate: Tensor | None
+    noise: float
     fft_from: int
 
     @cached_property
@@ -54,7 +55,7 @@ class Piece:
 
     @cached_property
     def basis(self) -> Kronecker:
-        return spectrum(self.factors, [is_toeplitz(f) for f in self.factors])
+        return spectrum(self.factors, [is_toeplitz(f) for f in self.factors], self.noise)
 
     def times(self, grid: Tensor, left_out: int | None = None) -> Tensor:
         """Return K v for every grid of a batch; without the factor of one axis, if asked."""
@@ -62,7 +63,7 @@ class Piece:
             if d == left_out:
                 continue
             lines = grid.movedim(d + 1, -1)
-            lines = lines @ factor if quick is None else quick.apply(lines)
+            lines = lines @ factor if quick is None else quick.times(lines)
             grid = lines.movedim(-1, d + 1)
         return grid
 
@@ -124,8 +125,7 @@ class SumOperator:
             return self.near.solve(vectors)
         total = torch.zeros_like(vectors)
         for piece in self.pieces:
-            grids = piece.basis.into(self.cells.spread(piece.apply_gate(vectors), self.cells.observed))
-            grids = piece.basis.back(grids.div_(piece.basis.grid + self.noise))
+            grids = piece.basis.solve(self.cells.spread(piece.apply_gate(vectors), self.cells.observed))
             total += piece.apply_gate(self.cells.gather(grids, self.cells.observed))
         return total
 
@@ -184,7 +184,7 @@ def by_lanczos(operator: SumOperator, tolerance: float, most: int, seed: int) ->
         return value, slopes_between(operator, solved / policy.probes, probes)
     rest = lanczos_log_determinant(lambda v: near.half(operator.times(near.half(v))), probes, policy.near_steps).value
     slopes = slopes_between(operator, (solved - near.solve(probes)) / policy.probes, probes)
-    return near.log_determinant + rest, slopes.plus(slopes_near(operator, near), 1.0)
+    return near.log_determinant() + rest, slopes.plus(slopes_near(operator, near), 1.0)
 
 
 def slopes_near(operator: SumOperator, near: LowRank) -> GridSlopes:
@@ -253,17 +253,17 @@ class SumProblem:
 
     def operator(self, values: Array, noise: float) -> SumOperator | None:
         """Evaluate the factors and the gates; None where they are not finite."""
-        pieces = tuple(self.piece(summand, values) for summand in self.summands)
+        pieces = tuple(self.piece(summand, values, noise) for summand in self.summands)
         finite = all(bool(torch.isfinite(f).all()) for piece in pieces for f in piece.factors)
         return (
             SumOperator(cells_of(self.plain.lattice, self.plain.device), pieces, noise, self.policy) if finite else None
         )
 
-    def piece(self, summand: Summand, values: Array) -> Piece:
+    def piece(self, summand: Summand, values: Array, noise: float) -> Piece:
         pairs = zip(summand.parts, self.plain.lattice.axes, strict=True)
         grams = [self.plain.gram(part, values, axis) for part, axis in pairs]
         gate = gate_at(summand.gates, values, self.data.X)
-        return Piece(tuple(grams), None if gate is None else sent(gate, self.plain.device), self.policy.fft_from)
+        return Piece(tuple(grams), None if gate is None else sent(gate, self.plain.device), noise, self.policy.fft_from)
 
     def contract(self, values: Array, slopes: GridSlopes) -> Array:
         total = np.zeros(len(values))

@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -39,17 +40,42 @@ def outer(vectors: Sequence[Tensor]) -> Tensor:
     return reduce(lambda grid, vector: grid[..., None] * vector, vectors)
 
 
+class Operator(Protocol):
+    """A positive definite matrix, known by what it does to a batch of vectors: nobody needs its entries."""
+
+    def times(self, vectors: Tensor) -> Tensor: ...
+
+    def solve(self, vectors: Tensor) -> Tensor: ...
+
+    def log_determinant(self) -> float: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Kronecker:
-    """K_1 x ... x K_D by the eigenvalues (none below zero) and eigenvectors of its factors."""
+    """K_1 x ... x K_D + noise I by the eigenvalues (none below zero) and eigenvectors of the factors."""
 
     values: tuple[Tensor, ...]
     vectors: tuple[Tensor, ...]
+    noise: float = 0.0
 
     @property
     def grid(self) -> Tensor:
-        """The eigenvalues of the product, one for each cell."""
+        """The eigenvalues of the product, one for each cell, without the noise."""
         return outer(self.values)
+
+    @cached_property
+    def variances(self) -> Tensor:
+        """The same, with the noise."""
+        return self.grid + self.noise
+
+    def times(self, vectors: Tensor) -> Tensor:
+        return self.back(self.into(vectors).mul_(self.variances))
+
+    def solve(self, vectors: Tensor) -> Tensor:
+        return self.back(self.into(vectors).div_(self.variances))
+
+    def log_determinant(self) -> float:
+        return float(torch.log(self.variances).sum())
 
     def into(self, grid: Tensor) -> Tensor:
         """Return Q' v for every grid of a batch."""
@@ -60,11 +86,12 @@ class Kronecker:
         return along_axes(self.vectors, grid)
 
 
-def spectrum(factors: Sequence[Tensor], even: Sequence[bool] | None = None) -> Kronecker:
+def spectrum(factors: Sequence[Tensor], even: Sequence[bool] | None = None, noise: float = 0.0) -> Kronecker:
     """Decompose every factor; those marked `even` are Toeplitz, and so symmetric about both diagonals."""
     flags = [False] * len(factors) if even is None else even
     pairs = [_centrosymmetric(f) if e else torch.linalg.eigh(f) for f, e in zip(factors, flags, strict=True)]
-    return Kronecker(tuple(values.clamp_min(0.0) for values, _ in pairs), tuple(vectors for _, vectors in pairs))
+    values, vectors = zip(*pairs, strict=True)
+    return Kronecker(tuple(v.clamp_min(0.0) for v in values), vectors, noise)
 
 
 def _centrosymmetric(matrix: Tensor) -> tuple[Tensor, Tensor]:
@@ -106,7 +133,7 @@ class Toeplitz:
                 best = min(best, odd << max(0, (-(-wanted // odd) - 1)).bit_length())
         return best
 
-    def apply(self, vectors: Tensor) -> Tensor:
+    def times(self, vectors: Tensor) -> Tensor:
         """Return T v along the last axis."""
         n, size = len(self.column), self.length
         ring = torch.zeros(size, dtype=self.column.dtype, device=self.column.device)
@@ -137,9 +164,7 @@ class LowRank:
         values = values[kept]
         return LowRank(columns @ (vectors[:, kept] / values.sqrt()), values, noise)
 
-    @property
     def log_determinant(self) -> float:
-        """log|P|."""
         count, rank = self.basis.shape
         return float(torch.log(self.values + self.noise).sum()) + (count - rank) * math.log(self.noise)
 
@@ -153,8 +178,10 @@ class LowRank:
         """The diagonal of P^-1."""
         return 1.0 / self.noise - self.basis**2 @ self.excess
 
+    def times(self, vectors: Tensor) -> Tensor:
+        return vectors * self.noise + (vectors @ self.basis * self.values) @ self.basis.mT
+
     def solve(self, vectors: Tensor) -> Tensor:
-        """Return P^-1 v."""
         return vectors / self.noise - (vectors @ self.basis * self.excess) @ self.basis.mT
 
     def half(self, vectors: Tensor) -> Tensor:
