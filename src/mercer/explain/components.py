@@ -18,7 +18,7 @@ import numpy as np
 from mercer.errors import NumericalError
 from mercer.explain import phrases
 from mercer.explain.claims import Claim, ClaimEvidence
-from mercer.explain.factors import LITTLE, Joint, change, correlation, judge_by_rule
+from mercer.explain.phrases import LITTLE, Joint, change, correlation, judge_by_rule
 from mercer.explain.subject import KernelPart, Subject
 from mercer.explain.words import FARTHEST, Narrator
 from mercer.inference.contract import Prediction

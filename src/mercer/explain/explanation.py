@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from mercer.explain import wording, words
@@ -25,9 +26,9 @@ from mercer.explain.components import (
     judge_joint,
     rank_contributions,
 )
-from mercer.explain.factors import contains, drifts
 from mercer.explain.functionals import FunctionalExplanation, explain_functionals
 from mercer.explain.networks import NetworkExplanation, explain_networks
+from mercer.explain.phrases import contains, drifts
 from mercer.explain.search import (
     CLEAR,
     NotFound,
@@ -406,7 +407,8 @@ def _end(subject: Subject, fitted: Fitted, story: Story | None, narrator: Narrat
     return Outcome(narrator.say(found_by), fitted.status, fitted.message, fitted.scores.jitter, sentence)
 
 
-def name_bounds(kernel: Expression, reached: Sequence[AtBound]) -> tuple[Bound, ...]:
+@lru_cache
+def name_bounds(kernel: Expression, reached: tuple[AtBound, ...]) -> tuple[Bound, ...]:
     """Tell which parameters of a kernel bounds belong to."""
     owners, named = list(kernel.owners()), {path: Bound(path, side) for path, side in reached}
     for slot in layout(kernel).slots:

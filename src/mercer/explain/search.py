@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from mercer.explain.claims import Claim, ClaimEvidence, certainty_of
-from mercer.explain.factors import contains
+from mercer.explain.phrases import contains
 from mercer.explain.subject import Subject, structure_text
 from mercer.explain.words import Narrator
 from mercer.kernels.algebra import structure

@@ -133,7 +133,7 @@ class Origin:
         """The structure that was given, or the learner that found it."""
         return expression_or_learner(self.options["kernel"])
 
-    @property
+    @cached_property
     def given(self) -> str | None:
         """The structure that was given, as text; None where it was learned."""
         return str(self.options["kernel"]) if isinstance(self.kernel, Expression) else None
@@ -143,7 +143,7 @@ class Origin:
         """The settings of the learner; none where the structure was given."""
         return {} if isinstance(self.kernel, Expression) else self.kernel.describe()
 
-    @property
+    @cached_property
     def noise_is_fitted(self) -> bool:
         """Whether the noise was fitted."""
         return self.given is None or self.options["noise"] is None

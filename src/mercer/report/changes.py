@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from mercer.explain.changes import change_in
-from mercer.explain.factors import open_gates
+from mercer.explain.phrases import open_gates
 from mercer.kernels.domains import Array
 from mercer.report.view import (
     BLUE,
