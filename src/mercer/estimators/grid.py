@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -34,10 +34,10 @@ from mercer.kernels.units import Units, to_data_units, to_scaled_units
 from mercer.learners.criteria import bic
 from mercer.model import archive
 from mercer.model.grid import FittedGrid, GridInput, GridScale, condition, grid_engine, read_coordinates, read_grid
-from mercer.model.settings import LearnerSettings
+from mercer.model.settings import EstimatorSettings
 
 
-class GridRegressor(LearnerSettings, BaseEstimator):
+class GridRegressor(EstimatorSettings, BaseEstimator):
     """A Gaussian process over the cells of an array, NaN where a cell is missing: fills holes, extends the edges.
 
     The kernel is a product of one kernel for each axis, which lets the work grow as N sum(n_d) for N cells with n_d
@@ -91,8 +91,6 @@ class GridRegressor(LearnerSettings, BaseEstimator):
     # ------------------------------------------------------------------------------------------------------- fitting
 
     fitted_: FittedGrid
-    policies: ClassVar[tuple[Any, ...]] = ()  # in place of the defaults, in a subclass: (GridFitPolicy(tile=1000),)
-
     kernel_ = Shown(lambda fitted: fitted.kernel)
     kernels_ = Shown(lambda fitted: _factors(fitted.kernel, fitted.grid.values.ndim))
     noise_ = Shown(lambda fitted: fitted.noise)
@@ -133,8 +131,7 @@ class GridRegressor(LearnerSettings, BaseEstimator):
             warnings.warn(notes[0], DataWarning, stacklevel=2)
         bound = to_scaled_units(self._bind(grid, data), scale.units)
         engine = grid_engine(self.device)
-        policy = next((each for each in self.policies if isinstance(each, GridFitPolicy)), GridFitPolicy())
-        result, note = fit_grid(bound, data, engine, self._options(scale.units), progress, policy)
+        result, note = fit_grid(bound, data, engine, self._options(scale.units), progress, self._policy(GridFitPolicy))
         if result.status == "failed":
             raise NumericalError(f"the fit failed: {result.message}; try another kernel or a larger noise")
         if result.status == "interrupted":
@@ -217,7 +214,7 @@ class GridRegressor(LearnerSettings, BaseEstimator):
 
     def _axes(self, coordinates: Any) -> tuple[Array, ...]:
         if coordinates is None:
-            return self.coordinates_
+            return self.fitted_.grid.coordinates
         if isinstance(coordinates, Mapping):
             known: Sequence[Any] = self.axis_names_ or tuple(range(len(self.shape_)))
             coordinates = {**dict(zip(known, self.coordinates_, strict=True)), **coordinates}

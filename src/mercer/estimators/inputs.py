@@ -192,18 +192,16 @@ def checked_target(y: Any, rows: int) -> Array:
     target = column_or_1d(check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False), warn=True)
     if target.dtype.kind in "mM":
         raise InputError(f"the target must hold numbers, not dates or durations; its first entry is {target[0]}")
-    if target.dtype.kind not in "biuf":
-        try:
-            target = target.astype(np.float64)
-        except (TypeError, ValueError):
-            raise InputError(f"the target must hold numbers; its first entry is {target[0]!r}") from None
-    target = target.astype(np.float64)
+    try:
+        target = np.asarray(target, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"the target must hold numbers; its first entry is {target[0]!r}") from None
     if len(target) != rows:
         raise InputError(f"X has {rows} rows and y has {len(target)}: they must agree")
     if np.isinf(target).any():
         row = int(np.flatnonzero(np.isinf(target))[0]) + 1
         raise InputError(f"Input y contains infinity (first in row {row}); drop these rows")
-    return target
+    return np.asarray(target)
 
 
 def without_missing_targets(X: Array, y: Array) -> tuple[Array, Array]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from inspect import signature
 from numbers import Real
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -37,14 +36,13 @@ from mercer.learners.contract import Context, Learned, Learner, checked_jobs, le
 from mercer.learners.many_rows import AllRows, ManyRowsPolicy, draw_sample, fit_to_all, whole_of
 from mercer.model import archive
 from mercer.model.fitted import Component, Fitted, Origin, TrainingRows, fitted_from
-from mercer.model.settings import LearnerSettings, choose_engine, expression_or_learner, learner_settings
+from mercer.model.settings import EstimatorSettings, choose_engine, expression_or_learner, learner_settings
 from mercer.report import write_report
 
 GIVEN_KERNELS = ("restarts", "priors", "max_iterations")  # settings of these: a learner has its own
-Policy = TypeVar("Policy")
 
 
-class GPRegressor(LearnerSettings, RegressorMixin, BaseEstimator):
+class GPRegressor(EstimatorSettings, RegressorMixin, BaseEstimator):
     """Gaussian-process regression with a kernel expression whose parameters are fitted to the data.
 
     Parameters
@@ -93,7 +91,7 @@ class GPRegressor(LearnerSettings, RegressorMixin, BaseEstimator):
     target_name_, fit_seconds_, notes_ : the name of y where it has one, how long the fit took, remarks on it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # each is a setting, by keyword, as scikit-learn has them
         self,
         kernel: str | Expression | Learner = "SE",
         *,
@@ -118,7 +116,6 @@ class GPRegressor(LearnerSettings, RegressorMixin, BaseEstimator):
 
     # ------------------------------------------------------------------------------------------------------- fitting
 
-    policies: ClassVar[tuple[Any, ...]] = ()  # in place of the defaults, in a subclass: (RacePolicy(sample=100),)
     fitted_: Fitted
     kernel_ = Shown(lambda fitted: fitted.kernel)
     noise_ = Shown(lambda fitted: fitted.noise)
@@ -207,10 +204,6 @@ class GPRegressor(LearnerSettings, RegressorMixin, BaseEstimator):
             )  # fmt: skip
             learned = kernel.learn(context)
         return fit_to_all(learned, AllRows(data, engine, options, many)) if engine.many_rows else learned
-
-    def _policy(self, kind: Callable[[], Policy]) -> Policy:
-        """Return the policy of a kind: the one that was given, or its defaults."""
-        return next((each for each in self.policies if type(each) is kind), kind())
 
     def _options(self, rows: TrainingRows) -> FitOptions:
         for name in ("restarts", "max_iterations"):

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import add
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -128,71 +129,47 @@ def _smallest(keys: Array, count: int) -> Any:
 # ------------------------------------------------------------------------------------------------------------- streams
 
 
-class Stream(Protocol):
-    """Rows as they were given, in the user's units."""
+@dataclass(frozen=True, eq=False)
+class Stream(ABC):
+    """Rows as they were given, in the user's units; `named` where the columns have names of their own."""
 
-    @property
-    def names(self) -> Sequence[str]:
-        """The columns."""
+    names: Sequence[str]
+    target_name: str | None
+    named: bool
 
-    @property
-    def target_name(self) -> str | None:
-        """The name of the target, if it has one."""
-
-    @property
-    def named(self) -> bool:
-        """Whether the columns have names of their own."""
-
+    @abstractmethod
     def total(self) -> int:
         """Return how many rows there are, with a target and without."""
 
+    @abstractmethod
     def add_up(self, work: Callable[[Array, Array], Sum], size: int) -> Sum:
         """Return the sum of work(X, y) over blocks of all rows with a target."""
 
 
 @dataclass(frozen=True, eq=False)
-class FileStream:
-    """A Parquet stream."""
+class FileStream(Stream):
+    """Parquet files, read in order on each pass."""
 
     rows: ParquetRows
-    named: bool = True
-
-    @property
-    def names(self) -> Sequence[str]:
-        """The columns."""
-        return self.rows.names
-
-    @property
-    def target_name(self) -> str | None:
-        """The name of the target."""
-        return self.rows.target
 
     def total(self) -> int:
-        """Return how many rows there are."""
         return self.rows.total
 
     def add_up(self, work: Callable[[Array, Array], Sum], size: int) -> Sum:
-        """Read the files once, in order."""
         total: Sum | None = None
         for X, y in self.rows.blocks(size):
-            if len(y):
-                part = work(X, y)
-                total = part if total is None else add(total, part)
+            total = _add(total, work(X, y)) if len(y) else total
         return _require(total)
 
 
 @dataclass(frozen=True, eq=False)
-class DaskStream:
+class DaskStream(Stream):
     """A Dask dataframe or array with its target; `parts` are pairs of delayed partitions."""
 
     parts: list[tuple[Any, Any]] = field(repr=False)
-    names: Sequence[str]
-    target_name: str | None
-    named: bool
     held: Any = field(default=None, repr=False)  # a cluster forgets what nobody holds
 
     def total(self) -> int:
-        """Return how many rows there are."""
         import dask
 
         return int(sum(dask.compute(*(dask.delayed(len)(y) for _, y in self.parts))))
@@ -202,18 +179,13 @@ class DaskStream:
         from dask import delayed
 
         sent = delayed(work, pure=False)  # in the graph once; scattered data would be lost with its worker
-        one = delayed(_sum_partition, pure=False)
+        one, join = delayed(_sum_partition, pure=False), delayed(_add, pure=False)
         left = [one(X, y, sent, size, tuple(self.names), number) for number, (X, y) in enumerate(self.parts)]
         while len(left) > 1:
-            left = [_join(left[i : i + 2]) for i in range(0, len(left), 2)]
+            pairs = [left[i : i + 2] for i in range(0, len(left), 2)]
+            left = [join(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
         total: Sum | None = left[0].compute()
         return _require(total)
-
-
-def _join(pair: list[Any]) -> Any:
-    from dask import delayed
-
-    return pair[0] if len(pair) == 1 else delayed(_add, pure=False)(*pair)
 
 
 def _add(one: Sum | None, other: Sum | None) -> Sum | None:
@@ -267,35 +239,29 @@ class ScaledSource:
 
     def add_up(self, work: Callable[[Array, Array], Sum], size: int) -> Sum:
         """Return the sum over all rows; they must still be as many as they were."""
-        scaled = _Scaled(work, np.array(self.units.shift), np.array(self.units.scale), self.level, self.units.y_scale)
-        rows, total = self.stream.add_up(scaled, size).parts
-        if rows != self.count:
-            raise InputError(f"there were {self.count:,} rows and now there are {rows:,}: the data changed meanwhile")
+        found = self.stream.add_up(partial(_sum_scaled, work, self.units, self.level), size)
+        if found.rows != self.count:
+            told = f"there were {self.count:,} rows and now there are {found.rows:,}"
+            raise InputError(f"{told}: the data changed meanwhile")
+        total: Sum = found.total
         return total
 
 
 @dataclass(frozen=True, eq=False)
-class _Counted:
+class CountedSum:
     """A sum with the number of rows in it."""
 
-    parts: tuple[int, Any]
+    rows: int
+    total: Any
 
-    def __add__(self, other: _Counted) -> _Counted:
-        return _Counted((self.parts[0] + other.parts[0], self.parts[1] + other.parts[1]))
+    def __add__(self, other: CountedSum) -> CountedSum:
+        return CountedSum(self.rows + other.rows, self.total + other.total)
 
 
-@dataclass(frozen=True, eq=False)
-class _Scaled:
-    """Work in scaled units, on rows in the user's."""
-
-    work: Callable[[Array, Array], Any]
-    shift: Array
-    scale: Array
-    level: float
-    y_scale: float
-
-    def __call__(self, X: Array, y: Array) -> _Counted:
-        return _Counted((len(y), self.work((X - self.shift) / self.scale, (y - self.level) / self.y_scale)))
+def _sum_scaled(work: Callable[[Array, Array], Any], units: Units, level: float, X: Array, y: Array) -> CountedSum:
+    """Do work in scaled units, on rows in the user's."""
+    scaled = (X - np.array(units.shift)) / np.array(units.scale)
+    return CountedSum(len(y), work(scaled, (y - level) / units.y_scale))
 
 
 def open_stream(X: Any, y: Any) -> Stream:
@@ -303,7 +269,7 @@ def open_stream(X: Any, y: Any) -> Stream:
     if isinstance(X, ParquetRows):
         if y is not None:
             raise InputError("ParquetRows names its own target: call fit(rows) without y")
-        return FileStream(X)
+        return FileStream(X.names, X.target, True, X)
     if not is_dask(y):
         raise InputError("X is a Dask collection: y must be one too, from the same partitions (say frame['y'])")
     return _open_dask(X, y)
@@ -324,18 +290,14 @@ def _open_dask(X: Any, y: Any) -> DaskStream:
             raise InputError("a Dask array X must have rows and columns")
         X, names = X.rechunk({1: -1}), [str(i) for i in range(X.shape[1])]
     X, y = _persist(X, y)
-    left, right = list(_partitions(X)), list(_partitions(y))
+    left, right = (list(np.ravel(np.array(part.to_delayed(), dtype=object))) for part in (X, y))
     if len(left) != len(right):
         raise InputError(
             f"X has {len(left)} partitions and y {len(right)}: take both from one Dask collection, or repartition one"
         )
     name = getattr(y, "name", None) if framed else None
     parts = list(zip(left, right, strict=True))
-    return DaskStream(parts, names, None if name is None else str(name), framed, (X, y))
-
-
-def _partitions(collection: Any) -> Iterator[Any]:
-    return iter(np.ravel(np.array(collection.to_delayed(), dtype=object)))
+    return DaskStream(names, None if name is None else str(name), framed, parts, (X, y))
 
 
 def _persist(X: Any, y: Any) -> tuple[Any, Any]:

@@ -38,6 +38,11 @@ class LabelledRows:
         """Return rows in scaled units."""
         return np.asarray((X - np.array(self.units.shift)) / np.array(self.units.scale))
 
+    @property
+    def scaled(self) -> Array:
+        """The rows in scaled units."""
+        return self.scale(self.X)
+
 
 @dataclass(frozen=True, eq=False)
 class Machine:
@@ -77,8 +82,8 @@ class FittedClasses:
         """Return the kernel between new rows (a matrix in the units of the data) and those learned from."""
         found = X
         if self.scaled_kernel is not None:
-            rows, known = self.training.scale(X), self.training.scale(self.training.X)
-            found = fused.cross(compile_program(self.scaled_kernel), values_of(self.scaled_kernel), rows, known)
+            program, values = compile_program(self.scaled_kernel), values_of(self.scaled_kernel)
+            found = fused.cross(program, values, self.training.scale(X), self.training.scaled)
         return found if self.clip is None else found @ self.clip
 
     def margins(self, X: Array) -> Array:
@@ -104,7 +109,7 @@ def gram_of(kernel: Expression | None, training: LabelledRows) -> tuple[Array, A
         gram = training.X
         clips = float(np.linalg.eigvalsh(gram)[0]) < -NEGATIVE * float(np.abs(gram).max() or 1.0)
     else:
-        gram = fused.gram(compile_program(kernel), values_of(kernel), training.scale(training.X))
+        gram = fused.gram(compile_program(kernel), values_of(kernel), training.scaled)
         clips = not is_definite(kernel)
     clip = clip_spectrum(gram) if clips else None
     return (gram if clip is None else clip @ gram), clip

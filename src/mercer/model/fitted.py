@@ -206,12 +206,12 @@ class Fitted:
     def sample(self, X: Array, count: int, rng: np.random.Generator, include_noise: bool = True) -> Array:
         """Draw joint samples at the rows: an array rows x count."""
         drawn = self.mixture.sample(self.training.scale(X), count, rng, include_noise)
-        return self.training.level + self.units.y_scale * drawn
+        return np.asarray(self.training.level + self.units.y_scale * drawn)
 
     def log_density(self, X: Array, y: Array) -> Array:
         """Return the log predictive density of each value of y at its row."""
         found = self.mixture.log_density(self.training.scale(X), self.training.scale_target(y))
-        return found - np.log(self.units.y_scale)
+        return np.asarray(found - np.log(self.units.y_scale))
 
     def leave_one_out(self) -> tuple[Array, Array]:
         """Return the mean and the standard deviation of every training target given all the others."""

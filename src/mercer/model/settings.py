@@ -4,8 +4,9 @@ too, and how `set_params(kernel__max_depth=2)` reaches the settings of a learner
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, Self, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard, TypeVar, cast
 
 from mercer.compute.backend import Backend
 from mercer.compute.program import compile_program
@@ -23,6 +24,7 @@ from mercer.learners.surface import ChangeSurface
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+Policy = TypeVar("Policy")
 NESTED = "kernel__"  # before the name of a learner's setting
 LEARNERS: dict[str, type[Any]] = {
     "search": GrammarSearch,
@@ -48,13 +50,18 @@ def expression_or_learner(kernel: Any) -> Expression | Learner:
     return kernel
 
 
-class LearnerSettings:
+class EstimatorSettings:
     """Lets `get_params` and `set_params` of an estimator reach the settings of a learner, as `kernel__max_depth`.
 
     Learners do not change: a copy with the new setting takes the place of the old one.
     """
 
     kernel: Any
+    policies: ClassVar[tuple[Any, ...]] = ()  # in place of the defaults, in a subclass: (RacePolicy(sample=100),)
+
+    def _policy(self, kind: Callable[[], Policy]) -> Policy:
+        """Return the policy of a kind: the one that was given, or its defaults."""
+        return next((each for each in self.policies if type(each) is kind), kind())
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters, with `deep` those of a learner too."""
@@ -127,4 +134,5 @@ def from_plain(data: Any) -> str | Learner:
     if isinstance(data, str):
         expression_or_learner(data)
         return data
-    return LEARNERS[data["learner"]](**data["settings"])
+    learner: Learner = LEARNERS[data["learner"]](**data["settings"])
+    return learner
