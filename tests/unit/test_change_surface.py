@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,12 +15,13 @@ from mercer.datasets import nile
 from mercer.errors import InputError
 from mercer.fitting.periods import change_places, spread_rows
 from mercer.fitting.uncertainty import profile, slice_draws
-from mercer.inference.contract import Data
+from mercer.inference.contract import Data, Evidence
 from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels import bind, parse
 from mercer.kernels.blend import Blend, has_blend
 from mercer.kernels.parameters import values_of
+from mercer.learners.contract import Context
 from mercer.learners.regimes import RegimeForm, find_blend, remove_regime, simplify_regimes
 from mercer.learners.surface import SurfacePolicy
 from tests.policies import regressor_with
@@ -312,6 +315,27 @@ def test_a_search_over_many_rows_ends_on_all_of_them() -> None:
     assert model.change_.preferred == 2
     assert abs(model.change_.crossings[0].at - 59.5) <= 2
     assert any(str(candidate.step).startswith("on 60 rows: ") for candidate in model.candidates_)
+
+
+@pytest.mark.parametrize("after", [5, 60, 200])
+def test_ctrl_c_in_a_fit_stops_the_search_around_it(after: int) -> None:
+    class Interrupted(Exact):
+        def evidence(self, *arguments: Any, **named: Any) -> Evidence:
+            calls.append(1)
+            if len(calls) == after:
+                raise KeyboardInterrupt
+            return super().evidence(*arguments, **named)
+
+    calls: list[int] = []
+    table = nile()
+    x, y = (np.asarray(table.iloc[:, i], dtype=float) for i in (0, 1))
+    data = Data(((x - x.mean()) / x.std())[:, None], (y - y.mean()) / y.std(), True)
+    try:
+        found = ChangeSurface(kernel="SE", **QUICK).learn(Context(data, Interrupted(), [0]))
+        assert found.stopped == "request"
+    except KeyboardInterrupt:
+        assert after == 5  # nothing was finished yet
+    assert len(calls) < after + 5
 
 
 def test_ctrl_c_gives_what_is_finished() -> None:

@@ -316,6 +316,8 @@ class SurfaceSearch:
         )  # fmt: skip
         self.trials.add(candidate)
         self.trials.tell(count, self.settings.regimes, depth=count - 1)
+        if fitted.status == "interrupted":
+            raise KeyboardInterrupt  # a fit returns its best so far; the search around it stops too
         return [] if failed else [candidate]
 
     # ------------------------------------------------------------------------------------------------------ fitting
@@ -467,7 +469,10 @@ class SurfaceSearch:
         return with_blend(expression, replace(own, parts=tuple(parts)))
 
     def _learn(self, learner: Learner, data: Data) -> Learned:
-        return learner.learn(replace(self.context, data=data, report=None, whole=None))
+        found = learner.learn(replace(self.context, data=data, report=None, whole=None))
+        if found.stopped == "request":
+            raise KeyboardInterrupt
+        return found
 
     # ------------------------------------------------------------------------------------------------------- regimes
 
