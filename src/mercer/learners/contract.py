@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Literal, TypeVar
@@ -197,6 +197,23 @@ def learned_alone(fit: Fit) -> Learned:
     """Return what was learned where the structure was given."""
     stopped: Stopped = "request" if fit.status == "interrupted" else ""
     return Learned(fit, (), (fit,), alone(), stopped=stopped)
+
+
+def check_choices(settings: Learner, choices: Mapping[str, Sequence[Any]]) -> None:
+    """Refuse settings that are none of those known."""
+    for name, known in choices.items():
+        if getattr(settings, name) not in known:
+            raise InputError(f"{name} must be {' or '.join(map(repr, known))}, not {getattr(settings, name)!r}")
+
+
+def check_counts(settings: Learner, least: Mapping[str, int], optional: Sequence[str] = ()) -> None:
+    """Refuse settings that are no whole numbers, or too small; the optional ones may be None."""
+    for name, low in least.items():
+        value = getattr(settings, name)
+        if value is None and name in optional:
+            continue
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
+            raise InputError(f"{name} must be a whole number of at least {low}, not {value!r}")
 
 
 def checked_jobs(jobs: Any) -> int | None:

@@ -21,7 +21,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -41,7 +40,17 @@ from mercer.kernels.expression import Base, Expression, Parameter, Product, Sum,
 from mercer.kernels.leaf import REGISTRY
 from mercer.kernels.parameters import layout
 from mercer.learners.averaging import Forecasts, forecast, refit, weigh
-from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, WholeData, alone, checked_jobs
+from mercer.learners.contract import (
+    Candidate,
+    Context,
+    Learned,
+    Learner,
+    Step,
+    WholeData,
+    alone,
+    check_counts,
+    checked_jobs,
+)
 from mercer.learners.criteria import BIC, Criterion, criterion
 from mercer.learners.intervals import (
     Beginning,
@@ -157,12 +166,7 @@ class GrammarSearch(Learner):
         budget = self.time_budget
         if budget is not None and (isinstance(budget, str) or not budget > 0):
             raise InputError(f"time_budget must be a number of seconds greater than zero, not {budget!r}")
-        for name, least in {"restarts": 1, "max_iterations": 1, "buffer": 0, "max_depth": 0}.items():
-            value = getattr(self, name)
-            if name == "max_depth" and value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-                raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
+        check_counts(self, {"restarts": 1, "max_iterations": 1, "buffer": 0, "max_depth": 0}, optional=("max_depth",))
         for name in ("race", "average"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name} must be True or False, not {getattr(self, name)!r}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -39,7 +39,17 @@ from mercer.learners.bayesian import (
     tune,
 )
 from mercer.learners.classes import LearnedForClasses
-from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Weights, alone
+from mercer.learners.contract import (
+    Candidate,
+    Context,
+    Learned,
+    Learner,
+    Step,
+    Weights,
+    alone,
+    check_choices,
+    check_counts,
+)
 from mercer.learners.kernel_space import (
     MOST_COMPONENTS,
     PLAIN,
@@ -162,19 +172,12 @@ class KernelFunctional(Learner):
 
     def _check(self) -> None:
         """Refuse settings that mean nothing."""
-        for name, known in CHOICES.items():
-            if getattr(self, name) not in known:
-                raise InputError(f"{name} must be {' or '.join(map(repr, known))}, not {getattr(self, name)!r}")
+        check_choices(self, CHOICES)
         if not callable(self.objective) and self.objective not in OBJECTIVES:
             known_names = " or ".join(map(repr, OBJECTIVES))
             raise InputError(f"objective must be {known_names}, or a function of a Gram matrix, not {self.objective!r}")
         least = {"subspaces": 0, "iterations": 0, "directions": 1, "tuning": 0, "grid": 2, "components": 1}
-        for name, low in least.items():
-            value = getattr(self, name)
-            if value is None and name in ("grid", "components"):
-                continue
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
-                raise InputError(f"{name} must be a whole number of at least {low}, not {value!r}")
+        check_counts(self, least, optional=("grid", "components"))
         if self.components is not None and self.components > MOST_COMPONENTS:
             raise InputError(f"components must be at most {MOST_COMPONENTS}, not {self.components!r}")
         if self.time_budget is not None and not (isinstance(self.time_budget, Real) and self.time_budget > 0):

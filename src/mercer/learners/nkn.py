@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -33,7 +33,18 @@ from mercer.kernels.network import PAPER_LAYERS, Network, network, regression_ne
 from mercer.kernels.parameters import bind, values_of, with_values
 from mercer.kernels.units import Units, to_scaled_units
 from mercer.learners.averaging import Forecasts, forecast, forecast_tails, leave_out, stacked_weights
-from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Weights, alone, checked_jobs
+from mercer.learners.contract import (
+    Candidate,
+    Context,
+    Learned,
+    Learner,
+    Step,
+    Weights,
+    alone,
+    check_choices,
+    check_counts,
+    checked_jobs,
+)
 from mercer.learners.trials import Trials, run_parallel
 from mercer.linalg.threads import one_thread
 
@@ -171,16 +182,11 @@ class NeuralKernelNetwork(Learner):
         return STEPS[self.optimiser] if self.max_iterations is None else self.max_iterations
 
     def _check(self) -> None:
-        for name, known in CHOICES.items():
-            if getattr(self, name) not in known:
-                listed = " or ".join(repr(each) for each in known)
-                raise InputError(f"{name} must be {listed}, not {getattr(self, name)!r}")
+        check_choices(self, CHOICES)
         for name in ("complex", "variances", "average"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name} must be True or False, not {getattr(self, name)!r}")
-        for name, count in (("restarts", self.restarts), ("max_iterations", self.iterations)):
-            if not isinstance(count, Integral) or isinstance(count, bool) or count < 1:
-                raise InputError(f"{name} must be a whole number of at least 1, not {count!r}")
+        check_counts(self, {"restarts": 1, "max_iterations": 1}, optional=("max_iterations",))
         rate = self.learning_rate
         if not isinstance(rate, Real) or not 0 < rate < 1:
             raise InputError(f"learning_rate must be a number between 0 and 1, not {rate!r}")

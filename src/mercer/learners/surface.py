@@ -34,7 +34,7 @@ from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind, values_of, with_values
 from mercer.kernels.text import parse
 from mercer.kernels.units import Units, to_scaled_units
-from mercer.learners.contract import Candidate, Context, Learned, Learner, alone, regimes_step
+from mercer.learners.contract import Candidate, Context, Learned, Learner, alone, check_counts, regimes_step
 from mercer.learners.criteria import bic
 from mercer.learners.regimes import (
     RegimeForm,
@@ -151,11 +151,7 @@ class ChangeSurface(Learner):
             raise InputError(f"{rows} rows are too few for {self.regimes} regimes, {REGIME_ROWS} for each: {advice}")
 
     def _check(self) -> None:
-        counts = {"draws": 1, "kernel_draws": 1, "restarts": 1, "max_iterations": 1, "regimes": 2}
-        for name, least in counts.items():
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-                raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
+        check_counts(self, {"draws": 1, "kernel_draws": 1, "restarts": 1, "max_iterations": 1, "regimes": 2})
         if self.regimes > MOST_REGIMES:
             raise InputError(f"regimes must be at most {MOST_REGIMES}, not {self.regimes}")
         if self.surface not in KINDS:
