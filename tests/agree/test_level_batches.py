@@ -190,6 +190,18 @@ def test_a_time_budget_ends_a_batch() -> None:
     assert found.fit.status != "failed"
 
 
+@pytest.mark.parametrize("settings", [{}, {"priors": "weak"}, {"noise": 0.02}, {"priors": "weak", "noise": 0.02}])
+def test_a_given_kernel_is_fitted_as_on_the_cpu(settings: dict[str, Any]) -> None:
+    """All starts at once, with priors and a known noise where they are asked for."""
+    data = season()
+    models = [
+        mercer.GPRegressor("SE + PER", device=device, random_state=0, restarts=3, **settings).fit(data.X, data.y)
+        for device in ("cpu", "cpu:0")
+    ]
+    assert models[1].log_evidence_ == pytest.approx(models[0].log_evidence_, abs=1e-3)
+    assert models[1].noise_ == pytest.approx(models[0].noise_, rel=1e-3)
+
+
 def test_a_search_without_cuda_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     data = season()
