@@ -9,6 +9,7 @@ linear algebra are plain arithmetic, which arrays and tensors have in common.
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,12 +23,16 @@ from mercer.compute import fused
 from mercer.compute.program import Program
 from mercer.errors import InputError
 from mercer.kernels.domains import Array
-from mercer.linalg import scratch
 from mercer.linalg.factor import Factor, Failure, factorise
 from mercer.linalg.threads import SMALL, one_thread
 
 Matrix = Any  # an array of NumPy or a tensor of PyTorch
 Result = TypeVar("Result")
+# A fit asks for the same N x N numbers hundreds of times. Fresh memory costs a page fault for every 4 kB (at N = 500
+# several times the kernel evaluation itself), so each thread keeps its last buffer, up to a size that nobody will miss:
+# a matrix of 2,800 rows. Larger ones get huge pages, and are not worth keeping.
+KEPT_BYTES = 64_000_000
+_kept = threading.local()
 
 
 class PreparedRows(Protocol):
@@ -256,7 +261,14 @@ class NumbaBackend(Backend):
         return matrix
 
     def scratch(self, rows: int, columns: int) -> Array:
-        return scratch.rectangle(rows, columns)
+        """Return an uninitialised matrix that is the caller's until this thread asks for the next."""
+        size = rows * columns
+        if 8 * size > KEPT_BYTES:
+            return np.empty((rows, columns))
+        buffer: Array | None = getattr(_kept, "buffer", None)
+        if buffer is None or buffer.size < size:
+            buffer = _kept.buffer = np.empty(size)
+        return buffer[:size].reshape(rows, columns)
 
 
 NUMBA = NumbaBackend()

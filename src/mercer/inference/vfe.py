@@ -65,7 +65,6 @@ from mercer.inference.sparse import (
     solve,
 )  # fmt: skip
 from mercer.kernels.domains import Array
-from mercer.linalg import scratch
 from mercer.linalg.factor import Factor, Failure
 from mercer.linalg.threads import SMALL, one_thread
 
@@ -214,7 +213,7 @@ def _room(model: Model, data: Data, sweep: RowSweep) -> Array | None:
     """Return memory to keep V in, if it is small and all of it is made here."""
     here = data.source is None and sweep == RowSweep(sweep.block) and not model.has_white
     small = data.count * len(model.Z) <= KEPT_NUMBERS
-    return scratch.rectangle(data.count, len(model.Z)) if here and small else None
+    return NUMBA.scratch(data.count, len(model.Z)) if here and small else None
 
 
 def _gradient(
