@@ -183,12 +183,15 @@ def cross(program: Program, values: Array, X: Array, Z: Array, out: Array | None
     """Return k(X, Z), in `out` if given."""
     ready, sides = _rectangle(program, values, X, Z)
     result = np.empty((len(X), len(Z))) if out is None else out
-    parts = _row_parts(len(X))
+    parts, arrays = _row_parts(len(X)), ready.arrays
 
     def task(part: int) -> None:
-        sweep.cross_rows(*parts[part], ready.tape.main, *ready.arrays, NONE, *sides, result)
+        sweep.cross_rows(*parts[part], ready.tape.main, *arrays, NONE, *sides, result)
 
-    _run(task, len(parts))
+    if len(parts) == 1:
+        task(0)
+    else:
+        _run(task, len(parts))
     return result
 
 

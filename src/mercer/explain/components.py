@@ -275,15 +275,15 @@ def find_horizon(subject: Subject, column: int) -> Horizon:
     For dates to the future, for other numbers in both directions: the nearer one counts.
     """
     distances, places = _distances(subject, column), subject.in_user_units(column)
-    average, spread = float(np.mean(subject.targets)), float(np.std(subject.targets))
+    average, spread = float(np.mean(subject.data.y)), float(np.std(subject.data.y))  # scaled
     beyond, found = [float(places.max()) + distances], []
     if subject.columns[column].unit is None:
         beyond.append(float(places.min()) - distances)
     for below, values in enumerate(beyond):
-        mean, std = subject.predict(subject.rows_along(column, values))
-        wide = np.flatnonzero(std >= spread)
+        ahead = subject.mixture.predict(subject.rows_along(column, values), include_noise=True)
+        wide = np.flatnonzero(np.sqrt(ahead.variance) >= spread)
         if len(wide):
-            returns = abs(float(mean[wide[0]]) - average) < NEAR * spread
+            returns = abs(float(ahead.mean[wide[0]]) - average) < NEAR * spread
             distance = _no_step(subject, column, float(distances[wide[0]]))
             found.append(Horizon(distance, returns, bool(below)))
     return min(found, key=lambda each: each.distance or 0.0, default=Horizon(None, False))
@@ -294,13 +294,15 @@ def forecast(subject: Subject, column: int) -> list[Forecast]:
     values = np.unique(subject.in_user_units(column))
     span, step = float(values[-1] - values[0]), float(np.median(np.diff(values)))
     distances = np.unique([step * max(1, round(share * span / step)) for share in FORECAST_AT])
-    mean, std = subject.predict(subject.rows_along(column, values[-1] + distances))
+    ahead = subject.mixture.predict(subject.rows_along(column, values[-1] + distances), include_noise=True)
+    mean = subject.level + subject.units.y_scale * ahead.mean
+    reach = WITHIN_95 * subject.units.y_scale * np.sqrt(ahead.variance)
     return [
         Forecast(
             subject.columns[column].at(float(values[-1] + d)), float(d), float(m),
-            float(m - WITHIN_95 * s), float(m + WITHIN_95 * s),
+            float(m - r), float(m + r),
         )
-        for d, m, s in zip(distances, mean, std, strict=True)
+        for d, m, r in zip(distances, mean, reach, strict=True)
     ]  # fmt: skip
 
 

@@ -24,10 +24,7 @@ from mercer.kernels.parameters import values_of
 from mercer.kernels.units import Units, to_data_units
 from mercer.linalg.factor import Failure, factorise
 from mercer.model.fitted import Columns, Fitted
-
-# Scaled rows -> mean and standard deviation of new observations, in the user's units.
-Predict = Callable[[Array], tuple[Array, Array]]
-
+from mercer.model.mixture import Mixture
 
 MOST_TO_CHECK = 3000  # rows
 SHOWN_DIGITS = 4
@@ -66,7 +63,7 @@ class Subject:
     posterior: Posterior
     units: Units
     level: float
-    predict: Predict
+    mixture: Mixture  # predicts, where several kernels are averaged
     named: bool = True  # the columns have names; otherwise kernels tell them by number
 
     @cached_property
@@ -164,6 +161,11 @@ class Subject:
         """The variance of the target; not a number where it does not vary."""
         return float(np.var(self.targets)) or math.nan
 
+    def predict(self, rows: Array) -> tuple[Array, Array]:
+        """Return mean and standard deviation of new observations at scaled rows, in the user's units."""
+        found = self.mixture.predict(rows, include_noise=True)
+        return self.level + self.units.y_scale * found.mean, self.units.y_scale * np.sqrt(found.variance)
+
     def part_at(self, part: KernelPart, rows: Array) -> Prediction:
         """Return the posterior of a summand at scaled rows, in the user's units."""
         found = self.posterior.predict_part(part.program, part.values, rows)
@@ -205,13 +207,7 @@ def subject_of(fitted: Fitted) -> Subject:
 
 
 def _make_subject(fitted: Fitted) -> Subject:
-    first, training, mixture = fitted.explained, fitted.training, fitted.mixture
-    scale, level = training.units.y_scale, training.level
-
-    def predict(rows: Array) -> tuple[Array, Array]:
-        found = mixture.predict(rows, include_noise=True)
-        return level + scale * found.mean, scale * np.sqrt(found.variance)
-
+    first, training = fitted.explained, fitted.training
     return Subject(
         target=training.target_name or "the target",
         columns=tuple(readable_columns(fitted.columns, training.X)),
@@ -222,8 +218,8 @@ def _make_subject(fitted: Fitted) -> Subject:
         engine=fitted.choice.engine,
         posterior=first.posterior,
         units=training.units,
-        level=level,
-        predict=predict,
+        level=training.level,
+        mixture=fitted.mixture,
         named=fitted.columns.named,
     )
 
