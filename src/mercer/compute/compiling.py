@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -122,10 +123,10 @@ def points_of(inner):
 
 
 _MAKERS = {"forward": forward_of, "reverse": reverse_of, "points": points_of}
-_FUNCTIONS: dict = {}  # compiled functions are kept: their addresses may stand in a tape
+_FUNCTIONS: dict[tuple[Any, str], Any] = {}  # compiled functions are kept: their addresses may stand in a tape
 
 
-def address_of(functions, name):
+def address_of(functions: Any, name: str) -> int:
     """Return the address of a function of a leaf from outside, compiling it when first asked; 0 where there is none."""
     function = getattr(functions, name)
     if function is None:
@@ -133,4 +134,4 @@ def address_of(functions, name):
     if (functions, name) not in _FUNCTIONS:
         inner = njit(fastmath=FAST, error_model="numpy", nogil=True)(function)
         _FUNCTIONS[functions, name] = _MAKERS[name](inner)
-    return _FUNCTIONS[functions, name].address
+    return int(_FUNCTIONS[functions, name].address)

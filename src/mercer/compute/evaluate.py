@@ -125,7 +125,8 @@ def _primitive(primitive: Expression, X: Array, Z: Array) -> NDArray[Any]:
 def _applied(layer: Layer, units: NDArray[Any]) -> NDArray[Any]:
     if isinstance(layer, Linear):
         weights, bias = (np.array(parameter.values) for parameter in layer.parameters)
-        return np.tensordot(weights.reshape(layer.width, layer.inputs), units, axes=1) + bias[:, None, None]
+        table = weights.reshape(layer.width, layer.inputs)
+        return np.asarray(np.tensordot(table, units, axes=1) + bias[:, None, None])
     if isinstance(layer, Multiply):
         return np.asarray(units.reshape(layer.width, layer.step, *units.shape[1:]).prod(axis=1))
     if isinstance(layer, Exponential):

@@ -186,8 +186,8 @@ def forward(forest: Forest, values: Tensor, pairs: Pairs) -> Tensor:
         else:
             weights, total = flat[group.places].prod(2), result[group.rows]
             total.zero_()
-            for weight, child in zip(weights.split(1, 1), _chosen(result, group.children), strict=True):
-                total.addcmul_(weight, child)
+            for i, child in enumerate(_chosen(result, group.children)):
+                total.addcmul_(weights[:, i : i + 1], child)
     return result
 
 

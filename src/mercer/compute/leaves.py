@@ -11,9 +11,9 @@ part of EXPI) and GATE (the share of a regime of a change surface).
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from inspect import currentframe
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mercer.errors import KernelError
@@ -140,7 +140,8 @@ def register(leaf: Leaf, numba: Compiled, torch: Batched, spectrum: Spectrum | N
 
     Do so at the top level of a module that can be imported, so that worker processes can do it as well.
     """
-    caller = sys._getframe(1).f_globals.get("__name__", "__main__")
+    here = currentframe()
+    caller = here.f_back.f_globals["__name__"] if here is not None and here.f_back is not None else "__main__"
     records.add(replace(leaf, module=leaf.module or caller))
     NUMBA[leaf.symbol], TORCH[leaf.symbol] = numba, torch
     if spectrum is not None:

@@ -96,7 +96,7 @@ class Source:
     def picks(self, weights: Array, count: int) -> Indices:
         """Return places, drawn in proportion to their weights."""
         edges = np.cumsum(weights)
-        return np.searchsorted(edges, self.uniforms(count) * edges[-1], side="right")
+        return np.asarray(np.searchsorted(edges, self.uniforms(count) * edges[-1], side="right"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -366,7 +366,7 @@ class Share:
     def at(self, X: Array, values: Array) -> Array:
         """Return the factor at each row, (rows, 1)."""
         surface, place = self._surface()
-        return surfaces.shares(surface, values[place], X)[self.leaf.regime][:, None]
+        return np.asarray(surfaces.shares(surface, values[place], X)[self.leaf.regime][:, None])
 
     def pull_back(self, X: Array, values: Array, by_factor: Array, gradient: Array) -> None:
         """Add to the gradient by values what follows from that by the factor."""

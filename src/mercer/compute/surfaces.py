@@ -116,7 +116,8 @@ def _functions(surface: Surface, parts: dict[str, Array], x: Array) -> Array:
         return np.asarray(parts["slope"].reshape(-1, x.shape[1]) @ x.T + parts["bias"][:, None])
     weights = parts["amplitude" if surface.kind == "rks" else "weights"]
     features = _features(surface, parts, x)
-    return (weights[:, None] * features).reshape(surface.regimes - 1, surface.features, -1).sum(axis=1)
+    waves = (weights[:, None] * features).reshape(surface.regimes - 1, surface.features, -1)
+    return np.asarray(waves.sum(axis=1))
 
 
 def _features(surface: Surface, parts: dict[str, Array], x: Array) -> Array:

@@ -43,7 +43,7 @@ def gram(program: Program, values: Tensor, X: Tensor, *, lower_only: bool = Fals
 
     With `lower_only` the upper triangle means nothing: enough for a Cholesky factorisation.
     """
-    batch = _widen(program, torch.atleast_2d(values))
+    batch = _widen(program, values)
     n = len(X)
     result = X.new_zeros(len(batch), n, n) if lower_only else X.new_empty(len(batch), n, n)
     for strip, pairs in _strips(X, len(batch)):
@@ -58,7 +58,7 @@ def gram(program: Program, values: Tensor, X: Tensor, *, lower_only: bool = Fals
 
 def cross(program: Program, values: Tensor, X: Tensor, Z: Tensor) -> Tensor:
     """Return K(X, Z): (N, M) for values (P,), or (B, N, M) for values (B, P)."""
-    batch = _widen(program, torch.atleast_2d(values))
+    batch = _widen(program, values)
     result = X.new_empty(len(batch), len(X), len(Z))
     for strip in _row_strips(X, Z):
         first = strip.start
@@ -71,14 +71,14 @@ def cross(program: Program, values: Tensor, X: Tensor, Z: Tensor) -> Tensor:
 def diagonal(program: Program, values: Tensor, X: Tensor) -> Tensor:
     """Return k(x, x) for every row of X: (N,) for values (P,), or (B, N) for values (B, P)."""
     columns = X.T.contiguous()
-    result = _forward(program, _widen(program, torch.atleast_2d(values)), Pairs(columns, columns))
+    result = _forward(program, _widen(program, values), Pairs(columns, columns))
     return result if values.ndim == 2 else result[0]
 
 
 @torch.no_grad()
 def contract(program: Program, values: Tensor, X: Tensor, weights: Tensor) -> Tensor:
     """Return sum_ij weights_ij dK_ij / dvalues, shaped as `values`; `weights` (B, N, N) or (N, N) must be symmetric."""
-    batch = _widen(program, torch.atleast_2d(values))
+    batch = _widen(program, values)
     square = weights.expand(len(batch), len(X), len(X))
     gradient = torch.zeros_like(batch)
     for strip, pairs in _strips(X, len(batch)):
@@ -94,7 +94,7 @@ def contract(program: Program, values: Tensor, X: Tensor, weights: Tensor) -> Te
 @torch.no_grad()
 def contract_cross(program: Program, values: Tensor, X: Tensor, Z: Tensor, weights: Tensor) -> Tensor:
     """Return sum_ij weights_ij d k(x_i, z_j) / d values for one candidate, values (P,)."""
-    batch = _widen(program, values[None])
+    batch = _widen(program, values)
     gradient = torch.zeros_like(batch)
     for strip in _row_strips(X, Z):
         gradient += _reverse(program, batch, _all_pairs(X[strip], Z), weights[strip].reshape(1, -1))
@@ -105,12 +105,13 @@ def contract_cross(program: Program, values: Tensor, X: Tensor, Z: Tensor, weigh
 def contract_diagonal(program: Program, values: Tensor, X: Tensor, vector: Tensor) -> Tensor:
     """Return sum_i vector_i d k(x_i, x_i) / d values for one candidate, values (P,)."""
     columns = X.T.contiguous()
-    batch = _widen(program, values[None])
+    batch = _widen(program, values)
     return _narrow(program, _reverse(program, batch, Pairs(columns, columns), vector[None]))[0]
 
 
 def _widen(program: Program, values: Tensor) -> Tensor:
-    """Return the values of each candidate with the program's further entries (see program.py)."""
+    """Return the values of each candidate, (B, P), with the program's further entries (see program.py)."""
+    values = values[None] if values.ndim == 1 else values
     if not program.ties:
         return values
     ratios = values.new_tensor([tie.ratio for tie in program.ties])

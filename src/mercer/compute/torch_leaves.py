@@ -358,4 +358,5 @@ def _functions(surface: Surface, x: Tensor, parameters: Sequence[Tensor]) -> Ten
         weights, centres, lengthscale = parameters
         away = (x - centres.reshape(-1, count, columns, 1)) / lengthscale[:, None, :, None]
         features = torch.exp(-0.5 * away.square().sum(2))
-    return (weights[:, :, None] * features).unflatten(1, (surface.regimes - 1, surface.features)).sum(2)
+    waves = weights[:, :, None] * features
+    return waves.reshape(len(waves), surface.regimes - 1, surface.features, -1).sum(2)

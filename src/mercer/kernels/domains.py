@@ -119,7 +119,7 @@ class Between(Domain):
         return np.log(share) - np.log1p(-share)
 
     def from_free(self, free: Array) -> Array:
-        return self.low + (self.high - self.low) * expit(free)
+        return np.asarray(self.low + (self.high - self.low) * expit(free))
 
     def pullback(self, values: Array, gradient: Array) -> Array:
         return gradient * (values - self.low) * (self.high - values) / (self.high - self.low)
@@ -139,12 +139,12 @@ class Simplex(Domain):
         return bool(np.all(np.isfinite(values)) and np.all(values > 0) and abs(values.sum() - 1.0) < 1e-9)
 
     def to_free(self, values: Array) -> Array:
-        return np.log(values[:-1]) - np.log(values[-1])
+        return np.asarray(np.log(values[:-1]) - np.log(values[-1]))
 
     def from_free(self, free: Array) -> Array:
         logits = np.append(free, 0.0)
         weights = np.exp(logits - logits.max())
-        return weights / weights.sum()
+        return np.asarray(weights / weights.sum())
 
     def pullback(self, values: Array, gradient: Array) -> Array:
         return (values * (gradient - values @ gradient))[:-1]

@@ -32,6 +32,7 @@ NETWORK = -1  # the carrier of a scale that lies in many weights, of which none 
 SAME = 1e-12  # relative: scales of columns that differ by less are one
 
 Self = TypeVar("Self", bound="Owner")
+Node = TypeVar("Node", bound="Expression")
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,7 +381,7 @@ class Base(Expression, Owner):
         _, scale = units.of(self.columns)
         changed = replace(self, parameters=self.in_units(units))
         if self.isotropic:
-            changed = changed._rescale_isotropic(scale)
+            changed = changed.rescale_isotropic(scale)
         if self.spec.unit_rule is None:
             return changed
         given = {p.name: None if p.values is None else np.array(p.values) for p in self.parameters}
@@ -389,8 +390,8 @@ class Base(Expression, Owner):
             changed = changed.with_parameter(replace(self.parameter(name), values=tuple(values.tolist())))
         return changed.multiplied(factor)
 
-    def _rescale_isotropic(self, scale: Array) -> Base:
-        """l r_d scale_d of all columns d: l times the mean scale, and new ratios unless they are all one."""
+    def rescale_isotropic(self, scale: Array) -> Base:
+        """Return it where columns are scaled: l times the mean scale, and new ratios unless all are one."""
         factor = float(scale[0] if np.all(scale == scale[0]) else np.exp(np.mean(np.log(scale))))
         ratios = np.array(self.ratios or (1.0,) * len(scale)) * (scale / factor)
         if np.all(np.abs(ratios - 1.0) <= SAME):
@@ -513,7 +514,7 @@ def common_carrier(carriers: list[int | None]) -> int | None:
     return max(known, key=lambda c: c != NETWORK) if len(known) == len(carriers) else None
 
 
-def _same_shape(kind: type[Any], name: str, parts: tuple[Expression, ...], change: Callable[[Any], Any]) -> Any:
+def _same_shape(kind: type[Node], name: str, parts: tuple[Expression, ...], change: Callable[[Any], Any]) -> Node:
     """Change the owners in the parts of a sum or product: it need not be checked again."""
     result = object.__new__(kind)
     object.__setattr__(result, name, tuple(map(methodcaller("map_owners", change), parts)))
