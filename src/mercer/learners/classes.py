@@ -305,11 +305,11 @@ def prepare_mixtures(folds: CrossValidation, families: Sequence[Family]) -> Call
     def score(weights: Array) -> ClassScore:
         shares = weights / weights.sum()
 
-        def mixed(number: int) -> tuple[Array, Array]:
+        def mix_blocks(number: int) -> tuple[Array, Array]:
             within = sum(w * pair[0] for w, pair in zip(shares, blocks[number], strict=True))
             across = sum(w * pair[1] for w, pair in zip(shares, blocks[number], strict=True))
             return np.asarray(within), np.asarray(across)
 
-        return cross_validate_quickly(mixed, folds.labels, folds.folds)
+        return cross_validate_quickly(mix_blocks, folds.labels, folds.folds)
 
     return score

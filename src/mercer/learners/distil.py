@@ -94,7 +94,7 @@ class Distillation:
                 current = self._simplify(current, depth)
             self._polish()
         if trials.stopped:
-            if not self._finished():  # there is no best so far to return
+            if not self._usable():  # there is no best so far to return
                 raise trials.failure("no expression could be fitted")
             why = "on request" if trials.stopped == "request" else f"after its time budget of {budget:g} s"
             trials.notes.append(f"the distillation was stopped {why}; this is the best expression found until then")
@@ -192,7 +192,7 @@ class Distillation:
         if not found:
             return None
         best = min(found, key=self._score_of)
-        leading = min(map(self._score_of, self._finished()))
+        leading = min(map(self._score_of, self._usable()))
         return best if self._score_of(best) <= leading + policy.far else None
 
     def _polish(self) -> None:
@@ -243,7 +243,7 @@ class Distillation:
             None if raced_out else fit,
         )  # fmt: skip
 
-    def _finished(self) -> list[int]:
+    def _usable(self) -> list[int]:
         return [number for number in self.trials.find_finished() if number > 0]  # the first is the network
 
     def _score_of(self, number: int) -> float:
@@ -251,8 +251,8 @@ class Distillation:
 
     def _choose(self) -> int:
         """Return the smallest of those close to the best."""
-        limit = min(map(self._score_of, self._finished())) + self.policy.close
-        close = [number for number in self._finished() if self._score_of(number) <= limit]
+        limit = min(map(self._score_of, self._usable())) + self.policy.close
+        close = [number for number in self._usable() if self._score_of(number) <= limit]
         return min(close, key=lambda number: (self.trials.candidates[number].parameters, self._score_of(number)))
 
 

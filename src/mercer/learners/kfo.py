@@ -234,8 +234,8 @@ class FunctionalSearch:
     def run(self) -> Learned:
         """Return the best kernel; Ctrl-C and the end of the time budget give the best so far."""
         with self.trials.stopping():
-            space, lead = self._tune_rate(self._fit_insides())
-            self._search_shapes(space, lead)
+            lead = self._fit_insides()
+            self._search_shapes(self._tune_rate(lead), lead)
         if not any(c.fit is not None for c in self.trials.candidates):
             raise self.trials.failure("no kernel could be fitted")
         return self._conclude()
@@ -270,7 +270,7 @@ class FunctionalSearch:
         parts = [bind(parse(f"{symbol}({d})"), self.data.X.shape[1]) for d in self.columns]
         return product_of([Functional(part, *PLAIN) for part in parts])
 
-    def _tune_rate(self, lead: Lead) -> tuple[KernelSpace, Lead]:
+    def _tune_rate(self, lead: Lead) -> KernelSpace:
         """Tune the rate h: the kernel kappa(., no distance) of the space is scored after a few steps of fitting."""
         grid = self._grid(lead.fit)
 
@@ -283,8 +283,7 @@ class FunctionalSearch:
             return self._score_shape(space, space.first, lead, 0, Step("tuning", words="tuning"))
 
         first = [np.array([rate]) for rate in RATES] if self.settings.tuning else [np.array([0.6])]
-        point, _ = find_best(tune(score, 1, self.settings.tuning, self.rng, first))
-        return build(point), lead
+        return build(find_best(tune(score, 1, self.settings.tuning, self.rng, first))[0])
 
     def _search_shapes(self, space: KernelSpace, lead: Lead) -> None:
         """Search the subspaces, from the best kernel so far."""

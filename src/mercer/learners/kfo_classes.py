@@ -254,13 +254,13 @@ class ClassSearch:
             first += [np.ones(4), np.array([1.0, low, low, 0.3]), np.array([1.0, 0.5, 0.5, 0.2])]
             weights = find_steadiest(tune(score, 4, self.policy.mixing_steps, self.rng, first))
 
-            def mixed(scales: ColumnScales) -> Expression:
+            def mix_families(scales: ColumnScales) -> Expression:
                 return mix([family(scales) for family in families], weights)
 
             folds = self._final_folds
-            if folds.score_by_svm(mixed).score < folds.score_by_svm(chosen.kernel).score:
+            if folds.score_by_svm(mix_families).score < folds.score_by_svm(chosen.kernel).score:
                 return replace(learned, functional=learned.kernel)  # the others add nothing
-            kernel = mixed(self.scales)
+            kernel = mix_families(self.scales)
             final = choose_cost(kernel, self.X, self.labels, self.context.seed)
         seconds = learned.candidates[-1].seconds
         row = make_candidate(kernel, scores[weights.tobytes()], 1, "weights of the sum", seconds)

@@ -196,10 +196,10 @@ def _paper_primitives(columns: Sequence[int]) -> tuple[Expression, ...]:
     """The paper's, which count columns from 0, on the columns that vary."""
     paper = time_series_network() if len(columns) == 1 else regression_network(len(columns))
 
-    def moved(leaf: Base) -> Base:
+    def move(leaf: Base) -> Base:
         return leaf if leaf.dims is None else replace(leaf, dims=tuple(columns[int(d)] for d in leaf.dims))
 
-    return tuple(part.map_leaves(moved) for part in paper.primitives)
+    return tuple(part.map_leaves(move) for part in paper.primitives)
 
 
 # ------------------------------------------------------------------------------------------------------------- training

@@ -100,7 +100,7 @@ class ChangeSurface(Learner):
         """Return the settings with kernels on column numbers and their values in scaled units."""
         self._check()
 
-        def scaled(kernel: Any) -> Any:
+        def scale(kernel: Any) -> Any:
             if isinstance(kernel, Learner):
                 return kernel.scale_kernels(columns, names, units)
             given = parse(kernel) if isinstance(kernel, str) and kernel != AUTO else kernel
@@ -108,7 +108,7 @@ class ChangeSurface(Learner):
                 return given
             return to_scaled_units(bind(given, len(units.scale), names, default=columns), units)
 
-        return replace(self, kernel=tuple(map(scaled, self._kernels())), shared=scaled(self.shared))
+        return replace(self, kernel=tuple(map(scale, self._kernels())), shared=scale(self.shared))
 
     def foresee(self, columns: list[int], dimensions: int) -> Expression | None:
         """Return the change surface that will be fitted; None where kernels of regimes are to be found."""
