@@ -22,7 +22,7 @@ from mercer.kernels import bind, parse
 from mercer.kernels.parameters import values_of
 from mercer.kernels.units import to_scaled_units
 from mercer.learners.many_rows import ManyRowsPolicy, draw_sample
-from mercer.model.settings import choose_engine, expression_or_learner
+from mercer.model.fitted import choose_engine, expression_or_learner
 
 SMALL = ManyRowsPolicy(sample=150)
 Regressor = regressor_with(SMALL)

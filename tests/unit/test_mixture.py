@@ -15,7 +15,7 @@ from mercer.inference.likelihood import Gaussian
 from mercer.kernels import parse
 from mercer.kernels.parameters import bind, values_of
 from mercer.learners.averaging import Forecasts, forecast_tails, stacked_weights
-from mercer.model.mixture import Member, Mixture
+from mercer.model.fitted import Member, Mixture
 
 
 def mixture(within: tuple[float, ...], beyond: tuple[float, ...], levels: tuple[float, ...]) -> Mixture:

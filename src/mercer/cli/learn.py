@@ -85,7 +85,7 @@ def learn_and_write(request: Request, read: Callable[[], pd.DataFrame | ParquetR
 
 def choose_class_kernel(request: Request) -> Any:
     """Return the same for a classifier, which has some names of its own."""
-    from mercer.model.settings import CLASS_KERNELS
+    from mercer.model.fitted import CLASS_KERNELS
 
     if request.kernel in CLASS_KERNELS and request.kernel not in (FUNCTIONAL, SEARCH, NETWORK):
         choose_kernel(replace(request, kernel="SE"))  # refuses options that are for a search

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
 from mercer.errors import DataWarning, InputError, NumericalError
 from mercer.estimators import inputs
-from mercer.estimators.inputs import Shown
+from mercer.estimators.inputs import EstimatorSettings, Shown
 from mercer.explain.classes import ClassExplanation, explain_classes
 from mercer.fitting.minimise import fit
 from mercer.fitting.problem import FitOptions
@@ -45,8 +45,7 @@ from mercer.learners.kfo import KernelFunctional
 from mercer.learners.margin import ClassScore, Labels, cross_validate, make_folds, split_gram
 from mercer.model import archive
 from mercer.model.classes import FittedClasses, LabelledRows, fit_machine, gram_of
-from mercer.model.fitted import candidate_in_data_units
-from mercer.model.settings import CLASS_KERNELS, LEARNERS, EstimatorSettings, expression_or_learner
+from mercer.model.fitted import CLASS_KERNELS, LEARNERS, candidate_in_data_units, expression_or_learner
 
 MIXED = "SE + M32 + LIN"
 RBF_FACTORS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)  # of the median distance

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.compute.program import compile_program
 from mercer.compute.separate import separated
 from mercer.errors import DataWarning, FitWarning, InputError, KernelError, NumericalError
-from mercer.estimators.inputs import Shown
+from mercer.estimators.inputs import EstimatorSettings, Shown
 from mercer.fitting.grid import GridFitPolicy, fit_grid
 from mercer.fitting.problem import FitOptions
 from mercer.inference.choose import Choice
@@ -34,7 +34,6 @@ from mercer.kernels.units import Units, to_data_units, to_scaled_units
 from mercer.learners.criteria import bic
 from mercer.model import archive
 from mercer.model.grid import FittedGrid, GridInput, GridScale, condition, grid_engine, read_coordinates, read_grid
-from mercer.model.settings import EstimatorSettings
 
 
 class GridRegressor(EstimatorSettings, BaseEstimator):

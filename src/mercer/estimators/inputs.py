@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from inspect import signature
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeGuard, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,74 @@ from mercer.errors import DataWarning, InputError
 from mercer.inference.choose import Choice
 from mercer.kernels.domains import Array
 from mercer.kernels.units import Units
-from mercer.model.fitted import Columns, TrainingRows
+from mercer.learners.contract import Learner
+from mercer.model.fitted import LEARNERS, Columns, TrainingRows
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 Value = TypeVar("Value")
 Model = TypeVar("Model")
+Policy = TypeVar("Policy")
+NESTED = "kernel__"  # before the name of a learner's setting
+
+
+class EstimatorSettings:
+    """Lets `get_params` and `set_params` of an estimator reach the settings of a learner, as `kernel__max_depth`.
+
+    Learners do not change: a copy with the new setting takes the place of the old one.
+    """
+
+    kernel: Any
+    policies: ClassVar[tuple[Any, ...]] = ()  # in place of the defaults, in a subclass: (RacePolicy(sample=100),)
+
+    def _policy(self, kind: Callable[[], Policy]) -> Policy:
+        """Return the policy of a kind: the one that was given, or its defaults."""
+        return next((each for each in self.policies if type(each) is kind), kind())
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters, with `deep` those of a learner too."""
+        own: dict[str, Any] = super().get_params(deep=False)  # type: ignore[misc]
+        if deep:
+            own |= {f"{NESTED}{name}": value for name, value in learner_settings(self.kernel).items()}
+        return own
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; those of a learner are called `kernel__` and its own name."""
+        nested = {name.removeprefix(NESTED): value for name, value in params.items() if name.startswith(NESTED)}
+        super().set_params(**{name: value for name, value in params.items() if not name.startswith(NESTED)})  # type: ignore[misc]
+        if nested:
+            self.kernel = change_learner(self.kernel, nested)
+        return self
+
+
+def learner_settings(kernel: Any) -> dict[str, Any]:
+    """Return the settings of a learner by name; none of anything else."""
+    return {f.name: getattr(kernel, f.name) for f in fields(kernel)} if _has_settings(kernel) else {}
+
+
+def change_learner(kernel: Any, changes: dict[str, Any]) -> Learner:
+    """Return a learner with some of its settings changed."""
+    given = ", ".join(f"{name}={value!r}" for name, value in changes.items())
+    if isinstance(kernel, str) and kernel in LEARNERS:
+        learner = LEARNERS[kernel].__name__
+        raise InputError(
+            f"kernel is the text {kernel!r}, which has no settings: give kernel=mercer.{learner}({given}), and later "
+            f"set_params reaches them as {NESTED}{next(iter(changes))}"
+        )
+    if not _has_settings(kernel):
+        raise InputError(
+            f"kernel is {kernel!r:.60}: {given} can only be set for a learner ({', '.join(map(repr, LEARNERS))})"
+        )
+    known = learner_settings(kernel)
+    unknown = [name for name in changes if name not in known]
+    if unknown:
+        raise InputError(f"{type(kernel).__name__} has no setting {unknown[0]!r}; it has {', '.join(known)}")
+    return cast("Learner", replace(kernel, **changes))
+
+
+def _has_settings(kernel: Any) -> TypeGuard[DataclassInstance]:
+    return isinstance(kernel, Learner) and is_dataclass(kernel)
 
 
 class Shown(Generic[Value]):

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.compute.backend import Backend, backend_for
 from mercer.errors import FitWarning, InputError, NumericalError
 from mercer.estimators import inputs
-from mercer.estimators.inputs import Reading, Shown
+from mercer.estimators.inputs import EstimatorSettings, Reading, Shown, learner_settings
 from mercer.explain.changes import Change, change_in
 from mercer.explain.explanation import Explanation, explain
 from mercer.fitting.minimise import fit
@@ -35,8 +35,15 @@ from mercer.kernels.units import to_scaled_units
 from mercer.learners.contract import Context, Learned, Learner, checked_jobs, learned_alone
 from mercer.learners.many_rows import AllRows, ManyRowsPolicy, draw_sample, fit_to_all, whole_of
 from mercer.model import archive
-from mercer.model.fitted import Component, Fitted, Origin, TrainingRows, fitted_from
-from mercer.model.settings import EstimatorSettings, choose_engine, expression_or_learner, learner_settings
+from mercer.model.fitted import (
+    Component,
+    Fitted,
+    Origin,
+    TrainingRows,
+    choose_engine,
+    expression_or_learner,
+    fitted_from,
+)  # fmt: skip
 from mercer.report import write_report
 
 GIVEN_KERNELS = ("restarts", "priors", "max_iterations")  # settings of these: a learner has its own

@@ -23,8 +23,7 @@ from mercer.kernels.expression import Expression, build_base
 from mercer.kernels.parameters import values_of
 from mercer.kernels.units import Units, to_data_units
 from mercer.linalg.factor import Failure, factorise
-from mercer.model.fitted import Columns, Fitted
-from mercer.model.mixture import Mixture
+from mercer.model.fitted import Columns, Fitted, Mixture
 
 MOST_TO_CHECK = 3000  # rows
 SHOWN_DIGITS = 4

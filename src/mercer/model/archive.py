@@ -34,13 +34,24 @@ from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind, values_of
 from mercer.kernels.text import from_json, parse, to_json
 from mercer.kernels.units import Units, to_data_units, to_scaled_units
-from mercer.learners.contract import Candidate, Stopped, Verdict, Weights, read_step
+from mercer.learners.contract import Candidate, Learner, Stopped, Verdict, Weights, read_step
 from mercer.linalg.factor import Failure
 from mercer.model.classes import FittedClasses, LabelledRows, fit_machine, gram_of
-from mercer.model.fitted import Columns, FitScores, Fitted, Origin, TrainingRows, make_mixture, posteriors
+from mercer.model.fitted import (
+    CLASS_KERNELS,
+    LEARNERS,
+    Columns,
+    FitScores,
+    Fitted,
+    Member,
+    Origin,
+    TrainingRows,
+    choose_engine,
+    expression_or_learner,
+    make_mixture,
+    posteriors,
+)  # fmt: skip
 from mercer.model.grid import FittedGrid, GridInput, GridScale, condition, grid_engine, read_coordinates
-from mercer.model.mixture import Member
-from mercer.model.settings import CLASS_KERNELS, choose_engine, from_plain, to_plain
 
 FORMAT = "mercer-model"
 VERSION = 3
@@ -155,6 +166,23 @@ def _options_to_plain(options: Mapping[str, Any], kernel: Any) -> Document:
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in plain.items()}
 
 
+def kernel_to_plain(kernel: Any) -> Any:
+    """Return the `kernel` of an estimator as JSON data: a text, or the name and settings of a learner."""
+    for name, learner in LEARNERS.items():
+        if isinstance(kernel, learner):
+            return {"learner": name, "settings": kernel.describe()}
+    return str(kernel)
+
+
+def read_kernel_setting(data: Any) -> str | Learner:
+    """Read `kernel_to_plain` back, checking it."""
+    if isinstance(data, str):
+        expression_or_learner(data)
+        return data
+    learner: Learner = LEARNERS[data["learner"]](**data["settings"])
+    return learner
+
+
 def _units_to_plain(units: Units) -> Document:
     return {"shift": units.shift, "scale": units.scale, "y_scale": units.y_scale}
 
@@ -222,7 +250,7 @@ def _write_regression(fitted: Fitted) -> tuple[Document, Arrays]:
     options = fitted.origin.options
     values = (fitted.noise, scores.log_evidence, scores.bic, scores.leave_one_out, scores.jitter)
     document = {
-        "options": _options_to_plain(options, to_plain(options["kernel"])),
+        "options": _options_to_plain(options, kernel_to_plain(options["kernel"])),
         "kernel": to_json(fitted.kernel),
         "members": [_member_to_plain(member, training.units) for member in mixture.members],
         "time_column": mixture.column,
@@ -256,7 +284,7 @@ def _write_regression(fitted: Fitted) -> tuple[Document, Arrays]:
 def _read_regression(document: Document, arrays: Arrays) -> Fitted:
     matrix, target = _read_rows(arrays)
     options = dict(document["options"])
-    options["kernel"] = from_plain(options["kernel"])
+    options["kernel"] = read_kernel_setting(options["kernel"])
     options["inference"] = engine_from_plain(options.get("inference", "auto"))
     columns, units = _read_columns(document, matrix.shape[1]), _read_units(document["units"], matrix.shape[1])
     level, name = _finite(document["level"]), _text_or_none(document.get("target"))
@@ -422,7 +450,7 @@ def _write_classes(fitted: FittedClasses) -> tuple[Document, Arrays]:
     named = isinstance(kernel, str) and kernel in CLASS_KERNELS
     kind = {"b": "bool", "i": "int", "u": "int", "f": "float"}.get(training.classes.dtype.kind, "text")
     document = {
-        "options": _options_to_plain(fitted.options, kernel if named else to_plain(kernel)),
+        "options": _options_to_plain(fitted.options, kernel if named else kernel_to_plain(kernel)),
         "kernel": to_json(fitted.kernel),
         "C": fitted.cost,
         "nu": fitted.nu,
@@ -445,7 +473,7 @@ def _read_classes(document: Document, arrays: Arrays) -> FittedClasses:
     """Return the classifier of a file; its machine is fitted again to the rows."""
     options = dict(document["options"])
     if options["kernel"] not in CLASS_KERNELS:
-        options["kernel"] = from_plain(options["kernel"])
+        options["kernel"] = read_kernel_setting(options["kernel"])
     rows, target = _read_rows(arrays)
     classes = np.array(document["classes"], dtype=CLASS_KINDS[document["class_kind"]])
     if not np.array_equal(np.unique(target), np.arange(len(classes))):
