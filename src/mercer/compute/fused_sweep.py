@@ -417,9 +417,7 @@ def cross_contract_rows(
         own = left[i]
         for j0 in range(0, count, BLOCK):
             m = min(BLOCK, count - j0)
-            forward(
-                main, False, nodes, pool, edge_child, weight, coef, slot, none, 0, xa, ta, i, xb, tb, j0, m, buffer
-            )
+            forward(main, False, nodes, pool, edge_child, weight, coef, slot, none, 0, xa, ta, i, xb, tb, j0, m, buffer)
             clear_shared(main, bar, shared, m)
             for l in range(m):
                 bar[root, l] = matrix[i, j0 + l] + own * right[j0 + l]
@@ -440,9 +438,7 @@ def diagonal_contract_rows(
     work = np.empty(BLOCK)
     root = len(nodes) - 1
     for i in range(first, last):
-        forward(
-            main, False, nodes, pool, edge_child, weight, coef, slot, none, 0, x, table, i, x, table, i, 1, buffer
-        )
+        forward(main, False, nodes, pool, edge_child, weight, coef, slot, none, 0, x, table, i, x, table, i, 1, buffer)
         clear_shared(main, bar, shared, 1)
         bar[root, 0] = vector[i]
         reverse(
@@ -559,9 +555,7 @@ def points_rows(
         own = left[i]
         for j0 in range(0, count, BLOCK):
             m = min(BLOCK, count - j0)
-            forward(
-                main, False, nodes, pool, edge_child, weight, coef, slot, none, 0, xa, ta, i, xb, tb, j0, m, buffer
-            )
+            forward(main, False, nodes, pool, edge_child, weight, coef, slot, none, 0, xa, ta, i, xb, tb, j0, m, buffer)
             clear_shared(main, bar, shared, m)
             for l in range(m):
                 bar[root, l] = matrix[i, j0 + l] + own * right[j0 + l]

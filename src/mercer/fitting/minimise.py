@@ -167,20 +167,28 @@ def starting_points(
     """
     rng, starts = np.random.default_rng(options.seed), problem.starts
     usual = Gaussian(noise_start(None) if noise is None else noise)
-    first = problem.point(starts.neutral() if noise is not None and neutral else starts.typical(), usual)
+    first = problem.point(starts.neutral() if noise is not None and neutral else starts.draw(None), usual)
     wanted = max(1, options.restarts) - 1
     if wanted == 0 or (starts.complete and problem.noise is not None):
         return [first], 0
     drawn = []
     for turn in range(starts.turns):
-        drawn.append(problem.point(starts.typical(turn), usual))
+        drawn.append(problem.point(starts.draw(None, turn=turn), usual))
     for _ in range(max(wanted * options.draws - len(drawn), wanted * options.draws // 2)):
         values = starts.draw(rng)
         drawn.append(problem.point(values, Gaussian(noise_start(rng)) if noise is None else usual))
     drawn = [p for p in drawn if not np.array_equal(p, first)]
     if not drawn:
         return [first], 0
-    order = np.argsort([-value for value in screen(problem, drawn, batch)], kind="stable")
+    scores = []
+    if batch is not None:
+        scores = screen(problem, drawn, batch)
+    else:
+        for point in drawn:
+            values, likelihood = problem.split(point)
+            evidence = problem.engine.evidence(problem.program, values, likelihood, problem.data, False)
+            scores.append(evidence.value)
+    order = np.argsort(-np.array(scores), kind="stable")
     return [first, *(drawn[i] for i in order[:wanted])], len(drawn)
 
 

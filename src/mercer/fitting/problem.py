@@ -262,7 +262,7 @@ def prepare(
     elif prior is not None:
         prior = replace(prior, centre=prior.centre[:-1], spread=prior.spread[:-1])
     return Problem(
-        expression, engine, compile_program(expression), shape, data, starts.typical(), options.noise, prior, bounds,
+        expression, engine, compile_program(expression), shape, data, starts.draw(None), options.noise, prior, bounds,
         starts, options.tolerance,
     )  # fmt: skip
 

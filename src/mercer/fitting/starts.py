@@ -6,7 +6,7 @@ All in scaled units: inputs of about unit spread, target of unit variance. Start
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from operator import itemgetter
 
 import numpy as np
 
@@ -221,6 +221,7 @@ class Starts:
         self.known = values_of(expression)
         self._peaks: dict[int, Array] = dict(peaks or {})
         self._places: dict[int, Array] = {}
+        self.lines = self._find_lines()
 
     @property
     def complete(self) -> bool:
@@ -273,53 +274,55 @@ class Starts:
 
     def _compensate(self, values: Array) -> Array:
         """Divide a product by the mean square of each new LIN factor in it, so that its size stays."""
-        for lines, scaled in self._lines:
+        for lines, scaled in self.lines:
             share = 1.0
             for columns, offset, weights in lines:
                 share *= float(np.mean((self.data.X[:, columns] - values[offset]) ** 2 @ values[weights])) or 1.0
             values[scaled] *= 1.0 / share
         return values
 
-    @cached_property
-    def _lines(self) -> list[tuple[list[tuple[list[int], slice, slice]], list[int]]]:
+    def _find_lines(self) -> list[tuple[list[tuple[list[int], slice, slice]], list[int]]]:
         """For each product with new LIN factors: their columns, offsets and weights, and the values that scale it."""
         new = {s.leaf for s in self.layout.slots if s.spec.name == "offset" and np.isnan(self.known[s.where]).any()}
         new &= {n for n, each in enumerate(self.leaves) if isinstance(each, Base) and each.spec.words.role == "trend"}
         new &= held_variances(self.expression)
         where = {(slot.leaf, slot.spec.name): slot.where for slot in self.layout.slots}
         found: list[tuple[list[tuple[list[int], slice, slice]], list[int]]] = []
-
-        def visit(node: Expression, start: int) -> int:
-            """Return the number of the next owner."""
+        todo: list[tuple[Expression, int]] = [(self.expression, 0)] if new else []
+        while todo:  # nodes with the number of their first owner
+            node, first = todo.pop()
             if isinstance(node, Base | Network):  # a network's weights are drawn for LIN as it is
-                return start + sum(1 for _ in node.owners())
-            lines, number = [], start
+                continue
+            lines, number = [], first
             for child in node.children:
                 if isinstance(node, Product) and isinstance(child, Base) and number in new:
-                    slots = (where[number, "offset"], where[number, "weights"])
-                    lines.append((list(child.columns), *slots))
-                number = visit(child, number)
+                    lines.append((list(child.columns), where[number, "offset"], where[number, "weights"]))
+                todo.append((child, number))
+                number += len(list(child.owners()))
             if lines:
-                found.append((lines, self._carriers(node, start)))
-            return number + isinstance(node, Blend)  # its surface
-
-        if new:
-            visit(self.expression, 0)
+                found.append((lines, self._carriers(node, first)))
         return found
 
-    def _carriers(self, node: Expression, start: int) -> list[int]:
-        """Return the places of the values that carry the scale of a node, as `mercer.kernels.units.multiplied` does."""
-        if isinstance(node, Base | Network):
-            last = start + sum(1 for _ in node.owners()) - 1
-            names = ("variance",) if isinstance(node, Base) else ("weights", "bias")
-            slots = [s for s in self.layout.slots if s.leaf == last and s.spec.name in names]
-            return [place for s in slots for place in range(s.offset, s.offset + s.size)]
-        children = list(node.children)
-        starts = [start, *(start + sum(1 for c in children[: i + 1] for _ in c.owners()) for i in range(len(children)))]
-        if isinstance(node, Product):
-            first = min(range(len(children)), key=lambda i: (children[i].pinned, not isinstance(children[i], Network)))
-            return self._carriers(children[first], starts[first])
-        return [place for i, child in enumerate(children) for place in self._carriers(child, starts[i])]
+    def _carriers(self, node: Expression, first: int) -> list[int]:
+        """Return the places of the values that carry the scale of a node, as `Expression.multiplied` does."""
+        places: list[int] = []
+        todo = [(node, first)]
+        while todo:
+            node, first = todo.pop()
+            if isinstance(node, Base | Network):
+                last = first + len(list(node.owners())) - 1
+                names = ("variance",) if isinstance(node, Base) else ("weights", "bias")
+                for slot in self.layout.slots:
+                    if slot.leaf == last and slot.spec.name in names:
+                        places += range(slot.offset, slot.offset + slot.size)
+                continue
+            parts: list[tuple[bool, bool, int, Expression, int]] = []
+            for child in node.children:
+                parts.append((child.pinned, not isinstance(child, Network), len(parts), child, first))
+                first += len(list(child.owners()))
+            chosen = [min(parts, key=itemgetter(0, 1, 2))] if isinstance(node, Product) else parts
+            todo += [(child, start) for *_, child, start in chosen]
+        return places
 
     def _parameter(self, slot: Slot, leaf: Owner, terms: int, rng: np.random.Generator | None, turn: int) -> Array:
         columns = list(leaf.columns)

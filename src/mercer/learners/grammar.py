@@ -20,7 +20,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -204,6 +203,7 @@ class Search:
             backend=context.backend,
             journal=self._open_journal(),
         )
+        self.own = self._periods(self.data.y)  # periods of the target, by column
         self.grown: set[int] = set()  # numbers of the candidates that were parents
         self.numbers: dict[Expression, int] = {}  # of the candidates, by canonical structure
         self.samples: dict[int, Data] = {}  # of the rows, by size: preparing them for the kernels takes time
@@ -321,14 +321,13 @@ class Search:
             peaks = {c: in_turn(unexplained.get(c, nothing), self.own.get(c, nothing)) for c in both}
         return Entry(child, parent, Task(child.expression, key, best.noise, replaced, peaks, self.own, options))
 
-    @cached_property
-    def own(self) -> dict[int, Array]:
-        """Periods of the target, by column."""
-        return self._periods(self.data.y)
-
     def _periods(self, y: Array) -> dict[int, Array]:
-        found = {column: periods(self.data.X[:, column], y, self.policy.peaks) for column in self.columns}
-        return {column: peaks for column, peaks in found.items() if len(peaks)}
+        found: dict[int, Array] = {}
+        for column in self.columns:
+            peaks = periods(self.data.X[:, column], y, self.policy.peaks)
+            if len(peaks):
+                found[column] = peaks
+        return found
 
     def _find_unexplained(self, parent: int | None) -> dict[int, Array]:
         """Periods of what a kernel cannot predict of a row from the others, in units of what it says about that."""
@@ -346,8 +345,12 @@ class Search:
 
         `stage` tells the levels of one search apart in its journal.
         """
-        peaks = {parent: self._find_unexplained(parent) for parent in dict.fromkeys(parent for _, parent in level)}
-        entries = [self._enter(child, parent, peaks[parent]) for child, parent in level]
+        peaks: dict[int | None, dict[int, Array]] = {}
+        entries: list[Entry] = []
+        for child, parent in level:
+            if parent not in peaks:
+                peaks[parent] = self._find_unexplained(parent)
+            entries.append(self._enter(child, parent, peaks[parent]))
         few, rows = depth == 0 and len(level) <= self.policy.bases, self.data.count
         race, limit = self.settings.race, self.settings.max_iterations
         if self.whole is not None:
