@@ -9,11 +9,11 @@ linear algebra are plain arithmetic, which arrays and tensors have in common.
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
@@ -23,16 +23,11 @@ from mercer.compute import fused
 from mercer.compute.program import Program
 from mercer.errors import InputError
 from mercer.kernels.domains import Array
-from mercer.linalg.factor import Factor, Failure, factorise
+from mercer.linalg.factor import Failure, factorise, scratch
 from mercer.linalg.threads import SMALL, one_thread
 
 Matrix = Any  # an array of NumPy or a tensor of PyTorch
 Result = TypeVar("Result")
-# A fit asks for the same N x N numbers hundreds of times. Fresh memory costs a page fault for every 4 kB (at N = 500
-# several times the kernel evaluation itself), so each thread keeps its last buffer, up to a size that nobody will miss:
-# a matrix of 2,800 rows. Larger ones get huge pages, and are not worth keeping.
-KEPT_BYTES = 64_000_000
-_kept = threading.local()
 
 
 class PreparedRows(Protocol):
@@ -203,12 +198,12 @@ class NumbaBackend(Backend):
     cross = staticmethod(fused.cross)
     diagonal = staticmethod(fused.diagonal)
     contract_diagonal = staticmethod(fused.contract_diagonal)
+    contract_inverse = staticmethod(fused.contract_inverse)
     factorise = staticmethod(factorise)
+    scratch = staticmethod(scratch)
+    prepare = staticmethod(attrgetter("at"))  # type: ignore[assignment]
     log = staticmethod(np.log)  # type: ignore[assignment]
     square = staticmethod(lambda half: blas.dsyrk(1.0, half.T, lower=0).T)
-
-    def prepare(self, rows: PreparedRows) -> fused.Points:
-        return rows.at
 
     def strips(self, program: Program, values: Array, X: Array) -> Iterator[tuple[int, Array]]:
         size = max(1, self.strip_numbers // len(X))
@@ -228,12 +223,6 @@ class NumbaBackend(Backend):
     def contract(self, program: Program, values: Array, X: Array, weights: Matrix) -> Array:
         matrix = np.ascontiguousarray(np.asarray(weights))
         return fused.contract(program, values, fused.points(X), matrix, np.zeros(len(X)))
-
-    def contract_inverse(
-        self, program: Program, values: Array, at: fused.Points, factor: Factor, alpha: Array
-    ) -> tuple[Array, Array]:
-        inverse = factor.into_inverse()
-        return -0.5 * fused.contract(program, values, at, inverse, alpha), np.diagonal(inverse)
 
     def contract_cross(
         self, program: Program, values: Array, X: Array, Z: Array, weights: Array, outer: tuple[Array, Array],
@@ -259,16 +248,6 @@ class NumbaBackend(Backend):
 
     def fetch(self, matrix: Array) -> Array:
         return matrix
-
-    def scratch(self, rows: int, columns: int) -> Array:
-        """Return an uninitialised matrix that is the caller's until this thread asks for the next."""
-        size = rows * columns
-        if 8 * size > KEPT_BYTES:
-            return np.empty((rows, columns))
-        buffer: Array | None = getattr(_kept, "buffer", None)
-        if buffer is None or buffer.size < size:
-            buffer = _kept.buffer = np.empty(size)
-        return buffer[:size].reshape(rows, columns)
 
 
 NUMBA = NumbaBackend()

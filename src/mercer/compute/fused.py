@@ -20,6 +20,7 @@ from mercer.compute.leaves import Compiled, compiled_functions
 from mercer.compute.program import Program
 from mercer.compute.tape import Integers, Tape, build_tape
 from mercer.kernels.domains import Array
+from mercer.linalg.factor import Factor
 from mercer.linalg.threads import SMALL, blas_threads
 
 # Rows are dealt out in this many parts whatever the number of threads, so that sums are added in the same order.
@@ -355,3 +356,9 @@ def _weights(matrix: Array, left: Array | None, right: Array | None) -> tuple[Ar
     vectors = [np.zeros(n) if v is None else v for v, n in zip((left, right), matrix.shape, strict=True)]
     one, other = (np.ascontiguousarray(v, dtype=np.float64) for v in vectors)
     return np.ascontiguousarray(matrix, dtype=np.float64), one, other
+
+
+def contract_inverse(program: Program, values: Array, at: Points, factor: Factor, alpha: Array) -> tuple[Array, Array]:
+    """Return sum_ij (a a' - A^-1)_ij / 2 dK_ij / dvalues and the diagonal of A^-1; the factor of A is lost."""
+    inverse = factor.into_inverse()
+    return -0.5 * contract(program, values, at, inverse, alpha), np.diagonal(inverse)

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from mercer.compute.backend import NUMBA, Backend, backend_for
 from mercer.compute.fused import Points, points
 from mercer.compute.program import Program
-from mercer.errors import NumericalError
+from mercer.errors import InputError, NumericalError
 from mercer.inference.lattice import Lattice, find_lattice
-from mercer.inference.likelihood import GAUSSIAN_ONLY, Likelihood, log_density
+from mercer.inference.likelihood import GAUSSIAN_ONLY, LOG_2_PI, Gaussian, Likelihood
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Failure, factorise
 
@@ -126,7 +126,7 @@ def leave_out(y: Array, alpha: Array, precision: Array, level: Level) -> Predict
 
 def left_out_score(left: Prediction, y: Array) -> float:
     """Return the sum of the log densities of targets under what was predicted for them."""
-    return float(log_density(y - left.mean, left.variance).sum())
+    return -0.5 * float((LOG_2_PI + np.log(left.variance) + (y - left.mean) ** 2 / left.variance).sum())
 
 
 class Posterior(ABC):
@@ -225,7 +225,7 @@ class Engine(ABC):
     moves_points : its inducing points move with the parameters while these are fitted.
     held : what it chooses by the values has been chosen, and stays.
     saves_points : a model keeps its inducing points: the engine would not choose the same ones again.
-    likelihoods : those that it can work with; `gaussian_noise` refuses others.
+    likelihoods : those that it can work with; `noise_of` refuses others.
     accelerated : it works on other back ends than the CPU's, too.
     saved : its settings in a file, with their types.
     device : where it works: the user's word for it, or the back end itself.
@@ -268,7 +268,14 @@ class Engine(ABC):
     @property
     def backend(self) -> Backend:
         """What runs the kernels."""
-        return backend_for(self.device)
+        return self.device if isinstance(self.device, Backend) else backend_for(self.device)
+
+    def noise_of(self, likelihood: Likelihood) -> float:
+        """Return the noise variance of a Gaussian likelihood; an engine that knows no other refuses what is not one."""
+        if isinstance(likelihood, Gaussian):
+            return likelihood.noise
+        able = ", ".join(each.name for each in self.likelihoods)
+        raise InputError(f"{self.name} inference works with these likelihoods: {able}; not with {likelihood.name}")
 
     def on(self, backend: Backend) -> Self:
         """Return the engine working with a back end; itself where it works with none but the CPU's."""

@@ -34,7 +34,7 @@ from mercer.inference.contract import (
     leave_out,
     left_out_score,
 )
-from mercer.inference.likelihood import LOG_2_PI, Likelihood, gaussian_noise
+from mercer.inference.likelihood import LOG_2_PI, Likelihood
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Failure
 
@@ -57,7 +57,7 @@ class Exact(Engine):
         self, program: Program, values: Array, likelihood: Likelihood, data: Data, gradient: bool = True
     ) -> Evidence:
         """Return the log evidence and, if asked, its gradient and the leave-one-out score (free of charge then)."""
-        noise, backend = gaussian_noise(likelihood, self.name), self.backend
+        noise, backend = self.noise_of(likelihood), self.backend
         at, memory = backend.prepare(data), backend.scratch(data.count, data.count)  # nothing of it outlives this call
         factor = backend.factorise(partial(backend.gram_lower, program, values, at, memory), noise)
         if isinstance(factor, Failure):
@@ -76,7 +76,7 @@ class Exact(Engine):
         return Evidence(value, by_values, by_noise, left_out, factor.jitter)
 
     def posterior(self, program: Program, values: Array, likelihood: Likelihood, data: Data) -> ExactPosterior:
-        noise, backend = gaussian_noise(likelihood, self.name), self.backend
+        noise, backend = self.noise_of(likelihood), self.backend
         factor = backend.factorise(partial(backend.gram_lower, program, values, backend.prepare(data)), noise)
         if isinstance(factor, Failure):
             raise NumericalError(f"no posterior: {factor.reason}; try a larger noise or another kernel")

@@ -43,7 +43,7 @@ from mercer.inference.contract import (
     leave_out,
     left_out_score,
 )
-from mercer.inference.likelihood import LOG_2_PI, Likelihood, gaussian_noise
+from mercer.inference.likelihood import LOG_2_PI, Likelihood
 from mercer.inference.sparse import slices
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Factor, Failure, factorise
@@ -94,7 +94,7 @@ class RandomFeatures(Engine):
         self, program: Program, values: Array, likelihood: Likelihood, data: Data, gradient: bool = True
     ) -> Evidence:
         """Return the log evidence of the model with these features and, if asked, its gradient."""
-        noise = gaussian_noise(likelihood, self.name)
+        noise = self.noise_of(likelihood)
         features = self.features(program, values, data)
         solved = _solve(features, noise, data, self.block)
         if isinstance(solved, Failure):
@@ -112,7 +112,7 @@ class RandomFeatures(Engine):
         return Evidence(value, by_values, float(by_noise.sum()), score, solved.factor.jitter)
 
     def posterior(self, program: Program, values: Array, likelihood: Likelihood, data: Data) -> FeaturesPosterior:
-        noise = gaussian_noise(likelihood, self.name)
+        noise = self.noise_of(likelihood)
         features = self.features(program, values, data)
         solved = _solve(features, noise, data, self.block)
         if isinstance(solved, Failure):

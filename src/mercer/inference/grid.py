@@ -40,7 +40,7 @@ from mercer.inference.grid_product import (
     sent,
 )
 from mercer.inference.grid_sum import SumOperator, SumPosterior, SumProblem, by_lanczos, by_weyl, slopes_between
-from mercer.inference.likelihood import LOG_2_PI, Gaussian, Likelihood, gaussian_noise
+from mercer.inference.likelihood import LOG_2_PI, Gaussian, Likelihood
 from mercer.kernels.domains import Array
 from mercer.linalg.threads import one_torch_thread
 
@@ -97,7 +97,7 @@ class Grid(Engine):
         self, program: Program, values: Array, likelihood: Likelihood, data: Data, gradient: bool = True
     ) -> Evidence:
         with torch.no_grad(), one_torch_thread(when=data.count < FEW_CELLS):
-            return self._evidence(program, values, gaussian_noise(likelihood, self.name), data, gradient)
+            return self._evidence(program, values, self.noise_of(likelihood), data, gradient)
 
     def _evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool) -> Evidence:
         terms = self.sum_of_products(program, data)
@@ -185,7 +185,7 @@ class Grid(Engine):
 
     def posterior(self, program: Program, values: Array, likelihood: Likelihood, data: Data) -> Posterior:
         """Return the posterior, solved for a hundred times more exactly than for the evidence."""
-        noise = gaussian_noise(likelihood, self.name)
+        noise = self.noise_of(likelihood)
         with torch.no_grad(), one_torch_thread(when=data.count < FEW_CELLS):
             found = self._posterior(program, values, noise, data)
         if found is None:

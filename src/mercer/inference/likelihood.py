@@ -7,14 +7,13 @@ class here and an engine that names it. Engines that it does not concern stay as
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
 from scipy.special import gammaln
 
-from mercer.errors import InputError
 from mercer.kernels.domains import Array
 
 LOG_2_PI = math.log(2.0 * math.pi)
@@ -42,19 +41,6 @@ class Gaussian:
 
 
 GAUSSIAN_ONLY: tuple[type[Likelihood], ...] = (Gaussian,)
-
-
-def gaussian_noise(likelihood: Likelihood, engine: str) -> float:
-    """Return the noise variance of a Gaussian likelihood; an engine that knows no other refuses what is not one."""
-    if isinstance(likelihood, Gaussian):
-        return likelihood.noise
-    raise InputError(refusal(likelihood, engine, GAUSSIAN_ONLY))
-
-
-def refusal(likelihood: Likelihood, engine: str, likelihoods: Sequence[type[Likelihood]]) -> str:
-    """Say that an engine does not work with a likelihood, and with which ones it does."""
-    able = ", ".join(each.name for each in likelihoods)
-    return f"{engine} inference works with these likelihoods: {able}; not with {likelihood.name}"
 
 
 # ------------------------------------------------------------------------------------------------ densities of errors

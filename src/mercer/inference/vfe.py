@@ -50,7 +50,7 @@ from mercer.inference.contract import (
     leave_out,
     left_out_score,
 )
-from mercer.inference.likelihood import Likelihood, gaussian_noise
+from mercer.inference.likelihood import Likelihood
 from mercer.inference.sparse import (
     Adjoint,
     Model,
@@ -183,7 +183,7 @@ class FixedVFE(Engine):
         self, program: Program, values: Array, likelihood: Likelihood, data: Data, gradient: bool = True
     ) -> Evidence:
         """Return the lower bound on the log evidence and, if asked, its gradient by values and noise."""
-        model = model_of(program, values, gaussian_noise(likelihood, self.name), data, self.Z, self.backend)
+        model = model_of(program, values, self.noise_of(likelihood), data, self.Z, self.backend)
         kept = _room(model, data, self.sweep) if gradient else None
         solution = solve(model, data, self.sweep, kept)
         if isinstance(solution, Failure):
@@ -200,7 +200,7 @@ class FixedVFE(Engine):
 
     def posterior(self, program: Program, values: Array, likelihood: Likelihood, data: Data) -> VFEPosterior:
         solution = solve(
-            model_of(program, values, gaussian_noise(likelihood, self.name), data, self.Z, self.backend),
+            model_of(program, values, self.noise_of(likelihood), data, self.Z, self.backend),
             data,
             self.sweep,
         )

@@ -6,6 +6,7 @@ so nothing is copied. Tensors go through `mercer.linalg.device`, up the same lad
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -18,6 +19,11 @@ from mercer.linalg.threads import SMALL, one_thread
 
 # Fractions of the mean of the diagonal, tried in turn; the first one is "nothing".
 LADDER = (0.0, 1e-10, 1e-8, 1e-6)
+# A fit asks for the same N x N numbers hundreds of times. Fresh memory costs a page fault for every 4 kB (at N = 500
+# several times the kernel evaluation itself), so each thread keeps its last buffer, up to a size that nobody will miss:
+# a matrix of 2,800 rows. Larger ones get huge pages, and are not worth keeping.
+KEPT_BYTES = 64_000_000
+_kept = threading.local()
 
 
 @dataclass(frozen=True)
@@ -121,3 +127,14 @@ def _is_trustworthy(diagonal: Any) -> bool:
     """Tell whether the smallest pivot stands above rounding: below it potrf may succeed on noise and mean nothing."""
     largest, smallest = float(diagonal.max()), float(diagonal.min())
     return bool(np.isfinite(largest) and smallest**2 > len(diagonal) * np.finfo(float).eps * largest**2)
+
+
+def scratch(rows: int, columns: int) -> Array:
+    """Return an uninitialised matrix that is the caller's until this thread asks for the next."""
+    size = rows * columns
+    if 8 * size > KEPT_BYTES:
+        return np.empty((rows, columns))
+    buffer: Array | None = getattr(_kept, "buffer", None)
+    if buffer is None or buffer.size < size:
+        buffer = _kept.buffer = np.empty(size)
+    return buffer[:size].reshape(rows, columns)
