@@ -26,6 +26,7 @@ from mercer.kernels.expression import (
     Owner,
     Parameter,
     Product,
+    Style,
     Sum,
     broadcast,
     build_base,
@@ -41,6 +42,7 @@ Whole = Network | Blend | Functional  # taken as a whole: its sums and products 
 Term = tuple[Base | Whole, ...]
 Path = tuple[int, ...]
 
+BARE, EXACT, UNSCALED = Style(values=False), Style(), Style(variances=False)
 FLAT = 2.0  # the lengthscale of PER from which its mean is more than four fifths of it
 
 
@@ -55,7 +57,7 @@ def components(expression: Expression) -> tuple[Expression, ...]:
 
 
 def _terms(expression: Expression) -> list[Term]:
-    terms = _merge_sum([_simplified(term) for term in _expanded(fill_held(expression))])
+    terms = _merge_sum(list(map(_simplified, _expanded(fill_held(expression)))))
     return sorted(terms, key=_order)
 
 
@@ -116,8 +118,7 @@ def _without_values(owner: Owner) -> Owner:
     if isinstance(owner, Surface):
         return owner.without_values()
     assert isinstance(owner, Base)
-    bare = build_base(owner.symbol, *(owner.dims or ()), components=owner.components)
-    return replace(bare, isotropic=owner.isotropic, ratios=owner.ratios)
+    return owner.without_values()
 
 
 def canonical_structure(expression: Expression) -> Expression:
@@ -165,7 +166,11 @@ def _canonical_parts(blend: Blend) -> Blend:
 
 
 def _order(term: Term) -> tuple[str, str]:
-    return " * ".join(structure(leaf).text() for leaf in term), " * ".join(map(str, term))
+    return " * ".join([leaf.write(BARE) for leaf in term]), " * ".join([leaf.write(EXACT) for leaf in term])
+
+
+def _factor_order(leaf: Base) -> tuple[str, str]:
+    return leaf.write(BARE), leaf.write(UNSCALED)
 
 
 def _simplified(term: Term) -> Term:
@@ -177,7 +182,7 @@ def _simplified(term: Term) -> Term:
     variance = _product_of_variances(bases)
     factors = [_dims_in_order(leaf) for leaf in bases if leaf.spec.form != "constant"]
     factors = _merge_factors(_swallow(factors)) or [bases[0]]
-    factors.sort(key=lambda leaf: _order((leaf.with_parameter(Parameter("variance")),)))
+    factors.sort(key=_factor_order)
     rest = Parameter("variance", None if variance.values is None else (1.0,), variance.fixed)
     return (factors[0].with_parameter(variance), *(leaf.with_parameter(rest) for leaf in factors[1:]))
 

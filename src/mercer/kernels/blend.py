@@ -229,7 +229,7 @@ class Blend(Expression):
         if own.dims is not None:
             columns = [style.column(d) for d in own.dims]
             arguments.append(f"on={columns[0] if len(columns) == 1 else '[' + ', '.join(columns) + ']'}")
-        arguments += [f"{p.name}={style.parameter(p)}" for p in own.parameters if p.values is not None]
+        arguments += [f"{p.name}={style.parameter(p)}" for p in own.parameters if style.values and p.values is not None]
         return f"{own.kind if own.kind in ONE_COLUMN else 'BLEND'}({', '.join(arguments)})"
 
     def to_node(self) -> dict[str, Any]:

@@ -61,10 +61,12 @@ def fixed(value: float | Sequence[float]) -> Fixed:
 
 @dataclass(frozen=True)
 class Style:
-    """How kernels are written: exactly or with so many digits, columns by number or by name."""
+    """How kernels are written: exactly or with so many digits, columns by number or by name, with or without values."""
 
     digits: int | None = None
     names: Sequence[str] | None = None
+    values: bool = True
+    variances: bool = True  # of base kernels
 
     def numbers(self, values: Sequence[float]) -> str:
         """Return one number, or a list."""
@@ -344,13 +346,27 @@ class Base(Expression, Owner):
         arguments = [style.column(d) for d in self.dims or ()]
         if self.isotropic:
             arguments.append(f"isotropic={style.numbers(self.ratios) if self.ratios else True}")
-        known = self.dims is not None or self.spec.mixture  # then a single weight is one by definition
-        for parameter, spec in zip(self.parameters, self.specs, strict=True):
+        mixture = LEAVES[self.symbol].mixture
+        known = self.dims is not None or mixture  # then a single weight is one by definition
+        shown = zip(self.parameters, self.specs, strict=True) if style.values else ()
+        for parameter, spec in shown:
+            if parameter.name == "variance" and not style.variances:
+                continue
             only = known and isinstance(spec.domain, Simplex) and parameter.values == (1.0,) and not parameter.fixed
             if parameter.values is not None and not only:
                 arguments.append(f"{parameter.name}={style.parameter(parameter)}")
-        symbol = self.symbol + (str(self.components) if self.spec.mixture else "")
+        symbol = self.symbol + (str(self.components) if mixture else "")
         return f"{symbol}({', '.join(arguments)})" if arguments else symbol
+
+    def without_values(self) -> Base:
+        """Return the kernel with its parameters still to be found; a single weight is one, and stays."""
+        parameters = []
+        for parameter, spec in zip(self.parameters, self.specs, strict=True):
+            of_columns = spec.shape == "per dimension"
+            count = len(self.dims or ()) if of_columns else self.components
+            only = count == 1 and isinstance(spec.domain, Simplex)
+            parameters.append(Parameter(parameter.name, (1.0,) if only else None))
+        return replace(self, parameters=tuple(parameters))
 
     def to_node(self) -> dict[str, Any]:
         node: dict[str, Any] = {"base": self.symbol, "parameters": self.to_given()}

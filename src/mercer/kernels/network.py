@@ -157,7 +157,8 @@ class Network(Expression):
         arguments = [" + ".join(parts), self.architecture]
         arguments += ["complex"] * self.complex + ["variances"] * self.variances
         for number, linear in enumerate(self.linears, 1):
-            arguments += [f"{p.name}{number}={style.parameter(p)}" for p in linear.parameters if p.values is not None]
+            given = [p for p in linear.parameters if p.values is not None and style.values]
+            arguments += [f"{p.name}{number}={style.parameter(p)}" for p in given]
         return f"NKN({', '.join(arguments)})"
 
     def to_node(self) -> dict[str, Any]:
