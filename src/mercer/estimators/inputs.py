@@ -153,7 +153,7 @@ class Reading:
 def read_training(estimator: Any, X: Any, y: Any) -> Reading:
     """Return the rows of a table in memory that have a target, with how they are scaled."""
     matrix, columns = read_table(estimator, X)
-    matrix, target = without_missing_targets(matrix, checked_target(y, len(matrix)))
+    matrix, target = drop_missing_targets(matrix, read_target(y, len(matrix)))
     varying = find_varying(np.ptp(matrix, axis=0) > 0, columns.names)
     if np.ptp(target) == 0:
         raise InputError(f"the target is the same ({target[0]:g}) in all {len(target)} rows: there is nothing to learn")
@@ -249,7 +249,7 @@ def _require_finite(matrix: Array, names: list[str]) -> None:
         )
 
 
-def checked_target(y: Any, rows: int) -> Array:
+def read_target(y: Any, rows: int) -> Array:
     """Return y as a float64 vector, NaN allowed (those rows are dropped later), infinity not."""
     if y is None:
         raise InputError("This GPRegressor requires y to be passed, but the target y is None")
@@ -268,7 +268,7 @@ def checked_target(y: Any, rows: int) -> Array:
     return np.asarray(target)
 
 
-def without_missing_targets(X: Array, y: Array) -> tuple[Array, Array]:
+def drop_missing_targets(X: Array, y: Array) -> tuple[Array, Array]:
     """Drop the rows whose target is NaN, and say how many."""
     missing = np.isnan(y)
     if missing.any():
