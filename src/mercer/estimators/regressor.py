@@ -42,7 +42,7 @@ from mercer.model.fitted import (
     TrainingRows,
     choose_engine,
     expression_or_learner,
-    fitted_from,
+    make_fitted,
 )  # fmt: skip
 from mercer.report import write_report
 
@@ -173,7 +173,7 @@ class GPRegressor(EstimatorSettings, RegressorMixin, BaseEstimator):
         while True:
             try:
                 learned = self._learn_with(kernel, reading, choice.engine, progress, backend)
-                fitted = fitted_from(learned, rows, choice, origin)
+                fitted = make_fitted(learned, rows, choice, origin)
                 break
             except RuntimeError as error:
                 if not backend.is_out_of_memory(error):
@@ -348,7 +348,7 @@ class GPRegressor(EstimatorSettings, RegressorMixin, BaseEstimator):
         )  # fmt: skip
         learned = distil(old.as_fit(), context, self.max_iterations, time_budget)
         seconds = time.perf_counter() - started
-        found = fitted_from(learned, old.training, old.choice, old.origin)
+        found = make_fitted(learned, old.training, old.choice, old.origin)
         text = structure(found.kernel).text()  # fitting the new model to other data fits this structure
         new = type(self)(**{**self.get_params(deep=False), "kernel": text})
         source = list_names([network_phrase(network) for network in networks_in(old.kernel)])

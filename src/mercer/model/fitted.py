@@ -439,7 +439,7 @@ class Fitted:
         )
 
 
-def fitted_from(learned: Learned, training: TrainingRows, choice: Choice, origin: Origin) -> Fitted:
+def make_fitted(learned: Learned, training: TrainingRows, choice: Choice, origin: Origin) -> Fitted:
     """Return what was learned in the units of the data, ready to predict."""
     result, scale, rows = learned.fit, training.units.y_scale, training.count
     log_evidence = result.log_evidence - training.log_scale
