@@ -15,7 +15,7 @@ from mercer.inference.contract import Data
 from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.domains import Array, NonNegative, Simplex
 from mercer.kernels.expression import Base, Expression, Owner, Product
-from mercer.kernels.network import Network
+from mercer.kernels.network import Network, has_network
 from mercer.kernels.parameters import Layout, Slot, held_variances, values_of
 
 PEAKS = 6  # periods of the target to try
@@ -216,7 +216,7 @@ class Starts:
     ) -> None:
         self.expression, self.layout, self.data = expression, layout, data
         self.leaves = list(expression.owners())
-        self.copies = _copies(expression)
+        self.copies = _copies(expression) if has_network(expression) else {}
         self.frame = Frame.of(data.X)
         self.known = values_of(expression)
         self._peaks: dict[int, Array] = dict(peaks or {})
@@ -340,7 +340,10 @@ class Starts:
         if isinstance(slot.spec.domain, Simplex):
             return np.full(size, 1.0 / size) if rng is None else rng.dirichlet(np.full(size, 3.0))
         if name == "period":
-            return np.array([self._period(slot, column, rng, turn) for column in columns])
+            chosen = []
+            for column in columns:
+                chosen.append(self._period(slot, column, rng, turn))
+            return np.array(chosen)
         if unit == "length":
             if len(columns) > 1:  # distances grow with the number of dimensions, and so must lengthscales
                 low, high = 0.15 * span * len(columns) ** 0.5, 1.5 * span * len(columns) ** 0.5
@@ -379,11 +382,10 @@ class Starts:
         peaks = self._peaks_of(column)
         rank, copies = self.copies.get(slot.leaf, (0, 1))
         if rng is None:
-            earlier = sum(
-                1 for s in self.layout.slots
-                if s.spec.name == "period" and s.leaf < slot.leaf and column in list(self.leaves[s.leaf].columns)
-            )  # fmt: skip
-            return float(peaks[(earlier + turn) % len(peaks)])
+            earlier = turn
+            for s in self.layout.slots:
+                earlier += s.spec.name == "period" and s.leaf < slot.leaf and column in self.leaves[s.leaf].columns
+            return float(peaks[earlier % len(peaks)])
         if copies > 1 and len(peaks) > 1:  # the copies in a network share the peaks among them
             peaks = peaks[rank % len(peaks) :: min(copies, len(peaks))]
         weights = 0.6 ** np.arange(len(peaks))

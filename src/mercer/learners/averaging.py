@@ -121,7 +121,10 @@ def forecast(
             past, rows = data.take(before), data.X[after]
             ordered = rows[np.argsort(rows[:, column], kind="stable")]
             between = (ordered[1:] + ordered[:-1]) / 2.0
-            mean, variance = _predict(fit, past, engine, np.vstack([rows, between]), priors, known_noise)
+            problem, run = resume(fit, past, engine, REFIT_ITERATIONS, priors, known_noise)
+            values, likelihood = problem.split(run.point)
+            found = engine.posterior(problem.program, values, likelihood, past).predict(np.vstack([rows, between]))
+            mean, variance = found.mean, found.variance + likelihood.noise
             count = len(rows)
             errors.append(data.y[after] - mean[:count])
             variances.append(variance[:count])
@@ -132,15 +135,6 @@ def forecast(
     if not errors:
         return Forecasts(np.empty(0), np.empty(0))
     return Forecasts(np.concatenate(errors), np.concatenate(variances), np.concatenate(beyond), wild)
-
-
-def _predict(fit: Fit, past: Data, engine: Engine, X: Array, priors: bool, known_noise: bool) -> tuple[Array, Array]:
-    """Mean and variance (with noise) of a finalist refitted on the past."""
-    problem, run = resume(fit, past, engine, REFIT_ITERATIONS, priors, known_noise)
-    values, likelihood = problem.split(run.point)
-    posterior = engine.posterior(problem.program, values, likelihood, past)
-    prediction = posterior.predict(X)
-    return prediction.mean, prediction.variance + likelihood.noise
 
 
 def forecast_tails(forecasts: list[Forecasts], weights: Array) -> float:
