@@ -194,3 +194,54 @@ def test_version_is_the_same_everywhere() -> None:
     assert re.search(rf'^version: "?{re.escape(mercer.__version__)}"?$', citation, re.MULTILINE)
     assert f'version = "{mercer.__version__}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert mercer.__version__ in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+# ---------------------------------------------------------------------------------------- names in the design page
+
+DESIGN = ROOT / "docs" / "design.md"
+PLACE = re.compile(r"((?:`[\w.]+`(?:, | and )?)+) in \[[^\]]*\]\(\.\./(src/\S+?\.py)\)")
+
+
+def where_cells() -> Iterator[str]:
+    """The cells of the design page that say where something is: those below a heading "where"."""
+    columns: list[int] = []
+    for line in DESIGN.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if not cells:
+            columns = []
+        elif not columns:
+            columns = [i for i, cell in enumerate(cells) if cell.startswith("where")] or [-1]
+        else:
+            yield from (cells[i] for i in columns if 0 <= i < len(cells))
+
+
+def defines(text: str, name: str) -> bool:
+    """Whether a source has a definition of each part of a dotted name."""
+    return all(re.search(rf"^\s*(?:def|class) {part}\b|^\s*{part}\b *[:=]", text, re.M) for part in name.split("."))
+
+
+def test_design_names_what_exists() -> None:
+    sources = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rglob("*.py"))}
+    everything, cells = "\n".join(sources.values()), list(where_cells())
+    assert len(cells) > 100
+    named = {name for cell in cells for name in re.findall(r"`([A-Za-z_][\w.]*)[`(]", cell)}
+    assert sorted(name for name in named if not defines(everything, name)) == []
+    placed = [(n, file) for cell in cells for names, file in PLACE.findall(cell) for n in re.findall(r"`([\w.]+)`", names)]
+    assert len(placed) > 80
+    assert [f"{name} is not in {file}" for name, file in placed if not defines(sources[ROOT / file], name)] == []
+
+
+def test_design_lists_every_policy() -> None:
+    policies = {
+        name
+        for path in (ROOT / "src").rglob("*.py")
+        for name in re.findall(r"^class (\w+Policy)\b", path.read_text(encoding="utf-8"), re.M)
+    }
+    text = DESIGN.read_text(encoding="utf-8")
+    assert sorted(name for name in policies if f"| `{name}` |" not in text) == []
+
+
+def test_glossary_is_short() -> None:
+    glossary = DESIGN.read_text(encoding="utf-8").partition("## Glossary")[2].partition("\n## ")[0]
+    words = [line for line in glossary.splitlines() if line.startswith("| ")]
+    assert 5 < len(words) - 1 <= 20
