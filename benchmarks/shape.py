@@ -39,6 +39,7 @@ class Travel:
     files: Counter[str] = field(default_factory=Counter)
     stack: list[str] = field(default_factory=list)
     deepest: list[str] = field(default_factory=list)
+    first: dict[str, list[str]] = field(default_factory=dict)  # the first stack that reaches a function
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
         file = frame.f_code.co_filename
@@ -50,7 +51,9 @@ class Travel:
             return
         place = str(Path(file).relative_to(SOURCE))
         self.files[place] += 1
-        self.stack.append(f"{place}:{frame.f_code.co_name}")
+        name = f"{place}:{frame.f_code.co_name}"
+        self.stack.append(name)
+        self.first.setdefault(name, list(self.stack))
         if len(self.stack) > len(self.deepest):
             self.deepest = list(self.stack)
 

@@ -102,6 +102,11 @@ class Change:
     encode: Callable[[Any], Array] | None = None  # a table, with its dates and categories, -> numbers
 
     @property
+    def told(self) -> ChangeExplanation:
+        """The explanation, by the name that it had in version 0.1."""
+        return self.explanation
+
+    @property
     def regimes(self) -> tuple[Regime, ...]:
         """The regimes in order."""
         return self.explanation.regimes
