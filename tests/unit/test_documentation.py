@@ -226,7 +226,8 @@ def test_design_names_what_exists() -> None:
     assert len(cells) > 100
     named = {name for cell in cells for name in re.findall(r"`([A-Za-z_][\w.]*)[`(]", cell)}
     assert sorted(name for name in named if not defines(everything, name)) == []
-    placed = [(n, file) for cell in cells for names, file in PLACE.findall(cell) for n in re.findall(r"`([\w.]+)`", names)]
+    places = [place for cell in cells for place in PLACE.findall(cell)]
+    placed = [(name, file) for names, file in places for name in re.findall(r"`([\w.]+)`", names)]
     assert len(placed) > 80
     assert [f"{name} is not in {file}" for name, file in placed if not defines(sources[ROOT / file], name)] == []
 
