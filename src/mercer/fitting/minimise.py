@@ -326,7 +326,8 @@ def batched_optimiser() -> Callable[..., Any]:
         raise InputError(
             f'fitting all starts at once needs BoTorch 0.16 or later ({error}): pip install "mercer[cuda]"'
         ) from None
-    return fmin_l_bfgs_b_batched
+    found: Callable[..., Any] = fmin_l_bfgs_b_batched
+    return found
 
 
 def run_batched(

@@ -201,7 +201,7 @@ def _gain(values: Array, centred: bool = True) -> Array:
 
     def variance(total: Array, square: Array, rows: NDArray[Any]) -> Array:
         spread = square / rows - (total / rows) ** 2 if centred else square / rows
-        return np.maximum(spread, 1e-8)
+        return np.asarray(np.maximum(spread, 1e-8))
 
     gain = np.full(n, -np.inf)
     inner = np.arange(LEAST_ROWS, n - LEAST_ROWS + 1)  # the first row of the second part

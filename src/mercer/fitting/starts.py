@@ -481,7 +481,7 @@ def _surface_start(
     if name == "phase":
         return draw.uniform(0.0, 2.0 * np.pi, size)
     if name == "amplitude":  # N(0, sigma_0 / m), sigma_0 the spread of the target: one
-        return draw.normal(size=size) / np.sqrt(surface.features)
+        return np.asarray(draw.normal(size=size) / np.sqrt(surface.features))
     if name == "centres":
         chosen = spread_rows(X, surface.features)
         return np.tile(chosen.ravel(), surface.regimes - 1)

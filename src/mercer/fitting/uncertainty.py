@@ -75,7 +75,7 @@ def profile(
 def _edges(places: Array) -> Array:
     """Return the ends of the cells around places in order."""
     if len(places) == 1:
-        return np.array([places[0], places[0]]) + np.array([-0.5, 0.5]) * max(1e-9, abs(places[0]) * 1e-9)
+        return np.asarray(places[0] + np.array([-0.5, 0.5]) * max(1e-9, abs(places[0]) * 1e-9))
     middle = 0.5 * (places[1:] + places[:-1])
     return np.concatenate([[2 * places[0] - middle[0]], middle, [2 * places[-1] - middle[-1]]])
 
