@@ -43,7 +43,10 @@ class Travel:
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
         file = frame.f_code.co_filename
-        if event not in ("call", "return") or not file.startswith(str(SOURCE)):
+        # Numba reports a call of a compiled function as one of the Python function it was made from, by a frame made up
+        # for the report, which has no caller: no Python runs there.
+        compiled = frame.f_back is None
+        if event not in ("call", "return") or compiled or not file.startswith(str(SOURCE)):
             return
         if event == "return":
             if self.stack:

@@ -15,7 +15,7 @@ from mercer.kernels.blend import FEATURES, KINDS, ONE_COLUMN, Blend, blend
 from mercer.kernels.domains import Positive, Simplex
 from mercer.kernels.expression import Base, Expression, build_base, product_of, sum_of
 from mercer.kernels.functional import Functional
-from mercer.kernels.leaf import REGISTRY, Leaf, ParameterSpec, leaf_of, positive_kernels
+from mercer.kernels.leaf import LEAVES, REGISTRY, Leaf, ParameterSpec, positive_kernels
 from mercer.kernels.network import Network, network
 
 MAX_DIMENSIONS = 3
@@ -40,7 +40,7 @@ def parameter_values(draw: st.DrawFn, spec: ParameterSpec, size: int) -> list[fl
 @st.composite
 def base_kernels(draw: st.DrawFn, dimensions: int = MAX_DIMENSIONS, symbol: str | None = None) -> Base:
     """A base kernel on one to `dimensions` columns, all values set."""
-    spec: Leaf = leaf_of(symbol or draw(st.sampled_from(sorted(REGISTRY))))
+    spec: Leaf = LEAVES[symbol or draw(st.sampled_from(sorted(REGISTRY)))]
     columns = st.lists(st.integers(0, dimensions - 1), min_size=1, max_size=dimensions, unique=True)
     dims = draw(columns) if spec.uses_inputs else []
     components = draw(st.integers(1, 3)) if spec.mixture else 1

@@ -13,7 +13,7 @@ from mercer.compute.spectral import Features, draw_features
 from mercer.kernels import LIN, M12, M52, PER, RQ, SE, C, bind
 from mercer.kernels.domains import Positive, Simplex
 from mercer.kernels.expression import Base, Expression, build_base, product_of, sum_of
-from mercer.kernels.leaf import REGISTRY, ParameterSpec, leaf_of
+from mercer.kernels.leaf import LEAVES, REGISTRY, ParameterSpec
 from mercer.kernels.network import network
 from mercer.kernels.parameters import values_of
 
@@ -32,7 +32,7 @@ def random_values(spec: ParameterSpec, size: int, rng: np.random.Generator) -> l
 
 
 def random_base(symbol: str, dimensions: int, rng: np.random.Generator) -> Base:
-    spec = leaf_of(symbol)
+    spec = LEAVES[symbol]
     dims = rng.permutation(dimensions)[: rng.integers(1, dimensions + 1)] if spec.uses_inputs else []
     components = int(rng.integers(1, 4)) if spec.mixture else 1
     values = {p.name: random_values(p, p.size(len(dims), components), rng) for p in spec.parameters}

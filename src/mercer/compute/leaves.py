@@ -59,7 +59,7 @@ _KINDS = dict(PARTS)
 def kind_of(name: str) -> Kind:
     """Return what a program must know of a leaf."""
     if name not in _KINDS:
-        leaf = records.leaf_of(name)
+        leaf = records.LEAVES[name]
         single = tuple(p.shape == "one" for p in leaf.parameters[1:])
         _KINDS[name] = Kind(name, single, leaf.log_form, leaf.stationary, leaf.separable, leaf.white)
     return _KINDS[name]

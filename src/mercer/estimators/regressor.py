@@ -161,18 +161,14 @@ class GPRegressor(EstimatorSettings, RegressorMixin, BaseEstimator):
             reading = read_stream(self, X, y, self._policy(StreamPolicy))
         else:
             reading = inputs.read_training(self, X, y)
-        self.fitted_ = replace(self._learn(reading, progress), seconds=time.perf_counter() - started)
-        return self
-
-    def _learn(self, reading: Reading, progress: Any) -> Fitted:
-        """Learn from the rows; where a GPU runs out of memory, with the next engine, and say so."""
-        rows, backend = reading.rows, backend_for(self.device)
+        rows, asked = reading.rows, backend_for(self.device)
+        backend = asked
         kernel, known = self._prepare_kernel(reading)
         choice = reading.choice or choose_engine(kernel, self.inference, backend, rows.data, known)
         origin = Origin(self.get_params(deep=False))
-        while True:
+        while True:  # where a GPU runs out of memory, with the next engine
             try:
-                learned = self._learn_with(kernel, reading, choice.engine, progress, backend)
+                learned = self._learn(kernel, reading, choice.engine, progress, backend)
                 fitted = make_fitted(learned, rows, choice, origin)
                 break
             except RuntimeError as error:
@@ -180,8 +176,9 @@ class GPRegressor(EstimatorSettings, RegressorMixin, BaseEstimator):
                     raise
             backend.release_memory()
             choice, backend = fall_back(choice, rows.count, backend)
-        short = () if backend == backend_for(self.device) else (choice.reason,)
-        return replace(fitted, notes=(*fitted.notes, *short, *reading.notes))
+        notes = (*fitted.notes, *(() if backend == asked else (choice.reason,)), *reading.notes)
+        self.fitted_ = replace(fitted, notes=notes, seconds=time.perf_counter() - started)
+        return self
 
     def _prepare_kernel(self, reading: Reading) -> tuple[Expression | Learner, Expression | None]:
         """Return the kernel or learner for scaled data, and the structure that will be fitted where that is known."""
@@ -193,7 +190,7 @@ class GPRegressor(EstimatorSettings, RegressorMixin, BaseEstimator):
         scaled = kernel.scale_kernels(varying, names, rows.units)
         return scaled, scaled.foresee(varying, dimensions)
 
-    def _learn_with(
+    def _learn(
         self, kernel: Expression | Learner, reading: Reading, engine: Engine, progress: Any, backend: Backend
     ) -> Learned:
         """Learn with one engine: from all rows where it is exact, else from a sample first."""

@@ -16,7 +16,7 @@ from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.domains import Array, NonNegative, Simplex
 from mercer.kernels.expression import Base, Expression, Owner, Product
 from mercer.kernels.network import Network, has_network
-from mercer.kernels.parameters import Layout, Slot, held_variances, values_of
+from mercer.kernels.parameters import Layout, Slot, values_of
 
 PEAKS = 6  # periods of the target to try
 NOISE = (1e-8, 10.0)
@@ -218,7 +218,7 @@ class Starts:
         self.leaves = list(expression.owners())
         self.copies = _copies(expression) if has_network(expression) else {}
         self.frame = Frame.of(data.X)
-        self.known = values_of(expression)
+        self.known = values_of(expression, layout.held)
         self._peaks: dict[int, Array] = dict(peaks or {})
         self._places: dict[int, Array] = {}
         self.lines = self._find_lines()
@@ -241,14 +241,13 @@ class Starts:
     def neutral(self) -> Array:
         """Return the start at which the parts without values change the kernel least: faint terms, flat factors."""
         values = self.draw(None, compensate=False)
-        factors = held_variances(self.expression)
         for slot in self.layout.slots:
             drawn = slot.leaf in self.copies or isinstance(self.leaves[slot.leaf], Surface)
             if not np.isnan(self.known[slot.where]).any() or drawn:
                 continue  # a network's weights decide how much its primitives matter; a change has no neutral place
             columns = list(self.leaves[slot.leaf].columns)
             span, low = (np.array(a)[columns] for a in (self.frame.span, self.frame.low))
-            if slot.leaf not in factors:
+            if slot.leaf not in self.layout.held:
                 if slot.spec.name == "variance":
                     values[slot.where] = 0.01
             elif slot.spec.unit == "position":
@@ -285,7 +284,7 @@ class Starts:
         """For each product with new LIN factors: their columns, offsets and weights, and the values that scale it."""
         new = {s.leaf for s in self.layout.slots if s.spec.name == "offset" and np.isnan(self.known[s.where]).any()}
         new &= {n for n, each in enumerate(self.leaves) if isinstance(each, Base) and each.spec.words.role == "trend"}
-        new &= held_variances(self.expression)
+        new &= self.layout.held
         where = {(slot.leaf, slot.spec.name): slot.where for slot in self.layout.slots}
         found: list[tuple[list[tuple[list[int], slice, slice]], list[int]]] = []
         todo: list[tuple[Expression, int]] = [(self.expression, 0)] if new else []

@@ -11,7 +11,7 @@ from mercer.kernels.blend import Blend, Surface, blend
 from mercer.kernels.expression import Base, Expression, Fixed, Given, Product, Sum, build_base, fixed
 from mercer.kernels.functional import Functional, functional
 from mercer.kernels.layers import Layer
-from mercer.kernels.leaf import REGISTRY, Leaf, ParameterSpec, Words, leaf_of
+from mercer.kernels.leaf import LEAVES, REGISTRY, Leaf, ParameterSpec, Words
 from mercer.kernels.network import Network, network, regression_network, time_series_network
 from mercer.kernels.parameters import bind, layout
 from mercer.kernels.polynomial import PolynomialTerm
@@ -20,7 +20,7 @@ from mercer.kernels.text import from_json, parse, to_json, to_text
 
 def constructor(symbol: str) -> Callable[..., Base]:
     """Return the function that builds a base kernel, `SE(0, lengthscale=2)`; its arguments follow from the record."""
-    leaf = leaf_of(symbol)
+    leaf = LEAVES[symbol]
 
     def build(*dims: int | str, **values: Given) -> Base:
         return build_base(symbol, *dims, **values)  # type: ignore[arg-type]

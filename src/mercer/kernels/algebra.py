@@ -16,14 +16,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product as cartesian
+from operator import methodcaller
 
 from scipy.special import i0e
 
-from mercer.kernels.blend import Blend, Surface
+from mercer.kernels.blend import Blend
 from mercer.kernels.expression import (
     Base,
     Expression,
-    Owner,
     Parameter,
     Product,
     Style,
@@ -34,7 +34,6 @@ from mercer.kernels.expression import (
     sum_of,
 )
 from mercer.kernels.functional import Functional, has_functional
-from mercer.kernels.layers import Linear
 from mercer.kernels.network import Network, has_network
 from mercer.kernels.parameters import fill_held
 
@@ -48,7 +47,7 @@ FLAT = 2.0  # the lengthscale of PER from which its mean is more than four fifth
 
 def canonical(expression: Expression) -> Expression:
     """Return the sum of products that is equal to the expression, in a fixed order."""
-    return sum_of([product_of(term) for term in _terms(expression)])
+    return sum_of(list(map(product_of, _terms(expression))))
 
 
 def components(expression: Expression) -> tuple[Expression, ...]:
@@ -109,21 +108,12 @@ def _around_zero(leaf: Base) -> Expression:
 
 def structure(expression: Expression) -> Expression:
     """Return the expression without its values, for comparing what two kernels are rather than where they stand."""
-    return expression.map_owners(_without_values)
-
-
-def _without_values(owner: Owner) -> Owner:
-    if isinstance(owner, Linear):
-        return Linear(owner.width, owner.inputs)
-    if isinstance(owner, Surface):
-        return owner.without_values()
-    assert isinstance(owner, Base)
-    return owner.without_values()
+    return expression.map_owners(methodcaller("without_values"))
 
 
 def canonical_structure(expression: Expression) -> Expression:
     """Return the key under which equal kernels are fitted once: the canonical form without values."""
-    return canonical(structure(expression))
+    return sum_of(list(map(product_of, _terms(structure(expression)))))
 
 
 def size(expression: Expression) -> int:

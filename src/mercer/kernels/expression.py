@@ -21,7 +21,7 @@ import numpy as np
 
 from mercer.errors import KernelError
 from mercer.kernels.domains import Array, Positive, Simplex
-from mercer.kernels.leaf import LEAVES, Leaf, ParameterSpec, leaf_of
+from mercer.kernels.leaf import LEAVES, Leaf, ParameterSpec
 
 if TYPE_CHECKING:
     from mercer.kernels.units import Units
@@ -114,9 +114,12 @@ class Owner:
     @property
     def sizes(self) -> tuple[int, ...]:
         """How many values each parameter of a bound one has."""
-        if self.dims is None and not (isinstance(self, Base) and not self.spec.uses_inputs):
+        if self.dims is None and not (isinstance(self, Base) and not LEAVES[self.symbol].uses_inputs):
             raise KernelError(f"{self.text(digits=4)} acts on columns not known yet: bind it to the data first")
-        return tuple([spec.size(len(self.dims or ()), self.components) for spec in self.specs])
+        dimensions, components, sizes = len(self.dims or ()), self.components, []
+        for spec in self.specs:
+            sizes.append(spec.size(dimensions, components))
+        return tuple(sizes)
 
     def parameter(self, name: str) -> Parameter:
         """Return the parameter of that name."""
@@ -283,16 +286,17 @@ class Base(Expression, Owner):
     @property
     def spec(self) -> Leaf:
         """The record of this kernel."""
-        return leaf_of(self.symbol)
+        return LEAVES[self.symbol]
 
     @property
     def specs(self) -> tuple[ParameterSpec, ...]:
-        return self.spec.isotropic_parameters() if self.isotropic else self.spec.parameters
+        leaf = LEAVES[self.symbol]
+        return leaf.isotropic_parameters() if self.isotropic else leaf.parameters
 
     @property
     def columns(self) -> tuple[int, ...]:
         """The column numbers of a bound kernel; none for one that does not look at the inputs."""
-        if not self.spec.uses_inputs:
+        if not LEAVES[self.symbol].uses_inputs:
             return ()
         columns = tuple(d for d in self.dims or () if isinstance(d, int))
         if not columns or self.dims != columns:
@@ -379,11 +383,11 @@ class Base(Expression, Owner):
         return node
 
     def find_carrier(self, start: int, held: set[int]) -> tuple[int, int | None]:
-        return start + 1, None if self.pinned else start
+        return start + 1, None if self.parameters[0].fixed else start  # the first is the variance
 
     @property
     def pinned(self) -> bool:
-        return self.parameter("variance").fixed
+        return self.parameters[0].fixed
 
     def multiplied(self, factor: float) -> Base:
         variance = self.parameter("variance")
@@ -549,16 +553,14 @@ def _check_parts(parts: tuple[Expression, ...], kind: type[Expression], sign: st
 
 def check_depth(parts: Iterable[Expression], what: str) -> None:
     """Refuse a node over parts that are nested too deep."""
-    if 1 + nesting(parts) > DEEPEST:
-        raise KernelError(f"a kernel may nest at most {DEEPEST} {what} in each other; multiply it out")
-
-
-def nesting(level: Iterable[Expression]) -> int:
-    """Return how deep nodes are nested below these; 0 where all are base kernels."""
-    depth = -1
+    level, depth = list(parts), 0
     while level:
-        level, depth = [child for part in level for child in part.children], depth + 1
-    return max(depth, 0)
+        depth += 1
+        if depth > DEEPEST:
+            raise KernelError(f"a kernel may nest at most {DEEPEST} {what} in each other; multiply it out")
+        above, level = level, []
+        for part in above:
+            level += part.children
 
 
 def sum_of(parts: Sequence[Expression]) -> Expression:
@@ -596,7 +598,7 @@ def build_base(
 
     isotropic : True: one lengthscale for all dimensions; numbers: one for all, times these.
     """
-    spec = leaf_of(symbol)
+    spec = LEAVES[symbol]
     check_names(symbol, spec.parameters, values)
     if components is None:
         components = 4 if spec.mixture else 1

@@ -67,6 +67,10 @@ class Linear(Owner):
         given = zip(self.specs, (weights, bias), strict=True)
         return replace(self, parameters=tuple(check_parameter(self, spec, values) for spec, values in given))
 
+    def without_values(self) -> Linear:
+        """Return the layer with its weights and biases still to be found."""
+        return Linear(self.width, self.inputs)
+
     def multiplied(self, factor: float) -> Linear:
         """Return the layer with all that is set multiplied."""
         changed = (

@@ -302,20 +302,18 @@ SUMI = Leaf(
     words=Words("a standing wave", "wave", 130),
 )  # fmt: skip
 
+class Leaves(dict[str, Leaf]):
+    """Base kernels by symbol; an unknown symbol is an error that names those there are."""
+
+    def __missing__(self, symbol: str) -> Leaf:
+        raise KernelError(f"there is no base kernel '{symbol}'; there are {', '.join(REGISTRY)}")
+
+
 # All base kernels by symbol, and those that are kernels of their own: both are read, and only `add` and `remove` below
 # change them.
-LEAVES: dict[str, Leaf] = {
-    leaf.symbol: leaf for leaf in (SE, PER, CPER, LIN, RQ, C, WN, M12, M32, M52, COS, SM, EXPI, SUMI)
-}
+LEAVES = Leaves({leaf.symbol: leaf for leaf in (SE, PER, CPER, LIN, RQ, C, WN, M12, M32, M52, COS, SM, EXPI, SUMI)})
 REGISTRY: dict[str, Leaf] = {symbol: leaf for symbol, leaf in LEAVES.items() if not leaf.outside_networks}
 RESERVED = ("NKN", "KF", "CP", "CW", "BLEND", "fixed")
-
-
-def leaf_of(symbol: str) -> Leaf:
-    """Return the record of a base kernel."""
-    if symbol not in LEAVES:
-        raise KernelError(f"there is no base kernel '{symbol}'; there are {', '.join(REGISTRY)}")
-    return LEAVES[symbol]
 
 
 def positive_kernels() -> Iterator[str]:
@@ -336,6 +334,6 @@ def add(leaf: Leaf) -> None:
 
 def remove(symbol: str) -> None:
     """Take out a base kernel that was entered from outside."""
-    if not leaf_of(symbol).module:
+    if not LEAVES[symbol].module:
         raise KernelError(f"{symbol} belongs to Mercer and stays")
     del LEAVES[symbol], REGISTRY[symbol]

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from mercer.errors import KernelError
 from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.domains import Array, Domain, Simplex
-from mercer.kernels.expression import Base, Expression, Owner, Parameter, Sum
+from mercer.kernels.expression import Base, Expression, Owner, Parameter, Sum, sum_of
 from mercer.kernels.leaf import ParameterSpec
 
 
@@ -86,12 +86,14 @@ def fill_held(expression: Expression) -> Expression:
 
     A summand with an unset variance that does count keeps them unset: its scale is still to be found.
     """
-    if isinstance(expression, Sum | Blend):
-        return expression.with_children([fill_held(term) for term in expression.children])
+    if isinstance(expression, Sum):
+        return sum_of(list(map(fill_held, expression.terms)))
+    if isinstance(expression, Blend):
+        return expression.with_children(list(map(fill_held, expression.children)))
     unset = {
         number
         for number, owner in enumerate(expression.owners())
-        if isinstance(owner, Base) and owner.parameter("variance").values is None
+        if isinstance(owner, Base) and owner.parameters[0].values is None
     }
     if not unset or not unset <= held_variances(expression):
         return expression
@@ -109,6 +111,7 @@ class Slot:
     offset: int
     size: int
     fitted: bool
+    held: bool = False  # a variance that another one of its product stands for
 
     @property
     def path(self) -> str:
@@ -135,6 +138,11 @@ class Layout:
     """The map between the values of a bound expression and its free vector."""
 
     slots: tuple[Slot, ...]
+
+    @cached_property
+    def held(self) -> frozenset[int]:
+        """The owners (by number) whose variance is held."""
+        return frozenset(slot.leaf for slot in self.slots if slot.held)
 
     @cached_property
     def n_values(self) -> int:
@@ -208,14 +216,17 @@ def layout(expression: Expression) -> Layout:
         for parameter, spec, size in zip(leaf.parameters, leaf.specs, leaf.sizes, strict=True):
             redundant = spec.name == "variance" and number in held
             fitted = not (parameter.fixed or redundant)
-            slots.append(Slot(number, leaf.symbol, spec, offset, size, fitted))
+            slots.append(Slot(number, leaf.symbol, spec, offset, size, fitted, redundant))
             offset += size
     return Layout(tuple(slots))
 
 
-def values_of(expression: Expression) -> Array:
-    """Return the flat vector of a bound expression's values; NaN where unset (1 for a held variance)."""
-    held = held_variances(expression)
+def values_of(expression: Expression, held: frozenset[int] | None = None) -> Array:
+    """Return the flat vector of a bound expression's values; NaN where unset (1 for a held variance).
+
+    held : `held_variances` of the expression, where it is known already.
+    """
+    held = held_variances(expression) if held is None else held
     parts: list[Array] = []
     for number, leaf in enumerate(expression.owners()):
         for parameter, size in zip(leaf.parameters, leaf.sizes, strict=True):
@@ -229,12 +240,12 @@ def values_of(expression: Expression) -> Array:
 
 def with_values(expression: Expression, values: Array) -> Expression:
     """Return the bound expression holding these values (the inverse of `values_of`: NaN unsets a parameter)."""
-    position = 0
+    position, sizes = 0, iter([owner.sizes for owner in expression.owners()])
 
     def filled(leaf: Any) -> Any:
         nonlocal position
         parameters = []
-        for parameter, size in zip(leaf.parameters, leaf.sizes, strict=True):
+        for parameter, size in zip(leaf.parameters, next(sizes), strict=True):
             given = tuple(values[position : position + size].tolist())
             known = not any(v != v for v in given)
             parameters.append(Parameter(parameter.name, given if known else None, known and parameter.fixed))

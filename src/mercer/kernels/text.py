@@ -30,7 +30,7 @@ from mercer.kernels.expression import (
 )
 from mercer.kernels.functional import functional_from_node, has_functional, parse_functional
 from mercer.kernels.layers import LAYERS
-from mercer.kernels.leaf import LEAVES, leaf_of
+from mercer.kernels.leaf import LEAVES
 from mercer.kernels.network import has_network, network, network_from_node, repeated, with_given
 
 JSON_VERSION = 4
@@ -163,7 +163,7 @@ class Parser:
         mixture = re.fullmatch(r"(.*?)(\d{1,9})", word)
         if mixture and mixture[1] in LEAVES and LEAVES[mixture[1]].mixture:
             symbol, components = mixture[1], int(mixture[2])
-        self.checked(lambda: leaf_of(symbol), start)
+        self.checked(lambda: LEAVES[symbol], start)
         dims: list[int | str] = []
         values: dict[str, Any] = {}
         if self.accept("(") and not self.accept(")"):
@@ -220,7 +220,7 @@ class Parser:
                 return primitives
 
     def arguments(self, symbol: str, dims: list[int | str], values: dict[str, Any]) -> None:
-        spec = leaf_of(symbol)
+        spec = LEAVES[symbol]
         known = [p.name for p in spec.parameters] + ["isotropic"] * spec.radial
         while True:
             before, name = self.position, self.keyword()
