@@ -4,12 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo test lint types contract chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-cuda bench-scale bench-golden bench-shape clean
+.PHONY: demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-cuda bench-scale bench-golden bench-shape clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/mercer demo --out mercer-demo
 
-test: lint types contract unit
+# What needs one core each comes first, two at a time; compiling here spares both test workers the same half minute.
+test: $(VENV)/.dev
+	$(MAKE) --no-print-directory -j 2 --output-sync lint types contract compiled
+	$(MAKE) --no-print-directory unit
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -32,6 +35,10 @@ types: $(VENV)/.dev
 
 contract: $(VENV)/.dev
 	$(BIN)/lint-imports
+
+# Numba's cache of the fused path, which an edit of its files makes anew.
+compiled: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python -W ignore scripts/compile-kernels
 
 # For the screenshots of the report; never fails, tests are skipped where there is no Chromium.
 chromium:

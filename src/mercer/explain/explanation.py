@@ -53,7 +53,6 @@ from mercer.learners.criteria import CRITERIA
 from mercer.model.fitted import Fitted
 
 ROWS_FOR_A_NUMBER = 2  # fewer rows for each number that was fitted, and any model fits them
-SCORE_NAMES = {**{name: criterion.label for name, criterion in CRITERIA.items()}, "evidence": "-2 log evidence"}
 Finder = Callable[[Subject], Sequence[Claim]]  # of claims that are added to an explanation
 
 
@@ -424,4 +423,7 @@ def name_bounds(kernel: Expression, reached: tuple[AtBound, ...]) -> tuple[Bound
 def score_name(fitted: Fitted) -> str:
     """Return the name of what a learner chose by."""
     settings = fitted.origin.learner_settings
-    return SCORE_NAMES.get(settings.get("score", settings.get("selection", "bic")), "score")
+    name = settings.get("score", settings.get("selection", "bic"))
+    if name == "evidence":
+        return "-2 log evidence"
+    return CRITERIA[name].label if name in CRITERIA else "score"
