@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mercer.kernels.blend import FEATURES, KINDS, ONE_COLUMN, Blend, blend
-from mercer.kernels.domains import Positive, Simplex
+from mercer.kernels.domains import ParameterSpec, Positive, Simplex
 from mercer.kernels.expression import Base, Expression, build_base, product_of, sum_of
 from mercer.kernels.functional import Functional
-from mercer.kernels.leaf import LEAVES, REGISTRY, Leaf, ParameterSpec, positive_kernels
+from mercer.kernels.leaf import LEAVES, REGISTRY, Leaf, positive_kernels
 from mercer.kernels.network import Network, network
 
 MAX_DIMENSIONS = 3

@@ -11,9 +11,9 @@ from mercer.compute import fused
 from mercer.compute.program import compile_program
 from mercer.compute.spectral import Features, draw_features
 from mercer.kernels import LIN, M12, M52, PER, RQ, SE, C, bind
-from mercer.kernels.domains import Positive, Simplex
+from mercer.kernels.domains import ParameterSpec, Positive, Simplex
 from mercer.kernels.expression import Base, Expression, build_base, product_of, sum_of
-from mercer.kernels.leaf import LEAVES, REGISTRY, ParameterSpec
+from mercer.kernels.leaf import LEAVES, REGISTRY
 from mercer.kernels.network import network
 from mercer.kernels.parameters import values_of
 

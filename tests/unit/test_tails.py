@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm, t
 
 import mercer
-from mercer.inference.likelihood import inverse_freedom, student_log_density
+from mercer.learners.averaging import inverse_freedom, student_log_density
 
 
 @given(error=st.floats(-50, 50), variance=st.floats(1e-3, 1e3), freedom=st.floats(2.5, 100))

@@ -253,19 +253,15 @@ class NumbaBackend(Backend):
 NUMBA = NumbaBackend()
 
 
-@lru_cache(maxsize=8)
-def _find(device: str) -> Backend:
-    if device == NUMBA.device:
-        return NUMBA
-    from mercer.compute.accelerator import TorchBackend  # brings PyTorch with it
-
-    return TorchBackend(device)
-
-
+@lru_cache(maxsize=8)  # one for each device
 def backend_for(device: str | Backend) -> Backend:
     """Return the back end for the user's word: "cpu", or one of PyTorch's such as "cuda"; or say why there is none."""
     if isinstance(device, Backend):
         return device
     if not isinstance(device, str):
         raise InputError(f"there is no device {str(device)!r}: use 'cpu' or 'cuda'")
-    return _find(device)
+    if device == NUMBA.device:
+        return NUMBA
+    from mercer.compute.accelerator import TorchBackend  # brings PyTorch with it
+
+    return TorchBackend(device)

@@ -5,17 +5,19 @@ Measured reason for its being: elementwise work, not the Cholesky, is what a ker
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 
 import numpy as np
 
 from mercer.compute import fused_sweep as sweep
 from mercer.compute import surfaces
-from mercer.compute.fused_leaves import as_columns, centred_constants
+from mercer.compute.fused_leaves import SMALL_Q
 from mercer.compute.leaves import Compiled, compiled_functions
 from mercer.compute.program import Program
 from mercer.compute.tape import Integers, Tape, build_tape
@@ -49,8 +51,16 @@ class Points:
 
 def points(X: Array) -> Points:
     """Prepare inputs; do it once when many kernels are evaluated on the same rows."""
-    columns = as_columns(np.asarray(X, dtype=np.float64))
-    return Points(columns, frozenset(d for d in range(columns.shape[0]) if _evenly_spaced(columns[d])))
+    columns, even = as_columns(X), []
+    for number, column in enumerate(columns):
+        if _evenly_spaced(column):
+            even.append(number)
+    return Points(columns, frozenset(even))
+
+
+def as_columns(X: Array) -> Array:
+    """Store points column by column, so that a block of points is contiguous in each dimension."""
+    return np.ascontiguousarray(np.asarray(X, dtype=np.float64).T)
 
 
 def _evenly_spaced(column: Array) -> bool:
@@ -82,7 +92,9 @@ class _Ready:
 
 def _ready(program: Program, values: Array, even: bool) -> _Ready:
     tape = build_tape(program, even)
-    values = program.widen(values)
+    values = np.ascontiguousarray(values, dtype=np.float64)
+    if program.ties:
+        values = program.widen(values)
     coef, weight = np.empty(tape.n_sums), np.empty(len(tape.edge_child))
     sweep.prepare(tape.nodes, tape.pool, tape.weight_start, tape.weight_pool, tape.constant, values, coef, weight)
     for place, lengthscale in tape.centred:
@@ -90,6 +102,16 @@ def _ready(program: Program, values: Array, even: bool) -> _Ready:
     for each in tape.external:
         coef[each.place] = each.functions.coefficients(*(values[where] for where in each.parameters))
     return _Ready(tape, values, coef, weight)
+
+
+def centred_constants(lengthscale: float) -> tuple[float, float, float]:
+    """Return q = 1/l^2, 1 - I0e(q) and d I0e / dq = I1e(q) - I0e(q) for CPER, without cancellation for small q."""
+    from scipy.special import i0e, i1e
+
+    q = lengthscale**-2
+    # log I0(q) = q^2/4 - q^4/64 + q^6/576 - ...
+    room = -math.expm1(-q + q * q / 4 - q**4 / 64 + q**6 / 576) if q < SMALL_Q else 1.0 - float(i0e(q))
+    return q, room, float(i1e(q) - i0e(q))
 
 
 def _waves(ready: _Ready, columns: Array, origin: Array) -> Array:
@@ -112,14 +134,14 @@ def add_gates(ready: _Ready, columns: Array, by_point: Array, gradient: Array) -
 
 
 def _is_even(program: Program, at: Points) -> bool:
-    used = {d for leaf in program.leaves for d in leaf.dims}
+    used = set[int]().union(*map(attrgetter("dims"), program.leaves))
     return len(used) == 1 and used <= at.even
 
 
-def _lags(ready: _Ready, at: Points, table: Array) -> Array:
-    lags = np.empty((ready.tape.n_slots, at.count))
+def _lags(tape: Tape, arrays: tuple[Array | Integers, ...], columns: Array, table: Array) -> Array:
+    lags = np.empty((tape.n_slots, columns.shape[1]))
     if len(lags):
-        sweep.lag_tables(ready.tape.lagged, *ready.arrays, at.columns, table, lags)
+        sweep.lag_tables(tape.lagged, *arrays, columns, table, lags)
     return lags
 
 
@@ -160,9 +182,9 @@ def gram_lower(program: Program, values: Array, at: Points, out: Array | None = 
     """Return K with only its lower triangle (j <= i) filled, into `out` if given: what a factorisation reads."""
     ready = _ready(program, values, _is_even(program, at))
     table = _waves(ready, at.columns, at.origin)
-    lags = _lags(ready, at, table)
-    matrix = np.empty((at.count, at.count)) if out is None else out
     parts, arrays = _triangle_parts(at.count), ready.arrays
+    lags = _lags(ready.tape, arrays, at.columns, table)
+    matrix = np.empty((at.count, at.count)) if out is None else out
 
     def task(part: int) -> None:
         sweep.gram_rows(*parts[part], ready.tape.main, *arrays, lags, at.columns, table, matrix)
@@ -199,7 +221,7 @@ def cross(program: Program, values: Array, X: Array, Z: Array, out: Array | None
 def _rectangle(program: Program, values: Array, X: Array, Z: Array) -> tuple[_Ready, tuple[Array, Array, Array, Array]]:
     """Return a tape with its numbers, and the columns and waves of both sides."""
     ready = _ready(program, values, even=False)
-    left, right = as_columns(np.asarray(X, dtype=np.float64)), as_columns(np.asarray(Z, dtype=np.float64))
+    left, right = as_columns(X), as_columns(Z)
     origin = right[:, 0].copy() if right.shape[1] else np.zeros(len(right))
     return ready, (left, _waves(ready, left, origin), right, _waves(ready, right, origin))
 
@@ -215,7 +237,7 @@ def diagonal(program: Program, values: Array, X: Array) -> Array:
     if program.stationary and len(X) > 1:
         return np.full(len(X), diagonal(program, values, X[:1])[0])
     ready = _ready(program, values, even=False)
-    columns = as_columns(np.asarray(X, dtype=np.float64))
+    columns = as_columns(X)
     out = np.empty(columns.shape[1])
     if len(out):
         table = _waves(ready, columns, columns[:, 0].copy())
@@ -228,8 +250,8 @@ def contract(program: Program, values: Array, at: Points, matrix: Array, vector:
     ready = _ready(program, values, _is_even(program, at))
     tape = ready.tape
     table = _waves(ready, at.columns, at.origin)
-    lags = _lags(ready, at, table)
     parts, arrays = _triangle_parts(at.count), ready.arrays
+    lags = _lags(tape, arrays, at.columns, table)
     sums = np.zeros((len(parts), tape.n_sums))
     lag_bar = np.zeros((len(parts), tape.n_slots, at.count))
     by_point = np.zeros((len(parts), tape.n_gates, at.count))

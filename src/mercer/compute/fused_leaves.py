@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from mercer.compute import vector_math as vm
 from mercer.compute.compiling import compiled
 from mercer.compute.leaves import NUMBA, BuiltIn
-from mercer.kernels.domains import Array
 
 # Codes of the leaves in a tape; those up to ENVELOPE are radial.
 SE, RQ, M12, M32, M52, ENVELOPE, PER, CPER, LIN, COS, WN, SIN, SUMI, GATE = range(14)
@@ -434,18 +431,3 @@ def finish(kind, count, first, second, values, coef, sums, gradient):
             gradient[second + k] += TWO_PI * v * sums[count + k]
     if kind == RQ:
         gradient[second] += sums[count]
-
-
-def centred_constants(lengthscale: float) -> tuple[float, float, float]:
-    """Return q = 1/l^2, 1 - I0e(q) and d I0e / dq = I1e(q) - I0e(q) for CPER, without cancellation for small q."""
-    from scipy.special import i0e, i1e
-
-    q = lengthscale**-2
-    # log I0(q) = q^2/4 - q^4/64 + q^6/576 - ...
-    room = -math.expm1(-q + q * q / 4 - q**4 / 64 + q**6 / 576) if q < SMALL_Q else 1.0 - float(i0e(q))
-    return q, room, float(i1e(q) - i0e(q))
-
-
-def as_columns(x: Array) -> Array:
-    """Store points column by column, so that a block of points is contiguous in each dimension."""
-    return np.ascontiguousarray(x.T)

@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaincinv, gammaln, ive, ndtri, stdtrit
 
 from mercer.compute import surfaces
-from mercer.compute.fused_leaves import centred_constants
+from mercer.compute.fused import centred_constants
 from mercer.compute.leaves import SPECTRA, forget_with, spectrum_of
 from mercer.compute.program import Affine, LeafNode, Node, Program, Term
 from mercer.errors import InputError, KernelError

@@ -15,7 +15,8 @@ from mercer.inference.contract import Data
 from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.domains import Array, NonNegative, Simplex
 from mercer.kernels.expression import Base, Expression, Owner, Product
-from mercer.kernels.network import Network, has_network
+from mercer.kernels.layers import Linear
+from mercer.kernels.network import Network
 from mercer.kernels.parameters import Layout, Slot, values_of
 
 PEAKS = 6  # periods of the target to try
@@ -216,7 +217,8 @@ class Starts:
     ) -> None:
         self.expression, self.layout, self.data = expression, layout, data
         self.leaves = list(expression.owners())
-        self.copies = _copies(expression) if has_network(expression) else {}
+        has_network = any(isinstance(leaf, Linear) for leaf in self.leaves)
+        self.copies = _copies(expression) if has_network else {}
         self.frame = Frame.of(data.X)
         self.known = values_of(expression, layout.held)
         self._peaks: dict[int, Array] = dict(peaks or {})

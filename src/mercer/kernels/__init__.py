@@ -8,10 +8,11 @@ from inspect import Signature
 
 from mercer.kernels.algebra import canonical, components, structure
 from mercer.kernels.blend import Blend, Surface, blend
+from mercer.kernels.domains import ParameterSpec
 from mercer.kernels.expression import Base, Expression, Fixed, Given, Product, Sum, build_base, fixed
 from mercer.kernels.functional import Functional, functional
 from mercer.kernels.layers import Layer
-from mercer.kernels.leaf import LEAVES, REGISTRY, Leaf, ParameterSpec, Words
+from mercer.kernels.leaf import LEAVES, REGISTRY, Leaf, Words
 from mercer.kernels.network import Network, network, regression_network, time_series_network
 from mercer.kernels.parameters import bind, layout
 from mercer.kernels.polynomial import PolynomialTerm

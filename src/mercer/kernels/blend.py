@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.errors import KernelError
-from mercer.kernels.domains import Positive, Real
+from mercer.kernels.domains import ParameterSpec, Positive, Real, Shape
 from mercer.kernels.expression import (
     Expression,
     Given,
@@ -53,7 +53,6 @@ from mercer.kernels.expression import (
     read_given,
     spread_values,
 )
-from mercer.kernels.leaf import ParameterSpec, Shape
 
 if TYPE_CHECKING:
     from mercer.kernels.text import Parser

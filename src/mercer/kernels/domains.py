@@ -1,18 +1,23 @@
 """Where a parameter may live, and how it maps to an unconstrained ("free") number and back.
 
-Each domain works on a whole block of values at once; `pullback` is the chain rule of `from_free`.
+Each domain works on a whole block of values at once; `pullback` is the chain rule of `from_free`. A `ParameterSpec` is
+all that is known of one parameter: its name, domain, shape and unit.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
 Array = NDArray[np.float64]
+Shape = Literal["one", "per dimension", "per component", "per component and dimension"]
+Unit = Literal["variance", "length", "frequency", "position", "none"]
 
 
 class Domain(ABC):
@@ -151,3 +156,44 @@ class Simplex(Domain):
 
     def describe(self) -> str:
         return "numbers greater than zero that add up to one"
+
+
+@dataclass(frozen=True)
+class ParameterSpec:
+    """Name, domain, shape and physical unit of one parameter.
+
+    Starts, bounds and weak priors follow from the unit; those of a pure number (unit "none") from the last two fields.
+    A parameter called "period" starts at peaks of the periodogram.
+    """
+
+    name: str
+    domain: Domain
+    shape: Shape
+    unit: Unit
+    typical: tuple[float, float] = (0.4, 2.5)  # between these a pure number starts
+    limits: tuple[float, float] = (0.15, 20.0)  # and between these it stays
+
+    def size(self, dimensions: int, components: int) -> int:
+        """Return how many values the parameter has on this many dimensions and components."""
+        return {
+            "one": 1,
+            "per dimension": dimensions,
+            "per component": components,
+            "per component and dimension": components * dimensions,
+        }[self.shape]
+
+
+# From the values of each parameter (None: unset) and the scale of each column to changed values and a factor of the
+# variance.
+UnitRule = Callable[[Mapping[str, Array | None], Array], tuple[Mapping[str, Array], float]]
+
+
+def line_in_other_units(values: Mapping[str, Array | None], scale: Array) -> tuple[Mapping[str, Array], float]:
+    """v sum_d w_d (z_d - c_d)(z'_d - c_d) with z = (x - shift) / scale: the weights of LIN become w_d / scale_d^2.
+
+    They add up to one again, and the variance takes the sum.
+    """
+    weights = values["weights"]
+    relative = (np.full(len(scale), 1 / len(scale)) if weights is None else weights) / scale**2
+    total = float(relative.sum())
+    return {} if weights is None else {"weights": relative / total}, total

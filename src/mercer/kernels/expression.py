@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 
 from mercer.errors import KernelError
-from mercer.kernels.domains import Array, Positive, Simplex
-from mercer.kernels.leaf import LEAVES, Leaf, ParameterSpec
+from mercer.kernels.domains import Array, ParameterSpec, Positive, Simplex
+from mercer.kernels.leaf import LEAVES, Leaf
 
 if TYPE_CHECKING:
     from mercer.kernels.units import Units
@@ -131,8 +131,11 @@ class Owner:
 
     def with_parameter(self: Self, parameter: Parameter) -> Self:
         """Return it with the parameter of that name replaced."""
-        parameters = tuple(parameter if p.name == parameter.name else p for p in self.parameters)
-        return replace(self, parameters=parameters)  # type: ignore[type-var]
+        parameters = list(self.parameters)
+        for place, old in enumerate(self.parameters):
+            if old.name == parameter.name:
+                parameters[place] = parameter
+        return replace(self, parameters=tuple(parameters))  # type: ignore[type-var]
 
     def to_given(self) -> dict[str, Any]:
         """Return the values that are set, as JSON data."""

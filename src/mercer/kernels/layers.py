@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import KernelError
-from mercer.kernels.domains import NonNegative
+from mercer.kernels.domains import NonNegative, ParameterSpec
 from mercer.kernels.expression import Given, Owner, Parameter, check_parameter, read_given
-from mercer.kernels.leaf import ParameterSpec
 
 WIDEST = 1000  # units of a layer; a slip such as Linear80000000 is an error and not a memory of gigabytes
 

@@ -24,47 +24,18 @@ square it is one, cos(nu.(x + x')) + cos(nu.(x - x')) = 2 cos(nu.x) cos(nu.x'): 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import numpy as np
-
 from mercer.errors import KernelError
-from mercer.kernels.domains import Array, Domain, Positive, Real, Simplex
+from mercer.kernels.domains import ParameterSpec, Positive, Real, Simplex, UnitRule, line_in_other_units
 
-Shape = Literal["one", "per dimension", "per component", "per component and dimension"]
-Unit = Literal["variance", "length", "frequency", "position", "none"]
 # How a base kernel becomes nodes of a program: one node; none at all; envelopes times waves; one node for each column;
 # a real and an imaginary part.
 Form = Literal["node", "constant", "mixture", "per column", "complex"]
 # What a component with this kernel is in words: something that varies, repeats, rises, is drawn anew, or stays.
 Role = Literal["fading", "wave", "trend", "noise", "constant"]
-
-
-@dataclass(frozen=True)
-class ParameterSpec:
-    """Name, domain, shape and physical unit of one parameter.
-
-    Starts, bounds and weak priors follow from the unit; those of a pure number (unit "none") from the last two fields.
-    A parameter called "period" starts at peaks of the periodogram.
-    """
-
-    name: str
-    domain: Domain
-    shape: Shape
-    unit: Unit
-    typical: tuple[float, float] = (0.4, 2.5)  # between these a pure number starts
-    limits: tuple[float, float] = (0.15, 20.0)  # and between these it stays
-
-    def size(self, dimensions: int, components: int) -> int:
-        """Return how many values the parameter has on this many dimensions and components."""
-        return {
-            "one": 1,
-            "per dimension": dimensions,
-            "per component": components,
-            "per component and dimension": components * dimensions,
-        }[self.shape]
 
 
 @dataclass(frozen=True)
@@ -89,11 +60,6 @@ class Words:
     scales: str = ""
     wanders: Literal["", "value", "slope"] = ""
     correlation: Callable[[float, float], float] | None = None
-
-
-# From the values of each parameter (None: unset) and the scale of each column to changed values and a factor of the
-# variance.
-UnitRule = Callable[[Mapping[str, Array | None], Array], tuple[Mapping[str, Array], float]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,14 +112,6 @@ class Leaf:
     def has(self, name: str) -> bool:
         """Tell whether there is a parameter of that name."""
         return any(p.name == name for p in self.parameters)
-
-
-def _line_in_other_units(values: Mapping[str, Array | None], scale: Array) -> tuple[Mapping[str, Array], float]:
-    """v sum_d w_d (z_d - c_d)(z'_d - c_d) with z = (x - shift) / scale: the weights become w_d / scale_d^2."""
-    weights = values["weights"]
-    relative = (np.full(len(scale), 1 / len(scale)) if weights is None else weights) / scale**2
-    total = float(relative.sum())
-    return {} if weights is None else {"weights": relative / total}, total
 
 
 VARIANCE = ParameterSpec("variance", Positive(), "one", "variance")
@@ -267,7 +225,7 @@ SM = Leaf(
 LIN = Leaf(
     "LIN", "linear", (VARIANCE, OFFSET, RELEVANCE),
     formula="v (x − c)(x′ − c), c the offset", tex=r"\sigma^2 (x - c)(x' - c)",
-    stationary=False, unit_rule=_line_in_other_units,
+    stationary=False, unit_rule=line_in_other_units,
     words=Words("a linear function", "trend", 50),
 )  # fmt: skip
 
@@ -301,6 +259,7 @@ SUMI = Leaf(
     stationary=False, outside_networks="NKN(SUMI, Linear1) is one",
     words=Words("a standing wave", "wave", 130),
 )  # fmt: skip
+
 
 class Leaves(dict[str, Leaf]):
     """Base kernels by symbol; an unknown symbol is an error that names those there are."""

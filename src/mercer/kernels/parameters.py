@@ -24,9 +24,8 @@ from numpy.typing import NDArray
 
 from mercer.errors import KernelError
 from mercer.kernels.blend import Blend, Surface
-from mercer.kernels.domains import Array, Domain, Simplex
+from mercer.kernels.domains import Array, Domain, ParameterSpec, Simplex
 from mercer.kernels.expression import Base, Expression, Owner, Parameter, Sum, sum_of
-from mercer.kernels.leaf import ParameterSpec
 
 
 def bind(

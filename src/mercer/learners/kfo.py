@@ -20,14 +20,14 @@ from mercer.fitting.minimise import Clock, fit, minimise, starting_points
 from mercer.fitting.problem import Evaluations, Fit, FitOptions, Problem, Run, prepare
 from mercer.fitting.starts import may_repeat
 from mercer.inference.contract import Data, Engine
-from mercer.inference.likelihood import Gaussian, log_density
+from mercer.inference.likelihood import Gaussian
 from mercer.kernels.algebra import structure
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, product_of, sum_of
 from mercer.kernels.functional import Functional
 from mercer.kernels.parameters import Layout, bind, values_of
 from mercer.kernels.text import parse
-from mercer.learners.averaging import leave_out, stacked_weights
+from mercer.learners.averaging import leave_out, log_density, stacked_weights
 from mercer.learners.bayesian import (
     Acquisition,
     ObjectiveValue,

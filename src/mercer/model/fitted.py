@@ -25,7 +25,7 @@ from mercer.fitting.problem import AtBound, Fit
 from mercer.inference.bounds import Interval, closest
 from mercer.inference.choose import Choice, choose, choose_grid, read_inference
 from mercer.inference.contract import Data, Engine, Posterior, Prediction, RowSource
-from mercer.inference.likelihood import Gaussian, inverse_freedom, student_log_density
+from mercer.inference.likelihood import Gaussian
 from mercer.inference.vfe import VFE, is_sparse
 from mercer.kernels.algebra import told_components
 from mercer.kernels.domains import Array
@@ -33,6 +33,7 @@ from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import values_of
 from mercer.kernels.text import parse
 from mercer.kernels.units import Units, to_data_units
+from mercer.learners.averaging import inverse_freedom, student_log_density
 from mercer.learners.contract import Candidate, Learned, Learner, Stopped, Weights, share_beyond
 from mercer.learners.criteria import bic
 from mercer.learners.grammar import GrammarSearch
