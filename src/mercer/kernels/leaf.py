@@ -261,7 +261,7 @@ SUMI = Leaf(
 )  # fmt: skip
 
 
-class Leaves(dict[str, Leaf]):
+class Records(dict[str, Leaf]):
     """Base kernels by symbol; an unknown symbol is an error that names those there are."""
 
     def __missing__(self, symbol: str) -> Leaf:
@@ -270,7 +270,7 @@ class Leaves(dict[str, Leaf]):
 
 # All base kernels by symbol, and those that are kernels of their own: both are read, and only `add` and `remove` below
 # change them.
-LEAVES = Leaves({leaf.symbol: leaf for leaf in (SE, PER, CPER, LIN, RQ, C, WN, M12, M32, M52, COS, SM, EXPI, SUMI)})
+LEAVES = Records({leaf.symbol: leaf for leaf in (SE, PER, CPER, LIN, RQ, C, WN, M12, M32, M52, COS, SM, EXPI, SUMI)})
 REGISTRY: dict[str, Leaf] = {symbol: leaf for symbol, leaf in LEAVES.items() if not leaf.outside_networks}
 RESERVED = ("NKN", "KF", "CP", "CW", "BLEND", "fixed")
 
