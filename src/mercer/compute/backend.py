@@ -12,7 +12,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from operator import attrgetter
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -253,7 +252,6 @@ class NumbaBackend(Backend):
 NUMBA = NumbaBackend()
 
 
-@lru_cache(maxsize=8)  # one for each device
 def backend_for(device: str | Backend) -> Backend:
     """Return the back end for the user's word: "cpu", or one of PyTorch's such as "cuda"; or say why there is none."""
     if isinstance(device, Backend):
