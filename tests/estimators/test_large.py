@@ -266,9 +266,9 @@ def test_all_rounds_together_take_no_more_iterations_than_were_asked_for(engine:
     taken: list[int] = []
 
     class Counting(AllRows):
-        def carry_on(self, fit: Fit, data: Data, engine: Any, iterations: int) -> Fit:
-            taken.append(iterations)
-            return super().carry_on(fit, data, engine, iterations)
+        def carry_on(self, fit: Fit, data: Data, engine: Any, steps: int, allowed: int) -> Fit:
+            taken.append(min(steps, allowed))
+            return super().carry_on(fit, data, engine, steps, allowed)
 
     Counting(data, engine, options, ManyRowsPolicy(iterations=10)).fit(fits)
     assert 0 < sum(taken) <= most

@@ -96,3 +96,8 @@ def test_what_cannot_be_done_is_a_sentence(text: str, X: object, problem: str) -
 def test_both_arguments_have_the_same_columns() -> None:
     with pytest.raises(InputError, match="X has 2 columns and Z has 1"):
         parse("SE(0, variance=1, lengthscale=1)")(np.zeros((2, 2)), np.zeros((2, 1)))
+
+
+def test_no_rows_give_an_empty_matrix() -> None:
+    kernel = mercer.parse("SE(0, variance=1, lengthscale=1)")
+    assert kernel(np.zeros((0, 1))).shape == (0, 0)

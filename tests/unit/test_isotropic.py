@@ -152,3 +152,13 @@ def test_words() -> None:
     columns = [Column("east", 0.0, 10.0), Column("north", 0.0, 10.0)]
     kernel = bind(parse("SE(0, 1, isotropic=True, variance=1, lengthscale=2.5)"), 2)
     assert phrase(kernel, columns) == "a smooth function of east and north, varying over one lengthscale for all, 2.50"
+
+
+def test_the_widest_column_may_be_the_one_that_matters() -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(0, 1e6, 80), rng.uniform(0, 1, 80)])
+    y = np.sin(X[:, 0] / 1.5e5) + 0.05 * rng.normal(size=80)
+    model = mercer.GPRegressor("SE(0, 1, isotropic=True)", random_state=0).fit(X, y)
+    alone = mercer.GPRegressor("SE(0)", random_state=0).fit(X, y)
+    assert model.status_ == "converged"
+    assert model.log_evidence_ == pytest.approx(alone.log_evidence_, abs=1.0)

@@ -31,7 +31,7 @@ def gram(expression: Expression, X: Any, Z: Any = None) -> Array:
     bound = bind_with_values(expression, rows.shape[1], names)
     program, values = compile_program(bound), values_of(bound)
     if Z is None or Z is X:
-        return fused.gram(program, values, rows)
+        return fused.gram(program, values, rows) if len(rows) else np.empty((0, 0))
     others, _ = read_rows(Z, names)
     if others.shape[1] != rows.shape[1]:
         raise InputError(f"X has {rows.shape[1]} columns and Z has {others.shape[1]}: give the same columns in both")

@@ -471,7 +471,8 @@ def _sensitivity(factor: KernelFactor) -> str:
     relevant = [d for d in range(len(on)) if factor.changes[d] >= LITTLE]
     if factor.leaf.isotropic and not factor.leaf.ratios:
         almost = "" if relevant else ", almost straight within the data"
-        return f"{almost}, {factor.words.varying} one lengthscale for all, {number(lengths[0])}"
+        varies = f"{factor.words.scales}, with" if factor.words.scales else f", {factor.words.varying}"
+        return f"{almost}{varies} one lengthscale for all, {number(lengths[0])}"
     if not relevant:
         return ", almost straight within the data"
     order = sorted(range(len(on)), key=lambda d: lengths[d] / (on[d].span or 1.0))

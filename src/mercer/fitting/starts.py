@@ -59,12 +59,24 @@ def may_repeat(column: Array) -> bool:
     return 0.0 < CYCLES * shortest_period(column) <= float(np.ptp(column))
 
 
+def measure_columns(leaf: Owner, frame: Frame) -> tuple[Array, Array, Array]:
+    """Return typical gap, range and lower end of an owner's columns.
+
+    Where one lengthscale l serves all columns, that of column d is l r_d: gap and range are then in units of l.
+    """
+    columns = list(leaf.columns)
+    gap, span, low = (np.array(a)[columns] for a in (frame.gap, frame.span, frame.low))
+    if isinstance(leaf, Base) and leaf.ratios:
+        gap, span = gap / np.array(leaf.ratios), span / np.array(leaf.ratios)
+    return gap, span, low
+
+
 def value_bounds(slot: Slot, leaf: Owner, frame: Frame) -> Array:
     """Return low and high (size x 2) of a parameter's values; bounds of shares are on their log-ratios instead."""
     if isinstance(slot.spec.domain, NonNegative):
         return np.tile(NETWORK_WEIGHT, (slot.size, 1))
     columns = list(leaf.columns)
-    gap, span, low = (np.array(a)[columns] for a in (frame.gap, frame.span, frame.low))
+    gap, span, low = measure_columns(leaf, frame)
     name, unit = slot.spec.name, slot.spec.unit
     if isinstance(leaf, Surface):
         return _surface_bounds(name, leaf, slot.size, low, span, gap)
@@ -180,8 +192,8 @@ def weak_prior(expression: Expression, layout: Layout, frame: Frame) -> Gaussian
             spread += [np.inf] * count
         elif slot.spec.unit == "length":
             factor = max(1, len(columns)) ** 0.5 / 3.0
-            logs = [float(np.log(frame.span[d] * factor)) for d in columns]
-            centre += logs if count == len(columns) else [float(np.mean(logs))]  # or one for all columns
+            logs = np.log(factor * measure_columns(owner, frame)[1])
+            centre += logs.tolist() if count == len(columns) else [float(logs.max())]  # one for all: the widest counts
             spread += [SPREAD] * count
         elif slot.spec.name == "bandwidth":
             repeats = count // len(columns)
@@ -247,8 +259,7 @@ class Starts:
             drawn = slot.leaf in self.copies or isinstance(self.leaves[slot.leaf], Surface)
             if not np.isnan(self.known[slot.where]).any() or drawn:
                 continue  # a network's weights decide how much its primitives matter; a change has no neutral place
-            columns = list(self.leaves[slot.leaf].columns)
-            span, low = (np.array(a)[columns] for a in (self.frame.span, self.frame.low))
+            _, span, low = measure_columns(self.leaves[slot.leaf], self.frame)
             if slot.leaf not in self.layout.held:
                 if slot.spec.name == "variance":
                     values[slot.where] = 0.01
@@ -327,7 +338,7 @@ class Starts:
 
     def _parameter(self, slot: Slot, leaf: Owner, terms: int, rng: np.random.Generator | None, turn: int) -> Array:
         columns = list(leaf.columns)
-        span, gap, low = (np.array(a)[columns] for a in (self.frame.span, self.frame.gap, self.frame.low))
+        gap, span, low = measure_columns(leaf, self.frame)
         name, unit, size = slot.spec.name, slot.spec.unit, slot.size
         if isinstance(leaf, Surface):
             return _surface_start(name, leaf, self.data.X[:, columns], self._places_of(columns[0]), span, gap, rng)
@@ -350,8 +361,8 @@ class Starts:
                 low, high = 0.15 * span * len(columns) ** 0.5, 1.5 * span * len(columns) ** 0.5
             else:
                 low, high = np.minimum(2.0 * gap, 0.05 * span), span
-            if size < len(columns):  # one for all columns
-                low, high = (np.exp(np.mean(np.log(end), keepdims=True)) for end in (low, high))
+            if size < len(columns):  # one for all: usually that of the widest column, but any may be what matters
+                low, high = (low.max() if rng is None else low.min()) * np.ones(1), high.max() * np.ones(1)
             return _log_uniform(rng, *_part(low, high, rank, copies))
         if unit == "position":
             middle = 0.5 if copies == 1 else rank / (copies - 1)  # copies from one end of the data to the other

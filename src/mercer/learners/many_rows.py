@@ -121,14 +121,14 @@ class AllRows:
     def begin(self, fit: Fit) -> Fit:
         """Take the first round, on some of the rows where those come first."""
         if not self.some_first(fit):
-            return self._round(fit, self._iterations(fit))
+            return self._round(fit, self.options.max_iterations)
         some, data, engine = self.first_rows(fit), self.data, self.engine
         if is_sparse(engine):
             engine = Exact(engine.backend)
         if some < data.count:
             rng = np.random.default_rng(self.options.seed)
             data = data.take(np.sort(rng.choice(data.count, some, replace=False)))
-        return self.carry_on(fit, data, engine, min(self.policy.nearer_iterations, self.options.max_iterations))
+        return self.carry_on(fit, data, engine, self.policy.nearer_iterations, self.options.max_iterations)
 
     def some_first(self, fit: Fit) -> bool:
         """Tell whether the first round is exact, on some of the rows.
@@ -152,7 +152,7 @@ class AllRows:
         for _ in range(1 if self.some_first(fit) else self.policy.rounds - 1):
             if left <= 0:
                 break
-            found = self._round(best, min(each, left))
+            found = self._round(best, left)
             left -= each
             if found.status == "failed":
                 break
@@ -164,14 +164,15 @@ class AllRows:
     def _iterations(self, fit: Fit) -> int:
         """Return the steps of a round; twice as many where each costs little."""
         dear = self.data.count > CHOICE.moderate_rows or (self.engine.is_bound and self.some_first(fit))
-        return min(self.policy.iterations * (1 if dear else 2), self.options.max_iterations)
+        return self.policy.iterations * (1 if dear else 2)
 
-    def _round(self, fit: Fit, iterations: int) -> Fit:
+    def _round(self, fit: Fit, allowed: int) -> Fit:
         held = fit.held or self.engine.hold(compile_program(fit.expression), fit.values, self.data)
-        return self.carry_on(fit, self.data, held, iterations)
+        return self.carry_on(fit, self.data, held, self._iterations(fit), allowed)
 
-    def carry_on(self, fit: Fit, data: Data, engine: Engine, iterations: int) -> Fit:
-        """Carry a fit on with other rows and another engine, with the user's settings."""
+    def carry_on(self, fit: Fit, data: Data, engine: Engine, steps: int, allowed: int) -> Fit:
+        """Carry a fit on with other rows and another engine, by some steps, or as many as the user still allows."""
+        iterations = min(steps, allowed)
         problem = prepare(fit.expression, data, engine, self.options)
         point = problem.point(fit.values, fit.likelihood)
         if problem.noise is None:
@@ -182,8 +183,9 @@ class AllRows:
             problem = replace(problem, engine=held)
         else:
             run = minimise(problem, [point], iterations)[0]
-        # a round ends after a few steps; that there are few of them is no failure to converge
-        return replace(problem.conclude([replace(run, converged=True)], run.point, fit.evaluations), held=held)
+        # a round ends after a few steps: that is no failure to converge, but it is one where the user allowed no more
+        run = replace(run, converged=run.converged or steps <= allowed)
+        return replace(problem.conclude([run], run.point, fit.evaluations), held=held)
 
     def score(self, fit: Fit) -> Fit:
         """Return the fit with the scores of the engine that will predict, which chooses what it holds itself."""
