@@ -59,13 +59,12 @@ def may_repeat(column: Array) -> bool:
     return 0.0 < CYCLES * shortest_period(column) <= float(np.ptp(column))
 
 
-def measure_columns(leaf: Owner, frame: Frame) -> tuple[Array, Array, Array]:
-    """Return typical gap, range and lower end of an owner's columns.
+def measure_columns(leaf: Owner, columns: list[int], frame: Frame) -> tuple[Array, Array, Array]:
+    """Return typical gap, range and lower end of the columns of an owner.
 
     Where one lengthscale l serves all columns, that of column d is l r_d: gap and range are then in units of l.
     """
-    columns = list(leaf.columns)
-    gap, span, low = (np.array(a)[columns] for a in (frame.gap, frame.span, frame.low))
+    gap, span, low = np.array([frame.gap, frame.span, frame.low])[:, columns]
     if isinstance(leaf, Base) and leaf.ratios:
         gap, span = gap / np.array(leaf.ratios), span / np.array(leaf.ratios)
     return gap, span, low
@@ -76,7 +75,7 @@ def value_bounds(slot: Slot, leaf: Owner, frame: Frame) -> Array:
     if isinstance(slot.spec.domain, NonNegative):
         return np.tile(NETWORK_WEIGHT, (slot.size, 1))
     columns = list(leaf.columns)
-    gap, span, low = measure_columns(leaf, frame)
+    gap, span, low = measure_columns(leaf, columns, frame)
     name, unit = slot.spec.name, slot.spec.unit
     if isinstance(leaf, Surface):
         return _surface_bounds(name, leaf, slot.size, low, span, gap)
@@ -192,7 +191,7 @@ def weak_prior(expression: Expression, layout: Layout, frame: Frame) -> Gaussian
             spread += [np.inf] * count
         elif slot.spec.unit == "length":
             factor = max(1, len(columns)) ** 0.5 / 3.0
-            logs = np.log(factor * measure_columns(owner, frame)[1])
+            logs = np.log(factor * measure_columns(owner, list(columns), frame)[1])
             centre += logs.tolist() if count == len(columns) else [float(logs.max())]  # one for all: the widest counts
             spread += [SPREAD] * count
         elif slot.spec.name == "bandwidth":
@@ -259,7 +258,8 @@ class Starts:
             drawn = slot.leaf in self.copies or isinstance(self.leaves[slot.leaf], Surface)
             if not np.isnan(self.known[slot.where]).any() or drawn:
                 continue  # a network's weights decide how much its primitives matter; a change has no neutral place
-            _, span, low = measure_columns(self.leaves[slot.leaf], self.frame)
+            leaf = self.leaves[slot.leaf]
+            _, span, low = measure_columns(leaf, list(leaf.columns), self.frame)
             if slot.leaf not in self.layout.held:
                 if slot.spec.name == "variance":
                     values[slot.where] = 0.01
@@ -338,7 +338,7 @@ class Starts:
 
     def _parameter(self, slot: Slot, leaf: Owner, terms: int, rng: np.random.Generator | None, turn: int) -> Array:
         columns = list(leaf.columns)
-        gap, span, low = measure_columns(leaf, self.frame)
+        gap, span, low = measure_columns(leaf, columns, self.frame)
         name, unit, size = slot.spec.name, slot.spec.unit, slot.size
         if isinstance(leaf, Surface):
             return _surface_start(name, leaf, self.data.X[:, columns], self._places_of(columns[0]), span, gap, rng)
