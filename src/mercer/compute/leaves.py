@@ -74,7 +74,7 @@ def _none(columns: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class BuiltIn:
-    """A leaf for which the compiled sweep has a branch: its code, and what it needs on so many columns.
+    """A leaf for which the compiled sweep has a branch: its code, and what it needs on this many columns.
 
     sums : coefficients, and as many sums over pairs. rows : of the table of points (waves and gates).
 

@@ -218,7 +218,7 @@ def draw_features(
     rows: Array | None = None,
     stratified: bool = False,
 ) -> Features:
-    """Draw at most `count` features of a kernel with all values set, for tables with so many columns.
+    """Draw at most `count` features of a kernel with all values set, for tables with this many columns.
 
     rows : some of the inputs; they tell how large LIN is, and so how many features are its due.
     stratified : spread the draws evenly over the spectrum and its tails (see `Source`): unbiased, with much less error.

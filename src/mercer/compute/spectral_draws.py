@@ -197,7 +197,7 @@ class HarmonicWave(Wave):
 def _draw_scaled(
     freedom: int | None, kind: type[ScaledWave] | type[RateWave], walk: Walk, leaf: LeafNode, atoms: Indices
 ) -> None:
-    """Draw normal numbers, or Student ones with so many degrees of freedom."""
+    """Draw normal numbers, or Student ones with this many degrees of freedom."""
     source, count = walk.source, len(atoms)
     if len(leaf.dims) == 1:
         base, log_drawn = _draw_wide(freedom, count, source)

@@ -29,7 +29,7 @@ from mercer.kernels.units import to_data_units
 from mercer.learners.contract import Candidate
 from mercer.model.fitted import Fitted
 
-NINE = float(2 * np.log(9.0))  # a logistic function goes from a tenth to nine tenths over so many widths
+NINE = float(2 * np.log(9.0))  # a logistic function goes from a tenth to nine tenths over this many widths
 MOST_ROWS = 500  # that the uncertainty is worked out with; more are sampled
 FINE = 2001  # places along one column at which crossings are looked for
 MESH = 120  # places along each of two columns
@@ -68,7 +68,7 @@ class Regime:
 
 @dataclass(frozen=True)
 class RegimeEvidence:
-    """How well so many regimes fit: smaller BIC is better."""
+    """How well this many regimes fit: smaller BIC is better."""
 
     regimes: int
     log_evidence: float

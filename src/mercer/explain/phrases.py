@@ -43,7 +43,7 @@ POWERS = {1: "linear", 2: "quadratic", 3: "cubic"}
 GROWTH = {1: "linearly", 2: "quadratically", 3: "cubically"}
 GOING_ON = {1: "in a straight line", 2: "as a parabola", 3: "as a cubic curve, which soon leaves all bounds"}
 UNFORESEEN = "Nothing of it can be foreseen"
-LONG = 3.0  # a lengthscale of so many times the range of the data changes next to nothing within it
+LONG = 3.0  # a lengthscale of this many times the range of the data changes next to nothing within it
 FEW_CYCLES = 3.0  # so often must a pattern be seen for "it repeats" to be plain
 NEARLY_SINUSOIDAL = 2.0  # the lengthscale of PER from which its second harmonic is below 7 % of the first
 

@@ -208,7 +208,7 @@ def beside_holes(data: Data, share: float) -> Data | None:
 
 
 def tile(data: Data, cells: int) -> Data:
-    """Return the rows of a box of about so many cells, of several the one with most rows."""
+    """Return the rows of a box of about this many cells, of several the one with most rows."""
     lattice = data.lattice
     assert lattice is not None
     ratio = (cells / lattice.size) ** (1.0 / len(lattice.shape))

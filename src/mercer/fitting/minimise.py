@@ -112,7 +112,7 @@ def minimise(
     records: Sequence[Evaluations] = (),
     batch: Batch | None = None,
 ) -> list[Run]:
-    """Run L-BFGS-B from every point, by so many iterations in all; a record of a run spares what it has evaluated."""
+    """Run L-BFGS-B from every point, by this many iterations in all; a record of a run spares what it has evaluated."""
     rows, records = problem.data.count, records or [Evaluations() for _ in points]
     for point in points:
         if len(point) != len(problem.bounds):
@@ -238,7 +238,7 @@ def fit(
 
 
 def adam(problem: Problem, points: Sequence[Array], steps: int, rate: float, batch: Batch | None = None) -> list[Run]:
-    """Take so many steps of Adam (Kingma & Ba 2015) from every point; each returns where it was lowest.
+    """Take this many steps of Adam (Kingma & Ba 2015) from every point; each returns where it was lowest.
 
     The optimiser of the NKN paper, for comparison: plain gradient steps of about one size each, thousands where a
     quasi-Newton method needs a hundred. The bounds of the search hold here too.

@@ -68,7 +68,7 @@ def choose(
     learner_rows: int | None = None,
     policy: ChoicePolicy = DEFAULT,
 ) -> Choice:
-    """Return the engine that the user insists on, or the one for so many rows.
+    """Return the engine that the user insists on, or the one for this many rows.
 
     Exact inference up to `exact_rows` rows, on a GPU as many as fit there; above, sparse variational inference.
     `learner_rows`: what a learner can be trained on exactly, where that is less. Such a learner ends with one kernel or

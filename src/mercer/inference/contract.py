@@ -145,7 +145,7 @@ class Posterior(ABC):
 
     @abstractmethod
     def projector(self, program: Program | None, values: Array, columns: int) -> Project:
-        """Return what projects some rows of so many columns: for one summand, or for the kernel (None)."""
+        """Return what projects some rows of this many columns: for one summand, or for the kernel (None)."""
 
     @abstractmethod
     def project_joint(self, X: Array) -> Projection:

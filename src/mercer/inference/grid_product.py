@@ -115,7 +115,7 @@ class Cells:
         return math.prod(self.shape)
 
     def exact_within(self, work: float) -> bool:
-        """Tell whether the precision of the holes can be factorised in so many operations."""
+        """Tell whether the precision of the holes can be factorised in this many operations."""
         holes = len(self.holes)
         lines = max(map(len, self.hole_block.used)) if holes else 0
         return holes <= MOST_EXACT and holes * (holes**2 + self.size * lines) <= work

@@ -41,7 +41,7 @@ FEWEST_ROWS = 256  # of a block that is still cut in two where memory is short
 
 @dataclass(frozen=True)
 class RowSweep:
-    """How to go over the rows: so many at a time, by so many of joblib's jobs, with a back end.
+    """How to go over the rows: this many at a time, by this many of joblib's jobs, with a back end.
 
     Sums over rows are a map and a reduction: here, by joblib's workers, or wherever the rows are. Every block is a pure
     function of its rows, and sums are added in the order of the blocks, so that the result does not depend on who did

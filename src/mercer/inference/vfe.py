@@ -75,12 +75,12 @@ KEPT_NUMBERS = 25_000_000  # of V between the two passes: 200 MB
 
 @dataclass(frozen=True)
 class VFE(Engine):
-    """Sparse variational inference with so many inducing points, chosen among the rows for the values at hand.
+    """Sparse variational inference with this many inducing points, chosen among the rows for the values at hand.
 
     Fits go through `hold(...)`, since points that are chosen anew by the values leave no gradient. With `joint` the
     points so chosen then move with the parameters, by the gradient of the bound; without, they stay while parameters
     move, and are chosen again where that ends. The sums over rows can be dealt to joblib's workers (`n_jobs`).
-    `predicting`: so many points, more than those of the fit, for the final posterior, which is worked out once; where
+    `predicting`: this many points, more than those of the fit, for the final posterior, which is worked out once; where
     those that moved give the higher bound, they stay.
     """
 
@@ -126,7 +126,7 @@ class VFE(Engine):
     def sparing(
         self, program: Program, values: Array, data: Data, spare: float, candidates: int = CANDIDATES
     ) -> FixedVFE:
-        """Return the engine with no more points than leave a mean variance of `spare` over, of so many rows at most."""
+        """Return the engine with just enough points, chosen among `candidates` rows, to leave a mean variance `spare`."""
         rows = greedy(program, values, data.X, self.inducing, candidates=candidates, spare=spare)
         joint = self.joint and can_move(program)
         return FixedVFE(data.X[rows], None, self.n_jobs, self.device, joint=joint)

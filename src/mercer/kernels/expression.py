@@ -61,7 +61,7 @@ def fixed(value: float | Sequence[float]) -> Fixed:
 
 @dataclass(frozen=True)
 class Style:
-    """How kernels are written: exactly or with so many digits, columns by number or by name, with or without values."""
+    """How kernels are written: exactly or rounded, columns by number or by name, with or without values."""
 
     digits: int | None = None
     names: Sequence[str] | None = None

@@ -156,7 +156,7 @@ EXAMPLE = "write them as in Linear8-Product4-Linear4-Product2-Linear1"
 
 
 def layers_from(text: Any, inputs: int) -> tuple[Layer, ...]:
-    """Read layers from text over so many primitives, without weights."""
+    """Read layers from text over this many primitives, without weights."""
     if not isinstance(text, str) or LAYERS.fullmatch(text.rstrip()) is None:
         raise KernelError(f"cannot read the layers {text!r:.80}: {EXAMPLE}")
     layers: list[Layer] = []
@@ -182,7 +182,7 @@ def _layer(kind: str, width: str, inside: str | None, shown: str, inputs: int, b
 
 
 def multiply(width: int, inputs: int, before: str) -> Multiply:
-    """Return the Product layer that turns so many inputs into so many units."""
+    """Return the Product layer that turns this many inputs into this many units."""
     if inputs % width == 0:
         return Multiply(width, inputs // width)
     divisors = [d for d in range(1, inputs + 1) if inputs % d == 0]

@@ -34,7 +34,7 @@ REFIT_ITERATIONS = 40
 LEAST = 10  # rows to refit on
 HOPELESS = 1.0  # this much worse in mean log density than the best forecast: out
 STRENGTH = 0.3  # rows that the prior counts for, for each finalist: neighbouring rows of a forecast say the same
-WILD = 10.0  # a kernel is wild whose variance half-way between two rows is so many times that at them
+WILD = 10.0  # a kernel is wild whose variance half-way between two rows is this many times that at them
 UNLIKELY = 1e-3  # a weight by evidence below which a wild kernel is not forecast with
 WIDEST = 25.0  # bands five times as wide: more means that the kernel cannot forecast at all, and its weight says so
 

@@ -98,7 +98,7 @@ STEP_TEXTS = {
 
 
 def regimes_step(number: int, note: str = "") -> Step:
-    """Return the step of a kernel with so many regimes."""
+    """Return the step of a kernel with this many regimes."""
     words = f"{number} regime{'s' if number > 1 else ''}" + (f", {note}" if note else "")
     return Step("regimes", number=number, words=words)
 
@@ -119,7 +119,7 @@ class Candidate:
     """One kernel that was tried: a row of the table of candidates.
 
     Where there are too many rows for exact inference, `interval` holds the exact log evidence of all rows at the
-    values of `expression`, by so many `inducing` points; `log_evidence` is its lower end and `score` goes with that.
+    values of `expression`, by this many `inducing` points; `log_evidence` is its lower end and `score` goes with that.
     """
 
     expression: Expression

@@ -109,7 +109,7 @@ class GrammarSearch(Learner):
     finalists : how the winner is chosen among the best by score. "score": the best score. "forward": the best forecast
         from earlier origins (rolling origin on the one input column), for those who want to extrapolate.
     buffer : with too many rows for exact inference each kernel has an interval instead of a score. Besides the best,
-        the search then grows so many kernels whose intervals say that they may be better.
+        the search then grows this many kernels whose intervals say that they may be better.
     """
 
     bases: Sequence[str] = ("SE", "PER", "LIN", "RQ", "M12")

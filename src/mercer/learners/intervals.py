@@ -50,7 +50,7 @@ REASONS = {
 
 
 class Stage(NamedTuple):
-    """Steps of the optimiser with the same inducing points, on at most so many rows.
+    """Steps of the optimiser with the same inducing points, on at most this many rows.
 
     Points are chosen for shorter lengthscales, by that factor: points that are enough for a smooth kernel would hold
     it there, as any rougher one would need more of them.
@@ -224,7 +224,7 @@ def _descend(
 
 
 def _draw(data: Data, count: int | None) -> Data:
-    """Return so many of the rows, drawn at random, in their order."""
+    """Return this many of the rows, drawn at random, in their order."""
     if count is None or data.count <= count:
         return data
     return data.take(np.sort(np.random.default_rng(0).choice(data.count, count, replace=False)))

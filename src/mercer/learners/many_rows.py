@@ -67,7 +67,7 @@ def draw_sample(data: Data, seed: int, policy: ManyRowsPolicy) -> Data:
 
 
 def _choose_blocks(lattice: Lattice, count: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Return the numbers of so many rows that fill blocks of the grid, drawn at random."""
+    """Return the numbers of this many rows that fill blocks of the grid, drawn at random."""
     side = max(2, round(BLOCK_CELLS ** (1.0 / sum(n > 1 for n in lattice.shape))))
     places = [place // side for place in np.unravel_index(lattice.cells, lattice.shape)]
     _, block = np.unique(np.stack(places), axis=1, return_inverse=True)

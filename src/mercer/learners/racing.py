@@ -37,7 +37,7 @@ class Rung:
     margin: float  # by how much a score may be behind the best of the rung before
     at_least: int  # this many are promoted in any case
     sample: int | None = None  # where there are many rows, it runs on this many of them
-    at_most: int | None = None  # of those within the margin so many of the best
+    at_most: int | None = None  # of those within the margin this many of the best
 
 
 @dataclass(frozen=True)

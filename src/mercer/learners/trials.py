@@ -44,7 +44,7 @@ Work = dict[int, tuple[Any, ...]]  # the arguments of a function for each candid
 class Attempt:
     """Where the starts of a candidate are, the best first; `fit` once they are at their end.
 
-    In a search by intervals: where its log evidence lies on all rows, by so many inducing points.
+    In a search by intervals: where its log evidence lies on all rows, by this many inducing points.
     """
 
     runs: tuple[Run, ...]

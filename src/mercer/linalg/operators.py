@@ -197,7 +197,7 @@ def weyl_sum(first: Tensor, second: Tensor, splits: int = 256) -> Tensor:
     """Return upper bounds, in falling order, on the eigenvalues of A + B from those of A and of B (in falling order).
 
     lambda_{i+j-1}(A + B) <= lambda_i(A) + lambda_j(B): the best split of each index. Beyond `splits` rows not all are
-    tried but so many, spread out: still a bound.
+    tried but this many, spread out: still a bound.
     """
     return _best_split(first, second, torch.add, splits)
 

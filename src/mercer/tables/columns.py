@@ -38,7 +38,7 @@ READABLE_TYPES = (str, numbers.Real, decimal.Decimal, datetime.date, np.datetime
 LEAVE_OUT = "leave the column out with the inputs option"
 CLOCKS = ("wall", "utc")
 MOST_LEVELS = 50
-# From so many rows on, a column where most entries differ is a name or an identifier, not a category.
+# From this many rows on, a column where most entries differ is a name or an identifier, not a category.
 ROWS_FOR_IDENTIFIERS = 20
 MOSTLY = 0.8
 
