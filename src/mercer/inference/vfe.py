@@ -126,7 +126,7 @@ class VFE(Engine):
     def sparing(
         self, program: Program, values: Array, data: Data, spare: float, candidates: int = CANDIDATES
     ) -> FixedVFE:
-        """Return the engine with just enough points, chosen among `candidates` rows, to leave a mean variance `spare`."""
+        """Return the engine with just enough points, among `candidates` rows, to leave a mean variance of `spare`."""
         rows = greedy(program, values, data.X, self.inducing, candidates=candidates, spare=spare)
         joint = self.joint and can_move(program)
         return FixedVFE(data.X[rows], None, self.n_jobs, self.device, joint=joint)
