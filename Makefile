@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-cuda bench-scale bench-golden bench-shape clean
+.PHONY: demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-cuda bench-scale bench-golden bench-shape bench-optimise clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/mercer demo --out mercer-demo
@@ -72,6 +72,10 @@ bench-kfo: $(VENV)/.dev
 
 bench-surfaces: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.surfaces --data $(DATA)
+
+# Goes on where an earlier run stopped; JOBS runs at a time.
+bench-optimise: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.optimise --jobs $(or $(JOBS),1)
 
 # Results before and after a change of the code; SET is short or whole.
 bench-golden: $(VENV)/.dev

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("mercer", "numpy", "scipy", "numba", "torch", "gpytorch", "scikit-learn", "GPy")
+PACKAGES = ("mercer", "numpy", "scipy", "numba", "torch", "gpytorch", "botorch", "optuna", "scikit-learn", "GPy")
 
 
 def describe() -> dict[str, Any]:
