@@ -329,7 +329,7 @@ def make_boosting(run: int) -> Function:
 
 def make_svc(run: int) -> Function:
     inputs: dict[str, Input] = {
-        "C": Log(1e-3, 1e3), "gamma": Log(1e-5, 1.0), "kernel": Choice(("rbf", "poly", "sigmoid"))
+        "C": Log(1e-3, 1e3), "gamma": Log(1e-5, 1.0), "kernel": Choice(("linear", "rbf", "sigmoid"))
     }  # fmt: skip
     return Function("svc", inputs, compute_svc)
 

@@ -267,8 +267,8 @@ def report_regrets(runs: Runs) -> list[str]:
 
 
 def find_seconds(record: dict[str, Any]) -> float:
-    """Return the median time of ask and tell together over the last 20 evaluations."""
-    return float(np.median(np.add(record["ask"], record["tell"])[-20:]))
+    """Return the median time of ask and tell together over the last 20 evaluations that were asked for."""
+    return float(np.median(np.add(record["ask"], record["tell"])[FIRST:][-20:]))
 
 
 def report_seconds(runs: Runs, folder: Path) -> list[str]:
@@ -281,7 +281,7 @@ def report_seconds(runs: Runs, folder: Path) -> list[str]:
         }
         if all(math.isnan(each) for each in seconds.values()):
             continue
-        ratio = seconds.get("mercer", math.nan) / seconds.get("botorch", math.nan)
+        ratio = seconds.get("mercer", math.nan) / (seconds.get("botorch") or math.nan)
         rows.append([function, *(write_number(seconds[method], 2) for method in methods), write_number(ratio, 2)])
     parts += write_table(["function", *methods, "mercer / botorch"], rows)
     timed = folder / "ask.json"
