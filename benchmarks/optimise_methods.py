@@ -77,10 +77,10 @@ class Random(Recorded):
 
 
 class BoTorch(Recorded):
-    """SingleTaskGP and LogExpectedImprovement with BoTorch's defaults.
+    """SingleTaskGP and LogExpectedImprovement with BoTorch's defaults, inputs on [0, 1].
 
-    With categories: MixedSingleTaskGP. Few combinations of discrete values are gone through one by one
-    (`optimize_acqf_mixed`), many by alternating steps (`optimize_acqf_mixed_alternating`), as BoTorch itself advises.
+    Categories have one column each, of zeros and ones, and are gone through one by one (`optimize_acqf_mixed`); whole
+    numbers are rounded. MixedSingleTaskGP would take 5 to 15 s to fit where this takes half a second.
     """
 
     def __init__(self, function: Function, run: int) -> None:
@@ -98,7 +98,8 @@ class BoTorch(Recorded):
 
         torch = self.torch
         torch.manual_seed(1_000_000 * self.run + len(self.values))
-        X, Y = torch.tensor(self.places()), -torch.tensor(self.values, dtype=torch.double)[:, None]
+        X = torch.tensor(np.hstack([self.encode(k, column) for k, column in enumerate(self.places().T)]))
+        Y = -torch.tensor(self.values, dtype=torch.double)[:, None]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = self.model(X, Y)
@@ -106,44 +107,42 @@ class BoTorch(Recorded):
                 fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
             except ModelFittingError:
                 self.failures += 1  # goes on with the parameters that it has
-            found = self.maximise(LogExpectedImprovement(model, best_f=Y.max()))
-        return self.point(found.detach().numpy().ravel())
+            found = self.maximise(LogExpectedImprovement(model, best_f=Y.max()), X.shape[1])
+        return self.decode(found.detach().numpy().ravel())
 
     def model(self, X: Any, Y: Any) -> Any:
-        from botorch.models import MixedSingleTaskGP, SingleTaskGP
+        from botorch.models import SingleTaskGP
 
-        categories = [k for k, each in enumerate(self.inputs) if isinstance(each, Choice)]
-        return MixedSingleTaskGP(X, Y, cat_dims=categories) if categories else SingleTaskGP(X, Y)
+        return SingleTaskGP(X, Y)
 
-    def maximise(self, acquisition: Any) -> Any:
+    def encode(self, number: int, column: np.ndarray) -> np.ndarray:
+        """Return the columns that an input has in the model."""
+        each = self.inputs[number]
+        return np.eye(len(each.options))[column.astype(int)] if isinstance(each, Choice) else column[:, None]
+
+    def decode(self, row: np.ndarray) -> list[Any]:
+        """Return the point of a row of the model."""
+        places, start = [], 0
+        for each in self.inputs:
+            width = len(each.options) if isinstance(each, Choice) else 1
+            places.append(float(np.argmax(row[start : start + width])) if width > 1 else row[start])
+            start += width
+        return self.point(places)
+
+    def maximise(self, acquisition: Any, width: int) -> Any:
         from botorch.optim import optimize_acqf, optimize_acqf_mixed
-        from botorch.optim.optimize_mixed import (
-            optimize_acqf_mixed_alternating,
-            should_use_mixed_alternating_optimizer,
-        )
 
-        high = [len(each.options) - 1.0 if isinstance(each, Choice) else 1.0 for each in self.inputs]
-        bounds = self.torch.tensor([[0.0] * len(high), high], dtype=self.torch.double)
+        bounds = self.torch.tensor([[0.0] * width, [1.0] * width], dtype=self.torch.double)
         options: dict[str, Any] = {"q": 1, "num_restarts": RESTARTS, "raw_samples": RAW}
-        whole = {
-            k: [each.place(v) for v in range(each.low, each.high + 1)]
-            for k, each in enumerate(self.inputs)
-            if isinstance(each, Integer)
-        }
-        categories = {
-            k: list(map(float, range(len(each.options))))
-            for k, each in enumerate(self.inputs)
-            if isinstance(each, Choice)
-        }
-        if not whole and not categories:
+        combinations, start = [{}], 0
+        for each in self.inputs:
+            count = len(each.options) if isinstance(each, Choice) else 1
+            if count > 1:
+                rows = [dict(enumerate(row, start)) for row in np.eye(count).tolist()]
+                combinations = [{**one, **row} for one in combinations for row in rows]
+            start += count
+        if len(combinations) == 1:
             return optimize_acqf(acquisition, bounds, **options)[0]
-        if should_use_mixed_alternating_optimizer(whole, categories):
-            return optimize_acqf_mixed_alternating(
-                acquisition, bounds, discrete_dims=whole, cat_dims=categories, **options
-            )[0]
-        combinations: list[dict[int, float]] = [{}]
-        for k, values in {**whole, **categories}.items():
-            combinations = [{**each, k: value} for each in combinations for value in values]
         return optimize_acqf_mixed(acquisition, bounds, fixed_features_list=combinations, **options)[0]
 
     def facts(self) -> dict[str, Any]:

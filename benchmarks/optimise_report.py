@@ -53,10 +53,9 @@ point at a time up to 200 evaluations; nothing is said about structure (but to `
 method, and of the function where it is random. Default settings; one thread for each run, several runs at a time.
 
 - `mercer`: `mercer.Optimizer(bounds, random_state=k)`; `mercer-nkn`: with `kernel="nkn"`.
-- `botorch`: SingleTaskGP (MixedSingleTaskGP where there are categories) and LogExpectedImprovement, inputs scaled to
-  [0, 1], `optimize_acqf` with 10 restarts of 512 raw samples; discrete inputs by `optimize_acqf_mixed`, or
-  `optimize_acqf_mixed_alternating` where there are many combinations. `botorch-additive`: OrthogonalAdditiveGP,
-  120 evaluations and one run, because a step takes 10 to 20 s.
+- `botorch`: SingleTaskGP and LogExpectedImprovement, inputs scaled to [0, 1], `optimize_acqf` with 10 restarts of 512
+  raw samples; categories as columns of zeros and ones by `optimize_acqf_mixed`, whole numbers rounded.
+  `botorch-additive`: OrthogonalAdditiveGP, 120 evaluations and one run, because a step takes 10 to 20 s.
 - `optuna-gp`, `optuna-tpe`: Optuna's GPSampler and TPESampler, the first points added as finished trials.
 - `paper-...`: the NKN paper's kernels and acquisition (expected improvement over 10,000 uniform candidates, fully
   dependent or Model-MCMC), see benchmarks/optimise_paper.py. The paper says that all kernels share one lengthscale; its
