@@ -114,18 +114,15 @@ def fit_relevances(X: Array, labels: Labels, seed: int = 0, engine: Engine | Non
     A Gaussian process with Matern 3/2 and a lengthscale for each column is fitted to each class against the rest (+1
     and -1) by its evidence, with weak priors; relevances 1 / l^2, scaled to a mean of one, are averaged over classes.
     """
-    rng = np.random.default_rng(seed)
     if len(X) > RELEVANCE_ROWS:
-        chosen = rng.choice(len(X), RELEVANCE_ROWS, replace=False)
+        chosen = np.random.default_rng(seed).choice(len(X), RELEVANCE_ROWS, replace=False)
         X, labels = X[chosen], labels[chosen]
     varying = np.flatnonzero(np.ptp(X, axis=0) > 1e-9)
     if not len(varying):
         return np.ones(X.shape[1])
-    kernel = bind(build_base("M32"), len(varying))
-    counts = np.bincount(labels)
+    counts, total = np.bincount(labels), np.zeros(len(varying))
     most = 1 if len(counts) == 2 else RELEVANCE_CLASSES
-    total = np.zeros(len(varying))
-    options = FitOptions(restarts=1, max_iterations=30, priors=True)
+    kernel, options = bind(build_base("M32"), len(varying)), FitOptions(restarts=1, max_iterations=30, priors=True)
     for each in [c for c in np.argsort(-counts, kind="stable") if counts[c]][:most]:
         target = np.where(labels == each, 1.0, -1.0)
         if np.ptp(target) == 0:
@@ -160,10 +157,9 @@ class CrossValidation:
     ) -> CrossValidation:  # fmt: skip
         """Choose rows, with the classes in proportion where there are too many, and folds (several times of few)."""
         chosen = draw_rows(labels, most, seed)
-        X, labels = X[chosen], labels[chosen]
-        _, labels = np.unique(labels, return_inverse=True)
-        repeats = repeats if len(labels) < FEW_ROWS else 1
-        return CrossValidation(X, labels, tuple(make_folds(labels, seed, repeats)), seed, ard, engine)
+        _, labels = np.unique(labels[chosen], return_inverse=True)
+        folds = make_folds(labels, seed, repeats if len(labels) < FEW_ROWS else 1)
+        return CrossValidation(X[chosen], labels, tuple(folds), seed, ard, engine)
 
     @cached_property
     def scales(self) -> tuple[ColumnScales, ...]:
@@ -222,16 +218,8 @@ def make_candidate(
 
 def choose_cost(kernel: Expression, X: Array, labels: Labels, seed: int) -> ClassScore:
     """Return the score of one kernel with its cost chosen on the rows, or on a sample of many."""
-    chosen = draw_rows(labels, COST_ROWS, seed)
-    rows = X[chosen]
-    _, few = np.unique(labels[chosen], return_inverse=True)
-    folds = make_folds(few, seed)
-
-    def blocks(number: int) -> tuple[Array, Array]:
-        train, out = folds[number]
-        return evaluate_blocks(kernel, rows[train], rows[out])
-
-    return cross_validate(blocks, few, folds)
+    folds = CrossValidation.draw(X, labels, seed, ard=False, most=COST_ROWS, repeats=1)
+    return folds.score_by_svm(lambda scales: kernel)
 
 
 # ----------------------------------------------------------------------------------------------------- multiple kernels
@@ -270,9 +258,7 @@ def find_easy_weights(grams: Sequence[Array], labels: Labels, steps: int = 300) 
 
     g is a distribution over the rows of each class: min (1 - s) g'Y (sum of K) Y g + s |g|^2, by projected gradient.
     """
-    classes = np.unique(labels)
-    total = np.zeros(len(grams))
-    summed = np.mean(grams, axis=0)
+    classes, total, summed = np.unique(labels), np.zeros(len(grams)), np.mean(grams, axis=0)
     for each in classes[:1] if len(classes) == 2 else classes:
         sign = np.where(labels == each, 1.0, -1.0)
         quadratic = (1.0 - UNEVENNESS) * summed * np.outer(sign, sign) + UNEVENNESS * np.eye(len(sign))
@@ -292,8 +278,7 @@ def _project_onto_simplexes(point: Array, sign: Array) -> Array:
     for side in (sign > 0, sign < 0):
         part = np.sort(point[side])[::-1]
         sums = np.cumsum(part) - 1.0
-        count = np.arange(1, len(part) + 1)
-        last = int(np.flatnonzero(part - sums / count > 0)[-1])
+        last = int(np.flatnonzero(part - sums / np.arange(1, len(part) + 1) > 0)[-1])
         result[side] = np.maximum(point[side] - sums[last] / (last + 1), 0.0)
     return result
 

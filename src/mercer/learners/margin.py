@@ -80,16 +80,14 @@ def compute_margins(model: Any, gram: Array, classes: int) -> Array:
 
 def log_loss(margins: Array, labels: Labels) -> float:
     """Return the mean log loss of margins, at the temperature that makes it smallest."""
-    spread = float(np.abs(margins[margins > -1e3]).mean()) or 1.0
-    scaled = margins / spread
-    rows = np.arange(len(labels))
-    best = np.inf
-    scaled = scaled - scaled.max(axis=1, keepdims=True)
-    behind = scaled[rows, labels]
-    for temperature in TEMPERATURES:
-        loss = float((np.log(np.exp(temperature * scaled).sum(axis=1)) - temperature * behind).mean())
-        best = min(best, loss)
-    return best
+    scaled = margins / (float(np.abs(margins[margins > -1e3]).mean()) or 1.0)
+    return min(_loss_at(temperature, scaled, labels) for temperature in TEMPERATURES)
+
+
+def _loss_at(factor: float, margins: Array, labels: Labels) -> float:
+    below = margins - margins.max(axis=1, keepdims=True)
+    behind = below[np.arange(len(labels)), labels]
+    return float((np.log(np.exp(factor * below).sum(axis=1)) - factor * behind).mean())
 
 
 def fit_sharpness(margins: Array, labels: Labels) -> float:
@@ -97,14 +95,8 @@ def fit_sharpness(margins: Array, labels: Labels) -> float:
     from scipy.optimize import minimize_scalar
 
     usual = np.maximum(margins, -10.0)
-    usual = usual - usual.max(axis=1, keepdims=True)
-    behind = usual[np.arange(len(labels)), labels]
-
-    def loss(log_factor: float) -> float:
-        factor = np.exp(log_factor)
-        return float((np.log(np.exp(factor * usual).sum(axis=1)) - factor * behind).mean())
-
-    return float(np.exp(minimize_scalar(loss, bounds=(-5.0, 5.0), method="bounded").x))
+    best = minimize_scalar(lambda log: _loss_at(np.exp(log), usual, labels), bounds=(-5.0, 5.0), method="bounded")
+    return float(np.exp(best.x))
 
 
 def cross_validate(
