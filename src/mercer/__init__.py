@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from mercer.learners.kfo import KernelFunctional
     from mercer.learners.nkn import NeuralKernelNetwork
     from mercer.learners.surface import ChangeSurface
+    from mercer.optimise.space import Integer, Log
     from mercer.tables.parquet_rows import ParquetRows
 
 __version__ = "0.1.0"
@@ -53,10 +54,12 @@ __all__ = [
     "Grid",
     "GridRegressor",
     "InputError",
+    "Integer",
     "KernelError",
     "KernelFunctional",
     "KernelSVC",
     "KernelSyntaxError",
+    "Log",
     "MercerError",
     "MercerWarning",
     "ModelFileError",
@@ -83,8 +86,10 @@ _HOMES = {
     "GrammarSearch": "mercer.learners.grammar",
     "Grid": "mercer.inference.grid",
     "GridRegressor": "mercer.estimators",
+    "Integer": "mercer.optimise.space",
     "KernelFunctional": "mercer.learners.kfo",
     "KernelSVC": "mercer.estimators",
+    "Log": "mercer.optimise.space",
     "NeuralKernelNetwork": "mercer.learners.nkn",
     "ParquetRows": "mercer.tables.parquet_rows",
     "RandomFeatures": "mercer.inference.features",

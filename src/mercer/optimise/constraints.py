@@ -1,0 +1,244 @@
+"""Linear constraints on inputs: read them, find whether any point satisfies them, and sample the points that do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import LinearConstraint, linprog
+from scipy.sparse import issparse
+
+from mercer.errors import InputError
+from mercer.kernels.domains import Array
+
+TOLERANCE = 1e-9
+LEAST_ROOM = 1e-6  # of the range of an input; less is an equality in disguise, and nothing can be sampled from it
+STARTS = 48  # legal points from which walks begin
+SOLVER = {"primal_feasibility_tolerance": 1e-10}
+
+
+@dataclass(frozen=True)
+class LinearConstraints:
+    """lower <= matrix x <= upper, where x has one entry for each input, in the user's units."""
+
+    matrix: tuple[tuple[float, ...], ...]
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Polytope:
+    """lower <= matrix x <= upper with x in [0, 1]; where `counts` is not 0, x is one of the multiples of 1/count."""
+
+    matrix: Array
+    lower: Array
+    upper: Array
+    counts: Array
+
+    @property
+    def whole(self) -> NDArray[np.bool_]:
+        """Which columns have levels."""
+        return self.counts > 0
+
+    def contains(self, rows: Array) -> NDArray[np.bool_]:
+        """Tell which rows satisfy the constraints; the box is not looked at."""
+        found = rows @ self.matrix.T
+        inside = (found >= self.lower - TOLERANCE) & (found <= self.upper + TOLERANCE)
+        return np.asarray(inside.all(axis=1), dtype=bool)
+
+
+def read_constraints(given: Any, inputs: int) -> LinearConstraints | None:
+    """Read one LinearConstraint or several; rows without a finite bound are left out."""
+    if given is None:
+        return None
+    several = [given] if isinstance(given, LinearConstraint) or not isinstance(given, Iterable) else list(given)
+    matrix: list[tuple[float, ...]] = []
+    lower: list[float] = []
+    upper: list[float] = []
+    for position, one in enumerate(several, start=1):
+        where = "The constraint" if len(several) == 1 else f"Constraint {position}"
+        for coefficients, low, high in _read_one(one, inputs, where):
+            matrix.append(tuple(coefficients.tolist()))
+            lower.append(low)
+            upper.append(high)
+    return LinearConstraints(tuple(matrix), tuple(lower), tuple(upper)) if matrix else None
+
+
+def _read_one(given: Any, inputs: int, where: str) -> list[tuple[Array, float, float]]:
+    if not isinstance(given, LinearConstraint):
+        raise InputError(
+            f"{where} must be a scipy.optimize.LinearConstraint, not {type(given).__name__}. "
+            "Other constraints are not supported: return NaN from the function where they fail."
+        )
+    matrix = np.atleast_2d(_to_numbers(given.A.toarray() if issparse(given.A) else given.A, f"A of {where.lower()}"))
+    if matrix.ndim != 2 or matrix.shape[1] != inputs:
+        raise InputError(
+            f"{where} has {matrix.shape[-1]} coefficients in a row, but there are {inputs} inputs. "
+            "Give one coefficient for each input, 0 where it does not matter."
+        )
+    sides = [_to_numbers(side, f"a bound of {where.lower()}") for side in (given.lb, given.ub)]
+    try:
+        lower, upper = (np.broadcast_to(side.ravel(), len(matrix)) for side in sides)
+    except ValueError:
+        raise InputError(f"{where} has {len(matrix)} rows but another number of bounds. Give one of each.") from None
+    if not np.isfinite(matrix).all() or np.isnan(lower).any() or np.isnan(upper).any():
+        raise InputError(f"{where} holds a number that is NaN or infinite. Coefficients must be finite numbers.")
+    rows = []
+    for coefficients, low, high in zip(matrix, lower.tolist(), upper.tolist(), strict=True):
+        if low == np.inf or high == -np.inf:
+            raise InputError(
+                f"{where} asks for {low:g} <= ... <= {high:g}, which no point satisfies. Correct lb or ub."
+            )
+        if low == high:
+            raise InputError(
+                f"{where} is an equality ({low:g} on both sides), which is not supported. "
+                "Leave one input out and compute it from the others in the function."
+            )
+        if low > high:
+            raise InputError(f"{where} is reversed: {low:g} <= ... <= {high:g}. Exchange lb and ub.")
+        if np.isfinite(low) or np.isfinite(high):
+            rows.append((coefficients, low, high))
+    return rows
+
+
+def _to_numbers(given: ArrayLike, what: str) -> Array:
+    try:
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{what} must hold numbers, not {given!r}.") from None
+
+
+def find_centre(polytope: Polytope) -> Array:
+    """Return the centre of a largest ball of legal points among the continuous columns; refuse an empty set.
+
+    max r such that  lower + r |a| <= a'x <= upper - r |a|  for each row a (|a| over the continuous columns), and
+    r <= x <= 1 - r. Columns with levels take part as whole numbers.
+    """
+    size, whole = len(polytope.counts), polytope.whole
+    sides, limits = _one_sided(polytope)
+    norms = np.linalg.norm(np.where(whole, 0.0, sides), axis=1)
+    box = np.eye(size)[~whole]
+    zeros, ones = np.zeros(len(box)), np.ones((len(box), 1))
+    table = np.block([[sides, norms[:, None]], [box, ones], [-box, ones]])
+    goal = np.append(np.zeros(size), -1.0)
+    found = _solve(goal, table, np.concatenate([limits, zeros + 1.0, zeros]), polytope.counts)
+    if found is None:
+        raise InputError(
+            "No point within the bounds satisfies the constraints. Widen the bounds, or relax a constraint."
+        )
+    if not whole.all() and found[-1] < LEAST_ROOM:
+        raise InputError(
+            "The constraints leave almost no room within the bounds, as an equality would. Relax a constraint, or "
+            "leave one input out and compute it from the others in the function."
+        )
+    return found[:size]
+
+
+def find_starts(polytope: Polytope, centre: Array) -> Array:
+    """Return legal points all over the set, the centre first: those nearest to random points of the box.
+
+    min sum_i e_i such that  -e <= x - random <= e  (distances along the columns, so that the programme is linear).
+    """
+    rng = np.random.default_rng(0)
+    size = len(centre)
+    sides, limits = _one_sided(polytope)
+    margins = 1e-8 * np.linalg.norm(np.where(polytope.whole, 0.0, sides), axis=1)
+    eye = np.eye(size)
+    table = np.block([[sides, np.zeros_like(sides)], [eye, -eye], [-eye, -eye]])
+    goal = np.concatenate([np.zeros(size), np.ones(size)])
+    starts = [centre]
+    for target in rng.random((STARTS, size)):
+        found = _solve(goal, table, np.concatenate([limits - margins, target, -target]), polytope.counts)
+        if found is not None:
+            starts.append(np.clip(found[:size], 0.0, 1.0))
+    rows = np.array(starts)
+    legal = polytope.contains(rows)
+    legal[0] = True
+    return rows[legal]
+
+
+def _one_sided(polytope: Polytope) -> tuple[Array, Array]:
+    """The constraints as rows a'x <= limit."""
+    high, low = np.isfinite(polytope.upper), np.isfinite(polytope.lower)
+    sides = np.vstack([polytope.matrix[high], -polytope.matrix[low]])
+    return sides, np.concatenate([polytope.upper[high], -polytope.lower[low]])
+
+
+def _solve(goal: Array, table: Array, limits: Array, counts: Array) -> Array | None:
+    """Minimise goal'x where table x <= limits and 0 <= x <= 1; the first columns have levels where counts say so."""
+    padded = np.concatenate([counts, np.zeros(len(goal) - len(counts))])
+    whole = padded > 0
+    units = np.where(whole, 1.0 / np.maximum(padded, 1.0), 1.0)  # of x in one unit of the programme's variable
+    lower, upper = np.zeros(len(goal)), np.where(whole, padded, 1.0)
+    if whole.any():
+        found = linprog(goal * units, table * units, limits, bounds=np.c_[lower, upper], integrality=whole.astype(int))
+        if found.x is None:
+            return None
+        levels = np.round(found.x)
+        lower, upper = np.where(whole, levels, lower), np.where(whole, levels, upper)
+        limits = limits + TOLERANCE  # rows of whole numbers alone may hold exactly
+    found = linprog(goal * units, table * units, limits, bounds=np.c_[lower, upper], method="highs", options=SOLVER)
+    return None if found.x is None else np.asarray(found.x * units, dtype=np.float64)
+
+
+def walk(polytope: Polytope, starts: Array, count: int, rng: np.random.Generator) -> Array:
+    """Sample `count` legal rows uniformly by hit-and-run, each by a walk of its own.
+
+    A step draws a direction and moves to a uniform point of the chord (Smith 1984). Directions are combinations of the
+    differences of the starts, so that a thin set is walked along and not only across; single columns; and, where
+    columns have levels, one or two of those by whole levels.
+    """
+    size, whole = len(polytope.counts), polytope.whole
+    free = np.flatnonzero(~whole)
+    rows = starts[rng.integers(len(starts), size=count)]
+    if not whole.any():  # the set is convex: between starts lie legal points
+        corners = starts[rng.integers(len(starts), size=(count, 3))]
+        rows = np.einsum("nc,ncd->nd", rng.dirichlet(np.ones(3), size=count), corners)
+    spread = np.where(whole, 0.0, starts - starts.mean(axis=0))
+    for step in range(60 + 20 * size):
+        if len(free):
+            if step % 2:
+                directions = rng.standard_normal((count, len(starts))) @ spread
+            else:
+                directions = np.zeros((count, size))
+                directions[np.arange(count), rng.choice(free, size=count)] = 1.0
+            low, high = _find_chord(polytope, rows, directions)
+            moves = low + (high - low) * rng.random(count)
+            rows = np.clip(rows + moves[:, None] * directions, 0.0, 1.0)
+        if whole.any():
+            rows = _move_levels(polytope, rows, rng)
+    return rows
+
+
+def _move_levels(polytope: Polytope, rows: Array, rng: np.random.Generator) -> Array:
+    count, columns = len(rows), np.flatnonzero(polytope.whole)
+    directions = np.zeros_like(rows)
+    for _ in range(2):
+        chosen = rng.choice(columns, size=count)
+        directions[np.arange(count), chosen] = rng.choice([-1.0, 1.0], size=count) / polytope.counts[chosen]
+    low, high = _find_chord(polytope, rows, directions)
+    least, most = np.ceil(low - 1e-6), np.floor(high + 1e-6)
+    moves = np.floor(least + (most - least + 1.0) * rng.random(count))
+    moved = rows + np.clip(moves, least, most)[:, None] * directions
+    counts = polytope.counts[columns]
+    moved[:, columns] = np.clip(np.round(moved[:, columns] * counts), 0.0, counts) / counts
+    return np.where(polytope.contains(moved)[:, None], moved, rows)
+
+
+def _find_chord(polytope: Polytope, rows: Array, directions: Array) -> tuple[Array, Array]:
+    """How far each row can go back and forth along its direction within the constraints and the box."""
+    table = np.vstack([polytope.matrix, np.eye(rows.shape[1])])
+    lower = np.concatenate([polytope.lower, np.zeros(rows.shape[1])])
+    upper = np.concatenate([polytope.upper, np.ones(rows.shape[1])])
+    here, rates = rows @ table.T, directions @ table.T
+    still = np.abs(rates) <= 1e-12 * (np.abs(directions) @ np.abs(table.T))  # what cancels leaves rounding errors
+    with np.errstate(divide="ignore", invalid="ignore"):
+        to_lower, to_upper = (lower - here) / rates, (upper - here) / rates
+    back = np.where(still, -np.inf, np.minimum(to_lower, to_upper)).max(axis=1)
+    forth = np.where(still, np.inf, np.maximum(to_lower, to_upper)).min(axis=1)
+    # A row beyond a border by a rounding error stays where it is; a direction of zeros has no chord.
+    back, forth = np.minimum(back, 0.0), np.maximum(forth, 0.0)
+    return np.where(np.isfinite(back), back, 0.0), np.where(np.isfinite(forth), forth, 0.0)

@@ -1,0 +1,706 @@
+"""The space that Bayesian optimisation searches: inputs with their bounds, points as rows of numbers and back.
+
+A row holds one column in [0, 1] for each number (an input on a log scale by its logarithm, a whole number by its
+level) and one column for each choice of a category.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from mercer.errors import InputError
+from mercer.kernels.domains import Array
+from mercer.optimise.constraints import (
+    TOLERANCE,
+    LinearConstraints,
+    Polytope,
+    find_centre,
+    find_starts,
+    read_constraints,
+    walk,
+)
+from mercer.tables.columns import CategoryColumn, DateColumn, holds_numbers, parse_numbers, recognise, to_texts
+from mercer.tables.names import quote, suggest
+
+MOST_LEVELS = 64  # an input with more is treated as continuous where levels could be listed
+LARGEST_INTEGER = 2**53  # beyond it not every whole number is a float
+COUNTED_LEVELS = 10_000  # under constraints, an input with more levels is treated as continuous, with a margin
+RAREST = 1 / 50  # share of random rows that satisfy the constraints, below which rejection takes too long
+WORDS = "(low, high), mercer.Integer(low, high), mercer.Log(low, high) or a list of categories"
+
+
+# ------------------------------------------------------------------------------------------------------------ inputs
+
+
+@dataclass(frozen=True)
+class Real:
+    """A number between two bounds."""
+
+    kind: ClassVar[str] = "real"
+    size: ClassVar[int] = 1
+    linear: ClassVar[bool] = True  # the encoded column is a linear function of the number
+    low: float
+    high: float
+
+    def check(self, name: str) -> Real:
+        low, high = _check_range(name, self.low, self.high)
+        return Real(low, high)
+
+    def encode(self, name: str, values: Sequence[Any]) -> Array:
+        numbers = np.array([_to_number(name, value) for value in values])
+        with np.errstate(over="ignore"):  # what is too far away is refused by name
+            return ((numbers - self.low) / (self.high - self.low))[:, None]
+
+    def decode(self, cells: Array) -> float:
+        share = float(cells[0])
+        return _keep_within(share, self.low * (1.0 - share) + self.high * share, self.low, self.high)
+
+    def snap(self, cells: Array) -> Array:
+        return np.clip(cells, 0.0, 1.0)
+
+    def sample(self, count: int, rng: np.random.Generator) -> Array:
+        return rng.random((count, 1))
+
+    def levels(self) -> Array | None:
+        return None
+
+    def __str__(self) -> str:
+        return f"{self.low:g} to {self.high:g}"
+
+
+@dataclass(frozen=True)
+class Integer:
+    """A whole number between two bounds, both included."""
+
+    kind: ClassVar[str] = "integer"
+    size: ClassVar[int] = 1
+    linear: ClassVar[bool] = True
+    low: int
+    high: int
+
+    @property
+    def steps(self) -> int:
+        """How many steps lie between the bounds."""
+        return self.high - self.low
+
+    def check(self, name: str) -> Integer:
+        low, high = _check_range(name, self.low, self.high)
+        if not (low.is_integer() and high.is_integer()):
+            raise InputError(
+                f"The bounds of '{name}' must be whole numbers, not {_show_pair(low, high)}. "
+                f"For numbers with fractions give {_show_pair(low, high)} without Integer."
+            )
+        if max(abs(low), abs(high)) > LARGEST_INTEGER:
+            raise InputError(
+                f"The bounds of '{name}', {_show_pair(low, high)}, are too large for whole numbers (at most 2^53). "
+                "Give a pair of numbers without Integer."
+            )
+        return Integer(int(low), int(high))
+
+    def encode(self, name: str, values: Sequence[Any]) -> Array:
+        numbers = np.array([_to_number(name, value) for value in values])
+        for number in numbers[numbers != np.round(numbers)][:1]:
+            raise InputError(
+                f"'{name}' must be a whole number, not {number:g}. Round it, or give '{name}' a pair of bounds."
+            )
+        return ((numbers - self.low) / self.steps)[:, None]
+
+    def decode(self, cells: Array) -> int:
+        return self.low + round(float(cells[0]) * self.steps)
+
+    def snap(self, cells: Array) -> Array:
+        return np.clip(np.round(cells * self.steps), 0.0, self.steps) / self.steps
+
+    def sample(self, count: int, rng: np.random.Generator) -> Array:
+        return np.asarray(rng.integers(0, self.steps, size=(count, 1), endpoint=True) / self.steps, dtype=np.float64)
+
+    def levels(self) -> Array | None:
+        return np.arange(self.steps + 1)[:, None] / self.steps if self.steps < MOST_LEVELS else None
+
+    def __str__(self) -> str:
+        return f"whole numbers {self.low} to {self.high}"
+
+
+@dataclass(frozen=True)
+class Log:
+    """A positive number between two bounds, searched on a logarithmic scale."""
+
+    kind: ClassVar[str] = "log"
+    size: ClassVar[int] = 1
+    linear: ClassVar[bool] = False
+    low: float
+    high: float
+
+    def check(self, name: str) -> Log:
+        low, high = _check_range(name, self.low, self.high)
+        if low <= 0.0:
+            raise InputError(
+                f"The lower bound of '{name}' is {low:g}, but a logarithmic scale needs positive bounds. "
+                "Give a small positive number, or a pair without Log."
+            )
+        if not math.log(low) < math.log(high):
+            raise InputError(f"The bounds of '{name}' are too close for a logarithmic scale: give a pair without Log.")
+        return Log(low, high)
+
+    def encode(self, name: str, values: Sequence[Any]) -> Array:
+        numbers = np.array([_to_number(name, value) for value in values])
+        for number in numbers[numbers <= 0.0][:1]:
+            raise InputError(
+                f"'{name}' must be positive, because it is searched on a logarithmic scale; {number:g} was given. "
+                f"Give a number within {self.low:g} to {self.high:g}."
+            )
+        low, high = math.log(self.low), math.log(self.high)
+        return np.asarray((np.log(numbers) - low) / (high - low), dtype=np.float64)[:, None]
+
+    def decode(self, cells: Array) -> float:
+        share = float(cells[0])
+        power = math.log(self.low) * (1.0 - share) + math.log(self.high) * share
+        return _keep_within(share, math.exp(power), self.low, self.high)
+
+    def snap(self, cells: Array) -> Array:
+        return np.clip(cells, 0.0, 1.0)
+
+    def sample(self, count: int, rng: np.random.Generator) -> Array:
+        return rng.random((count, 1))
+
+    def levels(self) -> Array | None:
+        return None
+
+    def __str__(self) -> str:
+        return f"{self.low:g} to {self.high:g} on a logarithmic scale"
+
+
+@dataclass(frozen=True)
+class Category:
+    """One of several choices without an order."""
+
+    kind: ClassVar[str] = "category"
+    linear: ClassVar[bool] = False
+    choices: tuple[Any, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of encoded columns."""
+        return len(self.choices)
+
+    def check(self, name: str) -> Category:
+        choices = tuple(choice.item() if isinstance(choice, np.generic) else choice for choice in self.choices)
+        for choice in choices:
+            storable = choice is None or isinstance(choice, str | int | float)
+            if not storable or (isinstance(choice, float) and not math.isfinite(choice)):
+                raise InputError(
+                    f"The choices of '{name}' must be texts, finite numbers, True, False or None, not {choice!r}. "
+                    "Give each choice a name and look it up in the function."
+                )
+        if len(choices) < 2:
+            raise InputError(
+                f"'{name}' has {len(choices)} of the two or more choices that a category needs: {list(choices)!r}. "
+                "Add choices, or leave the input out."
+            )
+        repeated = [choice for choice, count in Counter(choices).items() if count > 1]
+        if repeated:
+            raise InputError(f"The choices of '{name}' hold {repeated[0]!r} more than once. Give each choice once.")
+        return Category(choices)
+
+    def encode(self, name: str, values: Sequence[Any]) -> Array:
+        rows = np.zeros((len(values), self.size))
+        rows[np.arange(len(values)), np.array([self.find(name, value) for value in values], dtype=int)] = 1.0
+        return rows
+
+    def find(self, name: str, value: Any) -> int:
+        """Return the position of a choice; a table's 3 or 3.0 is also the choice "3"."""
+        if isinstance(value, np.generic):
+            value = value.item()
+        for position, choice in enumerate(self.choices):
+            if type(choice) is type(value) and choice == value:
+                return position
+        text, texts = _show_choice(value), [_show_choice(choice) for choice in self.choices]
+        if texts.count(text) == 1:
+            return texts.index(text)
+        raise InputError(
+            f"'{name}' has no choice {value!r}; the choices are {', '.join(map(repr, self.choices))}."
+            f"{suggest(text, texts) or ' Correct it, or declare it in the bounds.'}"
+        )
+
+    def decode(self, cells: Array) -> Any:
+        return self.choices[int(np.argmax(cells))]
+
+    def snap(self, cells: Array) -> Array:
+        return np.asarray(np.eye(self.size)[np.argmax(cells, axis=1)], dtype=np.float64)
+
+    def sample(self, count: int, rng: np.random.Generator) -> Array:
+        return np.asarray(np.eye(self.size)[rng.integers(self.size, size=count)], dtype=np.float64)
+
+    def levels(self) -> Array | None:
+        return np.eye(self.size) if self.size <= MOST_LEVELS else None
+
+    def __str__(self) -> str:
+        return f"one of {', '.join(map(repr, self.choices))}"
+
+
+Input = Real | Integer | Log | Category
+_KINDS: dict[str, type[Real] | type[Integer] | type[Log]] = {kind.kind: kind for kind in (Real, Integer, Log)}
+
+
+def _check_range(name: str, low: Any, high: Any) -> tuple[float, float]:
+    bounds = []
+    for given in (low, high):
+        number = _as_float(given)
+        if number is None:
+            raise InputError(f"The bounds of '{name}' must be numbers, not {given!r}. Give {WORDS}.")
+        bounds.append(number)
+    low, high = bounds
+    if math.isnan(low) or math.isnan(high):
+        raise InputError(f"A bound of '{name}' is NaN: {_show_pair(low, high)}. Give two finite numbers.")
+    if math.isinf(low) or math.isinf(high) or math.isinf(high - low):
+        raise InputError(
+            f"The bounds of '{name}' are infinite or too wide: {_show_pair(low, high)}. "
+            "Give the widest finite range that makes sense."
+        )
+    if low == high:
+        raise InputError(
+            f"The bounds of '{name}' are equal: {_show_pair(low, high)}. "
+            "Give a range, or leave the input out and hold it fixed in the function."
+        )
+    if low > high:
+        raise InputError(
+            f"The bounds of '{name}' are reversed: {_show_pair(low, high)}. "
+            f"Give the lower one first: {_show_pair(high, low)}."
+        )
+    return low, high
+
+
+def _as_float(value: Any) -> float | None:
+    """The value as a float, or None where it is no number."""
+    if isinstance(value, str | bytes | bool | np.bool_ | list | tuple) or _has_entries(value):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+    except (TypeError, ValueError):
+        return None
+
+
+def _has_entries(value: Any) -> bool:
+    """Tell an array, a series or a tensor from one number."""
+    return bool(getattr(value, "shape", ()))
+
+
+def _to_number(name: str, value: Any) -> float:
+    number = _as_float(value)
+    if number is None:
+        raise InputError(f"'{name}' must be a number, not {value!r}. Correct the point.")
+    if not math.isfinite(number):
+        raise InputError(f"'{name}' must be a finite number, not {number}. Correct the point, or leave it out.")
+    return number
+
+
+def _keep_within(share: float, value: float, low: float, high: float) -> float:
+    """Mend rounding errors: a share of 0 to 1 never leaves the bounds."""
+    return min(max(value, low), high) if -TOLERANCE <= share <= 1.0 + TOLERANCE else value
+
+
+def _show_pair(low: float, high: float) -> str:
+    return f"({low:g}, {high:g})"
+
+
+def _show_choice(choice: Any) -> str:
+    """A choice as a table may show it: 3.0 as 3, True as true."""
+    if isinstance(choice, float) and choice.is_integer():
+        return str(int(choice))
+    text = str(choice).strip()
+    return text.lower() if text in (str(True), str(False)) else text
+
+
+# ------------------------------------------------------------------------------------------------------------- space
+
+
+@dataclass(frozen=True)
+class Space:
+    """Inputs with bounds, and linear constraints on them.
+
+    `named` says that the user gave a dict: points are dicts then, and 1-D arrays otherwise.
+    """
+
+    names: tuple[str, ...]
+    inputs: tuple[Input, ...]
+    named: bool
+    constraints: LinearConstraints | None = None
+
+    @cached_property
+    def columns(self) -> tuple[tuple[int, ...], ...]:
+        """The encoded columns of each input."""
+        ends = np.cumsum([one.size for one in self.inputs]).tolist()
+        return tuple(tuple(range(end - one.size, end)) for one, end in zip(self.inputs, ends, strict=True))
+
+    @property
+    def width(self) -> int:
+        """The number of encoded columns."""
+        return self.columns[-1][-1] + 1
+
+    def encode(self, points: Sequence[Any]) -> Array:
+        """Return points as rows. Numbers outside the bounds go outside [0, 1]."""
+        values = [split_point(self, point) for point in points]
+        rows = np.empty((len(values), self.width))
+        for i, (name, one, columns) in enumerate(zip(self.names, self.inputs, self.columns, strict=True)):
+            cells = one.encode(name, [value[i] for value in values])
+            far = ~np.isfinite(cells).all(axis=1)
+            if far.any():
+                value = values[int(np.flatnonzero(far)[0])][i]
+                raise InputError(
+                    f"'{name}' = {float(value):g} lies too far outside its bounds, {one}. Correct the point."
+                )
+            rows[:, columns] = cells
+        return rows
+
+    def decode(self, row: Array) -> Any:
+        """Return a row as a point: a dict of floats, ints and choices, or a 1-D array."""
+        cells = np.asarray(row, dtype=np.float64).ravel()
+        values = [one.decode(cells[list(columns)]) for one, columns in zip(self.inputs, self.columns, strict=True)]
+        return dict(zip(self.names, values, strict=True)) if self.named else np.array(values, dtype=np.float64)
+
+    def snap(self, rows: Array) -> Array:
+        """Return the nearest rows within the bounds, with whole numbers whole and one choice of each category."""
+        given = np.asarray(rows, dtype=np.float64)
+        snapped = np.empty_like(given)
+        for one, columns in zip(self.inputs, self.columns, strict=True):
+            snapped[..., columns] = one.snap(given[..., columns].reshape(-1, one.size)).reshape(
+                *given.shape[:-1], one.size
+            )
+        return snapped
+
+    def sample(self, count: int, rng: np.random.Generator) -> Array:
+        """Return random rows that are legal and satisfy the constraints, uniform over all such rows."""
+        rows = self._draw(count if self.constraints is None else max(count, 500), rng)
+        if self.constraints is None:
+            return rows
+        legal = rows[self.satisfies(rows)]
+        if len(legal) < RAREST * len(rows):
+            return self._walk(count, rng)
+        while len(legal) < count:
+            more = self._draw(len(rows), rng)
+            legal = np.concatenate([legal, more[self.satisfies(more)]])
+        return legal[:count]
+
+    def _draw(self, count: int, rng: np.random.Generator) -> Array:
+        return np.hstack([one.sample(count, rng) for one in self.inputs])
+
+    def _walk(self, count: int, rng: np.random.Generator) -> Array:
+        rows = self._draw(count, rng)  # the categories are free
+        numbers, polytope = self.polytope
+        rows[:, numbers] = walk(polytope, self._starts, count, rng)
+        return self.snap(rows)
+
+    @cached_property
+    def polytope(self) -> tuple[list[int], Polytope]:
+        """The columns of numbers, and the set that the constraints leave among them."""
+        found = self.linear()
+        numbers = [columns[0] for one, columns in zip(self.inputs, self.columns, strict=True) if one.size == 1]
+        steps = np.array([one.steps if isinstance(one, Integer) else 0 for one in self.inputs if one.size == 1], float)
+        if found is None:
+            raise InputError("There are no constraints.")
+        matrix, lower, upper = found[0][:, numbers], found[1], found[2]
+        many = steps > COUNTED_LEVELS
+        margin = np.abs(matrix[:, many]) @ (0.5 / steps[many])  # room for rounding to a level
+        return numbers, Polytope(matrix, lower + margin, upper - margin, np.where(many, 0.0, steps))
+
+    @cached_property
+    def _starts(self) -> Array:
+        polytope = self.polytope[1]
+        return find_starts(polytope, find_centre(polytope))
+
+    def is_outside(self, row: Array) -> list[str]:
+        """Return the names of the inputs that lie outside their bounds."""
+        cells = np.asarray(row, dtype=np.float64).ravel()
+        beyond = (cells < -TOLERANCE) | (cells > 1.0 + TOLERANCE)
+        return [name for name, columns in zip(self.names, self.columns, strict=True) if beyond[list(columns)].any()]
+
+    def satisfies(self, rows: Array) -> NDArray[np.bool_]:
+        """Tell which rows satisfy the constraints, within 1e-9 of the range of the inputs."""
+        given = np.atleast_2d(np.asarray(rows, dtype=np.float64))
+        if self._linear is None:
+            return np.ones(len(given), dtype=bool)
+        matrix, lower, upper = self._linear
+        found = given @ matrix.T
+        return np.asarray(((found >= lower - TOLERANCE) & (found <= upper + TOLERANCE)).all(axis=1), dtype=bool)
+
+    def levels(self, i: int) -> Array | None:
+        """Return all encoded values of input i where it has at most 64, as rows; else None."""
+        return self.inputs[i].levels()
+
+    def linear(self) -> tuple[Array, Array, Array] | None:
+        """Return the constraints on rows: matrix, lower and upper, with lower <= matrix row <= upper.
+
+        Each row of the matrix is divided by its largest coefficient. x = low + span u gives
+        lower - a'low <= (a span)'u <= upper - a'low.
+        """
+        return self._linear
+
+    @cached_property
+    def _linear(self) -> tuple[Array, Array, Array] | None:
+        if self.constraints is None:
+            return None
+        coefficients = np.array(self.constraints.matrix)
+        lower, upper = np.array(self.constraints.lower), np.array(self.constraints.upper)
+        matrix = np.zeros((len(coefficients), self.width))
+        for i, (name, one, columns) in enumerate(zip(self.names, self.inputs, self.columns, strict=True)):
+            if not coefficients[:, i].any():
+                continue
+            if isinstance(one, Log | Category):
+                raise InputError(
+                    f"A constraint on '{name}' is not supported: it is {one}. Constraints must be on numbers that are "
+                    "searched as they are; set its coefficient to 0, or give it a pair of bounds."
+                )
+            matrix[:, columns[0]] = coefficients[:, i] * (one.high - one.low)
+            lower, upper = lower - coefficients[:, i] * one.low, upper - coefficients[:, i] * one.low
+        sizes = np.abs(matrix).max(axis=1)
+        sizes[sizes == 0.0] = 1.0
+        return matrix / sizes[:, None], lower / sizes, upper / sizes
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return everything as lists, dicts and numbers that JSON can hold."""
+        inputs: list[dict[str, Any]] = [
+            {"kind": one.kind, "choices": list(one.choices)}
+            if isinstance(one, Category)
+            else {"kind": one.kind, "low": one.low, "high": one.high}
+            for one in self.inputs
+        ]
+        plain: dict[str, Any] = {"names": list(self.names), "inputs": inputs, "named": self.named, "constraints": None}
+        if self.constraints is not None:
+            plain["constraints"] = {
+                "matrix": [list(row) for row in self.constraints.matrix],
+                "lower": [low if math.isfinite(low) else None for low in self.constraints.lower],
+                "upper": [high if math.isfinite(high) else None for high in self.constraints.upper],
+            }
+        return plain
+
+    @staticmethod
+    def from_plain(data: Any) -> Space:
+        """Build the space that `to_plain` wrote."""
+        try:
+            names, named, given = tuple(data["names"]), data["named"], data["constraints"]
+            inputs = tuple(_input_from_plain(name, one) for name, one in zip(names, data["inputs"], strict=True))
+            texts = all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
+            if not names or not isinstance(named, bool) or not texts:
+                raise TypeError
+            constraints = None if given is None else _constraints_from_plain(given, len(names))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            reason = error if isinstance(error, InputError) else "it is not what Mercer writes."
+            raise InputError(f"The saved space cannot be read: {reason}") from None
+        return Space(names, inputs, named, constraints)
+
+    def find_difference(self, other: Space) -> str | None:
+        """Return a sentence about the first thing in which another space differs from this one, or None."""
+        for name, one in zip(self.names, self.inputs, strict=True):
+            if name not in other.names:
+                return f"'{name}' ({one}) is missing."
+            theirs = other.inputs[other.names.index(name)]
+            if theirs != one:
+                return f"'{name}' was {one} and is now {theirs}."
+        for name in other.names:
+            if name not in self.names:
+                return f"'{name}' is new."
+        if self.names != other.names:
+            return f"The order of the inputs was {quote(self.names)} and is now {quote(other.names)}."
+        if self.named != other.named:
+            return "Points were a dict and are now an array, or the other way round."
+        return None if self.constraints == other.constraints else "The constraints are others."
+
+
+def _input_from_plain(name: str, plain: Any) -> Input:
+    if plain["kind"] == Category.kind:
+        return Category(tuple(plain["choices"])).check(name)
+    return _KINDS[plain["kind"]](plain["low"], plain["high"]).check(name)
+
+
+def _constraints_from_plain(plain: Any, inputs: int) -> LinearConstraints:
+    matrix = tuple(tuple(float(cell) for cell in row) for row in plain["matrix"])
+    lower = tuple(-math.inf if low is None else float(low) for low in plain["lower"])
+    upper = tuple(math.inf if high is None else float(high) for high in plain["upper"])
+    if not len(matrix) == len(lower) == len(upper) or any(len(row) != inputs for row in matrix):
+        raise ValueError
+    return LinearConstraints(matrix, lower, upper)
+
+
+# ----------------------------------------------------------------------------------------------------------- reading
+
+
+def read_space(bounds: Any, constraints: Any = None) -> Space:
+    """Read bounds (a list of pairs, or a dict of names) and scipy's LinearConstraint, one or several."""
+    named = isinstance(bounds, Mapping)
+    if named:
+        names = tuple(bounds)
+        for name in names:
+            if not isinstance(name, str) or not name.strip():
+                raise InputError(f"The name of an input must be a text, not {name!r}. Rename it in the bounds.")
+        given = list(bounds.values())
+    else:
+        if isinstance(bounds, str) or not hasattr(bounds, "__len__"):
+            raise InputError(f"bounds must be a list of pairs or a dict of names, not {bounds!r}.")
+        given = list(bounds)
+        names = tuple(f"x{i}" for i in range(len(given)))
+        if given and not any(isinstance(one, tuple | list | np.ndarray | Input) for one in given):
+            raise InputError(f"bounds must be a list of pairs, not {bounds!r}. For one input write [(low, high)].")
+    if not given:
+        raise InputError("There are no inputs: the bounds are empty. Give bounds for at least one input.")
+    inputs = tuple(read_input(name, one, named) for name, one in zip(names, given, strict=True))
+    space = Space(names, inputs, named, read_constraints(constraints, len(inputs)))
+    _refuse_empty(space)
+    return space
+
+
+def read_input(name: str, given: Any, named: bool = True) -> Input:
+    """Read the bounds of one input. Among named inputs a list holds categories and a tuple a range."""
+    if isinstance(given, Category) or (named and isinstance(given, list)):
+        if not named:
+            raise InputError(f"'{name}' is a category: give the bounds as a dict, with a name for each input.")
+        return (given if isinstance(given, Category) else Category(tuple(given))).check(name)
+    if isinstance(given, Real | Integer | Log):
+        return given.check(name)
+    if not isinstance(given, tuple | list | np.ndarray) or len(given) != 2:
+        raise InputError(f"The bounds of '{name}' must be a pair of numbers, not {given!r}. Give {WORDS}.")
+    return Real(given[0], given[1]).check(name)
+
+
+def _refuse_empty(space: Space) -> None:
+    """Raise where the constraints cannot be used or no point satisfies them."""
+    found = space.linear()
+    if found is None:
+        return
+    matrix, lower, upper = found
+    for row, low, high in zip(matrix, lower, upper, strict=True):
+        if not row.any() and not low <= 0.0 <= high:
+            raise InputError(
+                f"A constraint has no coefficient and asks for {low:g} <= 0 <= {high:g}, which no point satisfies. "
+                "Correct its coefficients or its bounds."
+            )
+    if matrix.any():
+        find_centre(space.polytope[1])
+
+
+def split_point(space: Space, point: Any) -> list[Any]:
+    """Return the values of a point in the order of the inputs; missing and unknown inputs are errors."""
+    if not space.named:
+        if isinstance(point, Mapping | str):
+            raise InputError(
+                f"A point must be {len(space.names)} numbers, because the bounds are a list, not {point!r}."
+            )
+        values = list(point) if isinstance(point, list | tuple) or _has_entries(point) else [point]
+        if len(values) != len(space.names):
+            raise InputError(
+                f"A point must have {len(space.names)} numbers, one for each input; {len(values)} were given."
+            )
+        return values
+    if not hasattr(point, "keys"):
+        raise InputError(f"A point must be a dict with {quote(space.names)}, not {point!r}.")
+    keys = list(point.keys())
+    for key in keys:
+        if key not in space.names:
+            raise InputError(
+                f"There is no input {key!r}; the inputs are {quote(space.names)}.{suggest(str(key), space.names)}"
+            )
+    missing = [name for name in space.names if name not in keys]
+    if missing:
+        raise InputError(f"The point has no value for {quote(missing)}. Give a value for each input.")
+    return [point[name] for name in space.names]
+
+
+def read_point(space: Space, point: Any) -> tuple[Array, list[str]]:
+    """Return a point as a row, and notes: a point outside the bounds or the constraints is kept and noted."""
+    row = space.encode([point])[0]
+    values = dict(zip(space.names, split_point(space, point), strict=True))
+    notes = []
+    for name in space.is_outside(row):
+        bounds = space.inputs[space.names.index(name)]
+        notes.append(f"'{name}' = {float(values[name]):g} lies outside its bounds, {bounds}; the point is kept")
+    if not space.satisfies(row)[0]:
+        notes.append("the point does not satisfy the constraints; it is kept")
+    return row, notes
+
+
+def read_bounds_text(text: str) -> tuple[str, tuple[float, float] | Input | list[Any]]:
+    """Read the bounds of one input as written on the command line, such as temperature=20:90 or solvent=a,b,c."""
+    name, equals, written = (part.strip() for part in text.partition("="))
+    advice = "Write name=low:high, name=low:high:integer, name=low:high:log, or name=a,b,c for categories."
+    if not equals or not name or not written:
+        raise InputError(f"The bounds {text!r} are not complete. {advice}")
+    parts = [part.strip() for part in written.split(":")]
+    if "," in written:
+        pair = len(parts) == 2 or (len(parts) == 3 and parts[2].lower() in _KINDS)
+        if pair and all(_is_number_text(part.replace(",", ".")) for part in parts[:2]):
+            raise InputError(f"The bounds {text!r} hold a comma. Write decimals with a point: {text.replace(',', '.')}")
+        return name, list(_check_texts(name, [choice.strip() for choice in written.split(",")]).choices)
+    if len(parts) not in (2, 3):
+        raise InputError(f"The bounds {text!r} of '{name}' are not a range. {advice}")
+    for part in parts[:2]:
+        if not _is_number_text(part):
+            raise InputError(f"The bounds {text!r} of '{name}' hold {part!r}, which is not a number. {advice}")
+    low, high = float(parts[0]), float(parts[1])
+    if len(parts) == 2:
+        Real(low, high).check(name)
+        return name, (low, high)
+    kind = parts[2].lower()
+    if kind not in (Integer.kind, Log.kind):
+        raise InputError(
+            f"The bounds {text!r} of '{name}' end in {parts[2]!r}, which is neither integer nor log."
+            f"{suggest(kind, (Integer.kind, Log.kind)) or ' ' + advice}"
+        )
+    return name, _input_from_plain(name, {"kind": kind, "low": low, "high": high})
+
+
+def _is_number_text(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _check_texts(name: str, texts: list[str]) -> Category:
+    """The choices of a category; texts that are all numbers are numbers, as they are in a table."""
+    if "" in texts:
+        raise InputError(f"The choices of '{name}' hold an empty one: {','.join(texts)}. Remove the extra comma.")
+    if all(_is_number_text(text) for text in texts):
+        numbers = [float(text) for text in texts]
+        return Category(tuple(int(number) if number.is_integer() else number for number in numbers)).check(name)
+    return Category(tuple(texts)).check(name)
+
+
+def range_of_column(name: str, values: ArrayLike) -> tuple[tuple[float, float] | list[Any], str]:
+    """Return the range of a table's column (or its distinct texts) as bounds, and a note that says so."""
+    series = values.rename(name) if isinstance(values, pd.Series) else pd.Series(values, name=name)
+    column, _ = recognise(series)
+    advice = f"give --bounds {name}="
+    if isinstance(column, DateColumn):
+        raise InputError(f"Column '{name}' holds dates, which cannot be an input here. Leave it out.")
+    if isinstance(column, CategoryColumn) or pd.api.types.is_bool_dtype(series.dtype):
+        choices = list(column.levels) if isinstance(column, CategoryColumn) else sorted(set(series.dropna().tolist()))
+        _refuse_constant(name, choices)
+        return choices, f"column '{name}' has no bounds: its values {quote(map(str, choices))} are the choices"
+    numbers = series.to_numpy(np.float64, na_value=np.nan) if holds_numbers(series) else parse_numbers(to_texts(series))
+    numbers = numbers[~np.isnan(numbers)]
+    low, high = float(numbers.min()), float(numbers.max())
+    _refuse_constant(name, [low, high] if low < high else [low])
+    Real(low, high).check(name)
+    note = f"column '{name}' has no bounds: its range, {low:g} to {high:g}, is searched ({advice}low:high for another"
+    if np.all(numbers == np.round(numbers)):
+        note += f", {advice}{low:g}:{high:g}:integer for whole numbers only"
+    return (low, high), note + ")"
+
+
+def _refuse_constant(name: str, found: Sequence[Any]) -> None:
+    if len(found) < 2:
+        raise InputError(
+            f"Column '{name}' has only one value, {found[0]}, and no bounds. "
+            f"Give --bounds {name}=low:high, or leave the column out."
+        )
