@@ -7,8 +7,9 @@
 
 Run k has seed k for everything: the ten random points that all methods are given first, what a method draws, and a
 function that is random. Every run is one file in the folder, written while it goes on; a run that was stopped, by hand
-or by `--minutes`, goes on from its file, and one that is complete is not run again. Methods and functions are taken in
-the order given, the first run of all before the second. Each run has one thread, `--jobs` of them run at a time.
+or by `--minutes`, goes on from its file (where a method keeps numbers of its own, perhaps another way than it would
+have gone), and one that is complete is not run again. Methods and functions are taken in the order given, the first
+run of all before the second. Each run has one thread, `--jobs` of them run at a time.
 Results and protocol: benchmarks/results/optimise.md.
 """
 

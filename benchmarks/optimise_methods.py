@@ -176,8 +176,15 @@ class Optuna(Recorded):
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         warnings.filterwarnings("ignore", module="optuna")
         self.optuna, self.trial = optuna, None
-        self.study = optuna.create_study(sampler=getattr(optuna.samplers, self.sampler)(seed=run))
+        self.study = optuna.create_study(sampler=self.make_sampler(run))
         self.space = {name: self.distribution(each) for name, each in function.inputs.items()}
+
+    def make_sampler(self, seed: int) -> Any:
+        return getattr(self.optuna.samplers, self.sampler)(seed=seed)
+
+    def resume(self, facts: dict[str, Any]) -> None:
+        """Draw other numbers than at the beginning."""
+        self.study.sampler = self.make_sampler(self.run + 1000 * len(self.values))
 
     def distribution(self, each: Input) -> Any:
         known = self.optuna.distributions
