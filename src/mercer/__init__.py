@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from mercer.learners.kfo import KernelFunctional
     from mercer.learners.nkn import NeuralKernelNetwork
     from mercer.learners.surface import ChangeSurface
+    from mercer.optimise.optimizer import Optimizer, minimize
     from mercer.optimise.space import Integer, Log
     from mercer.tables.parquet_rows import ParquetRows
 
@@ -66,12 +67,14 @@ __all__ = [
     "NeuralKernelNetwork",
     "NumericalError",
     "NumericalWarning",
+    "Optimizer",
     "ParquetRows",
     "RandomFeatures",
     "TooLargeError",
     "fixed",
     "load",
     "log_evidence",
+    "minimize",
     "parse",
 ]
 
@@ -91,12 +94,14 @@ _HOMES = {
     "KernelSVC": "mercer.estimators",
     "Log": "mercer.optimise.space",
     "NeuralKernelNetwork": "mercer.learners.nkn",
+    "Optimizer": "mercer.optimise.optimizer",
     "ParquetRows": "mercer.tables.parquet_rows",
     "RandomFeatures": "mercer.inference.features",
     "VFE": "mercer.inference.vfe",
     "fixed": "mercer.kernels",
     "load": "mercer.estimators",
     "log_evidence": "mercer.inference.evidence",
+    "minimize": "mercer.optimise.optimizer",
     "parse": "mercer.kernels",
 }
 _ROOMS = ("datasets", "kernels")

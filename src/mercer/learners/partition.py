@@ -1,0 +1,299 @@
+"""Which inputs act together: a posterior over partitions of the inputs (Model-MCMC; Gardner et al. 2017; METHODS 10).
+
+    f(x) = sum over groups g of f_g(x_g),   f_g a Gaussian process on the inputs of the group
+
+A structure is a partition with the kernel of its groups. Its score is log p(y | structure, theta) + log p(theta) at the
+best theta found. A move merges two groups, takes one input out of a group, or moves it to another one; theta is carried
+along (every input keeps its lengthscale and its share of its group's variance), so a fit after a move is short.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.compute.program import Program, compile_program
+from mercer.fitting.minimise import minimise
+from mercer.fitting.problem import FAILED_VALUE, Evaluations
+from mercer.inference.contract import Data, Engine
+from mercer.inference.exact import Exact
+from mercer.inference.likelihood import Gaussian
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Expression, build_base, product_of, sum_of
+from mercer.kernels.parameters import with_values
+
+Groups = tuple[tuple[int, ...], ...]
+Input = tuple[int, ...]  # the columns of one input: several where it is a category
+
+
+def sort_groups(groups: Sequence[Sequence[int]]) -> Groups:
+    """Return a partition in its one order: inputs ascending in a group, groups by their first input."""
+    return tuple(sorted(tuple(sorted(group)) for group in groups if group))
+
+
+@dataclass(frozen=True)
+class Structure:
+    """A partition of the inputs, and the base kernel of its groups."""
+
+    groups: Groups
+    family: str = "SE"
+
+    def neighbours(self) -> Iterator[Structure]:
+        """Merge two groups; take an input out of its group; move it to another group of several."""
+        count = len(self.groups)
+        for a in range(count):
+            for b in range(a + 1, count):
+                yield self.with_groups([*self._without(a, b), self.groups[a] + self.groups[b]])
+        for a, group in enumerate(self.groups):
+            for i in group if len(group) > 1 else ():
+                rest = tuple(j for j in group if j != i)
+                if len(group) > 2 or i == group[0]:
+                    yield self.with_groups([*self._without(a), rest, (i,)])
+                for b in range(count):
+                    if b != a and len(self.groups[b]) > 1:
+                        yield self.with_groups([*self._without(a, b), rest, (*self.groups[b], i)])
+
+    def _without(self, *which: int) -> list[tuple[int, ...]]:
+        return [group for k, group in enumerate(self.groups) if k not in which]
+
+    def with_groups(self, groups: Sequence[Sequence[int]]) -> Structure:
+        """Return the structure with another partition."""
+        return Structure(sort_groups(groups), self.family)
+
+
+@dataclass(frozen=True)
+class PartitionPrior:
+    """What is believed before the data, for inputs scaled to [0, 1] and a standardised target: log-normal priors.
+
+    Lengthscales grow with the square root of the inputs of a group, as distances do (Hvarfner et al. 2024). Every input
+    that joins a group costs `merge`: a sum over inputs is the simpler function, and a joint one must be shown by data.
+    """
+
+    lengthscale: float = 0.4  # centre for a group of one
+    lengthscale_spread: float = 1.0  # of its logarithm
+    variance_spread: float = 2.0
+    noise: float = 1e-4
+    noise_spread: float = 2.5
+    merge: float = 1.0  # in log evidence
+    bounds: tuple[tuple[float, float], ...] = ((0.02, 100.0), (1e-6, 1e3), (1e-7, 2.0))  # lengthscale, variance, noise
+
+
+@dataclass(frozen=True, eq=False)
+class StructureProblem:
+    """The fit of one structure. A point: log lengthscale of each input, log variance of each group, log noise."""
+
+    structure: Structure
+    inputs: tuple[Input, ...]
+    data: Data
+    engine: Engine = field(default_factory=Exact)
+    prior: PartitionPrior = field(default_factory=PartitionPrior)
+    tolerance: float = 1e-8
+
+    @cached_property
+    def expression(self) -> Expression:
+        """The sum over groups of kernels without values; a category has one lengthscale for its columns."""
+        return sum_of([self.group_kernel(group) for group in self.structure.groups])
+
+    def group_kernel(self, group: tuple[int, ...]) -> Expression:
+        """Return the kernel of one group: a product over its inputs with one lengthscale each."""
+        family = self.structure.family
+        plain = [i for i in group if len(self.inputs[i]) == 1]
+        factors = [build_base(family, *(self.inputs[i][0] for i in plain))] if plain else []
+        factors += [build_base(family, *self.inputs[i], isotropic=True) for i in group if len(self.inputs[i]) > 1]
+        return product_of(factors)
+
+    @cached_property
+    def program(self) -> Program:
+        return compile_program(self.expression)
+
+    @cached_property
+    def places(self) -> NDArray[np.intp]:
+        """Which number of a point each value of the kernel is; -1: a variance held at one."""
+        found: list[int] = []
+        for k, group in enumerate(self.structure.groups):
+            plain = [i for i in group if len(self.inputs[i]) == 1]
+            found += [len(self.inputs) + k, *plain] if plain else []
+            for number, i in enumerate(i for i in group if len(self.inputs[i]) > 1):
+                found += [-1 if plain or number else len(self.inputs) + k, i]
+        return np.array(found)
+
+    @cached_property
+    def gaussian(self) -> tuple[Array, Array]:
+        """Centre and spread of the prior of a point."""
+        prior, groups = self.prior, self.structure.groups
+        size = {i: len(group) for group in groups for i in group}
+        lengths = [math.log(prior.lengthscale) + 0.5 * math.log(size[i]) for i in range(len(self.inputs))]
+        centre = [*lengths, *(math.log(len(g) / len(self.inputs)) for g in groups), math.log(prior.noise)]
+        spread = (
+            [prior.lengthscale_spread] * len(lengths) + [prior.variance_spread] * len(groups) + [prior.noise_spread]
+        )
+        return np.array(centre), np.array(spread)
+
+    @cached_property
+    def bounds(self) -> Array:
+        counts = (len(self.inputs), len(self.structure.groups), 1)
+        return np.asarray(np.log(np.repeat(np.array(self.prior.bounds), counts, axis=0)))
+
+    def split(self, point: Array) -> tuple[Array, Gaussian]:
+        """Return the values of the kernel and the likelihood."""
+        return np.append(np.exp(point), 1.0)[self.places], Gaussian(math.exp(point[-1]))
+
+    def log_prior(self, point: Array) -> tuple[float, Array]:
+        centre, spread = self.gaussian
+        distance = (point - centre) / spread
+        merged = self.prior.merge * (len(self.inputs) - len(self.structure.groups))
+        return -0.5 * float(distance @ distance) - merged, -distance / spread
+
+    def score(self, point: Array) -> float:
+        """Return log evidence + log prior."""
+        values, likelihood = self.split(point)
+        return self.engine.evidence(self.program, values, likelihood, self.data, False).value + self.log_prior(point)[0]
+
+    def loss(self, point: Array, record: Evaluations | None = None) -> tuple[float, Array]:
+        """Return minus the score, and its gradient."""
+        values, likelihood = self.split(point)
+        found = self.engine.evidence(self.program, values, likelihood, self.data, True)
+        if found.gradient is None or found.noise_gradient is None:
+            return FAILED_VALUE, np.zeros(len(point))
+        density, slope = self.log_prior(point)
+        gradient = np.zeros(len(point) + 1)
+        np.add.at(gradient, self.places, found.gradient * values)
+        gradient[len(point) - 1] += found.noise_gradient * likelihood.noise
+        return -found.value - density, -gradient[:-1] - slope
+
+
+@dataclass(frozen=True, eq=False)
+class FittedStructure:
+    """A structure with its parameters and its score."""
+
+    problem: StructureProblem
+    point: Array
+    score: float
+
+    @property
+    def structure(self) -> Structure:
+        return self.problem.structure
+
+    @property
+    def expression(self) -> Expression:
+        """The kernel with its values."""
+        return with_values(self.problem.expression, self.problem.split(self.point)[0])
+
+    @property
+    def likelihood(self) -> Gaussian:
+        """The noise."""
+        return self.problem.split(self.point)[1]
+
+    def carry(self, problem: StructureProblem) -> Array:
+        """Return a point of another structure: each input keeps its lengthscale and its share of a variance."""
+        count = len(problem.inputs)
+        share = np.empty(count)
+        for k, group in enumerate(self.structure.groups):
+            share[list(group)] = math.exp(self.point[count + k]) / len(group)
+        variances = [math.log(share[list(group)].sum()) for group in problem.structure.groups]
+        low, high = problem.bounds.T
+        return np.asarray(np.clip(np.concatenate([self.point[:count], variances, self.point[-1:]]), low, high))
+
+
+@dataclass(frozen=True)
+class SearchPolicy:
+    """How hard to look for a structure; each number is what a few hundred rows can afford in about a second."""
+
+    families: tuple[str, ...] = ("SE", "M52")
+    fresh_iterations: int = 60  # from typical values
+    iterations: int = 25  # from values carried along
+    lengthscales: tuple[float, ...] = (1.0, 0.25)  # of the fresh starts
+    screened: int = 4  # neighbours that are fitted, those with the best score at carried values
+    rounds: int = 6
+    kept: int = 6
+
+
+@dataclass(frozen=True, eq=False)
+class StructureSearch:
+    """Finds structures of some data with a high score."""
+
+    inputs: tuple[Input, ...]
+    data: Data
+    engine: Engine = field(default_factory=Exact)
+    prior: PartitionPrior = field(default_factory=PartitionPrior)
+    policy: SearchPolicy = field(default_factory=SearchPolicy)
+
+    def pose(self, structure: Structure) -> StructureProblem:
+        """Return the fit of a structure as a problem."""
+        return StructureProblem(structure, self.inputs, self.data, self.engine, self.prior)
+
+    def fit(self, structure: Structure, near: FittedStructure | None = None, iterations: int = 0) -> FittedStructure:
+        """Fit a structure from the values of a near one, or afresh."""
+        problem = self.pose(structure)
+        if near is not None:
+            starts, steps = [near.carry(problem)], iterations or self.policy.iterations
+        else:
+            starts, steps = [], self.policy.fresh_iterations
+            centre, count = problem.gaussian[0], len(self.inputs)
+            for lengthscale in self.policy.lengthscales:
+                lengths = centre[:count] + math.log(lengthscale / self.prior.lengthscale)
+                starts.append(np.clip(np.concatenate([lengths, centre[count:]]), *problem.bounds.T))
+        best = min(minimise(problem, starts, steps), key=lambda run: run.value)
+        return FittedStructure(problem, best.point, -best.value)
+
+    def update(self, known: Sequence[FittedStructure] = ()) -> tuple[FittedStructure, ...]:
+        """Return the best structures, best first: known ones, the two extremes, and what grows from the best."""
+        everything = tuple(range(len(self.inputs)))
+        found = {each.structure: self.fit(each.structure, each) for each in known}
+        family = max(found.values(), key=_score).structure.family if found else self.policy.families[0]
+        for groups in (tuple((i,) for i in everything), (everything,)):
+            extreme = Structure(groups, family)
+            fresh = self.fit(extreme)
+            if extreme not in found or fresh.score > found[extreme].score:
+                found[extreme] = fresh
+        best = max(found.values(), key=_score)
+        for _ in range(self.policy.rounds):
+            neighbours = sorted({each for each in best.structure.neighbours() if each not in found}, key=_order)
+            screened = [(self.pose(each), each) for each in neighbours]
+            screened.sort(key=lambda pair: -pair[0].score(best.carry(pair[0])))
+            tried = [self.fit(each, best) for _, each in screened[: self.policy.screened]]
+            tried += [
+                self.fit(Structure(best.structure.groups, other), best) for other in self._other_families(best, found)
+            ]
+            found |= {each.structure: each for each in tried}
+            if not tried or max(map(_score, tried)) <= best.score:
+                break
+            best = max(tried, key=_score)
+        return tuple(sorted(found.values(), key=_score, reverse=True)[: self.policy.kept])
+
+    def _other_families(self, best: FittedStructure, found: Mapping[Structure, FittedStructure]) -> list[str]:
+        structure = best.structure
+        return [f for f in self.policy.families if Structure(structure.groups, f) not in found]
+
+    def refit(self, known: Sequence[FittedStructure], most: int = 3) -> tuple[FittedStructure, ...]:
+        """Return the best of the known structures, fitted anew with a few steps."""
+        fits = [self.fit(each.structure, each, iterations=15) for each in known[:most]]
+        return tuple(sorted(fits, key=_score, reverse=True))
+
+
+def _score(fitted: FittedStructure) -> float:
+    return fitted.score
+
+
+def _order(structure: Structure) -> tuple[Groups, str]:
+    return structure.groups, structure.family
+
+
+def weigh(fits: Sequence[FittedStructure]) -> Array:
+    """Return the probabilities of structures among themselves."""
+    scores = np.array([each.score for each in fits])
+    weights = np.exp(scores - scores.max())
+    return np.asarray(weights / weights.sum())
+
+
+def weigh_partitions(fits: Sequence[FittedStructure]) -> list[tuple[Groups, float]]:
+    """Return partitions with their probabilities, whatever their kernels, most probable first."""
+    found: dict[Groups, float] = {}
+    for each, weight in zip(fits, weigh(fits), strict=True):
+        found[each.structure.groups] = found.get(each.structure.groups, 0.0) + float(weight)
+    return sorted(found.items(), key=lambda pair: -pair[1])

@@ -1,0 +1,273 @@
+"""What is believed about the kernel of the function, and how it changes as trials arrive.
+
+`StructureModel` ("auto") keeps several additive structures with their probabilities; `LearnedModel` has one kernel: an
+expression that is fitted, or what a learner finds. Both are values: `update` returns another one.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.fitting.minimise import fit as fit_kernel
+from mercer.fitting.minimise import minimise
+from mercer.fitting.problem import FitOptions, prepare
+from mercer.inference.contract import Data, Engine
+from mercer.inference.exact import Exact
+from mercer.inference.likelihood import Gaussian
+from mercer.inference.vfe import VFE
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Expression
+from mercer.kernels.parameters import values_of, with_values
+from mercer.learners.contract import Context, Learner
+from mercer.learners.partition import FittedStructure, Groups, Input, StructureSearch, weigh, weigh_partitions
+from mercer.optimise.surrogate import Surrogate
+
+Scale = Literal["identity", "log"]
+
+
+@dataclass(frozen=True)
+class UpdatePolicy:
+    """When to look for structure again, and with how many trials."""
+
+    growth: float = 1.1  # the structure is looked for again when there are so many times the trials
+    always: int = 14  # up to so many trials it is every time
+    refit_growth: float = 1.02  # parameters are fitted again
+    fitted_rows: int = 400  # trials that parameters are fitted to: the best half, and others at random
+    exact_rows: int = 1000  # more than these are conditioned on by inducing points
+    inducing: int = 400
+    switch: float = 3.0  # in log density of the last trials: by what logarithms must be better
+    window: int = 15  # of those trials
+    first: int = 10  # trials at random, whose spread sets the floor
+    floor: float = 1e-3  # of that spread: finer predictions count as no better
+    shift: float = 0.1  # of the distance from the least value to the median, in log(y - least + shift)
+    learner_growth: float = 1.25  # learners take longer
+
+
+@dataclass(frozen=True)
+class Target:
+    """How values of the function become a target of zero mean and unit variance: as they are, or their logarithms."""
+
+    scale: Scale = "identity"
+    low: float = 0.0
+    shift: float = 1.0
+    centre: float = 0.0
+    spread: float = 1.0
+
+    @staticmethod
+    def of(y: Array, scale: Scale, policy: UpdatePolicy) -> Target:
+        """Measure values."""
+        low = float(y.min())
+        shift = policy.shift * (float(np.median(y)) - low) or 1.0
+        bare = Target(scale, low, shift)
+        raw = bare.forward(y)
+        return replace(bare, centre=float(raw.mean()), spread=float(raw.std()) or 1.0)
+
+    def forward(self, y: Array) -> Array:
+        """Return the target of values; below the least value known the logarithm goes on as a straight line."""
+        raw = np.asarray(y, dtype=float)
+        if self.scale == "log":
+            above = np.maximum(raw - self.low, 0.0)
+            raw = np.log(above + self.shift) + np.minimum(raw - self.low, 0.0) / self.shift
+        return np.asarray((raw - self.centre) / self.spread)
+
+    def backward(self, z: Array) -> Array:
+        """Return the values of targets."""
+        raw = np.asarray(z, dtype=float) * self.spread + self.centre
+        if self.scale == "log":
+            edge = math.log(self.shift)
+            raw = self.low + np.where(
+                raw >= edge, np.exp(np.maximum(raw, edge)) - self.shift, (raw - edge) * self.shift
+            )
+        return np.asarray(raw)
+
+    def log_jacobian(self, y: Array) -> float:
+        """Return the sum of log dz/dy: with it the evidence of different scales is comparable."""
+        bend = -float(np.log(y - self.low + self.shift).sum()) if self.scale == "log" else 0.0
+        return bend - len(y) * math.log(self.spread)
+
+
+class Model(ABC):
+    """A belief about the kernel."""
+
+    target: Target
+
+    @abstractmethod
+    def update(self, X: Array, y: Array, rng: np.random.Generator) -> Model:
+        """Return the belief after all these trials."""
+
+    @abstractmethod
+    def draw(self, X: Array, y: Array, rng: np.random.Generator | None) -> Surrogate:
+        """Return a surrogate given the trials, drawn by its probability; without a generator the most probable."""
+
+    @property
+    @abstractmethod
+    def partitions(self) -> list[tuple[Groups, float]]:
+        """Which inputs act together, with probabilities, most probable first."""
+
+
+def choose_rows(y: Array, most: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Return the rows to fit to: the best half, the others at random."""
+    if len(y) <= most:
+        return np.arange(len(y))
+    order = np.argsort(y)
+    half = most // 2
+    return np.sort(np.concatenate([order[:half], rng.choice(order[half:], size=most - half, replace=False)]))
+
+
+def choose_engine(rows: int, policy: UpdatePolicy) -> Engine:
+    """Return the engine to condition this many trials with."""
+    return Exact() if rows <= policy.exact_rows else VFE(inducing=policy.inducing)
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledModel:
+    """Additive structures of the function on one scale of its values, with their probabilities."""
+
+    inputs: tuple[Input, ...]
+    target: Target
+    policy: UpdatePolicy
+    fits: tuple[FittedStructure, ...] = ()
+    searched_at: int = 0  # trials when the structure was last looked for
+    fitted_at: int = 0
+
+    def update(self, X: Array, y: Array, count: int) -> ScaledModel:
+        """Return the model after `count` trials, of which these rows are given to fit to."""
+        policy, target = self.policy, Target.of(y, self.target.scale, self.policy)
+        search = StructureSearch(self.inputs, Data(X, target.forward(y), free_level=True))
+        if not self.fits or count <= policy.always or count >= policy.growth * self.searched_at:
+            fits = search.update(self.fits)
+            return replace(self, fits=fits, target=target, searched_at=count, fitted_at=count)
+        if count < policy.refit_growth * self.fitted_at:
+            return self
+        fits = search.refit(self.fits)
+        return replace(self, fits=fits, target=target, fitted_at=count)
+
+    def condition(self, fitted: FittedStructure, X: Array, y: Array) -> Surrogate:
+        """Return the surrogate of one structure given all trials."""
+        data = Data(X, self.target.forward(y), free_level=True)
+        engine = choose_engine(len(y), self.policy)
+        return Surrogate(fitted.expression, fitted.likelihood, data, self.inputs, engine)
+
+    def foretell(self, X: Array, y: Array, row: Array, value: float, floor: float) -> float:
+        """Return the log density of a new value in units of y; spreads below the floor count as the floor."""
+        surrogate = self.condition(self.fits[0], X, y)
+        found = surrogate.predict(row[None])
+        spread = math.sqrt(float(found.variance[0]) + surrogate.likelihood.noise)
+        low, middle, high = self.target.backward(float(found.mean[0]) + spread * np.array([-1.0, 0.0, 1.0]))
+        wide = math.hypot((high - low) / 2.0, floor)
+        return -0.5 * ((value - float(middle)) / wide) ** 2 - math.log(wide)
+
+
+@dataclass(frozen=True, eq=False)
+class StructureModel(Model):
+    """Additive structures, from one input each to all together, on two scales of the values.
+
+    Near a minimum the logarithm of the distance from it may be the easier function, elsewhere sums are sums only of the
+    values as they are. The scale that foretold the last trials better is used; a draw goes to the values as they are.
+    """
+
+    inputs: tuple[Input, ...]
+    policy: UpdatePolicy = field(default_factory=UpdatePolicy)
+    plain: ScaledModel | None = None
+    bent: ScaledModel | None = None
+    recent: tuple[float, ...] = ()  # log density of each of the last trials: logarithms less plain
+    seen: int = 0
+
+    def update(self, X: Array, y: Array, rng: np.random.Generator) -> StructureModel:
+        policy, count = self.policy, len(y)
+        plain = self.plain or ScaledModel(self.inputs, Target("identity"), policy)
+        bent = self.bent or ScaledModel(self.inputs, Target("log"), policy)
+        recent = list(self.recent)
+        floor = policy.floor * float(np.std(y[: policy.first])) or 1.0
+        for k in range(self.seen, count) if self.seen > 2 and count - self.seen <= policy.window else ():
+            scores = [each.foretell(X[:k], y[:k], X[k], float(y[k]), floor) for each in (plain, bent)]
+            recent.append(scores[1] - scores[0])
+        rows = choose_rows(y, policy.fitted_rows, rng)
+        plain, bent = (each.update(X[rows], y[rows], count) for each in (plain, bent))
+        return replace(self, plain=plain, bent=bent, recent=tuple(recent[-policy.window :]), seen=count)
+
+    @property
+    def chosen(self) -> ScaledModel:
+        """The scale that is used."""
+        assert self.plain is not None
+        assert self.bent is not None
+        return self.bent if sum(self.recent) > self.policy.switch else self.plain
+
+    @property
+    def target(self) -> Target:  # type: ignore[override]
+        return self.chosen.target
+
+    @property
+    def fits(self) -> tuple[FittedStructure, ...]:
+        """The structures in use."""
+        return self.chosen.fits if self.plain is not None else ()
+
+    def draw(self, X: Array, y: Array, rng: np.random.Generator | None) -> Surrogate:
+        fits = self.chosen.fits
+        fitted = fits[0] if rng is None else fits[int(rng.choice(len(fits), p=weigh(fits)))]
+        return self.chosen.condition(fitted, X, y)
+
+    @property
+    def partitions(self) -> list[tuple[Groups, float]]:
+        return weigh_partitions(self.plain.fits) if self.plain is not None else []
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedModel(Model):
+    """One kernel: an expression whose values are fitted again as trials arrive, or what a learner finds."""
+
+    inputs: tuple[Input, ...]
+    kernel: Expression | Learner
+    seed: int = 0
+    policy: UpdatePolicy = field(default_factory=UpdatePolicy)
+    expression: Expression | None = None
+    likelihood: Gaussian = field(default_factory=lambda: Gaussian(1e-2))
+    target: Target = field(default_factory=Target)
+    fitted_at: int = 0
+
+    def update(self, X: Array, y: Array, rng: np.random.Generator) -> LearnedModel:
+        count = len(y)
+        growth = self.policy.refit_growth if isinstance(self.kernel, Expression) else self.policy.learner_growth
+        if self.expression is not None and count < growth * self.fitted_at:
+            return self
+        rows = choose_rows(y, self.policy.fitted_rows, rng)
+        target = Target.of(y[rows], "identity", self.policy)
+        data = Data(X[rows], target.forward(y[rows]), free_level=True)
+        if isinstance(self.kernel, Learner):
+            columns = [d for d in range(X.shape[1]) if np.ptp(data.X[:, d]) > 0]
+            fit = self.kernel.learn(Context(data, Exact(), columns, seed=self.seed)).fit
+            expression, likelihood = fit.expression, fit.likelihood
+        elif self.expression is None:
+            fit = fit_kernel(self.kernel, data, Exact(), FitOptions(priors=True, seed=self.seed))
+            expression, likelihood = fit.expression, fit.likelihood
+        else:
+            problem = prepare(self.kernel, data, Exact(), FitOptions(priors=True))
+            start = problem.point(values_of(self.expression), self.likelihood)
+            values, likelihood = problem.split(minimise(problem, [start], 30)[0].point)
+            expression = with_values(self.kernel, values)
+        return replace(self, expression=expression, likelihood=likelihood, target=target, fitted_at=count)
+
+    def draw(self, X: Array, y: Array, rng: np.random.Generator | None) -> Surrogate:
+        assert self.expression is not None
+        data = Data(X, self.target.forward(y), free_level=True)
+        return Surrogate(self.expression, self.likelihood, data, self.inputs, choose_engine(len(y), self.policy))
+
+    @property
+    def partitions(self) -> list[tuple[Groups, float]]:
+        if self.expression is None:
+            return []
+        width = sum(map(len, self.inputs))
+        nothing = Surrogate(self.expression, self.likelihood, Data(np.empty((0, width)), np.empty(0)), self.inputs)
+        return [(tuple(part.inputs for part in nothing.parts), 1.0)]
+
+
+def partition_text(groups: Sequence[Sequence[int]], names: Sequence[str]) -> str:
+    """Write a partition with names: "(a, b) + (c)"."""
+    return " + ".join("(" + ", ".join(names[i] for i in group) + ")" for group in groups)

@@ -1,0 +1,118 @@
+"""What is believed about the function: a kernel with its values, conditioned on the trials, and its additive parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from mercer.compute import fused
+from mercer.compute.program import Program, compile_program
+from mercer.inference.contract import Data, Engine, Posterior, Prediction
+from mercer.inference.exact import Exact, ExactPosterior
+from mercer.inference.likelihood import Gaussian
+from mercer.kernels.algebra import components
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Expression, sum_of
+from mercer.kernels.parameters import values_of
+
+STEP = 1e-6  # of inputs in [0, 1], for slopes by differences
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A summand of the function that no other summand shares an input with."""
+
+    inputs: tuple[int, ...]
+    columns: tuple[int, ...]
+    program: Program
+    values: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Surrogate:
+    """A Gaussian process on encoded inputs, conditioned on the trials."""
+
+    expression: Expression
+    likelihood: Gaussian
+    data: Data
+    inputs: tuple[tuple[int, ...], ...]  # the columns of every input
+    engine: Engine = field(default_factory=Exact)
+
+    @cached_property
+    def program(self) -> Program:
+        return compile_program(self.expression)
+
+    @cached_property
+    def values(self) -> Array:
+        return values_of(self.expression)
+
+    @cached_property
+    def posterior(self) -> Posterior:
+        return self.engine.posterior(self.program, self.values, self.likelihood, self.data)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The additive parts: summands of the kernel that share inputs, together."""
+        owner = {column: i for i, columns in enumerate(self.inputs) for column in columns}
+        parts: list[tuple[set[int], list[Expression]]] = []
+        for term in components(self.expression):
+            used, terms = {owner[c] for o in term.owners() for c in o.columns}, [term]
+            apart = [part for part in parts if not part[0] & used]
+            for others, more in (part for part in parts if part[0] & used):
+                used, terms = used | others, more + terms
+            parts = [*apart, (used, terms)]
+        return tuple(self._part(tuple(sorted(used)), sum_of(terms)) for used, terms in parts if used)
+
+    def _part(self, inputs: tuple[int, ...], kernel: Expression) -> Part:
+        columns = tuple(c for i in inputs for c in self.inputs[i])
+        return Part(inputs, columns, compile_program(kernel), values_of(kernel))
+
+    def predict(self, rows: Array) -> Prediction:
+        """Return mean and variance of the function at encoded rows."""
+        return self.posterior.predict(rows)
+
+    def predict_part(self, part: Part, rows: Array) -> Prediction:
+        """Return mean and variance of one part."""
+        return self.posterior.predict_part(part.program, part.values, rows)
+
+    def predict_slopes(self, rows: Array) -> tuple[Prediction, Array, Array]:
+        """Return mean and variance with their gradients by the rows: exactly where the kernel allows it."""
+        posterior = self.posterior
+        if isinstance(posterior, ExactPosterior) and self.program.stationary and fused.can_move(self.program):
+            return self._exact_slopes(posterior, rows)
+        count, width = rows.shape
+        steps = np.concatenate([rows[None] + STEP * sign * np.eye(width)[:, None] for sign in (1.0, -1.0)])
+        around = self.predict(np.concatenate([rows, *steps]))
+        mean, variance = (values.reshape(2 * width + 1, count) for values in (around.mean, around.variance))
+        slopes = [(v[1 : width + 1] - v[width + 1 :]).T / (2.0 * STEP) for v in (mean, variance)]
+        return Prediction(mean[0], variance[0]), slopes[0], slopes[1]
+
+    def _exact_slopes(self, posterior: ExactPosterior, rows: Array) -> tuple[Prediction, Array, Array]:
+        """d mean = alpha' dK and d variance = -2 (A^-1 k)' dK - 2 v (1 - k's) s' dK, v and s being the level's."""
+        level, X = posterior.fitted_level, self.data.X
+        cross = fused.cross(self.program, self.values, X, rows)
+        solved, pull = posterior.factor.solve(cross), cross.T @ level.pull
+        variance = fused.diagonal(self.program, self.values, rows) - np.einsum("ij,ij->j", cross, solved)
+        variance = np.maximum(variance, 0.0) + level.variance * (1.0 - pull) ** 2
+        weights = -2.0 * (solved + np.outer(level.pull, level.variance * (1.0 - pull)))
+        nothing = np.zeros((len(X), len(rows)))
+        by_mean = fused.contract_points(
+            self.program, self.values, X, rows, nothing, posterior.alpha, np.ones(len(rows))
+        )
+        by_variance = fused.contract_points(self.program, self.values, X, rows, weights)
+        return Prediction(level.mean + cross.T @ posterior.alpha, variance), by_mean, by_variance
+
+
+def extend(surrogate: Surrogate, rows: Array, targets: Array) -> Surrogate:
+    """Return the surrogate as if these rows had been tried too, with the same parameters."""
+    data = surrogate.data
+    more = Data(np.vstack([data.X, rows]), np.append(data.y, targets), data.free_level)
+    return Surrogate(surrogate.expression, surrogate.likelihood, more, surrogate.inputs, surrogate.engine)
+
+
+def describe_groups(surrogate: Surrogate) -> Sequence[tuple[int, ...]]:
+    """Return the inputs of every additive part."""
+    return [part.inputs for part in surrogate.parts]
