@@ -17,6 +17,7 @@ from mercer.kernels.domains import Array
 TOLERANCE = 1e-9
 LEAST_ROOM = 1e-6  # of the range of an input; less is an equality in disguise, and nothing can be sampled from it
 STARTS = 48  # legal points from which walks begin
+WALKS = 250  # at the same time; more rows than that are taken from the same walks, some steps later
 SOLVER = {"primal_feasibility_tolerance": 1e-10}
 
 
@@ -185,29 +186,39 @@ def _solve(goal: Array, table: Array, limits: Array, counts: Array) -> Array | N
 
 
 def walk(polytope: Polytope, starts: Array, count: int, rng: np.random.Generator) -> Array:
-    """Sample `count` legal rows uniformly by hit-and-run, each by a walk of its own.
+    """Sample `count` legal rows uniformly by hit-and-run, many walks at a time.
 
     A step draws a direction and moves to a uniform point of the chord (Smith 1984). Directions are combinations of the
     differences of the starts, so that a thin set is walked along and not only across; single columns; and, where
     columns have levels, one or two of those by whole levels.
     """
-    size, whole = len(polytope.counts), polytope.whole
+    size, walks = len(polytope.counts), min(count, WALKS)
+    if not walks:
+        return np.empty((0, size))
+    rows = starts[rng.integers(len(starts), size=walks)]
+    if not polytope.whole.any():  # the set is convex: between starts lie legal points
+        corners = starts[rng.integers(len(starts), size=(walks, 3))]
+        rows = np.einsum("nc,ncd->nd", rng.dirichlet(np.ones(3), size=walks), corners)
+    rows = _take_steps(polytope, starts, rows, 30 + 10 * size, rng)
+    found = [rows]
+    while len(found) * walks < count:
+        rows = _take_steps(polytope, starts, rows, 5 + size, rng)
+        found.append(rows)
+    return np.concatenate(found)[:count]
+
+
+def _take_steps(polytope: Polytope, starts: Array, rows: Array, steps: int, rng: np.random.Generator) -> Array:
+    count, whole = len(rows), polytope.whole
     free = np.flatnonzero(~whole)
-    rows = starts[rng.integers(len(starts), size=count)]
-    if not whole.any():  # the set is convex: between starts lie legal points
-        corners = starts[rng.integers(len(starts), size=(count, 3))]
-        rows = np.einsum("nc,ncd->nd", rng.dirichlet(np.ones(3), size=count), corners)
     spread = np.where(whole, 0.0, starts - starts.mean(axis=0))
-    for step in range(60 + 20 * size):
+    for _ in range(steps):
         if len(free):
-            if step % 2:
-                directions = rng.standard_normal((count, len(starts))) @ spread
-            else:
-                directions = np.zeros((count, size))
-                directions[np.arange(count), rng.choice(free, size=count)] = 1.0
-            low, high = _find_chord(polytope, rows, directions)
-            moves = low + (high - low) * rng.random(count)
-            rows = np.clip(rows + moves[:, None] * directions, 0.0, 1.0)
+            single = np.zeros_like(rows)
+            single[np.arange(count), rng.choice(free, size=count)] = 1.0
+            for directions in (single, rng.standard_normal((count, len(starts))) @ spread):
+                low, high = _find_chord(polytope, rows, directions)
+                moves = low + (high - low) * rng.random(count)
+                rows = np.clip(rows + moves[:, None] * directions, 0.0, 1.0)
         if whole.any():
             rows = _move_levels(polytope, rows, rng)
     return rows
