@@ -138,7 +138,7 @@ def test_the_explanation_says_what_an_interval_means(model: mercer.GPRegressor) 
     assert explanation.search is not None
     told = explanation.search.intervals
     assert told is not None
-    assert "160 rows are too many" in told.meaning
+    assert "Sparse inference on 160 rows" in told.meaning
     assert "certain to lie in it" in told.meaning
     assert told.log_evidence[0] == pytest.approx(model.log_evidence_, abs=1e-6)
     assert told.separated + told.set_aside == sum(c.verdict is not None for c in model.candidates_)

@@ -84,7 +84,7 @@ def test_a_search_on_many_rows_tells_its_story() -> None:
     explanation = model.explain()
     assert explanation.search is not None
     assert explanation.search.path[-1].kernel == explanation.expression
-    assert any("400 rows are too many for the exact evidence" in note for note in model.notes_)
+    assert any("400 rows does not compute the exact evidence" in note for note in model.notes_)
     assert sum(member.within for member in model.fitted_.mixture.members) == pytest.approx(1)
     assert len(model.fitted_.mixture.members) <= ManyRowsPolicy().members
 

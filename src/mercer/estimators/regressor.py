@@ -32,7 +32,7 @@ from mercer.kernels.expression import Expression
 from mercer.kernels.network import networks_in
 from mercer.kernels.parameters import bind
 from mercer.kernels.units import to_scaled_units
-from mercer.learners.contract import Context, Learned, Learner, checked_jobs, learned_alone
+from mercer.learners.contract import Context, Learned, Learner, learned_alone, read_jobs
 from mercer.learners.many_rows import AllRows, ManyRowsPolicy, draw_sample, fit_to_all, whole_of
 from mercer.model import archive
 from mercer.model.fitted import (
@@ -224,7 +224,7 @@ class GPRegressor(EstimatorSettings, RegressorMixin, BaseEstimator):
             max_iterations=self.max_iterations,
             priors=self.priors == "weak",
             noise=_scale_noise(known, rows),
-            n_jobs=checked_jobs(self.n_jobs),
+            n_jobs=read_jobs(self.n_jobs),
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
         )
 
@@ -332,8 +332,6 @@ class GPRegressor(EstimatorSettings, RegressorMixin, BaseEstimator):
 
         check_is_fitted(self)
         old = self.fitted_
-        if time_budget is not None and not (isinstance(time_budget, Real) and time_budget > 0):
-            raise InputError(f"time_budget must be a number of seconds greater than zero, not {time_budget!r}")
         if old.training.source is not None:
             raise InputError(
                 "a network that was learned from a stream cannot be distilled: fit it to a table in memory"

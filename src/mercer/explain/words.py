@@ -135,10 +135,10 @@ SENTENCES |= {  # those of one sentence without any choice
         f"The structure {claim.subject} was given; its parameters were fitted from {write_count(claim.value, 'start')}."
     ),
     "meaning of intervals": lambda claim, _: (
-        f"{claim.evidence.rows:,} rows are too many to compute the {claim.subject} of a kernel exactly. Each kernel "
-        f"has an interval instead, worked out from all rows: its exact {claim.subject}, with the numbers it was given, "
-        "is certain to lie in it (smaller is better). If the whole of one interval is better than another, so is the "
-        "kernel; if they overlap, either may be better."
+        f"Sparse inference on {claim.evidence.rows:,} rows does not compute the {claim.subject} of a kernel exactly. "
+        f"Each kernel has an interval instead, worked out from all rows: its exact {claim.subject}, with the numbers "
+        "it was given, is certain to lie in it (smaller is better). If the whole of one interval is better than "
+        "another, so is the kernel; if they overlap, either may be better."
     ),
     "network": lambda claim, _: f"{WHAT_A_NETWORK_IS} This is {network_phrase(claim.value)}.",
     "surface": lambda claim, _: (
@@ -408,8 +408,11 @@ def _say_distilled_network(claim: Claim, _: Vocabulary) -> str:
 
 @words_for("learned regimes")
 def _say_learned_regimes(claim: Claim, _: Vocabulary) -> str:
-    kernels = f"{claim.value.kernels} kernels" if claim.value.kernels > 1 else "one kernel"
-    most = claim.value.most
+    count, most = claim.value.kernels, claim.value.most
+    kernels = f"{count} kernels" if count > 1 else "one kernel"
+    if most == 1:
+        fitted = "were fitted and compared by BIC" if count > 1 else "was fitted"
+        return f"A change surface was sought and not reached: {kernels} with one regime {fitted}."
     return f"A change surface was learned: {kernels} with 1 to {most} regimes were fitted and compared by BIC."
 
 

@@ -77,14 +77,15 @@ class Forecasts:
     @property
     def widening(self) -> float:
         """By how much variances beyond must grow for errors to be as large as the forecasts said: mean e^2 / v = 1."""
-        if not len(self.error) or self._surprise(1.0) <= 1.0:
-            return 1.0
-        if self._surprise(WIDEST) >= 1.0:
-            return WIDEST
-        return float(brentq(lambda widening: self._surprise(widening) - 1.0, 1.0, WIDEST))
 
-    def _surprise(self, widening: float) -> float:
-        return float(np.mean(self.error**2 / self._widen(widening)))
+        def surprise(widening: float) -> float:
+            return float(np.mean(self.error**2 / self._widen(widening)))
+
+        if not len(self.error) or surprise(1.0) <= 1.0:
+            return 1.0
+        if surprise(WIDEST) >= 1.0:
+            return WIDEST
+        return float(brentq(lambda widening: surprise(widening) - 1.0, 1.0, WIDEST))
 
     def _widen(self, widening: float) -> Array:
         return self.variance * (1.0 + (widening - 1.0) * self.beyond)
@@ -192,8 +193,16 @@ def weigh(scores: Sequence[float], forecasts: list[Forecasts] | None, column: in
         return Weights(tuple(map(float, within)), tuple(map(float, within)), (1.0,) * len(scores))
     # A period of a few steps can fit every row by chance, and swing between them: the evidence must speak for it.
     trusted = [not f.wild or weight > UNLIKELY for f, weight in zip(forecasts, within, strict=True)]
-    beyond, widened = np.zeros(len(scores)), [f.widen() for f in forecasts]
-    beyond[trusted] = stacked_weights([f for f, good in zip(widened, trusted, strict=True) if good])
+    return weigh_forecasts(within, forecasts, column, trusted)
+
+
+def weigh_forecasts(
+    within: Array, forecasts: list[Forecasts], column: int | None, trusted: Sequence[bool] | None = None
+) -> Weights:
+    """Return the weights of kernels within the data and, by the forecasts of those that are trusted, beyond it."""
+    widened, chosen = [f.widen() for f in forecasts], np.array(trusted or [True] * len(forecasts))
+    beyond = np.zeros(len(forecasts))
+    beyond[chosen] = stacked_weights([f for f, good in zip(widened, chosen, strict=True) if good])
     tails, widening = forecast_tails(widened, beyond), tuple(f.widening for f in forecasts)
     return Weights(tuple(map(float, within)), tuple(map(float, beyond / beyond.sum())), widening, column, tails)
 

@@ -90,11 +90,6 @@ class Surrogate:
         z = (mean - best) / std
         return np.asarray((mean - best) * ndtr(z) + std * np.exp(-0.5 * z**2) / math.sqrt(2.0 * math.pi))
 
-    def possible_gain(self, points: Array, best: float) -> float:
-        """Return by how much the best of the points may exceed the best observation: mean + 2 std less that."""
-        mean, std = self.predict(points)
-        return float((mean + 2.0 * std).max()) - best
-
 
 def ucb_weight(step: int, observed: int, delta: float = CONFIDENCE) -> float:
     """Return beta_t as the paper prints it, 2 log(t^(2 + n/2) pi^2 / 3 delta), without overflow."""
@@ -187,36 +182,31 @@ def search_subspaces(
     for beta in seeds:
         observe(beta, 0, 0)
     for subspace in range(1, plan.subspaces + 1):
-        centre = _centre(space, found)
+        # through the best kernel so far (K#), as large as a typical draw, as only its shape matters; zero where none is
+        good = [o for o in found if o.outcome.good]
+        centre = np.zeros(space.dimensions)
+        if good:
+            beta = max(good, key=lambda o: o.outcome.value).beta
+            centre = beta * math.sqrt(space.dimensions) / (float(np.linalg.norm(beta)) or 1.0)
         basis = np.array([space.draw(rng) for _ in range(plan.directions)])
         for _ in range(plan.random_kernels):
             observe(centre + rng.random(plan.directions) @ basis, subspace, 0)
         for step in range(1, plan.iterations + 1):
-            points = centre + _box(plan, rng) @ basis
+            box = np.linspace(0.0, 1.0, plan.line_points)[:, None]
+            if plan.directions > 1:
+                box = rng.random((plan.box_points, plan.directions))
+            points = centre + box @ basis
             model, best = _learn_observations(space, found, plan)
             if model is None:
                 observe(points[rng.integers(len(points))], subspace, step)
                 continue
-            if plan.stop == "regret" and model.possible_gain(points, best) < plan.least_gain * model.spread:
-                break
+            if plan.stop == "regret":
+                mean, std = model.predict(points)
+                if float((mean + 2.0 * std).max()) - best < plan.least_gain * model.spread:
+                    break
             chosen = points[int(np.argmax(model.acquire(points, best, step, plan.acquisition)))]
             observe(chosen, subspace, step, len(model.points))
     return found
-
-
-def _centre(space: KernelSpace, found: Sequence[Observation]) -> Array:
-    """Return the best kernel so far (K#), as large as a typical draw: only its shape matters; zero where none is."""
-    good = [o for o in found if o.outcome.good]
-    if not good:
-        return np.zeros(space.dimensions)
-    beta = max(good, key=lambda o: o.outcome.value).beta
-    return beta * math.sqrt(space.dimensions) / (float(np.linalg.norm(beta)) or 1.0)
-
-
-def _box(plan: SubspacePlan, rng: np.random.Generator) -> Array:
-    if plan.directions == 1:
-        return np.linspace(0.0, 1.0, plan.line_points)[:, None]
-    return rng.random((plan.box_points, plan.directions))
 
 
 def _learn_observations(

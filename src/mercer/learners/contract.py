@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
-from typing import Any, Literal, TypeVar
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
@@ -97,12 +97,6 @@ STEP_TEXTS = {
 }
 
 
-def regimes_step(number: int, note: str = "") -> Step:
-    """Return the step of a kernel with this many regimes."""
-    words = f"{number} regime{'s' if number > 1 else ''}" + (f", {note}" if note else "")
-    return Step("regimes", number=number, words=words)
-
-
 def read_step(data: Any) -> Step:
     """Return a step that `Step.to_plain` made; files of version 0.1 have nothing but its text."""
     if isinstance(data, dict):
@@ -156,27 +150,19 @@ class Weights:
     The evidence judges how well a kernel fills gaps, a rolling origin how well it forecasts; each is trusted where it
     knows. A kernel whose earlier forecasts missed by more than they said has its variances beyond widened by a factor.
     Close to the ends (`share_beyond`) one turns into the other, so that a forecast begins where the data ends.
+    By default the weights of a single kernel.
     """
 
-    within: tuple[float, ...]
-    beyond: tuple[float, ...]
-    widening: tuple[float, ...]
+    within: tuple[float, ...] = (1.0,)
+    beyond: tuple[float, ...] = (1.0,)
+    widening: tuple[float, ...] = (1.0,)
     column: int | None = None  # None: there is no beyond
     tails: float = 0.0  # of errors beyond: one over the degrees of freedom of Student's t, 0 for a Gaussian
-
-    def of_each(self) -> list[tuple[float, float, float]]:
-        """Return what every member has: (within, beyond, widening)."""
-        return list(zip(self.within, self.beyond, self.widening, strict=True))
 
 
 def share_beyond(distance: Array, span: float) -> Array:
     """Return by how much a row at a distance from the end counts as beyond the data: from 0 at the end to 1."""
     return np.clip(distance / (FADE * span), 0.0, 1.0) if span > 0 else np.asarray(distance > 0, dtype=np.float64)
-
-
-def alone() -> Weights:
-    """Return the weights of a single kernel."""
-    return Weights((1.0,), (1.0,), (1.0,))
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,27 +182,17 @@ class Learned:
 def learned_alone(fit: Fit) -> Learned:
     """Return what was learned where the structure was given."""
     stopped: Stopped = "request" if fit.status == "interrupted" else ""
-    return Learned(fit, (), (fit,), alone(), stopped=stopped)
+    return Learned(fit, (), (fit,), Weights(), stopped=stopped)
 
 
-def check_choices(settings: Learner, choices: Mapping[str, Sequence[Any]]) -> None:
-    """Refuse settings that are none of those known."""
-    for name, known in choices.items():
-        if getattr(settings, name) not in known:
-            raise InputError(f"{name} must be {' or '.join(map(repr, known))}, not {getattr(settings, name)!r}")
+def draw_some(data: Data, count: int | None, seed: Any) -> Data:
+    """Return this many of the rows, drawn at random, in their order; all of them where there are no more."""
+    if count is None or data.count <= count:
+        return data
+    return data.take(np.sort(np.random.default_rng(seed).choice(data.count, count, replace=False)))
 
 
-def check_counts(settings: Learner, least: Mapping[str, int], optional: Sequence[str] = ()) -> None:
-    """Refuse settings that are no whole numbers, or too small; the optional ones may be None."""
-    for name, low in least.items():
-        value = getattr(settings, name)
-        if value is None and name in optional:
-            continue
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
-            raise InputError(f"{name} must be a whole number of at least {low}, not {value!r}")
-
-
-def checked_jobs(jobs: Any) -> int | None:
+def read_jobs(jobs: Any) -> int | None:
     """Return a number of jobs as joblib counts them, refusing what is none."""
     if jobs is None or (isinstance(jobs, Integral) and not isinstance(jobs, bool) and jobs != 0):
         return None if jobs is None else int(jobs)
@@ -242,32 +218,26 @@ class Context:
         """Return the policy of a kind: the one that was given, or its defaults."""
         return next((given for given in self.policies if isinstance(given, kind)), kind())
 
+    def count_jobs(self, own: int | None = None) -> int:
+        """Return how many fits run at the same time: as the learner's own setting says, or the estimator's."""
+        return read_jobs(own if own is not None else self.jobs) or 1
+
 
 class Learner(ABC):
-    """Finds a kernel for scaled data. What a learner can do beyond that it says by the properties below."""
+    """Finds a kernel for scaled data: a frozen dataclass of settings. Attributes say what else a learner can do."""
+
+    # rows that it can learn from; of more it is given a sample, and what it found is fitted to all of them
+    most_rows: ClassVar[int | None] = None
+    keeps_noise: ClassVar[bool] = False  # it honours a known noise (`Context.noise`)
+    makes_batches: ClassVar[bool] = False  # it gives a backend that runs batches (a GPU) what it tries
 
     @abstractmethod
     def learn(self, context: Context) -> Learned:
         """Return the structure found and its fit; the same whatever the number of jobs, and to rounding the device."""
 
-    @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Return the settings as plain data."""
-
-    @property
-    def most_rows(self) -> int | None:
-        """How many rows it can learn from; of more it is given a sample, and what it found is fitted to all of them."""
-        return None
-
-    @property
-    def keeps_noise(self) -> bool:
-        """Whether it honours a known noise (`Context.noise`)."""
-        return False
-
-    @property
-    def makes_batches(self) -> bool:
-        """Whether it gives a backend that runs batches (a GPU) what it tries; others work on the CPU."""
-        return False
+        return dict(vars(self))
 
     @property
     def by_intervals(self) -> bool:
@@ -281,3 +251,33 @@ class Learner(ABC):
     def foresee(self, columns: list[int], dimensions: int) -> Expression | None:
         """Return the structure that will be fitted where that is known beforehand."""
         return None
+
+    # What a setting must be, for `learn` to check before anything is fitted.
+
+    def check_choices(self, **choices: Sequence[Any]) -> None:
+        """Refuse settings that are none of those known."""
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                raise InputError(f"{name} must be {' or '.join(map(repr, known))}, not {getattr(self, name)!r}")
+
+    def check_counts(self, optional: Sequence[str] = (), **least: int) -> None:
+        """Refuse settings that are no whole numbers, or too small; the optional ones may be None."""
+        for name, low in least.items():
+            value = getattr(self, name)
+            if value is None and name in optional:
+                continue
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
+                raise InputError(f"{name} must be a whole number of at least {low}, not {value!r}")
+
+    def check_flags(self, *names: str) -> None:
+        """Refuse settings that are neither True nor False."""
+        for name in names:
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name} must be True or False, not {getattr(self, name)!r}")
+
+
+def read_time_budget(budget: Any) -> float | None:
+    """Return a number of seconds, or None for no limit, refusing what is neither."""
+    if budget is None or (isinstance(budget, Real) and float(budget) > 0):
+        return None if budget is None else float(budget)
+    raise InputError(f"time_budget must be a number of seconds greater than zero, not {budget!r}")

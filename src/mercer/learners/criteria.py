@@ -32,11 +32,6 @@ def bic(log_evidence: float, parameters: float, rows: float) -> float:
     return BIC.score(log_evidence, parameters, rows)
 
 
-def _aic_penalty(parameters: float, rows: float) -> float:
-    del rows
-    return 2.0 * parameters
-
-
 @dataclass(frozen=True)
 class Criterion:
     """A score: minus twice a log density, plus the price of the parameters where the density is the evidence."""
@@ -102,7 +97,7 @@ class Criterion:
 
 
 BIC = Criterion("bic", "BIC", penalty)
-AIC = Criterion("aic", "AIC", _aic_penalty)
+AIC = Criterion("aic", "AIC", lambda parameters, rows: 2.0 * parameters)
 LEAVE_ONE_OUT = Criterion("loo", "leave-one-out score")
 HELD_OUT = Criterion("heldout", "held-out score", held_out=0.2)
 

@@ -18,7 +18,6 @@ drawn from it, mean_i k(x_i, x_i) - mean_ij k(x_i, x_j). Spreads of terms add up
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -40,7 +39,7 @@ from mercer.kernels.layers import Exponential, Linear
 from mercer.kernels.network import Network, networks_in
 from mercer.kernels.parameters import fill_held, layout, values_of
 from mercer.kernels.units import multiplied
-from mercer.learners.contract import Candidate, Context, Learned, Step, alone, checked_jobs
+from mercer.learners.contract import Candidate, Context, Learned, Step, draw_some, read_time_budget
 from mercer.learners.criteria import bic, penalty
 from mercer.learners.simplify import simplify
 from mercer.learners.trials import Trials
@@ -66,25 +65,25 @@ class DistilPolicy:
 
 def distil(network: Fit, context: Context, max_iterations: int = 200, time_budget: float | None = None) -> Learned:
     """Return the ordinary expression that a fitted kernel with a network comes to, all in scaled units."""
+    clock = Clock(read_time_budget(time_budget))
     check_networks(network.expression)
-    return Distillation(network, context, max_iterations, time_budget).run()
+    return Distillation(network, context, max_iterations, clock).run()
 
 
 class Distillation:
     """One distillation; the first of its candidates is the network itself."""
 
-    def __init__(self, network: Fit, context: Context, max_iterations: int, time_budget: float | None) -> None:
+    def __init__(self, network: Fit, context: Context, max_iterations: int, clock: Clock) -> None:
         self.network, self.context, self.max_iterations = network, context, max_iterations
         self.data, self.policy = context.data, context.policy(DistilPolicy)
-        self.trials = Trials(context.report, Clock(time_budget), checked_jobs(context.jobs) or 1)
+        self.trials = Trials(context.report, clock, context.count_jobs())
         self.sample = self.data  # rows that tell which kernels are worth fitting to all
         if self.data.count > self.policy.many_rows:
-            chosen = np.random.default_rng(0).choice(self.data.count, self.policy.sample, replace=False)
-            self.sample = self.data.take(np.sort(chosen))
+            self.sample = draw_some(self.data, self.policy.sample, 0)
 
     def run(self) -> Learned:
         """Simplify until nothing is gained; return the smallest expression whose BIC is close to the best."""
-        trials, budget = self.trials, self.trials.clock.budget
+        trials = self.trials
         self._add(self.network, 0, Step("network", words="the network"), None, 0.0)
         with trials.stopping(), one_thread():
             current: int | None = self._fit_terms()
@@ -93,14 +92,12 @@ class Distillation:
                 depth += 1
                 current = self._simplify(current, depth)
             self._polish()
-        if trials.stopped:
-            if not self._usable():  # there is no best so far to return
-                raise trials.failure("no expression could be fitted")
-            why = "on request" if trials.stopped == "request" else f"after its time budget of {budget:g} s"
-            trials.notes.append(f"the distillation was stopped {why}; this is the best expression found until then")
+        if trials.stopped and not self._usable():  # there is no best so far to return
+            raise trials.failure("no expression could be fitted")
+        trials.note_stop("distillation", "expression")
         fit = trials.candidates[self._choose()].fit
         assert fit is not None
-        return Learned(fit, tuple(trials.candidates), (fit,), alone(), tuple(trials.notes), trials.stopped)
+        return trials.conclude(fit)
 
     # -------------------------------------------------------------------------------------------- the first expression
 
@@ -108,10 +105,9 @@ class Distillation:
         """Fit the terms of the network that matter by themselves."""
         terms = self._drop(self._reweigh(expand(self.network.expression, self.data.X, self.policy.terms)))
         kernel = join([term.kernel for term in merge_terms(terms)])
-        began = time.perf_counter()
-        fit = self._fit(kernel, self.network.noise, self.max_iterations)
+        fit, seconds = self._fit(kernel, self.network.noise, self.max_iterations)
         words = f"the {len(terms)} terms that matter" if len(terms) > 1 else "the term that matters"
-        number = self._add(fit, 1, Step("terms", number=len(terms), words=words), 0, time.perf_counter() - began)
+        number = self._add(fit, 1, Step("terms", number=len(terms), words=words), 0, seconds)
         if fit.status == "failed":
             raise NumericalError(f"the terms of the network could not be fitted by themselves: {fit.message}")
         self.trials.tell(1, 1, 1)
@@ -122,8 +118,7 @@ class Distillation:
         problem = self._weighing(terms)
         point = starting_points(problem, self._options(1), self.network.noise, neutral=False)[0][0]
         run = minimise(problem, [point], self.policy.weight_iterations)[0]
-        values, _ = problem.split(run.point)
-        weights = values[-1 - len(terms) : -1]
+        weights = problem.split(run.point)[0][-1 - len(terms) : -1]
         changed = [
             ExpandedTerm(multiplied(term.kernel, float(weight)), term.spread * float(weight))
             for term, weight in zip(terms, weights, strict=True)
@@ -133,20 +128,22 @@ class Distillation:
 
     def _weighing(self, terms: Sequence[ExpandedTerm]) -> Problem:
         """Return the fit of a single Linear layer over the terms: its weights are all there is to fit."""
-        primitives = tuple(term.kernel.map_owners(_fix) for term in terms)
+
+        def fix(owner: Any) -> Any:
+            return replace(owner, parameters=tuple(replace(p, fixed=p.values is not None) for p in owner.parameters))
+
+        primitives = tuple(term.kernel.map_owners(fix) for term in terms)
         nothing = Parameter("bias", (0.0,), fixed=True)
         layer = Linear(1, len(terms)).with_values(1.0).with_parameter(nothing)
         return prepare(Network(primitives, (layer,)), self.sample, self.context.engine, self._options(1))
 
     def _drop(self, terms: list[ExpandedTerm]) -> list[ExpandedTerm]:
         """Drop, one by one, the term whose removal costs least, while that is less than its price in BIC."""
-        rows, scale = self.data.count, self.data.count / self.sample.count
-        kept = list(terms)
+        rows, scale, kept = self.data.count, self.data.count / self.sample.count, list(terms)
         while len(kept) > 1:
             problem = self._weighing(kept)
-            values = values_of(problem.expression)
+            values, costs = values_of(problem.expression), []
             whole = self._evidence(problem, values)
-            costs = []
             for place, term in enumerate(kept):
                 without = values.copy()
                 without[place - 1 - len(kept)] = 0.0
@@ -177,15 +174,15 @@ class Distillation:
         steps = list(simplify(before.expression, self.data.X))
         rest = (before.noise, self.sample, self.context.engine, self._options(policy.screening_iterations))
         work = {i: (kernel, *rest) for i, (kernel, _) in enumerate(steps)}
-        screened: dict[int, tuple[Fit, float]] = dict(trials.run(screen, work, depth))
+        screened: dict[int, tuple[Fit, float]] = dict(trials.run(fit_from_values, work, depth))
         order = sorted(screened, key=lambda i: self._expected_score(screened[i][0]))
         found: list[int] = []
         for rank, i in enumerate(order):
             fit, seconds = screened[i]
             if rank < policy.refitted and fit.status != "failed":
-                began = time.perf_counter()
-                fit = self._fit(fit.expression, fit.noise, min(policy.refit_iterations, self.max_iterations))
-                found.append(self._add(fit, depth, steps[i][1], parent, seconds + time.perf_counter() - began))
+                steps_left = min(policy.refit_iterations, self.max_iterations)
+                fit, more = self._fit(fit.expression, fit.noise, steps_left)
+                found.append(self._add(fit, depth, steps[i][1], parent, seconds + more))
                 trials.clock.check()
             else:
                 self._add(fit, depth, steps[i][1], parent, seconds, raced_out=True)
@@ -201,13 +198,13 @@ class Distillation:
         old = self.trials.candidates[number]
         if old.fit is None or old.fit.status != "stopped":
             return
-        began = time.perf_counter()
-        fit = self._fit(old.fit.expression, old.fit.noise, 5 * self.max_iterations)
+        fit, seconds = self._fit(old.fit.expression, old.fit.noise, 5 * self.max_iterations)
         if fit.status != "failed" and fit.log_evidence >= old.fit.log_evidence:
-            seconds = old.seconds + time.perf_counter() - began
-            self.trials.candidates[number] = self._candidate(fit, old.depth, old.step, old.parent, seconds)
+            score, seconds = bic(fit.log_evidence, fit.parameters, self.data.count), old.seconds + seconds
+            new = replace(old, expression=fit.expression, log_evidence=fit.log_evidence, score=score, seconds=seconds)
+            self.trials.candidates[number] = replace(new, status=fit.status, message=fit.message, fit=fit)
 
-    def _fit(self, kernel: Expression, noise: float, iterations: int) -> Fit:
+    def _fit(self, kernel: Expression, noise: float, iterations: int) -> tuple[Fit, float]:
         return fit_from_values(kernel, noise, self.data, self.context.engine, self._options(iterations))
 
     def _options(self, iterations: int) -> FitOptions:
@@ -224,13 +221,6 @@ class Distillation:
     def _add(
         self, fit: Fit, depth: int, step: Step, parent: int | None, seconds: float, raced_out: bool = False
     ) -> int:
-        candidate = self._candidate(fit, depth, step, parent, seconds, raced_out)
-        first = depth < 2 and fit.status != "failed"  # the first expression leads, whatever the score of the network
-        return self.trials.add(candidate, leads=True if first else None)
-
-    def _candidate(
-        self, fit: Fit, depth: int, step: Step, parent: int | None, seconds: float, raced_out: bool = False
-    ) -> Candidate:
         status, message, log_evidence = str(fit.status), fit.message, fit.log_evidence
         score = math.inf if status == "failed" else bic(log_evidence, fit.parameters, self.data.count)
         if raced_out:
@@ -238,10 +228,12 @@ class Distillation:
             log_evidence *= self.data.count / self.sample.count
             if status != "failed":
                 status, message = "raced out", "left behind: other simplifications were more promising"
-        return Candidate(
+        candidate = Candidate(
             fit.expression, depth, step, parent, log_evidence, fit.parameters, score, status, message, seconds,
             None if raced_out else fit,
         )  # fmt: skip
+        first = depth < 2 and fit.status != "failed"  # the first expression leads, whatever the score of the network
+        return self.trials.add(candidate, leads=True if first else None)
 
     def _usable(self) -> list[int]:
         return [number for number in self.trials.find_finished() if number > 0]  # the first is the network
@@ -256,23 +248,16 @@ class Distillation:
         return min(close, key=lambda number: (self.trials.candidates[number].parameters, self._score_of(number)))
 
 
-def fit_from_values(kernel: Expression, noise: float, data: Data, engine: Engine, options: FitOptions) -> Fit:
-    """Fit a kernel from the values that it has."""
-    problem = prepare(kernel, data, engine, options)
-    points, screened = starting_points(problem, options, noise, neutral=False)
-    return problem.conclude(minimise(problem, points[:1], options.max_iterations), points[0], screened)
-
-
-def screen(kernel: Expression, noise: float, data: Data, engine: Engine, options: FitOptions) -> tuple[Fit, float]:
-    """Fit a kernel a little, here or in a worker; also return how long it took."""
-    began = time.perf_counter()
+def fit_from_values(
+    kernel: Expression, noise: float, data: Data, engine: Engine, options: FitOptions
+) -> tuple[Fit, float]:
+    """Fit a kernel from the values that it has, here or in a worker; also return how long it took."""
+    clock = Clock()
     with one_thread():
-        fit = fit_from_values(kernel, noise, data, engine, options)
-    return fit, time.perf_counter() - began
-
-
-def _fix(owner: Any) -> Any:
-    return replace(owner, parameters=tuple(replace(p, fixed=p.values is not None) for p in owner.parameters))
+        problem = prepare(kernel, data, engine, options)
+        points, screened = starting_points(problem, options, noise, neutral=False)
+        runs = minimise(problem, points[:1], options.max_iterations)
+        return problem.conclude(runs, points[0], screened), clock.seconds
 
 
 # ------------------------------------------------------------------------------------------------------ multiplying out
@@ -320,7 +305,9 @@ def expand(expression: Expression, X: Array, most: int = 40) -> list[ExpandedTer
     """
     rows = X[np.linspace(0, len(X) - 1, min(len(X), SPREAD_ROWS)).astype(int)]
     found: list[ExpandedTerm] = []
-    waiting = list(components(expression.map_leaves(_with_free_variance)))
+    # in a product of its own, what a variance was fixed at in the network says nothing
+    free = expression.map_leaves(lambda leaf: leaf.with_parameter(replace(leaf.parameter("variance"), fixed=False)))
+    waiting = list(components(free))
     while waiting:
         part = waiting.pop()
         inside = within(part)
@@ -353,11 +340,6 @@ def join(kernels: Sequence[Expression]) -> Expression:
 def spread(gram: Array) -> float:
     """Return what the variance over the rows of a function drawn from a kernel is expected to be."""
     return float(np.mean(np.diag(gram)) - np.mean(gram))
-
-
-def _with_free_variance(leaf: Base) -> Base:
-    """In a product of its own, what a variance was fixed at in the network says nothing."""
-    return leaf.with_parameter(replace(leaf.parameter("variance"), fixed=False))
 
 
 def _gram(kernel: Expression, rows: Array) -> Array:

@@ -20,8 +20,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -32,36 +33,17 @@ from mercer.fitting.periods import in_turn, periods
 from mercer.fitting.problem import FAILED_VALUE, Fit, FitOptions
 from mercer.fitting.starts import may_repeat
 from mercer.inference.contract import Data
-from mercer.kernels.algebra import canonical, canonical_structure, size, structure, subexpressions, substitute
+from mercer.kernels.algebra import canonical, canonical_structure, size, subexpressions, substitute
 from mercer.kernels.blend import Blend, blend
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression, Parameter, Product, Sum, build_base, product_of, sum_of
 from mercer.kernels.leaf import REGISTRY
 from mercer.kernels.parameters import layout
 from mercer.learners.averaging import Forecasts, forecast, refit, weigh
-from mercer.learners.contract import (
-    Candidate,
-    Context,
-    Learned,
-    Learner,
-    Step,
-    WholeData,
-    alone,
-    check_counts,
-    checked_jobs,
-)
+from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Weights, WholeData, read_time_budget
 from mercer.learners.criteria import BIC, Criterion, criterion
-from mercer.learners.intervals import (
-    Beginning,
-    IntervalPolicy,
-    IntervalRace,
-    bracket,
-    is_loose,
-    renew,
-    resume,
-    with_verdict,
-)
-from mercer.learners.racing import ALL_STARTS, RacePolicy, Rung, Task, advance, promote, seed_for, single_rung
+from mercer.learners.intervals import Beginning, IntervalPolicy, IntervalRace, sharpen, with_verdict
+from mercer.learners.racing import ALL_STARTS, RacePolicy, Rung, Task, advance, promote, seed_for
 from mercer.learners.simplify import simplify
 from mercer.learners.trials import Attempt, Journal, Trials, Work, fingerprint, run_parallel
 
@@ -127,10 +109,7 @@ class GrammarSearch(Learner):
     max_iterations: int = 200
     buffer: int = 1
 
-    @property
-    def makes_batches(self) -> bool:
-        """Starts of all kernels are one batch on a GPU."""
-        return True
+    makes_batches: ClassVar[bool] = True
 
     def learn(self, context: Context) -> Learned:
         """Search on scaled data, with intervals on all rows in place of scores where these are too many."""
@@ -148,31 +127,21 @@ class GrammarSearch(Learner):
 
     def describe(self) -> dict[str, Any]:
         """Return the settings as plain data."""
-        settings = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        settings["bases"] = list(self.bases)
-        settings["checkpoint"] = None if self.checkpoint is None else str(self.checkpoint)
-        return settings
+        folder = None if self.checkpoint is None else str(self.checkpoint)
+        return {**super().describe(), "bases": list(self.bases), "checkpoint": folder}
 
     def _check(self) -> None:
         """Refuse settings that mean nothing before anything is fitted."""
         criterion(self.score)
-        if self.grammar not in ("full", "cks"):
-            raise InputError(f"grammar must be 'full' or 'cks', not {self.grammar!r}")
-        if self.finalists not in ("score", "forward"):
-            raise InputError(f"finalists must be 'score' or 'forward', not {self.finalists!r}")
+        self.check_choices(grammar=("full", "cks"), finalists=("score", "forward"))
         if isinstance(self.bases, str) or not isinstance(self.bases, Sequence):
             raise InputError(f"bases must be a list of base kernels such as ['SE', 'PER'], not {self.bases!r}")
-        budget = self.time_budget
-        if budget is not None and (isinstance(budget, str) or not budget > 0):
-            raise InputError(f"time_budget must be a number of seconds greater than zero, not {budget!r}")
-        check_counts(self, {"restarts": 1, "max_iterations": 1, "buffer": 0, "max_depth": 0}, optional=("max_depth",))
-        for name in ("race", "average"):
-            if not isinstance(getattr(self, name), bool):
-                raise InputError(f"{name} must be True or False, not {getattr(self, name)!r}")
+        read_time_budget(self.time_budget)
+        self.check_counts(restarts=1, max_iterations=1, buffer=0, max_depth=0, optional=("max_depth",))
+        self.check_flags("race", "average")
         if self.checkpoint is not None and not isinstance(self.checkpoint, str | Path):
             raise InputError(f"checkpoint must be the path of a folder, not {self.checkpoint!r}")
         check_operators(self.operators)
-        checked_jobs(self.n_jobs)
 
 
 class Entry(NamedTuple):
@@ -199,7 +168,7 @@ class Search:
         self.trials = Trials(
             context.report,
             Clock(settings.time_budget),
-            checked_jobs(settings.n_jobs if settings.n_jobs is not None else context.jobs) or 1,
+            context.count_jobs(settings.n_jobs),
             backend=context.backend,
             journal=self._open_journal(),
         )
@@ -232,18 +201,15 @@ class Search:
                     self.race(depth, -depth, self.find_simpler(before))
                     if not trials.candidates[trials.best].score < score:
                         break
-        if trials.stopped == "request":
-            trials.notes.append("the search was stopped on request; this is the best kernel found until then")
-        elif trials.stopped == "time":
-            trials.notes.append(self._out_of_time(len(bases)))
-
-    def _out_of_time(self, bases: int) -> str:
-        budget, candidates = f"the time budget of {self.settings.time_budget:g} s", self.trials.candidates
-        finished = sum(c.fit is not None for c in candidates)
-        if finished > bases or any(c.depth > 0 for c in candidates):
-            return f"{budget} was spent before the search had ended; this is the best kernel found until then"
-        fitted = f"only {finished} of the {bases} base kernels" if finished < bases else "only the base kernels"
-        return f"{budget} was too short to search: {fitted} could be fitted, and this is the best of them; allow more"
+        finished, count = len(trials.find_finished()), len(bases)
+        if trials.stopped == "time" and finished <= count and not any(c.depth > 0 for c in trials.candidates):
+            fitted = f"only {finished} of the {count} base kernels" if finished < count else "only the base kernels"
+            trials.notes.append(
+                f"the time budget of {self.settings.time_budget:g} s was too short to search: {fitted} could be "
+                "fitted, and this is the best of them; allow more"
+            )
+        else:
+            trials.note_stop("search", "kernel")
 
     # --------------------------------------------------------------------------------------------------- what to try
 
@@ -261,7 +227,8 @@ class Search:
         new: dict[Expression, tuple[Child, int | None]] = {}
         for parent in parents:
             for child in children(self._fit(parent).expression, bases, self.settings.operators, self.settings.grammar):
-                if child.key not in new and not self._is_finished(child.key):
+                known = self.numbers.get(child.key)  # one that was only raced may come from a better start
+                if child.key not in new and (known is None or self.trials.candidates[known].fit is None):
                     new[child.key] = child, parent
         return list(new.values())
 
@@ -291,10 +258,6 @@ class Search:
             if allowed.issuperset(leaf.symbol for leaf in expression.leaves())
         ]
 
-    def _is_finished(self, key: Expression) -> bool:
-        """Tell whether a structure was fitted to the end; one that was only raced may come from a better start."""
-        return key in self.numbers and self.trials.candidates[self.numbers[key]].fit is not None
-
     def _fit(self, number: int) -> Fit:
         fit = self.trials.candidates[number].fit
         assert fit is not None
@@ -310,24 +273,19 @@ class Search:
             tolerance=1e-9,
             seed=seed_for(self.seed, key),
         )
-        if parent is None:
-            return Entry(child, parent, Task(child.expression, key, None, False, self.own, self.own, options))
-        best = self._fit(parent)
-        replaced = len(list(child.expression.leaves())) <= len(list(best.expression.leaves()))
-        peaks = self.own
-        if not replaced:  # a parent without periods may follow them closely, and then leaves nothing of them over
-            nothing = np.empty(0)
-            both = {**unexplained, **self.own}
-            peaks = {c: in_turn(unexplained.get(c, nothing), self.own.get(c, nothing)) for c in both}
-        return Entry(child, parent, Task(child.expression, key, best.noise, replaced, peaks, self.own, options))
+        grown_from = None if parent is None else self._fit(parent)
+        replaced, peaks, noise = False, self.own, None
+        if grown_from is not None:
+            noise = grown_from.noise
+            replaced = len(list(child.expression.leaves())) <= len(list(grown_from.expression.leaves()))
+            if not replaced:  # a parent without periods may follow them closely, and then leaves nothing of them over
+                both, nothing = {**unexplained, **self.own}, np.empty(0)
+                peaks = {c: in_turn(unexplained.get(c, nothing), self.own.get(c, nothing)) for c in both}
+        return Entry(child, parent, Task(child.expression, key, noise, replaced, peaks, self.own, options))
 
     def _periods(self, y: Array) -> dict[int, Array]:
-        found: dict[int, Array] = {}
-        for column in self.columns:
-            peaks = periods(self.data.X[:, column], y, self.policy.peaks)
-            if len(peaks):
-                found[column] = peaks
-        return found
+        found = {column: periods(self.data.X[:, column], y, self.policy.peaks) for column in self.columns}
+        return {column: peaks for column, peaks in found.items() if len(peaks)}
 
     def _find_unexplained(self, parent: int | None) -> dict[int, Array]:
         """Periods of what a kernel cannot predict of a row from the others, in units of what it says about that."""
@@ -357,7 +315,9 @@ class Search:
             self._race_by_intervals(self.whole, depth, stage, entries, race and not few)
             return
         finish = self.policy.first_parents if depth == 0 else 3
-        rungs = single_rung(limit) if few else self.racing.rungs(race, limit, len(level), rows, finish)
+        rungs = self.racing.rungs(race, limit, len(level), rows, finish)
+        if few:  # everything grows from them: all of their starts run to the end at once
+            rungs = (Rung(limit, ALL_STARTS, math.inf, 0),)
         attempts: list[Attempt | None] = [None] * len(level)
         running = list(range(len(level)))
         try:
@@ -367,9 +327,14 @@ class Search:
                 effort = (rung.iterations, rung.starts, number == len(rungs) - 1)
                 data = self.data if rung.sample is None else self._sample(rung.sample)
                 work = {i: (entries[i].task, attempts[i], data, self.engine, *effort) for i in running}
-                keys = self._keys(stage, number, work)
-                for i, reached in self.trials.run(advance, work, depth, number, keys, batched=True):
+                for i, reached in self.trials.run(advance, work, depth, number, stage, batched=True):
                     attempts[i] = reached
+        except (KeyboardInterrupt, OutOfTimeError):
+            begun = [i for i, attempt in enumerate(attempts) if attempt is not None]
+            if begun and self.trials.best is None and not any(a.fit for a in attempts if a is not None):
+                best = min(begun, key=lambda i: self._provisional(entries[i].task, attempts[i]))
+                attempts[best] = advance(entries[best].task, attempts[best], self.data, self.engine, 1, 1, True)
+            raise
         finally:  # whatever was finished counts, also when the search is interrupted here
             unfinished, needed = set(running), self.needed_gain(len(level))
             for number, (entry, attempt) in enumerate(zip(entries, attempts, strict=True)):
@@ -383,13 +348,14 @@ class Search:
         policy = self.context.policy(IntervalPolicy)
 
         def go(rung: int, work: Work, function: Callable[..., Attempt]) -> Iterator[tuple[int, Attempt]]:
-            keys = self._keys(stage, rung, work)
             # several processes keep one GPU busier than one: only what begins on a sample is one batch
-            return self.trials.run(function, work, depth, rung, keys, batched=function is advance)
+            return self.trials.run(function, work, depth, rung, stage, batched=function is advance)
 
-        self._sharpen(whole, policy, go)
-        before = self.trials.best
-        score = math.inf if before is None else self.trials.candidates[before].score
+        before, old = self.trials.best, self.trials.incumbent
+        if before is not None and old is not None:  # the next ones are compared with it, and start from it
+            go_closer = partial(go, SHARPENING)
+            old = self.trials.candidates[before] = sharpen(old, whole, policy, self.seed, go_closer, self._score)
+        score = math.inf if old is None else old.score
         contest = IntervalRace([e.task for e in entries], whole, self.criterion, score, race, go, policy)
         rung = Rung(self.policy.interval_iterations, ALL_STARTS, math.inf, 0)
         if race:
@@ -398,7 +364,7 @@ class Search:
         beginning = Beginning(sample, self.engine, rung.iterations, rung.starts)
         try:
             contest.run(beginning)
-        except OutOfTimeError:
+        except (KeyboardInterrupt, OutOfTimeError):
             if before is None:
                 contest.conclude_best(beginning)
             raise
@@ -414,22 +380,6 @@ class Search:
                 if by is not None and by != numbers[i]:
                     row = self.trials.candidates[numbers[i]]
                     self.trials.candidates[numbers[i]] = with_verdict(row, contest.attempts[i], drop, by)
-
-    def _sharpen(
-        self, whole: WholeData, policy: IntervalPolicy, go: Callable[..., Iterator[tuple[int, Attempt]]]
-    ) -> None:
-        """Narrow the interval of the best kernel: the next ones are compared with it, and start from it."""
-        best, old = self.trials.best, self.trials.incumbent
-        if best is None or old is None or not is_loose(old, whole, policy):
-            return
-        task, attempt = resume(self._fit(best), self.seed)
-        for _, reached in go(SHARPENING, {0: (task, attempt, whole, policy.closest(whole), policy)}, bracket):
-            if reached.fit is not None and reached.fit.status != "failed":
-                self.trials.candidates[best] = renew(old, reached, self._score(reached.fit))
-
-    @staticmethod
-    def _keys(stage: int, rung: int, work: Work) -> dict[int, tuple[int, int, str]]:
-        return {i: (stage, rung, structure(arguments[0].expression).text()) for i, arguments in work.items()}
 
     def _sample(self, count: int) -> Data:
         """The rows of the first rungs."""
@@ -540,13 +490,11 @@ class Search:
             first = int(np.argmax([f.score for f in forecasts]))
             order = [first, *(i for i in range(len(ranked)) if i != first)]
             ranked, forecasts = [ranked[i] for i in order], [forecasts[i] for i in order]
-        weights = alone()
+        weights = Weights()
         if settings.average:
             weights = weigh([self.share * c.score for c in ranked], forecasts, column)
-        fits = tuple(c.fit for c in (ranked if settings.average else ranked[:1]) if c.fit is not None)
-        settled = forward or self.criterion is not BIC
-        candidates, notes = tuple(trials.candidates), tuple(trials.notes)
-        return Learned(fits[0], candidates, fits, weights, notes, trials.stopped, settled=settled)
+        fits = [c.fit for c in (ranked if settings.average else ranked[:1]) if c.fit is not None]
+        return trials.conclude(fits[0], fits, weights, settled=forward or self.criterion is not BIC)
 
     def _finalists(self) -> list[Candidate]:
         """Return the best by score, the winner first, and the best of every depth: simple ones may forecast well."""
@@ -641,38 +589,22 @@ def _steps(
     parent: Expression, bases: Sequence[Base], operators: str, grammar: Grammar
 ) -> Iterator[tuple[Expression, Step]]:
     for path, part in subexpressions(parent):
-        at_root = not path
+        # adding to a term is adding to the sum, which comes anyway; the same for factors and parts of a change
+        outer = reduce(lambda node, number: node.children[number], path[:-1], parent) if path else None
+        allowed = operators if not path or grammar == "full" else ""
         for base in bases:
-            if "+" in operators and (at_root or grammar == "full") and not _inside(parent, path, Sum):
+            if "+" in allowed and not isinstance(outer, Sum):
                 yield substitute(parent, path, sum_of([part, base])), Step("add", base)
-            if "*" in operators and (at_root or grammar == "full") and not _inside(parent, path, Product):
+            if "*" in allowed and not isinstance(outer, Product):
                 yield substitute(parent, path, product_of([part, base])), Step("multiply", base)
-            if "|" in operators and (at_root or grammar == "full") and not _inside(parent, path, Blend):
-                for change, step in _changes(part, base):
-                    yield substitute(parent, path, change), step
+            if "|" in allowed and not isinstance(outer, Blend) and base.dims:  # a constant has no column to go along
+                on = base.dims[:1]
+                yield substitute(parent, path, blend([part, part], "CP", on=on)), Step("change of parameters", part)
+                yield substitute(parent, path, blend([part, base], "CP", on=on)), Step("change to", base)
+                yield substitute(parent, path, blend([base, part], "CP", on=on)), Step("change from", base)
+                yield substitute(parent, path, blend([part, base], "CW", on=on)), Step("window", base)
             if "r" in operators and isinstance(part, Base) and (part.symbol, part.dims) != (base.symbol, base.dims):
                 yield substitute(parent, path, _replacement(part, base)), Step("replace", part, base)
-
-
-def _changes(part: Expression, base: Base) -> Iterator[tuple[Expression, Step]]:
-    """Change points and windows along the column of a base kernel; a constant has none."""
-    if not base.dims:
-        return
-    on = base.dims[:1]
-    yield blend([part, part], "CP", on=on), Step("change of parameters", part)
-    yield blend([part, base], "CP", on=on), Step("change to", base)
-    yield blend([base, part], "CP", on=on), Step("change from", base)
-    yield blend([part, base], "CW", on=on), Step("window", base)
-
-
-def _inside(parent: Expression, path: tuple[int, ...], kind: type[Expression]) -> bool:
-    """Tell whether the node's own parent is of this kind: adding to a term is adding to the sum, which comes anyway."""
-    if not path:
-        return False
-    node = parent
-    for number in path[:-1]:
-        node = node.children[number]
-    return isinstance(node, kind)
 
 
 def _replacement(old: Base, new: Base) -> Base:

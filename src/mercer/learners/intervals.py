@@ -35,8 +35,8 @@ from mercer.inference.likelihood import Gaussian
 from mercer.inference.vfe import CANDIDATES, FixedVFE
 from mercer.kernels.algebra import structure
 from mercer.kernels.domains import Array
-from mercer.kernels.parameters import Layout, layout
-from mercer.learners.contract import Candidate, Verdict, WholeData
+from mercer.kernels.parameters import layout
+from mercer.learners.contract import Candidate, Verdict, WholeData, draw_some
 from mercer.learners.criteria import Criterion
 from mercer.learners.racing import Task, advance
 from mercer.learners.trials import Attempt, Work
@@ -202,40 +202,21 @@ def move(problem: Problem, points: Sequence[Array], whole: WholeData, effort: Ef
     """Go through the stages of an effort; after the first one the best of several starts goes on alone."""
     runs = [Run(point, 0.0, "", True, 0, whole.data.count) for point in points]
     for stage in effort.stages:
-        rows = _draw(whole.data, stage.rows)
-        runs = [_descend(problem, run, whole, rows, stage, effort, policy) for run in runs]
-        runs = [min(runs, key=lambda run: run.value)]
+        rows, reached = draw_some(whole.data, stage.rows, 0), []
+        for run in runs:
+            values, likelihood = problem.split(run.point)
+            for slot in problem.layout.slots:
+                if slot.spec.name == "lengthscale" and slot.fitted:
+                    values[slot.where] *= stage.rougher
+            most, noise = effort.most_points, likelihood.noise
+            engine = choose_points(problem.program, values, noise, whole, effort.gap, most, policy.screening_rows)
+            if rows.count * len(engine.Z) < WORTH_A_DEVICE:
+                engine = engine.on(NUMBA)
+            found = minimise(replace(problem, engine=engine, data=rows), [run.point], stage.steps)[0]
+            # a stage ends after a few steps; that there are few of them is no failure to converge
+            reached.append(replace(found, converged=True))
+        runs = [min(reached, key=lambda run: run.value)]
     return runs[0]
-
-
-def _descend(
-    problem: Problem, run: Run, whole: WholeData, rows: Data, stage: Stage, effort: Effort, policy: IntervalPolicy
-) -> Run:
-    values, likelihood = problem.split(run.point)
-    rougher = _shorten(problem.layout, values, stage.rougher)
-    engine = choose_points(
-        problem.program, rougher, likelihood.noise, whole, effort.gap, effort.most_points, policy.screening_rows
-    )
-    if rows.count * len(engine.Z) < WORTH_A_DEVICE:
-        engine = engine.on(NUMBA)
-    fixed = replace(problem, engine=engine, data=rows)
-    # a stage ends after a few steps; that there are few of them is no failure to converge
-    return replace(minimise(fixed, [run.point], stage.steps)[0], converged=True)
-
-
-def _draw(data: Data, count: int | None) -> Data:
-    """Return this many of the rows, drawn at random, in their order."""
-    if count is None or data.count <= count:
-        return data
-    return data.take(np.sort(np.random.default_rng(0).choice(data.count, count, replace=False)))
-
-
-def _shorten(shape: Layout, values: Array, share: float) -> Array:
-    result = values.copy()
-    for slot in shape.slots:
-        if slot.spec.name == "lengthscale" and slot.fitted:
-            result[slot.where] *= share
-    return result
 
 
 def choose_points(
@@ -402,26 +383,25 @@ def with_verdict(candidate: Candidate, attempt: Attempt | None, drop: Drop, by: 
     return replace(candidate, message=message, verdict=Verdict(drop.kind, by, drop.score))
 
 
-def is_loose(candidate: Candidate, whole: WholeData, policy: IntervalPolicy) -> bool:
-    """Tell whether more inducing points could narrow the interval."""
-    wide = candidate.interval is not None and not candidate.interval.width < policy.narrow
-    return wide and (candidate.inducing or 0) < whole.engine.inducing
-
-
-def resume(fit: Fit, seed: int) -> tuple[Task, Attempt]:
-    """Return a finished kernel as one to be carried on from where it is."""
+def sharpen(
+    candidate: Candidate, whole: WholeData, policy: IntervalPolicy, seed: int,
+    go: Callable[[Work, Callable[..., Attempt]], Iterator[tuple[int, Attempt]]], score: Callable[[Fit], float],
+) -> Candidate:  # fmt: skip
+    """Return the row of a finished candidate with a closer interval, where more inducing points give one."""
+    fit, known = candidate.fit, candidate.interval
+    if fit is None or known is None or known.width < policy.narrow:
+        return candidate
+    if (candidate.inducing or 0) >= whole.engine.inducing:
+        return candidate
     task = Task(fit.expression, structure(fit.expression).text(), fit.noise, False, {}, {}, FitOptions(seed=seed))
     point = np.append(layout(fit.expression).to_free(fit.values), math.log(fit.noise))
-    return task, Attempt((Run(point, -fit.log_evidence, "", True, 0, 0),), fit.evaluations, 0.0)
-
-
-def renew(candidate: Candidate, reached: Attempt, score: float) -> Candidate:
-    """Return the row of a candidate after a closer bracket, unless that found nothing better."""
-    fit, found = reached.fit, reached.interval
-    if fit is None or found is None or not found.lower > candidate.log_evidence:
-        return candidate
-    return replace(
-        candidate, expression=fit.expression, log_evidence=found.lower, score=score, status=fit.status,
-        message=fit.message, seconds=candidate.seconds + reached.seconds, fit=fit, interval=found,
-        inducing=reached.inducing,
-    )  # fmt: skip
+    attempt = Attempt((Run(point, -fit.log_evidence, "", True, 0, 0),), fit.evaluations, 0.0)
+    for _, reached in go({0: (task, attempt, whole, policy.closest(whole), policy)}, bracket):
+        better, found = reached.fit, reached.interval
+        if better is not None and better.status != "failed" and found and found.lower > candidate.log_evidence:
+            candidate = replace(
+                candidate, expression=better.expression, log_evidence=found.lower, score=score(better),
+                status=better.status, message=better.message, seconds=candidate.seconds + reached.seconds, fit=better,
+                interval=found, inducing=reached.inducing,
+            )  # fmt: skip
+    return candidate

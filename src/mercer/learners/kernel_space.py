@@ -98,46 +98,41 @@ class KernelSpace:
         weights[0] = 0.0
         if definite == "series":
             weights = np.maximum(weights, 0.0)
-        return _normalise(weights)
-
-
-def _normalise(weights: Array) -> Series | None:
-    """Return the powers that matter, with their weights scaled so that they add up to one where they can."""
-    size = float(np.abs(weights).max())
-    if not (np.isfinite(size) and size > 0):
-        return None
-    weights = np.where(np.abs(weights) < FAINT * size, 0.0, weights)
-    total = float(weights.sum())
-    weights = weights / (total if total > 0.05 * np.abs(weights).sum() else np.abs(weights).sum())
-    kept = [(p, float(f"{w:.{DIGITS}g}")) for p, w in zip(LADDER, weights, strict=True) if w]
-    return tuple(p for p, _ in kept), tuple(w for _, w in kept)
+        size = float(np.abs(weights).max())
+        if not (np.isfinite(size) and size > 0):
+            return None
+        weights = np.where(np.abs(weights) < FAINT * size, 0.0, weights)
+        total = float(weights.sum())  # the weights add up to one where they can
+        weights = weights / (total if total > 0.05 * np.abs(weights).sum() else np.abs(weights).sum())
+        kept = [(p, float(f"{w:.{DIGITS}g}")) for p, w in zip(LADDER, weights, strict=True) if w]
+        return tuple(p for p, _ in kept), tuple(w for _, w in kept)
 
 
 def build_space(grid: Array, rate: float, components: int | None = None, seed: int = 0) -> KernelSpace:
     """Work out everything that depends on the grid."""
     if not 0.0 < rate < 1.0:
         raise InputError(f"the rate of a harmonic hyperkernel lies between 0 and 1, not {rate!r}")
-    values, vectors = _leading(hyperkernel(grid, grid, rate), components or MOST_COMPONENTS, seed)
-    kept = values > SMALLEST_EIGENVALUE * values[0]
-    return KernelSpace(rate, grid, vectors[:, kept], values[kept], expand_in_powers(grid, rate))
-
-
-def _leading(matrix: Array, count: int, seed: int) -> tuple[Array, Array]:
-    """Return the `count` largest eigenvalues, falling, and their vectors; by random projections where it is large."""
-    count = min(count, len(matrix))
+    matrix, count = hyperkernel(grid, grid, rate), min(components or MOST_COMPONENTS, len(grid))
     if len(matrix) <= LARGE_GRID:
         values, vectors = np.linalg.eigh(matrix)
-        return values[::-1][:count], vectors[:, ::-1][:, :count]
-    from sklearn.utils.extmath import randomized_svd
+        values, vectors = values[::-1][:count], vectors[:, ::-1][:, :count]
+    else:
+        from sklearn.utils.extmath import randomized_svd
 
-    vectors, values, _ = randomized_svd(matrix, count, n_iter=4, random_state=seed)
-    return values, vectors
+        vectors, values, _ = randomized_svd(matrix, count, n_iter=4, random_state=seed)
+    kept = values > SMALLEST_EIGENVALUE * values[0]
+    return KernelSpace(rate, grid, vectors[:, kept], values[kept], expand_in_powers(grid, rate))
 
 
 def expand_in_powers(grid: Array, rate: float) -> Array:
     """Return kappa(., c) of every c as weights, none below zero, of the powers in `LADDER`: powers x grid."""
     basis = AT[:, None] ** np.array(LADDER)[None, :]
     return np.array([nnls(basis, hyperkernel(AT, np.array([c]), rate)[:, 0])[0] for c in grid]).T
+
+
+def build_at(point: Array, grid: Array, components: int | None, seed: int) -> KernelSpace:
+    """Return the space at a point of the tuning, whose one number is the rate."""
+    return build_space(grid, float(np.clip(point[0], *RATE_LIMITS)), components, seed)
 
 
 def choose_grid(units: Array, count: int) -> Array:

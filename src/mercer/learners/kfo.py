@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from numbers import Real
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -25,45 +24,15 @@ from mercer.kernels.algebra import structure
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, product_of, sum_of
 from mercer.kernels.functional import Functional
-from mercer.kernels.parameters import Layout, bind, values_of
+from mercer.kernels.parameters import bind, values_of
 from mercer.kernels.text import parse
 from mercer.learners.averaging import leave_out, log_density, stacked_weights
-from mercer.learners.bayesian import (
-    Acquisition,
-    ObjectiveValue,
-    Stop,
-    SubspacePlan,
-    evaluate_safely,
-    find_best,
-    search_subspaces,
-    tune,
-)
+from mercer.learners.bayesian import ObjectiveValue, SubspacePlan, evaluate_safely, find_best, search_subspaces, tune
 from mercer.learners.classes import LearnedForClasses
-from mercer.learners.contract import (
-    Candidate,
-    Context,
-    Learned,
-    Learner,
-    Step,
-    Weights,
-    alone,
-    check_choices,
-    check_counts,
-)
-from mercer.learners.kernel_space import (
-    MOST_COMPONENTS,
-    PLAIN,
-    RATE_LIMITS,
-    RATES,
-    Definite,
-    Distance,
-    KernelSpace,
-    Series,
-    build_space,
-    choose_grid,
-)
-from mercer.learners.kfo_classes import ENDED, ClassSearch
-from mercer.learners.trials import Trials
+from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Weights, read_time_budget
+from mercer.learners.kernel_space import MOST_COMPONENTS, PLAIN, RATES, KernelSpace, Series, build_at, choose_grid
+from mercer.learners.kfo_classes import ClassSearch
+from mercer.learners.trials import Trials, run_parallel
 from mercer.linalg.threads import one_thread
 
 HYPERKERNELS = {
@@ -83,6 +52,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "distance": ("rkhs", "l2"),
 }
 OBJECTIVES = ("evidence", "loo", "cv")
+GRID_ROWS = 64  # whose pairs the grid of the space is taken from
 
 
 @dataclass(frozen=True)
@@ -122,12 +92,12 @@ class KernelFunctional(Learner):
     iterations: int = 20
     directions: int = 1
     objective: Literal["evidence", "loo", "cv"] | Callable[[Array], float] = "evidence"
-    definite: Definite = "series"
+    definite: Literal["series", "clip", "flip", "spectrum"] = "series"
     ard: bool = True
-    stop: Stop = "budget"
+    stop: Literal["budget", "regret"] = "budget"
     form: Literal["distance", "product"] = "distance"
-    acquisition: Acquisition = "ucb"
-    distance: Distance = "rkhs"
+    acquisition: Literal["ucb", "ei"] = "ucb"
+    distance: Literal["rkhs", "l2"] = "rkhs"
     plus: str | None = None
     average: bool = True
     tuning: int = 6
@@ -141,7 +111,7 @@ class KernelFunctional(Learner):
                 "definite='spectrum' is for classification: a Gaussian process needs a kernel that is positive "
                 "definite at rows not yet seen. Use 'series', 'clip' or 'flip'."
             )
-        return FunctionalSearch(self, context, Trials(context.report, Clock(self.time_budget))).run()
+        return FunctionalSearch(self, context).run()
 
     def learn_classes(self, context: Context) -> LearnedForClasses:
         """Find a kernel for a support vector machine on scaled rows, whose targets are the classes 0, 1, ..."""
@@ -159,29 +129,28 @@ class KernelFunctional(Learner):
             self.subspaces, self.iterations, self.directions, self.acquisition, self.distance, self.stop
         )
 
-    def grid_size(self, columns: int) -> int:
-        """Return how many pairs the grid has (KFO A.5.1: at least ten for each column)."""
-        return self.grid if self.grid is not None else max(40, 10 * columns)
+    def draw_grid(self, inside: Expression, X: Array, columns: int, rng: np.random.Generator) -> Array:
+        """Return the grid: values of the kernel inside at pairs of rows, ten for each column or more (KFO A.5.1)."""
+        rows = X[rng.choice(len(X), min(GRID_ROWS, len(X)), replace=False)]
+        matrix = fused.gram(compile_program(inside), values_of(inside), rows)
+        count = self.grid if self.grid is not None else max(40, 10 * columns)
+        return choose_grid((matrix / matrix[0, 0])[np.triu_indices(len(rows), 1)], count)
 
     def describe(self) -> dict[str, Any]:
-        """Return the settings as plain data; a function of one's own becomes its name."""
-        settings = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        if not isinstance(self.objective, str):
-            settings["objective"] = "evidence"  # a file holds no code
-        return settings
+        """Return the settings as plain data; a file holds no code, so a function of one's own is left out."""
+        return {**super().describe(), "objective": self.objective if isinstance(self.objective, str) else "evidence"}
 
     def _check(self) -> None:
         """Refuse settings that mean nothing."""
-        check_choices(self, CHOICES)
+        self.check_choices(**CHOICES)
         if not callable(self.objective) and self.objective not in OBJECTIVES:
             known_names = " or ".join(map(repr, OBJECTIVES))
             raise InputError(f"objective must be {known_names}, or a function of a Gram matrix, not {self.objective!r}")
         least = {"subspaces": 0, "iterations": 0, "directions": 1, "tuning": 0, "grid": 2, "components": 1}
-        check_counts(self, least, optional=("grid", "components"))
+        self.check_counts(**least, optional=("grid", "components"))
         if self.components is not None and self.components > MOST_COMPONENTS:
             raise InputError(f"components must be at most {MOST_COMPONENTS}, not {self.components!r}")
-        if self.time_budget is not None and not (isinstance(self.time_budget, Real) and self.time_budget > 0):
-            raise InputError(f"time_budget must be None or a number of seconds above zero, not {self.time_budget!r}")
+        read_time_budget(self.time_budget)
         if self.plus is not None:
             parse(self.plus)
 
@@ -191,7 +160,6 @@ class FunctionalPolicy:
     """How many rows and steps a search for a shape takes."""
 
     rows: int = 400  # that the shape is sought on: every shape is a fit; the best are then fitted to all rows
-    grid_rows: int = 64  # whose pairs the grid of the space is taken from
     starts: int = 3  # of each kernel that may be inside
     first_steps: int = 60  # of L-BFGS-B from each of them
     steps: int = 10  # for each shape, from where the best is: shapes are much alike
@@ -199,68 +167,53 @@ class FunctionalPolicy:
     finalists: int = 3  # kernels, with different kernels inside, that are fitted to all rows
 
 
-@dataclass(eq=False)
-class Lead:
-    """The best fit so far and its objective, which may be the user's own and costly: it is asked once for each fit."""
-
-    fit: Fit
-    value: float
-
-    def take(self, found: Fit | None, value: float) -> None:
-        """Keep a fit that is better."""
-        if found is not None and value > self.value:
-            self.fit, self.value = found, value
-
-
-@dataclass(eq=False)
 class FunctionalSearch:
-    """One run of the search."""
+    """One run of the search. The best so far is the incumbent of `trials`."""
 
-    settings: KernelFunctional
-    context: Context
-    trials: Trials
-    policy: FunctionalPolicy = field(default_factory=FunctionalPolicy)
-
-    def __post_init__(self) -> None:
-        self.data, self.columns, seed = self.context.data, self.context.columns, self.context.seed
-        self.rng = np.random.default_rng(seed)
+    def __init__(self, settings: KernelFunctional, context: Context) -> None:
+        self.settings, self.context, self.policy = settings, context, context.policy(FunctionalPolicy)
+        self.trials = Trials(context.report, Clock(settings.time_budget), context.count_jobs())
+        self.data, self.columns = context.data, context.columns
+        self.rng = np.random.default_rng(context.seed)
         count = min(self.policy.rows, self.data.count)
         self.rows = self.data.take(np.sort(self.rng.choice(self.data.count, count, replace=False)))
-        self.fitter = Fitter(self.rows, self.context.engine, self.settings.ard, seed)
-        plan = self.settings.plan()
-        self.total = len(self._insides()) + self.settings.tuning + len(RATES)
+        self.fitter = Fitter(self.rows, context.engine, settings.ard, context.seed)
+        names = list(settings.insides)
+        alone = settings.hyperkernel == "auto" and len(self.columns) == 1
+        if alone and may_repeat(self.data.X[:, self.columns[0]]):
+            names += ["PER", "SE*PER"]
+        self.insides = [bind(parse(name), self.data.X.shape[1], default=self.columns) for name in names]
+        plan = settings.plan()
+        self.total = len(names) + settings.tuning + len(RATES)
         self.total += plan.subspaces * (plan.iterations + 4) + self.policy.finalists
 
     def run(self) -> Learned:
         """Return the best kernel; Ctrl-C and the end of the time budget give the best so far."""
         with self.trials.stopping():
-            lead = self._fit_insides()
-            self._search_shapes(self._tune_rate(lead), lead)
-        if not any(c.fit is not None for c in self.trials.candidates):
+            self._fit_insides()
+            self._search_shapes(self._tune_rate())
+        if self.trials.best is None:
             raise self.trials.failure("no kernel could be fitted")
         return self._conclude()
 
+    @property
+    def lead(self) -> Fit:
+        """The best fit so far."""
+        incumbent = self.trials.incumbent
+        assert incumbent is not None
+        assert incumbent.fit is not None
+        return incumbent.fit
+
     # -------------------------------------------------------------------------------------------------------- stages
 
-    def _insides(self) -> list[Expression]:
-        """Return the kernels that may be inside, on the columns in use."""
-        names = list(self.settings.insides)
-        alone = self.settings.hyperkernel == "auto" and len(self.columns) == 1
-        if alone and may_repeat(self.data.X[:, self.columns[0]]):
-            names += ["PER", "SE*PER"]
-        return [bind(parse(name), self.data.X.shape[1], default=self.columns) for name in names]
-
-    def _fit_insides(self) -> Lead:
-        """Fit each kernel that may be inside, as it is; return the best."""
-        leads = []
-        for inside in self._insides():
-            found = self.fitter.fit(self._of_plain_shape(inside), self.policy.starts, self.policy.first_steps)
-            outcome = self._evaluate(found)
-            if self._add(found, 0, Step("as it is", inside), outcome):
-                leads.append(Lead(found, outcome.value))
-        if not leads:
+    def _fit_insides(self) -> None:
+        """Fit each kernel that may be inside, as it is."""
+        policy = self.policy
+        work = {i: (self._of_plain_shape(k), policy.starts, policy.first_steps) for i, k in enumerate(self.insides)}
+        for i, found in run_parallel(self.fitter.fit, work, self.trials.jobs, ordered=True):
+            self._add(found, 0, Step("as it is", self.insides[i]))
+        if self.trials.best is None:
             raise NumericalError("none of the kernels inside could be fitted; try another hyperkernel or fewer columns")
-        return max(leads, key=lambda lead: lead.value)
 
     def _of_plain_shape(self, inside: Expression) -> Expression:
         """Return the kernel inside as a functional: of the distance, or a product of one for each column."""
@@ -270,56 +223,41 @@ class FunctionalSearch:
         parts = [bind(parse(f"{symbol}({d})"), self.data.X.shape[1]) for d in self.columns]
         return product_of([Functional(part, *PLAIN) for part in parts])
 
-    def _tune_rate(self, lead: Lead) -> KernelSpace:
+    def _tune_rate(self) -> KernelSpace:
         """Tune the rate h: the kernel kappa(., no distance) of the space is scored after a few steps of fitting."""
-        grid = self._grid(lead.fit)
-
-        def build(point: Array) -> KernelSpace:
-            rate = float(np.clip(point[0], *RATE_LIMITS))
-            return build_space(grid, rate, self.settings.components, self.context.seed)
+        settings, inside = self.settings, _first_functional(self.lead.expression).inside
+        grid = settings.draw_grid(inside, self.rows.X, len(self.columns), self.rng)
 
         def score(point: Array) -> ObjectiveValue:
-            space = build(point)
-            return self._score_shape(space, space.first, lead, 0, Step("tuning", words="tuning"))
+            space = build_at(point, grid, settings.components, self.context.seed)
+            return self._score_shape(space, space.first, 0, Step("tuning", words="tuning"))
 
-        first = [np.array([rate]) for rate in RATES] if self.settings.tuning else [np.array([0.6])]
-        return build(find_best(tune(score, 1, self.settings.tuning, self.rng, first))[0])
+        first = [np.array([rate]) for rate in RATES] if settings.tuning else [np.array([0.6])]
+        best, _ = find_best(tune(score, 1, settings.tuning, self.rng, first))
+        return build_at(best, grid, settings.components, self.context.seed)
 
-    def _search_shapes(self, space: KernelSpace, lead: Lead) -> None:
+    def _search_shapes(self, space: KernelSpace) -> None:
         """Search the subspaces, from the best kernel so far."""
 
         def evaluate(beta: Array, subspace: int, step: int) -> ObjectiveValue:
             words = f"subspace {subspace}, step {step}" if step else f"subspace {subspace}, at random"
             words = words if subspace else "where the search begins"
-            how = Step("subspace", number=subspace, words=words)
-            return self._score_shape(space, beta, lead, max(1, subspace), how)
+            return self._score_shape(space, beta, max(1, subspace), Step("subspace", number=subspace, words=words))
 
-        functional = _first_functional(lead.fit.expression)
+        functional = _first_functional(self.lead.expression)
         found = np.array([functional.shape(float(u)) for u in space.grid])
-        seeds = [space.first, space.coordinates(found)]
-        search_subspaces(space, evaluate, self.settings.plan(), self.rng, seeds)
-
-    def _grid(self, known: Fit) -> Array:
-        """Return the grid: values of the kernel inside at pairs of rows."""
-        inside = _first_functional(known.expression).inside
-        count = min(self.policy.grid_rows, self.rows.count)
-        rows = self.rows.X[self.rng.choice(self.rows.count, count, replace=False)]
-        matrix = fused.gram(compile_program(inside), values_of(inside), rows)
-        units = (matrix / matrix[0, 0])[np.triu_indices(len(rows), 1)]
-        return choose_grid(units, self.settings.grid_size(len(self.columns)))
+        search_subspaces(space, evaluate, self.settings.plan(), self.rng, [space.first, space.coordinates(found)])
 
     # ------------------------------------------------------------------------------------------------------- scoring
 
-    def _score_shape(self, space: KernelSpace, beta: Array, lead: Lead, depth: int, step: Step) -> ObjectiveValue:
+    def _score_shape(self, space: KernelSpace, beta: Array, depth: int, step: Step) -> ObjectiveValue:
         """Fit a kernel of the space for a few steps from the best so far and return its objective."""
         series = space.series(beta, self.settings.definite)
         if series is None:
             return ObjectiveValue(-math.inf, "no weight of the kernel is above zero")
-        found = self.fitter.continue_fit(_with_series(lead.fit.expression, series), lead.fit, self.policy.steps)
-        outcome = self._evaluate(found)
-        if self._add(found, depth, step, outcome):
-            lead.take(found, outcome.value)
-        return outcome
+        lead = self.lead
+        found = self.fitter.continue_fit(_with_series(lead.expression, series), lead, self.policy.steps)
+        return self._add(found, depth, step)
 
     def _evaluate(self, found: Fit) -> ObjectiveValue:
         """Return the objective of a fit, larger being better, or why there is none."""
@@ -327,15 +265,16 @@ class FunctionalSearch:
             return ObjectiveValue(-math.inf, found.message)
         objective = self.settings.objective
         if callable(objective):
-            own = objective
-            return evaluate_safely(lambda: own(self.fitter.gram(found)))
+            gram = fused.gram(compile_program(found.expression), found.values, self.fitter.data.X)
+            return evaluate_safely(lambda: objective(gram))
         if objective == "cv":
             return evaluate_safely(lambda: self.fitter.score_held_out(found))
         return evaluate_safely(lambda: found.log_evidence if objective == "evidence" else found.leave_one_out)
 
-    def _add(self, found: Fit, depth: int, step: Step, outcome: ObjectiveValue) -> bool:
-        """Add a row to the table of candidates, report and check the time; return whether the fit can be used."""
-        trials = self.trials
+    def _add(self, found: Fit, depth: int, step: Step) -> ObjectiveValue:
+        """Add a fit to the table of candidates, report and check the time; return its objective."""
+        # the objective may be the user's own and costly: it is asked once for each fit
+        trials, outcome = self.trials, self._evaluate(found)
         message, status = (found.message, found.status) if outcome.good else (outcome.problem, "failed")
         trials.add(
             Candidate(
@@ -346,7 +285,7 @@ class FunctionalSearch:
         )  # fmt: skip
         trials.tell(min(len(trials.candidates), self.total), self.total, depth)
         trials.clock.check()
-        return outcome.good
+        return outcome
 
     # ------------------------------------------------------------------------------------------------------ the end
 
@@ -355,48 +294,49 @@ class FunctionalSearch:
         trials, settings = self.trials, self.settings
         finals = self._fit_to_all()
         best = max(finals, key=lambda f: self._evaluate(f).value)
-        notes = [ENDED[trials.stopped]] if trials.stopped else []
         members = [best, *(f for f in finals if f is not best)]
-        if settings.plus is not None or callable(settings.objective) or not settings.average:
+        if callable(settings.objective) or not settings.average:
             members = [best]
+        trials.note_stop("search", "kernel")
         if settings.plus is not None:
-            alone, best = best, self._add_kernels(best)
+            found, best = best, self._add_kernels(best, settings.plus)
             members = [best]
-            left_out = best is alone
-            end = "explained no more and were left out" if left_out else "were added, and all were fitted together"
-            notes.append(f"the kernels {settings.plus} {end}")
+            end = "explained no more and were left out" if best is found else "were added, and all were fitted together"
+            trials.notes.append(f"the kernels {settings.plus} {end}")
         rows = None
         if self.rows.count < self.data.count:
             rows = self.rows.count
-            notes.append(f"the shape of the kernel was sought on {rows} of the {self.data.count} rows")
+            trials.notes.append(f"the shape of the kernel was sought on {rows} of the {self.data.count} rows")
         kept, weights = stack(members, self.data, self.context.engine)
-        settled = settings.objective != "evidence"
-        return Learned(best, tuple(trials.candidates), kept, weights, tuple(notes), trials.stopped, rows, settled)
+        return trials.conclude(best, kept, weights, rows=rows, settled=settings.objective != "evidence")
 
     def _fit_to_all(self) -> list[Fit]:
-        trials = self.trials
-        ranked = sorted((c for c in trials.candidates if c.fit is not None), key=lambda c: c.score)
+        trials, policy = self.trials, self.policy
+        best: dict[str, Fit] = {}  # for each kernel inside: shapes of the same are much alike, and say nothing new
+        for candidate in sorted(trials.candidates, key=lambda c: c.score):
+            if candidate.fit is not None:
+                inside = structure(_first_functional(candidate.expression).inside).text()
+                best.setdefault(inside, candidate.fit)
+        chosen = list(best.values())[: 1 if trials.stopped else policy.finalists]
         self.fitter = replace(self.fitter, data=self.data)
+        work = {i: (fit.expression, fit, policy.last_steps) for i, fit in enumerate(chosen)}
         finals: list[Fit] = []
-        for candidate in _best_of_each_inside(ranked)[: 1 if trials.stopped else self.policy.finalists]:
-            assert candidate.fit is not None
-            found = None
-            with trials.stopping():
-                found = self.fitter.continue_fit(candidate.expression, candidate.fit, self.policy.last_steps)
-            if found is None:
-                if finals:
-                    break
-                found = self.fitter.continue_fit(candidate.expression, candidate.fit, 1)
-            if found.status != "failed":
-                finals.append(replace(found, parameters=_count_parameters(found)))
+        with trials.stopping():
+            for _, found in run_parallel(self.fitter.continue_fit, work, trials.jobs, ordered=True):
+                finals.append(found)
+        if not finals:
+            finals = [self.fitter.continue_fit(chosen[0].expression, chosen[0], 1)]
+        finals = [replace(f, parameters=_count_parameters(f)) for f in finals if f.status != "failed"]
         if not finals:
             raise NumericalError("the kernels found could not be fitted to all rows; try a larger noise or fewer rows")
         return finals
 
-    def _add_kernels(self, best: Fit) -> Fit:
+    def _add_kernels(self, best: Fit, plus: str) -> Fit:
         """Return the sum of the kernel found and others, all fitted (KFO-MKL); the kernel found where that is worse."""
-        others = bind(parse(self.settings.plus or ""), self.data.X.shape[1], default=self.columns)
-        options = FitOptions(restarts=2, max_iterations=self.policy.last_steps, seed=self.context.seed)
+        others = bind(parse(plus), self.data.X.shape[1], default=self.columns)
+        options = FitOptions(
+            restarts=2, max_iterations=self.policy.last_steps, seed=self.context.seed, n_jobs=self.trials.jobs
+        )
         found = fit(sum_of([best.expression, others]), self.data, self.context.engine, options)
         if found.status == "interrupted":
             self.trials.stopped = "request"
@@ -421,15 +361,6 @@ def _with_series(expression: Expression, series: Series) -> Expression:
 def _count_parameters(found: Fit) -> int:
     """Return how many numbers were fitted: those of the kernel, the noise, and the weights of the series."""
     return found.parameters + len(_first_functional(found.expression).weights) - 1
-
-
-def _best_of_each_inside(ranked: list[Candidate]) -> list[Candidate]:
-    """Return the best for each kernel inside: shapes of the same are much alike, and say nothing new."""
-    kept: dict[str, Candidate] = {}
-    for candidate in ranked:
-        inside = structure(_first_functional(candidate.expression).inside).text()
-        kept.setdefault(inside, candidate)
-    return list(kept.values())
 
 
 # ----------------------------------------------------------------------------------- parameters of a functional
@@ -475,10 +406,6 @@ class Fitter:
             return minimise(problem, [point], iterations)[0]
         return _minimise_tied(problem, point, iterations)
 
-    def gram(self, fit: Fit) -> Array:
-        """Return the Gram matrix of the rows."""
-        return fused.gram(compile_program(fit.expression), fit.values, self.data.X)
-
     def score_held_out(self, fit: Fit) -> float:
         """Return the log density of rows left out in folds, at the parameters of the fit."""
         folds = np.random.default_rng(self.seed).permutation(self.data.count) % FOLDS
@@ -518,26 +445,21 @@ class _Tied:
 
 
 def _minimise_tied(problem: Problem, point: Array, iterations: int) -> Run:
-    groups = _groups(problem.layout, len(point))
+    """Minimise with one number for the lengthscales of each base kernel; the others, the noise last, are free."""
+    numbers: list[int] = []
+    for slot in problem.layout.slots:
+        if slot.fitted:
+            many, first = slot.spec.domain.free_size(slot.size), numbers[-1] + 1 if numbers else 0
+            numbers += [first] * many if slot.spec.unit == "length" else list(range(first, first + many))
+    while len(numbers) < len(point):
+        numbers.append(numbers[-1] + 1 if numbers else 0)
+    groups = np.array(numbers, dtype=np.intp)
     low, high = problem.bounds.T
     own = [groups == g for g in range(groups.max() + 1)]
     bounds = np.array([(low[mine].max(), high[mine].min()) for mine in own])
     start = np.clip([point[mine].mean() for mine in own], bounds[:, 0], bounds[:, 1])
     run = minimise(_Tied(problem, groups, bounds, problem.tolerance, problem.data), [start], iterations)[0]
     return replace(run, point=run.point[groups], trail=None)
-
-
-def _groups(layout: Layout, size: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-    """Number the entries of a free vector (and the noise); the lengthscales of one base kernel share a number."""
-    numbers: list[int] = []
-    for slot in layout.slots:
-        if slot.fitted:
-            many = slot.spec.domain.free_size(slot.size)
-            first = numbers[-1] + 1 if numbers else 0
-            numbers += [first] * many if slot.spec.unit == "length" else list(range(first, first + many))
-    while len(numbers) < size:
-        numbers.append(numbers[-1] + 1 if numbers else 0)
-    return np.array(numbers, dtype=np.intp)
 
 
 # ------------------------------------------------------------------------------------------------------------ averaging
@@ -549,7 +471,7 @@ NO_PRIOR = 1e-12  # of stacking: the data alone speak
 def stack(fits: Sequence[Fit], data: Data, engine: Engine) -> tuple[tuple[Fit, ...], Weights]:
     """Return the fits that count, the first of them always, and weights by which they predict rows left out best."""
     if len(fits) == 1:
-        return tuple(fits), alone()
+        return tuple(fits), Weights()
     left = [leave_out(each, data, engine) for each in fits]
     usable = [(each, out) for each, out in zip(fits, left, strict=True) if out is not None]
     weights = stacked_weights([out for _, out in usable], strength=NO_PRIOR, hopeless=math.inf)

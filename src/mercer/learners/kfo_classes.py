@@ -14,21 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer.compute import fused
-from mercer.compute.program import compile_program
 from mercer.errors import InputError
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, build_base, product_of
 from mercer.kernels.functional import Functional
-from mercer.kernels.parameters import values_of
-from mercer.learners.bayesian import (
-    ObjectiveValue,
-    choose_steadiest,
-    evaluate_safely,
-    find_steadiest,
-    search_subspaces,
-    tune,
-)
+from mercer.learners import bayesian
+from mercer.learners.bayesian import ObjectiveValue, evaluate_safely, find_steadiest, tune
 from mercer.learners.classes import (
     ColumnScales,
     CrossValidation,
@@ -41,19 +32,14 @@ from mercer.learners.classes import (
     prepare_mixtures,
     scale_columns,
 )
-from mercer.learners.contract import Context, Stopped
-from mercer.learners.kernel_space import PLAIN, RATE_LIMITS, RATES, KernelSpace, Series, build_space, choose_grid
+from mercer.learners.contract import Context
+from mercer.learners.kernel_space import PLAIN, RATES, KernelSpace, Series, build_at
 from mercer.learners.margin import ClassScore
 from mercer.learners.trials import Trials
 from mercer.linalg.threads import one_thread
 
 if TYPE_CHECKING:
     from mercer.learners.kfo import KernelFunctional
-
-ENDED: dict[Stopped, str] = {
-    "request": "the search was stopped on request; this is the best kernel found until then",
-    "time": "the time budget was spent before the search came to its end; this is the best kernel found until then",
-}
 
 
 @dataclass(frozen=True)
@@ -63,16 +49,10 @@ class ClassPolicy:
     strengths: tuple[float, ...] = (0.0, 0.5, 1.0)  # of relevance: 0 is one lengthscale for all columns
     factors: tuple[float, ...] = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)  # of the median distance; tuning goes on between them
     usual: tuple[float, ...] = (0.4, 0.8, 1.6, 3.2)  # factors of the SE kernels that are always among the last few
-    grid_rows: int = 64  # whose pairs the grid of the space is taken from
     finalists: int = 6  # kernels that SVMs themselves compare: a fit for each fold and cost
     final_rows: int = 1200  # that they are compared on
     final_repeats: int = 3  # of the folds, where rows are few
     mixing_steps: int = 12  # of Bayesian optimisation of the weights of a sum
-
-    @property
-    def span(self) -> float:
-        """The range of the factors, in logarithms."""
-        return math.log(self.factors[-1] / self.factors[0])
 
 
 @dataclass(frozen=True)
@@ -126,21 +106,20 @@ class ClassSearch:
         if not trials.stopped and not own_objective:
             with trials.stopping():
                 chosen = self._choose_finalist(chosen)
-        learned = self._conclude(chosen)
+        kernel = chosen.kernel(self.scales)
+        score = choose_cost(kernel, self.X, self.labels, self.context.seed)
+        trials.note_stop("search", "kernel")
+        compared, rows = len(self.folds.labels), len(self.labels)
+        if compared < rows:
+            trials.notes.append(f"kernels were compared on {compared} of the {rows} rows")
+        tried, notes = tuple(trials.candidates), tuple(trials.notes)
+        learned = LearnedForClasses(kernel, score.cost, score.error, tried, notes, trials.stopped)
         if self.settings.plus is None or trials.stopped or own_objective:
             return learned
         with trials.stopping():
             return self._add_standard_kernels(learned, chosen)
-        notes = (ENDED[trials.stopped], *learned.notes)
-        return replace(learned, functional=learned.kernel, stopped=trials.stopped, notes=notes)
-
-    def _conclude(self, chosen: FunctionalForm) -> LearnedForClasses:
-        kernel, stopped = chosen.kernel(self.scales), self.trials.stopped
-        score = choose_cost(kernel, self.X, self.labels, self.context.seed)
-        notes = [ENDED[stopped]] if stopped else []
-        if len(self.folds.labels) < len(self.labels):
-            notes.append(f"kernels were compared on {len(self.folds.labels)} of the {len(self.labels)} rows")
-        return LearnedForClasses(kernel, score.cost, score.error, tuple(self.trials.candidates), tuple(notes), stopped)
+        trials.note_stop("search", "kernel")
+        return replace(learned, functional=kernel, stopped=trials.stopped, notes=tuple(trials.notes))
 
     # -------------------------------------------------------------------------------------------------------- stages
 
@@ -155,7 +134,8 @@ class ClassSearch:
     def _search_scales(self) -> FunctionalForm:
         """Find the kernel inside, the lengthscale and how much relevance counts: a coarse grid, then tuning."""
         first, *others = self._insides
-        ard, factors, span = self.settings.ard, self.policy.factors, self.policy.span
+        ard, factors = self.settings.ard, self.policy.factors
+        span = math.log(factors[-1] / factors[0])
         for strength in self.policy.strengths if ard else (0.0,):
             for factor in factors:
                 self._score(self._form(first, strength, factor), "scale")
@@ -181,30 +161,34 @@ class ClassSearch:
 
     def _search_shapes(self, plain: FunctionalForm) -> FunctionalForm | None:
         """Search the space of shapes at the lengthscale found; return the steadiest."""
-        space = self._tune_rate(plain)
-        seeds = [space.first, space.coordinates(space.grid)]  # the second is u itself
         forms: dict[bytes, FunctionalForm] = {}
+        inside = self.scales.radial(plain.symbol, plain.strength, plain.factor)
+        settings, seed = self.settings, self.context.seed
+        grid = settings.draw_grid(inside, self.X, self.X.shape[1], self.rng)
 
-        def evaluate(beta: Array, subspace: int, step: int) -> ObjectiveValue:
-            return self._score_shape(plain, space, beta, "shape", forms)
+        def score_shape(space: KernelSpace, beta: Array, step: str) -> ObjectiveValue:
+            series = space.series(beta, settings.definite)
+            if series is None:
+                return ObjectiveValue(-math.inf, "no weight of the kernel is above zero")
+            form = forms[beta.tobytes()] = replace(plain, series=series)
+            return self._score(form, step)
 
-        observations = search_subspaces(space, evaluate, self.settings.plan(), self.rng, seeds)
-        chosen = choose_steadiest(space, observations, self.settings.plan())
+        def score_rate(point: Array) -> ObjectiveValue:  # by the first kernel of the space
+            space = build_at(point, grid, settings.components, seed)
+            return score_shape(space, space.first, "rate")
+
+        rates = [np.array([rate]) for rate in RATES]
+        rate = find_steadiest(tune(score_rate, 1, settings.tuning, self.rng, rates))
+        space = build_at(rate, grid, settings.components, seed)
+        found = bayesian.search_subspaces(
+            space,
+            lambda beta, subspace, step: score_shape(space, beta, "shape"),
+            settings.plan(),
+            self.rng,
+            [space.first, space.coordinates(space.grid)],  # the second is u itself
+        )
+        chosen = bayesian.choose_steadiest(space, found, settings.plan())
         return None if chosen is None else forms.get(chosen.beta.tobytes())
-
-    def _tune_rate(self, plain: FunctionalForm) -> KernelSpace:
-        """Tune the rate h of the hyperkernel: the first kernel of each space is scored."""
-        grid = self._grid(plain)
-
-        def build(point: Array) -> KernelSpace:
-            rate = float(np.clip(point[0], *RATE_LIMITS))
-            return build_space(grid, rate, self.settings.components, self.context.seed)
-
-        def score(point: Array) -> ObjectiveValue:
-            space = build(point)
-            return self._score_shape(plain, space, space.first, "rate", {})
-
-        return build(find_steadiest(tune(score, 1, self.settings.tuning, self.rng, [np.array([r]) for r in RATES])))
 
     def _choose_finalist(self, steady: FunctionalForm) -> FunctionalForm:
         """Score the last few with SVMs on more rows and on other folds, and return the best of them.
@@ -283,28 +267,10 @@ class ClassSearch:
 
     # ------------------------------------------------------------------------------------------------------- scoring
 
-    def _grid(self, plain: FunctionalForm) -> Array:
-        """Return the grid: values of the kernel inside at pairs of rows."""
-        inside = self.scales.radial(plain.symbol, plain.strength, plain.factor)
-        count = min(self.policy.grid_rows, len(self.X))
-        rows = self.X[self.rng.choice(len(self.X), count, replace=False)]
-        matrix = fused.gram(compile_program(inside), values_of(inside), rows)
-        return choose_grid(matrix[np.triu_indices(len(rows), 1)], self.settings.grid_size(self.X.shape[1]))
-
     def _form(self, symbol: str, strength: float, factor: float) -> FunctionalForm:
         """Return a kernel of the family as it is, without a shape."""
         product = self.settings.form == "product" and self.X.shape[1] > 1
         return FunctionalForm(symbol, strength, factor, product=product)
-
-    def _score_shape(
-        self, plain: FunctionalForm, space: KernelSpace, beta: Array, step: str, forms: dict[bytes, FunctionalForm]
-    ) -> ObjectiveValue:
-        """Score a kernel of a space, and note its form."""
-        series = space.series(beta, self.settings.definite)
-        if series is None:
-            return ObjectiveValue(-math.inf, "no weight of the kernel is above zero")
-        form = forms[beta.tobytes()] = replace(plain, series=series)
-        return self._score(form, step)
 
     def _score(self, form: FunctionalForm, step: str) -> ObjectiveValue:
         """Cross-validate a kernel, or ask the user's own objective about its Gram matrix, and add it to the table."""
@@ -324,18 +290,14 @@ class ClassSearch:
             outcome = evaluate_safely(score)
         if outcome.good:
             self.scores[form] = scores[0]
-        self._add(form, scores[0] if outcome.good else None, step, outcome.problem)
-        return outcome
-
-    def _add(self, form: FunctionalForm, score: ClassScore | None, step: str, problem: str) -> None:
-        """Add a row to the table, report, and check the time."""
-        trials = self.trials
-        row = make_candidate(form.kernel(self.scales), score, 0, step, trials.clock.seconds, problem)
+        trials, known = self.trials, scores[0] if outcome.good else None
+        row = make_candidate(form.kernel(self.scales), known, 0, step, trials.clock.seconds, outcome.problem)
         incumbent = trials.incumbent
-        trials.add(row, leads=score is not None and (incumbent is None or row.score < incumbent.score))
+        trials.add(row, leads=outcome.good and (incumbent is None or row.score < incumbent.score))
         if self.scores:
             trials.tell(min(len(trials.candidates), self.total), self.total)
         trials.clock.check()
+        return outcome
 
     def _best(self) -> FunctionalForm:
         """Return the best so far."""

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mercer.compute.program import compile_program
 from mercer.fitting.minimise import minimise
@@ -20,11 +19,11 @@ from mercer.inference.bounds import BoundPolicy, Interval, closest, interval
 from mercer.inference.choose import DEFAULT as CHOICE
 from mercer.inference.contract import Data, Engine
 from mercer.inference.exact import Exact
-from mercer.inference.lattice import MOST_MISSING, Lattice, find_lattice
+from mercer.inference.lattice import MOST_MISSING, find_lattice
 from mercer.inference.vfe import VFE, FixedVFE, holds_points, is_sparse
 from mercer.kernels.domains import Array
 from mercer.kernels.network import has_network
-from mercer.learners.contract import Candidate, Learned, Learner, Weights, WholeData
+from mercer.learners.contract import Candidate, Learned, Learner, WholeData, draw_some
 from mercer.learners.criteria import bic
 
 
@@ -58,26 +57,24 @@ def draw_sample(data: Data, seed: int, policy: ManyRowsPolicy) -> Data:
     rng = np.random.default_rng(seed)
     lattice = find_lattice(data.X, most_cells=data.count / (1.0 - MOST_MISSING))
     if lattice is None or sum(n > 1 for n in lattice.shape) < 2:
-        return data.take(np.sort(rng.choice(data.count, policy.sample, replace=False)))
+        return draw_some(data, policy.sample, rng)
+    side = max(2, round(BLOCK_CELLS ** (1.0 / sum(n > 1 for n in lattice.shape))))
+    places = [place // side for place in np.unravel_index(lattice.cells, lattice.shape)]
+    _, block = np.unique(np.stack(places), axis=1, return_inverse=True)
+    turn = rng.permutation(int(block.max()) + 1)
     chosen = np.zeros(data.count, dtype=bool)
-    chosen[_choose_blocks(lattice, policy.sample // 2, rng)] = True
+    chosen[np.argsort(turn[block.ravel()], kind="stable")[: policy.sample // 2]] = True
     others = np.flatnonzero(~chosen)
     chosen[rng.choice(others, policy.sample - int(chosen.sum()), replace=False)] = True
     return data.take(chosen)
 
 
-def _choose_blocks(lattice: Lattice, count: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Return the numbers of this many rows that fill blocks of the grid, drawn at random."""
-    side = max(2, round(BLOCK_CELLS ** (1.0 / sum(n > 1 for n in lattice.shape))))
-    places = [place // side for place in np.unravel_index(lattice.cells, lattice.shape)]
-    _, block = np.unique(np.stack(places), axis=1, return_inverse=True)
-    turn = rng.permutation(int(block.max()) + 1)
-    return np.argsort(turn[block.ravel()], kind="stable")[:count]
-
-
 def whole_of(learner: Learner, data: Data, engine: Engine, policy: ManyRowsPolicy) -> WholeData | None:
-    """Return all rows, where a learner can judge by intervals on them what it tries on a sample."""
-    bounded = is_sparse(engine) and data.source is None and data.count <= policy.interval_rows
+    """Return all rows, where a learner can judge by intervals on them what it tries on a sample.
+
+    Where the sample is all of the rows, the exact evidence says more than any interval.
+    """
+    bounded = data.source is None and policy.sample < data.count <= policy.interval_rows
     return WholeData(data, engine) if is_sparse(engine) and bounded and learner.by_intervals else None
 
 
@@ -125,9 +122,7 @@ class AllRows:
         some, data, engine = self.first_rows(fit), self.data, self.engine
         if is_sparse(engine):
             engine = Exact(engine.backend)
-        if some < data.count:
-            rng = np.random.default_rng(self.options.seed)
-            data = data.take(np.sort(rng.choice(data.count, some, replace=False)))
+        data = draw_some(data, some, self.options.seed)
         return self.carry_on(fit, data, engine, self.policy.nearer_iterations, self.options.max_iterations)
 
     def some_first(self, fit: Fit) -> bool:
@@ -258,7 +253,7 @@ def fit_to_all(learned: Learned, all_rows: AllRows) -> Learned:
     Whichever of these is then best (of two bounds, certain of more) is the winner, unless that is settled.
     """
     data, engine, policy = all_rows.data, all_rows.engine, all_rows.policy
-    within, sample = learned.weights.within, min(policy.sample, data.count)
+    within = learned.weights.within
     by_intervals = engine.is_bound and any(c.interval is not None for c in learned.candidates)
     order = np.argsort([-w for w in within], kind="stable")
     worth = [int(i) for i in order if i != 0 and not (by_intervals and within[i] < policy.least_weight)]
@@ -277,28 +272,25 @@ def fit_to_all(learned: Learned, all_rows: AllRows) -> Learned:
     else:  # scores stay those of the sample, like the others'
         winner, kernel = learned.members[kept[0]], members[0].expression
         candidates = tuple(replace(c, expression=kernel) if c.fit is winner else c for c in learned.candidates)
+    shares = np.exp(-0.5 * (np.array([score[i] for i in kept]) - min(score.values())))
+    beyond = np.array([learned.weights.beyond[i] for i in kept])
+    if learned.weights.column is None or not beyond.sum() > 0:
+        beyond = shares
+    weights = replace(
+        learned.weights,
+        within=tuple(map(float, shares / shares.sum())),
+        beyond=tuple(map(float, beyond / beyond.sum())),
+        widening=tuple(learned.weights.widening[i] for i in kept),
+    )
     return replace(
         learned,
         fit=members[0],
         candidates=candidates,
         members=members,
-        weights=_weigh_anew(learned.weights, kept, [score[i] for i in kept]),
-        notes=(*learned.notes, _note(learned, data.count, sample, by_intervals, kept[0] != 0)),
+        weights=weights,
+        notes=(*learned.notes, _note(learned, all_rows, by_intervals, kept[0] != 0)),
         stopped="request" if interrupted else learned.stopped,
-        rows=None if by_intervals else sample,
-    )
-
-
-def _weigh_anew(old: Weights, kept: Sequence[int], scores: Sequence[float]) -> Weights:
-    within = np.exp(-0.5 * (np.array(scores) - min(scores)))
-    beyond = np.array([old.beyond[i] for i in kept])
-    if old.column is None or not beyond.sum() > 0:
-        beyond = within
-    return replace(
-        old,
-        within=tuple(map(float, within / within.sum())),
-        beyond=tuple(map(float, beyond / beyond.sum())),
-        widening=tuple(old.widening[i] for i in kept),
+        rows=None if by_intervals or data.count <= policy.sample else policy.sample,
     )
 
 
@@ -309,16 +301,15 @@ def _narrow_all(
 
     Also return whether there was time. `renewed` goes by the identity of a candidate's fit.
     """
-    rows, patient = [], True
-    for candidate in candidates:
-        row, fit = candidate, renewed.get(id(candidate.fit))
+    rows, patient = list(candidates), True
+    for place, candidate in enumerate(candidates):
+        fit = renewed.get(id(candidate.fit))
         if fit is not None:
             try:
-                row = narrow(candidate, fit, data, engine, patient)
+                rows[place] = narrow(candidate, fit, data, engine, patient)
             except KeyboardInterrupt:
                 patient = False
-                row = narrow(candidate, fit, data, engine, patient)
-        rows.append(row)
+                rows[place] = narrow(candidate, fit, data, engine, patient)
     return tuple(rows), patient
 
 
@@ -342,14 +333,17 @@ def narrow(candidate: Candidate, fit: Fit, data: Data, engine: VFE, patient: boo
     return now if verdict is None or now.scores[0] >= verdict.bar else replace(now, verdict=None)
 
 
-def _note(learned: Learned, rows: int, sample: int, by_intervals: bool, overtaken: bool) -> str:
+def _note(learned: Learned, all_rows: AllRows, by_intervals: bool, overtaken: bool) -> str:
+    """Say from which rows the structure and the parameters come."""
+    rows, sample = all_rows.data.count, all_rows.policy.sample
     if by_intervals:
         return (
-            f"{rows:,} rows are too many for the exact evidence of every kernel: each has an interval "
+            f"sparse inference on {rows:,} rows does not compute the exact evidence of a kernel: each has an interval "
             f"from all rows that the exact value lies in ({sample:,} of them gave first values)"
         )
     what = "the structure was learned from" if learned.candidates else "first values were found with"
-    return (
-        f"{what} {sample:,} of the {rows:,} rows, drawn at random; the parameters were then fitted to all of them"
-        + (", where the winner overtook the kernel that was best on those rows" if overtaken else "")
-    )
+    if rows <= sample:
+        note = f"{what} all {rows:,} rows by exact inference; the parameters were then fitted by {all_rows.engine!r}"
+        return note + (", by which another kernel is the best" if overtaken else "")
+    note = f"{what} {sample:,} of the {rows:,} rows, drawn at random; the parameters were then fitted to all of them"
+    return note + (", where the winner overtook the kernel that was best on those rows" if overtaken else "")

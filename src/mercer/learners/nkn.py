@@ -11,9 +11,9 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import partial
 from numbers import Real
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -32,24 +32,12 @@ from mercer.kernels.layers import Exponential, Linear, Multiply
 from mercer.kernels.network import PAPER_LAYERS, Network, network, regression_network, time_series_network
 from mercer.kernels.parameters import bind, values_of, with_values
 from mercer.kernels.units import Units, to_scaled_units
-from mercer.learners.averaging import Forecasts, forecast, forecast_tails, leave_out, stacked_weights
-from mercer.learners.contract import (
-    Candidate,
-    Context,
-    Learned,
-    Learner,
-    Step,
-    Weights,
-    alone,
-    check_choices,
-    check_counts,
-    checked_jobs,
-)
+from mercer.learners.averaging import Forecasts, forecast, leave_out, stacked_weights, weigh_forecasts
+from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Weights, draw_some
 from mercer.learners.trials import Trials, run_parallel
 from mercer.linalg.threads import one_thread
 
 STEPS = {"lbfgs": 200, "adam": 20_000}
-CHOICES = {"selection": ("loo", "evidence"), "optimiser": tuple(STEPS), "priors": ("weak", None)}
 ONE_COLUMN = "2*SE + 2*PER + 2*LIN + 2*RQ"
 SEVERAL_COLUMNS = "2*RQ + 2*SE + 2*LIN"
 
@@ -93,21 +81,15 @@ class NeuralKernelNetwork(Learner):
     average: bool = True
     n_jobs: int | None = None
 
+    most_rows: ClassVar[int | None] = 2000  # trained exactly, with a gradient of some hundred numbers for each start
+    keeps_noise: ClassVar[bool] = True
+    makes_batches: ClassVar[bool] = True
+
     @classmethod
     def paper(cls, **changes: Any) -> NeuralKernelNetwork:
         """Return the settings of the paper (its parameters, one start, Adam, no priors), with your changes."""
         settings = cls(variances=True, restarts=1, selection="evidence", optimiser="adam", priors=None, average=False)
         return replace(settings, **changes)
-
-    @property
-    def most_rows(self) -> int:
-        """How many rows it can be trained on: exactly, with a gradient of some hundred numbers for each start."""
-        return 2000
-
-    @property
-    def keeps_noise(self) -> bool:
-        """A known noise variance stays as it is."""
-        return True
 
     def scale_kernels(self, columns: list[int], names: list[str], units: Units) -> Learner:
         """Return the settings with primitives on column numbers and their values in scaled units."""
@@ -117,15 +99,10 @@ class NeuralKernelNetwork(Learner):
         assert isinstance(scaled, Network)
         return replace(self, primitives=scaled.primitives)
 
-    @property
-    def makes_batches(self) -> bool:
-        """Starts of all kernels are one batch on a GPU."""
-        return True
-
     def learn(self, context: Context) -> Learned:
         """Train on scaled data."""
         rows, most = context.data.count, self.most_rows
-        if rows > most:
+        if most is not None and rows > most:
             raise TooLargeError(
                 f"{rows:,} rows are too many to train a neural kernel network on, which is done exactly, on at "
                 f"most {most:,} rows. In GPRegressor leave inference='auto': it trains on a sample and then fits "
@@ -141,7 +118,9 @@ class NeuralKernelNetwork(Learner):
         dimensions = 1 + max(columns) if dimensions is None else dimensions
         primitives = self.primitives
         if primitives is None and self.variances:
-            primitives = _paper_primitives(columns)
+            paper = time_series_network() if len(columns) == 1 else regression_network(len(columns))
+            # the paper's primitives count columns from 0: they move to the columns that vary
+            primitives = [part.map_leaves(partial(_move, columns=columns)) for part in paper.primitives]
         elif primitives is None:
             primitives = ONE_COLUMN if len(columns) == 1 else SEVERAL_COLUMNS
         # None: where a primitive is complex
@@ -159,7 +138,7 @@ class NeuralKernelNetwork(Learner):
 
     def describe(self) -> dict[str, Any]:
         """Return the settings as plain data."""
-        settings = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        settings = super().describe()
         if self.primitives is not None and not isinstance(self.primitives, str):
             parts = network(self.primitives, "Linear1").primitives
             texts = (f"({part.text()})" if isinstance(part, Sum) else part.text() for part in parts)
@@ -182,24 +161,16 @@ class NeuralKernelNetwork(Learner):
         return STEPS[self.optimiser] if self.max_iterations is None else self.max_iterations
 
     def _check(self) -> None:
-        check_choices(self, CHOICES)
-        for name in ("complex", "variances", "average"):
-            if not isinstance(getattr(self, name), bool):
-                raise InputError(f"{name} must be True or False, not {getattr(self, name)!r}")
-        check_counts(self, {"restarts": 1, "max_iterations": 1}, optional=("max_iterations",))
+        self.check_choices(selection=("loo", "evidence"), optimiser=tuple(STEPS), priors=("weak", None))
+        self.check_flags("complex", "variances", "average")
+        self.check_counts(restarts=1, max_iterations=1, optional=("max_iterations",))
         rate = self.learning_rate
         if not isinstance(rate, Real) or not 0 < rate < 1:
             raise InputError(f"learning_rate must be a number between 0 and 1, not {rate!r}")
 
 
-def _paper_primitives(columns: Sequence[int]) -> tuple[Expression, ...]:
-    """The paper's, which count columns from 0, on the columns that vary."""
-    paper = time_series_network() if len(columns) == 1 else regression_network(len(columns))
-
-    def move(leaf: Base) -> Base:
-        return leaf if leaf.dims is None else replace(leaf, dims=tuple(columns[int(d)] for d in leaf.dims))
-
-    return tuple(part.map_leaves(move) for part in paper.primitives)
+def _move(leaf: Base, columns: Sequence[int]) -> Base:
+    return leaf if leaf.dims is None else replace(leaf, dims=tuple(columns[int(d)] for d in leaf.dims))
 
 
 # ------------------------------------------------------------------------------------------------------------- training
@@ -219,8 +190,7 @@ class TrainingPolicy:
     forecast_rows: int = 40  # fewer give origins of forecasts with nothing to learn from
 
 
-@dataclass(frozen=True)
-class TrainingRung:
+class TrainingRung(NamedTuple):
     """How far the starts run, how many of them, and on which rows."""
 
     iterations: int
@@ -265,42 +235,35 @@ class NetworkTask:
         return drawn[int(np.argmax(screen(problem, drawn, batch)))]
 
 
-@dataclass(frozen=True, eq=False)
-class StartState:
+class StartState(NamedTuple):
     """Where a start is."""
 
     run: Run
     fit: Fit
     seconds: float
 
-    @property
-    def value(self) -> float:
-        """What was minimised, for each row."""
-        return self.run.value / self.run.rows
 
-
-@dataclass(eq=False)
 class Training:
     """One training of a network."""
 
-    settings: NeuralKernelNetwork
-    context: Context
-
-    def __post_init__(self) -> None:
-        settings, context = self.settings, self.context
+    def __init__(self, settings: NeuralKernelNetwork, context: Context) -> None:
+        self.settings, self.context = settings, context
         self.data, self.policy = context.data, context.policy(TrainingPolicy)
-        jobs = checked_jobs(settings.n_jobs if settings.n_jobs is not None else context.jobs) or 1
-        self.trials = Trials(context.report, jobs=jobs, counted="starts")
+        self.sample = draw_some(self.data, self.policy.sample, [context.seed, 1])
+        self.trials = Trials(context.report, jobs=context.count_jobs(settings.n_jobs), counted="starts")
+        network = settings.network(context.columns, self.data.X.shape[1])
+        repeats = any(p.name == "period" for leaf in network.leaves() for p in leaf.specs)
+        found = {c: periods(self.data.X[:, c], self.data.y, self.policy.peaks) for c in context.columns if repeats}
         self.task = NetworkTask(
-            network=settings.network(context.columns, self.data.X.shape[1]),
+            network=network,
             engine=context.engine,
             seed=context.seed,
             rate=float(settings.learning_rate) if settings.optimiser == "adam" else None,
             priors=settings.priors == "weak",
             noise=context.noise,
             draws=self.policy.draws,
+            peaks={column: peaks for column, peaks in found.items() if len(peaks)},
         )
-        self.task = replace(self.task, peaks=self._find_peaks())
         self.states: dict[int, StartState] = {}
         self.finished: set[int] = set()
 
@@ -313,38 +276,34 @@ class Training:
             trials.add(self._candidate(number, state))
         if not any(state.fit.status != "failed" for state in self.states.values()):
             raise trials.failure("no start of the network could be fitted; try other primitives")
-        if trials.stopped:
-            trials.notes.append("the training was stopped on request; this is the best network found until then")
-        fits, weights = self._rank(), alone()
+        trials.note_stop("training", "network")
+        fits, weights = self._rank(), Weights()
         if self.settings.average and len(fits) > 1:
             fits, weights = self._weigh(fits)
-        members = tuple(fits[: len(weights.within)])
-        return Learned(fits[0], tuple(trials.candidates), members, weights, tuple(trials.notes), trials.stopped)
+        return trials.conclude(fits[0], fits[: len(weights.within)], weights)
 
     def _train(self) -> None:
         rungs = plan_rungs(self.settings, self.data.count, self.policy)
-        running = list(range(self.settings.restarts))
+        running, states = list(range(self.settings.restarts)), self.states
         for number, rung in enumerate(rungs):
             running = sorted(sorted(running, key=self._order)[: rung.starts])
             self.finished = set()
             for done, (i, state) in enumerate(self._advance(running, rung), 1):
-                self.states[i] = state
+                states[i] = state
                 if number == len(rungs) - 1:
                     self.finished.add(i)
-                self.trials.tell(done, len(running), rung=number, best=self._leader())
+                rows = max(state.run.rows for state in states.values())  # the best of those that have seen the most
+                best = min((i for i in states if states[i].run.rows == rows), key=lambda i: self._score(states[i].fit))
+                leader = replace(self._candidate(best, states[best]), score=self._score(states[best].fit))
+                self.trials.tell(done, len(running), rung=number, best=leader)
 
     def _order(self, number: int) -> tuple[float, int]:
-        return self.states[number].value if number in self.states else 0.0, number
-
-    def _leader(self) -> Candidate:
-        """Return the best of the starts that have seen the most rows."""
-        rows = max(state.run.rows for state in self.states.values())
-        level = [i for i, state in self.states.items() if state.run.rows == rows]
-        best = min(level, key=lambda i: self._score(self.states[i].fit))
-        return replace(self._candidate(best, self.states[best]), score=self._score(self.states[best].fit))
+        """Compare starts by what was minimised, for each row."""
+        state = self.states.get(number)
+        return 0.0 if state is None else state.run.value / state.run.rows, number
 
     def _advance(self, running: list[int], rung: TrainingRung) -> Iterator[tuple[int, StartState]]:
-        data, states = self._sample if rung.sample else self.data, self.states
+        data, states = self.sample if rung.sample else self.data, self.states
         if self.context.backend.batches:
             work: dict[int, Any] = {0: lambda by: advance(self.task, running, states, data, rung.iterations, by)}
             for _, reached in run_batched(work, data, self.context.backend):
@@ -354,19 +313,6 @@ class Training:
         work = {i: (self.task, [i], known[i], data, rung.iterations) for i in running}
         for i, reached in run_parallel(advance, work, self.trials.jobs):
             yield i, reached[0]
-
-    def _find_peaks(self) -> dict[int, Array]:
-        """Return the periods of the target, by column."""
-        if not any("period" in [p.name for p in leaf.specs] for leaf in self.task.network.leaves()):
-            return {}
-        data, count = self.data, self.policy.peaks
-        found = {column: periods(data.X[:, column], data.y, count) for column in self.context.columns}
-        return {column: peaks for column, peaks in found.items() if len(peaks)}
-
-    @cached_property
-    def _sample(self) -> Data:
-        rng = np.random.default_rng([self.context.seed, 1])
-        return self.data.take(np.sort(rng.choice(self.data.count, self.policy.sample, replace=False)))
 
     def _score(self, fit: Fit) -> float:
         """Minus twice the leave-one-out score or the log evidence: smaller is better."""
@@ -413,7 +359,7 @@ class Training:
             trials.notes.append("the weighing of the networks was stopped on request, so the best predicts alone")
         usable = [(fit, left) for i, fit in enumerate(ranked) if (left := found.get(i)) is not None]
         if len(usable) < 2 or usable[0][0] is not ranked[0]:
-            return ranked, alone()
+            return ranked, Weights()
         fits = [fit for fit, _ in usable]
         # a start that is sure of itself can be far ahead on the rows it was fitted to: the others keep their part
         shares = stacked_weights([left for _, left in usable], strength=1.0, hopeless=math.inf)
@@ -429,11 +375,7 @@ class Training:
             trials.notes.append("forecasts were stopped on request, so the networks are weighed without them")
         if not ahead or not len(ahead[0].error):
             return fits, everywhere
-        forecasts = [ahead[i] for i in range(len(fits))]
-        widened = [each.widen() for each in forecasts]
-        beyond = stacked_weights(widened)
-        tails, widening = forecast_tails(widened, beyond), tuple(each.widening for each in forecasts)
-        return fits, Weights(within, tuple(map(float, beyond)), widening, columns[0], tails)
+        return fits, weigh_forecasts(shares, [ahead[i] for i in range(len(fits))], columns[0])
 
 
 def advance(

@@ -22,6 +22,7 @@ from mercer.inference.contract import Data, Engine
 from mercer.kernels.algebra import structure
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
+from mercer.learners.contract import draw_some
 from mercer.learners.trials import Attempt
 from mercer.linalg.threads import one_thread
 
@@ -83,15 +84,7 @@ class RacePolicy:
 
     def draw(self, data: Data, count: int, seed: int) -> Data:
         """Return a random sample of the rows, in their order, where there are many; all of them otherwise."""
-        if data.count <= self.many_rows:
-            return data
-        rows = np.sort(np.random.default_rng(seed).choice(data.count, count, replace=False))
-        return data.take(rows)
-
-
-def single_rung(max_iterations: int) -> tuple[Rung, ...]:
-    """Return the one rung of the few that everything grows from: all of their starts run to the end at once."""
-    return (Rung(max_iterations, ALL_STARTS, math.inf, 0),)
+        return data if data.count <= self.many_rows else draw_some(data, count, seed)
 
 
 def promote(scores: Sequence[float], rung: Rung) -> list[int]:

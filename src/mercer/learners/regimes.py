@@ -12,7 +12,7 @@ from mercer.fitting.periods import spread_rows
 from mercer.kernels.algebra import structure
 from mercer.kernels.blend import FEATURES, ONE_COLUMN, Blend, blend, surface
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Base, Expression, Parameter, Sum, build_base, sum_of
+from mercer.kernels.expression import Expression, Parameter, Sum, build_base, sum_of
 from mercer.kernels.parameters import bind
 from mercer.kernels.text import parse
 from mercer.learners.contract import Learner
@@ -73,10 +73,8 @@ def hold_centres(own: Blend, X: Array) -> Blend:
     """Return the change surface with the centres of a GP held at rows that lie far from each other."""
     if own.surface.kind != "gp" or own.surface.parameter("centres").values is not None:
         return own
-    chosen = np.tile(
-        spread_rows(X[:, list(own.surface.columns)], own.surface.features).ravel(), own.surface.regimes - 1
-    )
-    held = Parameter("centres", tuple(float(v) for v in chosen), fixed=True)
+    rows = spread_rows(X[:, list(own.surface.columns)], own.surface.features)
+    held = Parameter("centres", tuple(map(float, np.tile(rows.ravel(), own.surface.regimes - 1))), fixed=True)
     return replace(own, surface=own.surface.with_parameter(held))
 
 
@@ -87,6 +85,13 @@ def _terms(expression: Expression) -> tuple[Expression, ...]:
 def find_blend(expression: Expression) -> Blend | None:
     """Return the change surface of a kernel: the kernel itself or one of its summands."""
     return next((term for term in _terms(expression) if isinstance(term, Blend)), None)
+
+
+def blend_in(expression: Expression) -> Blend:
+    """Return the change surface of a kernel that has one."""
+    own = find_blend(expression)
+    assert own is not None
+    return own
 
 
 def with_blend(expression: Expression, new: Expression | None) -> Expression:
@@ -101,28 +106,20 @@ def regime_shares(own: Blend, X: Array) -> Array:
 
 
 def simplify_regimes(expression: Expression) -> Expression:
-    """Return the simplify_regimes model of Algorithm 2: RBF kernels in the regimes; constants stay constants."""
-    own = find_blend(expression)
-    assert own is not None
-    columns = sorted({c for leaf in own.leaves() for c in leaf.columns} | set(own.surface.columns))
-    rbf = build_base("SE", *columns)
-    parts = tuple(part if part is None or _is_simple(part, rbf) else rbf for part in own.parts)
+    """Return the simple model of Algorithm 2: RBF kernels in the regimes; constants stay constants."""
+    own = blend_in(expression)
+    rbf = build_base("SE", *sorted({c for leaf in own.leaves() for c in leaf.columns} | set(own.surface.columns)))
+    parts = tuple(part if part in (None, rbf, build_base("C")) else rbf for part in own.parts)
     return with_blend(expression, replace(own, parts=parts))
-
-
-def _is_simple(part: Expression, rbf: Base) -> bool:
-    return part in (rbf, build_base("C"))
 
 
 def replace_regime(
     expression: Expression, regime: int, columns: Sequence[int], kernels: Sequence[str]
 ) -> Iterator[Expression]:
     """Yield the kernel with other kernels in one regime; the change surface has no values, as its place may move."""
-    own = find_blend(expression)
-    assert own is not None
+    own = blend_in(expression)
     for text in kernels:
-        new = bind(parse(text), 1 + max(columns), default=columns)
-        part = own.parts[regime]
+        new, part = bind(parse(text), 1 + max(columns), default=columns), own.parts[regime]
         if part is None or structure(part) != new:
             parts = tuple(new if i == regime else part for i, part in enumerate(own.parts))
             yield with_blend(expression, structure(replace(own, parts=parts)))
@@ -130,8 +127,7 @@ def replace_regime(
 
 def remove_regime(expression: Expression, regime: int) -> Expression:
     """Return the kernel with one regime taken out; the change points or functions of the others stay."""
-    own = find_blend(expression)
-    assert own is not None
+    own = blend_in(expression)
     parts = [part for i, part in enumerate(own.parts) if i != regime]
     if len(parts) == 1:
         return with_blend(expression, parts[0])
@@ -147,8 +143,7 @@ def remove_regime(expression: Expression, regime: int) -> Expression:
             values = tuple(float(v) for v in np.delete(rows, gone, axis=0).ravel())
         kept[parameter.name] = values
     features = own.surface.features if own.surface.kind in FEATURES else None
-    on = own.surface.dims or ()
-    fewer = surface(own.surface.kind, len(parts), features=features, on=on, **kept)
+    fewer = surface(own.surface.kind, len(parts), features=features, on=own.surface.dims or (), **kept)
     return with_blend(expression, Blend(tuple(parts), fewer))
 
 

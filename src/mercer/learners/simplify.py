@@ -18,7 +18,7 @@ from mercer.compute.program import compile_program
 from mercer.kernels.algebra import canonical, size, structure, subexpressions, substitute
 from mercer.kernels.blend import Blend
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Base, Expression, Product, Sum, build_base, product_of, sum_of
+from mercer.kernels.expression import Base, Expression, Parameter, Product, Sum, build_base, product_of, sum_of
 from mercer.kernels.parameters import fill_held, layout, values_of
 from mercer.kernels.units import multiplied
 from mercer.learners.contract import Step
@@ -45,14 +45,18 @@ def _steps(kernel: Expression, X: Array) -> Iterator[Simpler]:
     for path, node in subexpressions(kernel):
         if isinstance(node, Sum):
             for place, term in enumerate(node.terms):
-                rest = sum_of(_without(node.terms, place))
+                rest = sum_of([*node.terms[:place], *node.terms[place + 1 :]])
                 yield substitute(kernel, path, rest), Step("remove", structure(term))
-            for new, shared in _taken_out(node):
+            for new, shared in _share_factors(node):
                 yield substitute(kernel, path, new), Step("share", shared)
         elif isinstance(node, Product):
             for place, factor in enumerate(node.factors):
-                rest = multiplied(product_of(_without(node.factors, place)), _mean_square(factor, X))
-                yield substitute(kernel, path, rest), Step("divide", structure(factor))
+                others = product_of([*node.factors[:place], *node.factors[place + 1 :]])
+                # what the factor multiplied them by, on average: without it they keep their size
+                filled, size = fill_held(factor), 1.0
+                if not np.isnan(values := values_of(filled)).any():
+                    size = float(np.mean(diagonal(compile_program(filled), values, X))) or 1.0
+                yield substitute(kernel, path, multiplied(others, size)), Step("divide", structure(factor))
         elif isinstance(node, Blend):
             for part in node.children:
                 yield substitute(kernel, path, part), Step("everywhere", structure(part))
@@ -104,35 +108,20 @@ def _on_fewer_columns(leaf: Base, dropped: tuple[int, ...]) -> Base:
     return scaled
 
 
-def _without(parts: tuple[Expression, ...], place: int) -> list[Expression]:
-    return [part for number, part in enumerate(parts) if number != place]
-
-
-def _mean_square(factor: Expression, X: Array) -> float:
-    """What a factor multiplies the others by, on average: without it they keep their size."""
-    filled = fill_held(factor)
-    values = values_of(filled)
-    if np.isnan(values).any():
-        return 1.0
-    return float(np.mean(diagonal(compile_program(filled), values, X))) or 1.0
-
-
-def _taken_out(node: Sum) -> Iterator[tuple[Expression, Expression]]:
+def _share_factors(node: Sum) -> Iterator[tuple[Expression, Expression]]:
     """Two summands with a factor of the same kind: A*B + A'*C -> A*(B + C), where A' is given up."""
     for one, other in combinations(range(len(node.terms)), 2):
-        parts = [_factors(node.terms[place]) for place in (one, other)]
+        parts = [
+            list(term.factors) if isinstance(term, Product) else [term] for term in (node.terms[one], node.terms[other])
+        ]
         for factor in parts[0]:
             twin = next((each for each in parts[1] if structure(each) == structure(factor)), None)
             if not isinstance(factor, Base) or factor.spec.words.role in ("constant", "noise") or twin is None:
                 continue
             inside = sum_of([_rest(parts[0], factor), _rest(parts[1], twin)])
-            joined = product_of([_of_variance_one(factor), inside])
+            joined = product_of([factor.with_parameter(Parameter("variance", (1.0,))), inside])
             others = [term for place, term in enumerate(node.terms) if place not in (one, other)]
             yield sum_of([*others, joined]), structure(factor)
-
-
-def _factors(term: Expression) -> list[Expression]:
-    return list(term.factors) if isinstance(term, Product) else [term]
 
 
 def _rest(factors: list[Expression], out: Expression) -> Expression:
@@ -141,8 +130,3 @@ def _rest(factors: list[Expression], out: Expression) -> Expression:
     variance = (out.parameter("variance").values or (1.0,))[0]
     others = [factor for factor in factors if factor is not out]
     return multiplied(product_of(others), variance) if others else build_base("C", variance=variance)
-
-
-def _of_variance_one(leaf: Base) -> Base:
-    one = build_base("C", variance=1.0).parameter("variance")
-    return leaf.with_parameter(one)

@@ -8,6 +8,7 @@ A learner keeps its own idea of what to try next; the bookkeeping is here, once:
             trials.add(candidate)
     if trials.best is None:
         raise trials.failure("the search found no kernel")
+    return trials.conclude(fit)
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ import math
 import os
 import warnings
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
@@ -28,12 +30,13 @@ import numpy as np
 
 from mercer.compute.backend import NUMBA, Backend
 from mercer.errors import InputError, NumericalError
-from mercer.fitting.minimise import Batch, Clock, OutOfTimeError, Progress, Report, run_batched
+from mercer.fitting.minimise import Clock, OutOfTimeError, Progress, Report, run_batched
 from mercer.fitting.problem import AtBound, Fit, Run, Trail
 from mercer.inference.bounds import Interval
 from mercer.inference.contract import Data
+from mercer.kernels.algebra import structure
 from mercer.kernels.text import from_json, to_json
-from mercer.learners.contract import Candidate, Stopped
+from mercer.learners.contract import Candidate, Learned, Stopped, Weights
 
 VERSION = 5
 Key = tuple[int, int, str]  # stage, rung, candidate
@@ -101,6 +104,20 @@ class Trials:
             self.best = number
         return number
 
+    def note_stop(self, what: str, found: str) -> None:
+        """Add a note where the work was stopped."""
+        if self.stopped:
+            why = f"the time budget of {self.clock.budget or 0.0:g} s was spent before the {what} had ended"
+            if self.stopped == "request":
+                why = f"the {what} was stopped on request"
+            self.notes.append(f"{why}; this is the best {found} found until then")
+
+    def conclude(self, fit: Fit, members: Sequence[Fit] = (), weights: Weights | None = None, **more: Any) -> Learned:
+        """Return what was learned: the fit alone, or with the members of an average, and all that was tried."""
+        kept = tuple(members) or (fit,)
+        candidates, notes = tuple(self.candidates), tuple(self.notes)
+        return Learned(fit, candidates, kept, weights or Weights(), notes, self.stopped, **more)
+
     def find_finished(self) -> list[int]:
         """Return the numbers of the candidates that have a fit and a score."""
         return [i for i, c in enumerate(self.candidates) if c.fit is not None and math.isfinite(c.score)]
@@ -127,15 +144,18 @@ class Trials:
         work: Work,
         depth: int = 0,
         rung: int = 0,
-        keys: Mapping[int, Key] | None = None,
+        stage: int = 0,
         batched: bool = False,
     ) -> Iterator[tuple[int, Any]]:
         """Yield (number, function(*arguments)) for all the work, reporting each; the end of the budget ends it.
 
-        keys : under which the journal keeps attempts; what it holds is not done again.
+        stage : under which, with the rung, the journal keeps attempts; what it holds is not done again.
         batched : the function takes, last, what evaluates points on a device, where all the work is one batch.
         """
-        known = {} if self.journal is None or keys is None else self.journal.find(keys)
+        known, keys = {}, {}
+        if self.journal is not None:
+            keys = {i: (stage, rung, structure(arguments[0].expression).text()) for i, arguments in work.items()}
+            known = self.journal.find(keys)
         yield from known.items()
         count, todo = len(known), {i: arguments for i, arguments in work.items() if i not in known}
         here = False
@@ -148,15 +168,17 @@ class Trials:
         for i, given in results:
             result = function(*given) if here else given
             count += 1
-            if self.journal is not None and keys is not None:
+            if self.journal is not None:
                 self.journal.put(keys[i], result)
+            yield i, result  # before the report, which may be where Ctrl-C is raised
             self.tell(count, len(work), depth, rung)
-            yield i, result
             self.clock.check()
 
 
-def run_parallel(function: Callable[..., Any], work: Work, jobs: int) -> Iterator[tuple[int, Any]]:
-    """Yield (number, function(*arguments)) for all the work, in any order.
+def run_parallel(
+    function: Callable[..., Any], work: Work, jobs: int, ordered: bool = False
+) -> Iterator[tuple[int, Any]]:
+    """Yield (number, function(*arguments)) for all the work, in any order unless it is to be `ordered`.
 
     More than one job goes through joblib, whose registered back ends (Dask, Ray) reach other machines.
     """
@@ -168,7 +190,8 @@ def run_parallel(function: Callable[..., Any], work: Work, jobs: int) -> Iterato
     from joblib.parallel import get_active_backend
 
     backend, _ = get_active_backend()
-    pool = Parallel(n_jobs=jobs, return_as="generator_unordered" if backend.supports_return_generator else "list")
+    kind = "generator" if ordered else "generator_unordered"
+    pool = Parallel(n_jobs=jobs, return_as=kind if backend.supports_return_generator else "list")
     results = pool(delayed(_call)(function, number, arguments) for number, arguments in work.items())
     try:
         for result in results:  # noqa: UP028 (yield from would close it outside of what follows)
@@ -194,11 +217,8 @@ def run_on_device(
     if not work:
         return
     clock, data = Clock(), next(iter(work.values()))[2]
-
-    def job(arguments: tuple[Any, ...]) -> Callable[[Batch], Attempt]:
-        return lambda batch: function(*arguments, batch)
-
-    for number, reached in run_batched({i: job(arguments) for i, arguments in work.items()}, data, backend, memory):
+    jobs = {i: partial(function, *arguments) for i, arguments in work.items()}
+    for number, reached in run_batched(jobs, data, backend, memory):
         earlier = work[number][1].seconds if work[number][1] is not None else 0.0
         yield number, replace(reached, seconds=earlier + clock.seconds / len(work))  # they all waited for each other
 
@@ -231,12 +251,22 @@ class Journal:
 
     def find(self, keys: Mapping[int, Key]) -> dict[int, Attempt]:
         """Return the attempts that are known, by number."""
-        return {i: _attempt_from_json(self._known[key]) for i, key in keys.items() if key in self._known}
+        return {i: _read_attempt(self._known[key]) for i, key in keys.items() if key in self._known}
 
     def put(self, key: Key, attempt: Attempt) -> None:
-        """Write down a finished rung of a candidate."""
+        """Write down a finished rung of a candidate; the trail of a run that may go on is in a short form."""
         stage, rung, candidate = key
-        self._write({"stage": stage, "rung": rung, "candidate": candidate, **_attempt_to_json(attempt)})
+        fit, bounds, runs = attempt.fit, attempt.interval, []
+        for run in attempt.runs:
+            trail = None
+            if run.trail is not None and fit is None:
+                walked = np.column_stack([run.trail.values, run.trail.points, run.trail.slopes])
+                trail = b64encode(walked.tobytes()).decode()
+            runs.append({**vars(run), "point": run.point.tolist(), "trail": trail})
+        entry = {**vars(attempt), "runs": runs, "interval": None if bounds is None else [bounds.lower, bounds.upper]}
+        if fit is not None:
+            entry["fit"] = {**vars(fit), "expression": to_json(fit.expression), "values": fit.values.tolist()}
+        self._write({"stage": stage, "rung": rung, "candidate": candidate, **entry})
 
     def _read(self, path: Path, fingerprint: str) -> int:
         """Read the whole lines that an earlier run left; return where they end."""
@@ -273,42 +303,17 @@ def fingerprint(data: Data, settings: dict[str, Any], seed: int) -> str:
     return digest.hexdigest()
 
 
-def _attempt_to_json(attempt: Attempt) -> dict[str, Any]:
-    fit, bounds = attempt.fit, attempt.interval
+def _read_attempt(entry: dict[str, Any]) -> Attempt:
+    fit, runs = entry["fit"], []
     if fit is not None:
-        fit_entry = {**vars(fit), "expression": to_json(fit.expression), "values": fit.values.tolist()}
-    return {
-        "runs": [_run_to_json(run, fit is None) for run in attempt.runs],
-        "screened": attempt.screened,
-        "seconds": attempt.seconds,
-        "fit": None if fit is None else fit_entry,
-        "interval": None if bounds is None else [bounds.lower, bounds.upper],
-        "inducing": attempt.inducing,
-    }
-
-
-def _attempt_from_json(entry: dict[str, Any]) -> Attempt:
-    fit = None
-    if entry["fit"] is not None:
-        kernel, values = from_json(entry["fit"]["expression"]), np.array(entry["fit"]["values"])
-        bounds = tuple(AtBound(*bound) for bound in entry["fit"]["at_bounds"])
-        fit = Fit(**{**entry["fit"], "expression": kernel, "values": values, "at_bounds": bounds})
+        bounds = tuple(AtBound(*bound) for bound in fit["at_bounds"])
+        kernel, values = from_json(fit["expression"]), np.array(fit["values"])
+        fit = Fit(**{**fit, "expression": kernel, "values": values, "at_bounds": bounds})
+    for run in entry["runs"]:
+        point, trail = np.array(run["point"]), None
+        if run["trail"] is not None:
+            walked = np.frombuffer(b64decode(run["trail"])).reshape(-1, 1 + 2 * len(point))
+            trail = Trail(walked[:, 1 : 1 + len(point)], walked[:, 0], walked[:, 1 + len(point) :])
+        runs.append(Run(**{**run, "point": point, "trail": trail}))
     found = None if entry["interval"] is None else Interval(*entry["interval"])
-    runs = tuple(_run_from_json(run) for run in entry["runs"])
-    return Attempt(runs, entry["screened"], entry["seconds"], fit, found, entry["inducing"])
-
-
-def _run_to_json(run: Run, goes_on: bool) -> dict[str, Any]:
-    """Return a run as plain data; its trail, where it may go on, in a form that is short."""
-    trail = None
-    if run.trail is not None and goes_on:
-        trail = b64encode(np.column_stack([run.trail.values, run.trail.points, run.trail.slopes]).tobytes()).decode()
-    return {**vars(run), "point": run.point.tolist(), "trail": trail}
-
-
-def _run_from_json(entry: dict[str, Any]) -> Run:
-    point, trail = np.array(entry["point"]), None
-    if entry["trail"] is not None:
-        walked = np.frombuffer(b64decode(entry["trail"])).reshape(-1, 1 + 2 * len(point))
-        trail = Trail(walked[:, 1 : 1 + len(point)], walked[:, 0], walked[:, 1 + len(point) :])
-    return Run(**{**entry, "point": point, "trail": trail})
+    return Attempt(tuple(runs), entry["screened"], entry["seconds"], fit, found, entry["inducing"])

@@ -485,8 +485,8 @@ def make_mixture(
     """Return the average of kernels (scaled units, each with its noise) of which the first is the one explained."""
     members = tuple(
         Member(kernel, noise, within, beyond, widening, posterior)
-        for (kernel, noise), (within, beyond, widening), posterior in zip(
-            kernels, weights.of_each(), known, strict=True
+        for (kernel, noise), within, beyond, widening, posterior in zip(
+            kernels, weights.within, weights.beyond, weights.widening, known, strict=True
         )
     )
     along = data.X[:, weights.column or 0]
