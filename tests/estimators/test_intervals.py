@@ -366,7 +366,6 @@ def test_base_kernels_that_do_not_overlap_are_not_fitted_again(monkeypatch: pyte
         return judged(task, state, whole, effort, policy)
 
     monkeypatch.setattr(intervals, "bracket", noted)
-    monkeypatch.setattr("mercer.learners.grammar.bracket", noted)
     search = mercer.GrammarSearch(bases=("SE", "LIN"), max_depth=0, restarts=1)
     Regressor(search, inference=mercer.VFE(inducing=40), random_state=0).fit(*rows(130))
     assert len(efforts) == 4  # each of them once: they are far apart

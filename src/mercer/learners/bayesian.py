@@ -90,6 +90,11 @@ class Surrogate:
         z = (mean - best) / std
         return np.asarray((mean - best) * ndtr(z) + std * np.exp(-0.5 * z**2) / math.sqrt(2.0 * math.pi))
 
+    def possible_gain(self, points: Array, best: float) -> float:
+        """Return by how much the best of the points may exceed the best observation: mean + 2 std less that."""
+        mean, std = self.predict(points)
+        return float((mean + 2.0 * std).max()) - best
+
 
 def ucb_weight(step: int, observed: int, delta: float = CONFIDENCE) -> float:
     """Return beta_t as the paper prints it, 2 log(t^(2 + n/2) pi^2 / 3 delta), without overflow."""
@@ -200,10 +205,8 @@ def search_subspaces(
             if model is None:
                 observe(points[rng.integers(len(points))], subspace, step)
                 continue
-            if plan.stop == "regret":
-                mean, std = model.predict(points)
-                if float((mean + 2.0 * std).max()) - best < plan.least_gain * model.spread:
-                    break
+            if plan.stop == "regret" and model.possible_gain(points, best) < plan.least_gain * model.spread:
+                break
             chosen = points[int(np.argmax(model.acquire(points, best, step, plan.acquisition)))]
             observe(chosen, subspace, step, len(model.points))
     return found

@@ -131,6 +131,12 @@ class Candidate:
     inducing: int | None = None
     verdict: Verdict | None = None
 
+    @property
+    def finished(self) -> Fit:
+        """The fit of a candidate that has one."""
+        assert self.fit is not None
+        return self.fit
+
     def score_at(self, log_evidence: float) -> float:
         """Return what the score would be with another log evidence (BIC, AIC)."""
         return self.score - 2.0 * (log_evidence - self.log_evidence)

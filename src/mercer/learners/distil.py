@@ -95,9 +95,7 @@ class Distillation:
         if trials.stopped and not self._usable():  # there is no best so far to return
             raise trials.failure("no expression could be fitted")
         trials.note_stop("distillation", "expression")
-        fit = trials.candidates[self._choose()].fit
-        assert fit is not None
-        return trials.conclude(fit)
+        return trials.conclude(trials.candidates[self._choose()].finished)
 
     # -------------------------------------------------------------------------------------------- the first expression
 
@@ -169,8 +167,7 @@ class Distillation:
         Kernels are compared after a few iterations (on a sample of many rows); the best of them are fitted further.
         """
         trials, policy = self.trials, self.policy
-        before = trials.candidates[parent].fit
-        assert before is not None
+        before = trials.candidates[parent].finished
         steps = list(simplify(before.expression, self.data.X))
         rest = (before.noise, self.sample, self.context.engine, self._options(policy.screening_iterations))
         work = {i: (kernel, *rest) for i, (kernel, _) in enumerate(steps)}

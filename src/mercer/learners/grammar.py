@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -109,7 +109,7 @@ class GrammarSearch(Learner):
     max_iterations: int = 200
     buffer: int = 1
 
-    makes_batches: ClassVar[bool] = True
+    makes_batches = True
 
     def learn(self, context: Context) -> Learned:
         """Search on scaled data, with intervals on all rows in place of scores where these are too many."""
@@ -226,7 +226,8 @@ class Search:
         self.grown.update(parents)
         new: dict[Expression, tuple[Child, int | None]] = {}
         for parent in parents:
-            for child in children(self._fit(parent).expression, bases, self.settings.operators, self.settings.grammar):
+            kernel = self.trials.candidates[parent].finished.expression
+            for child in children(kernel, bases, self.settings.operators, self.settings.grammar):
                 known = self.numbers.get(child.key)  # one that was only raced may come from a better start
                 if child.key not in new and (known is None or self.trials.candidates[known].fit is None):
                     new[child.key] = child, parent
@@ -254,14 +255,9 @@ class Search:
         allowed = {*self.settings.bases, "C"}  # a constant is what is left of a factor taken out
         return [
             (Child(expression, canonical_structure(expression), step), best)
-            for expression, step in simplify(self._fit(best).expression, self.data.X)
+            for expression, step in simplify(self.trials.candidates[best].finished.expression, self.data.X)
             if allowed.issuperset(leaf.symbol for leaf in expression.leaves())
         ]
-
-    def _fit(self, number: int) -> Fit:
-        fit = self.trials.candidates[number].fit
-        assert fit is not None
-        return fit
 
     def _enter(self, child: Child, parent: int | None, unexplained: dict[int, Array]) -> Entry:
         """Return a kernel with how to fit it, given the periods that its parent leaves over."""
@@ -273,7 +269,7 @@ class Search:
             tolerance=1e-9,
             seed=seed_for(self.seed, key),
         )
-        grown_from = None if parent is None else self._fit(parent)
+        grown_from = None if parent is None else self.trials.candidates[parent].finished
         replaced, peaks, noise = False, self.own, None
         if grown_from is not None:
             noise = grown_from.noise
@@ -291,7 +287,7 @@ class Search:
         """Periods of what a kernel cannot predict of a row from the others, in units of what it says about that."""
         if parent is None:
             return self.own
-        fit = self._fit(parent)
+        fit = self.trials.candidates[parent].finished
         posterior = self.engine.posterior(compile_program(fit.expression), fit.values, fit.likelihood, self.data)
         left = posterior.leave_one_out()
         return self._periods((self.data.y - left.mean) / np.sqrt(left.variance))

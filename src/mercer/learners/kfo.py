@@ -199,10 +199,8 @@ class FunctionalSearch:
     @property
     def lead(self) -> Fit:
         """The best fit so far."""
-        incumbent = self.trials.incumbent
-        assert incumbent is not None
-        assert incumbent.fit is not None
-        return incumbent.fit
+        assert self.trials.incumbent is not None
+        return self.trials.incumbent.finished
 
     # -------------------------------------------------------------------------------------------------------- stages
 

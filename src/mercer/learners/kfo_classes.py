@@ -18,20 +18,8 @@ from mercer.errors import InputError
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, build_base, product_of
 from mercer.kernels.functional import Functional
-from mercer.learners import bayesian
+from mercer.learners import bayesian, classes
 from mercer.learners.bayesian import ObjectiveValue, evaluate_safely, find_steadiest, tune
-from mercer.learners.classes import (
-    ColumnScales,
-    CrossValidation,
-    Family,
-    LearnedForClasses,
-    choose_cost,
-    evaluate_blocks,
-    make_candidate,
-    mix,
-    prepare_mixtures,
-    scale_columns,
-)
 from mercer.learners.contract import Context
 from mercer.learners.kernel_space import PLAIN, RATES, KernelSpace, Series, build_at
 from mercer.learners.margin import ClassScore
@@ -65,7 +53,7 @@ class FunctionalForm:
     series: Series = PLAIN
     product: bool = False  # of one function for each column, in place of a function of one distance
 
-    def kernel(self, scales: ColumnScales) -> Expression:
+    def kernel(self, scales: classes.ColumnScales) -> Expression:
         """Return the kernel at these scales."""
         if not self.product:
             return Functional(scales.radial(self.symbol, self.strength, self.factor), *self.series)
@@ -89,12 +77,12 @@ class ClassSearch:
         self.X, self.labels, self.engine = data.X, data.y.astype(np.intp), self.context.engine
         self.rng = np.random.default_rng(seed)
         ard = self.settings.ard
-        self.folds = CrossValidation.draw(self.X, self.labels, seed, ard, engine=self.engine)
-        self.scales = scale_columns(self.X, self.labels, seed, ard, self.engine)
+        self.folds = classes.CrossValidation.draw(self.X, self.labels, seed, ard, engine=self.engine)
+        self.scales = classes.scale_columns(self.X, self.labels, seed, ard, self.engine)
         plan = self.settings.plan()
         self.total = 34 + 2 * self.settings.tuning + len(RATES) + plan.subspaces * (plan.iterations + 4)
 
-    def run(self) -> LearnedForClasses:
+    def run(self) -> classes.LearnedForClasses:
         """Return the best kernel; Ctrl-C and the end of the time budget give the best so far."""
         trials, own_objective = self.trials, callable(self.settings.objective)
         chosen: FunctionalForm | None = None
@@ -107,13 +95,13 @@ class ClassSearch:
             with trials.stopping():
                 chosen = self._choose_finalist(chosen)
         kernel = chosen.kernel(self.scales)
-        score = choose_cost(kernel, self.X, self.labels, self.context.seed)
+        score = classes.choose_cost(kernel, self.X, self.labels, self.context.seed)
         trials.note_stop("search", "kernel")
         compared, rows = len(self.folds.labels), len(self.labels)
         if compared < rows:
             trials.notes.append(f"kernels were compared on {compared} of the {rows} rows")
         tried, notes = tuple(trials.candidates), tuple(trials.notes)
-        learned = LearnedForClasses(kernel, score.cost, score.error, tried, notes, trials.stopped)
+        learned = classes.LearnedForClasses(kernel, score.cost, score.error, tried, notes, trials.stopped)
         if self.settings.plus is None or trials.stopped or own_objective:
             return learned
         with trials.stopping():
@@ -212,21 +200,23 @@ class ClassSearch:
         return max(final, key=lambda form: final[form].score)
 
     @cached_property
-    def _final_folds(self) -> CrossValidation:
+    def _final_folds(self) -> classes.CrossValidation:
         """Other folds, of more rows, for the last few."""
         policy, seed = self.policy, self.context.seed + 1000
-        return CrossValidation.draw(
+        return classes.CrossValidation.draw(
             self.X, self.labels, seed, self.settings.ard, policy.final_rows, policy.final_repeats, self.engine
         )
 
     # --------------------------------------------------------------------------------------- sums with other kernels
 
-    def _add_standard_kernels(self, learned: LearnedForClasses, chosen: FunctionalForm) -> LearnedForClasses:
+    def _add_standard_kernels(
+        self, learned: classes.LearnedForClasses, chosen: FunctionalForm
+    ) -> classes.LearnedForClasses:
         """Add SE, Matern 3/2 and LIN to what was found, with weights tuned by cross-validation."""
         with one_thread():
-            families: list[Family] = [chosen.kernel, self._best_radial("SE"), self._best_radial("M32")]
-            families.append(ColumnScales.linear)
-            score_mixture = prepare_mixtures(self.folds, families)
+            families: list[classes.Family] = [chosen.kernel, self._best_radial("SE"), self._best_radial("M32")]
+            families.append(classes.ColumnScales.linear)
+            score_mixture = classes.prepare_mixtures(self.folds, families)
             scores: dict[bytes, ClassScore] = {}
 
             def score(weights: Array) -> ObjectiveValue:
@@ -238,22 +228,22 @@ class ClassSearch:
             first += [np.ones(4), np.array([1.0, low, low, 0.3]), np.array([1.0, 0.5, 0.5, 0.2])]
             weights = find_steadiest(tune(score, 4, self.policy.mixing_steps, self.rng, first))
 
-            def mix_families(scales: ColumnScales) -> Expression:
-                return mix([family(scales) for family in families], weights)
+            def mix_families(scales: classes.ColumnScales) -> Expression:
+                return classes.mix([family(scales) for family in families], weights)
 
             folds = self._final_folds
             if folds.score_by_svm(mix_families).score < folds.score_by_svm(chosen.kernel).score:
                 return replace(learned, functional=learned.kernel)  # the others add nothing
             kernel = mix_families(self.scales)
-            final = choose_cost(kernel, self.X, self.labels, self.context.seed)
+            final = classes.choose_cost(kernel, self.X, self.labels, self.context.seed)
         seconds = learned.candidates[-1].seconds
-        row = make_candidate(kernel, scores[weights.tobytes()], 1, "weights of the sum", seconds)
+        row = classes.make_candidate(kernel, scores[weights.tobytes()], 1, "weights of the sum", seconds)
         return replace(
             learned, kernel=kernel, cost=final.cost, error=final.error, candidates=(*learned.candidates, row),
             functional=learned.kernel,
         )  # fmt: skip
 
-    def _best_radial(self, symbol: str) -> Family:
+    def _best_radial(self, symbol: str) -> classes.Family:
         """The best plain kernel of a kind among those tried, and some tried now where there are few."""
         best = self._best()
         forms = [FunctionalForm(symbol, best.strength, best.factor * r) for r in (0.5, 1.0, 2.0)]
@@ -281,7 +271,7 @@ class ClassSearch:
             if not callable(objective):
                 scores.append(self.folds.score(form.kernel))
                 return scores[0].score
-            gram, _ = evaluate_blocks(form.kernel(self.scales), self.X, self.X[:1])
+            gram, _ = classes.evaluate_blocks(form.kernel(self.scales), self.X, self.X[:1])
             value = float(objective(gram))
             scores.append(ClassScore(1.0, -value, 0.0))
             return value
@@ -291,7 +281,7 @@ class ClassSearch:
         if outcome.good:
             self.scores[form] = scores[0]
         trials, known = self.trials, scores[0] if outcome.good else None
-        row = make_candidate(form.kernel(self.scales), known, 0, step, trials.clock.seconds, outcome.problem)
+        row = classes.make_candidate(form.kernel(self.scales), known, 0, step, trials.clock.seconds, outcome.problem)
         incumbent = trials.incumbent
         trials.add(row, leads=outcome.good and (incumbent is None or row.score < incumbent.score))
         if self.scores:

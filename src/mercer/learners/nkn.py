@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Real
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -81,9 +81,9 @@ class NeuralKernelNetwork(Learner):
     average: bool = True
     n_jobs: int | None = None
 
-    most_rows: ClassVar[int | None] = 2000  # trained exactly, with a gradient of some hundred numbers for each start
-    keeps_noise: ClassVar[bool] = True
-    makes_batches: ClassVar[bool] = True
+    most_rows = 2000  # trained exactly, with a gradient of some hundred numbers for each start
+    keeps_noise = True
+    makes_batches = True
 
     @classmethod
     def paper(cls, **changes: Any) -> NeuralKernelNetwork:

@@ -33,20 +33,10 @@ from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind, values_of, with_values
 from mercer.kernels.text import parse
 from mercer.kernels.units import Units, to_scaled_units
+from mercer.learners import regimes
 from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, draw_some
 from mercer.learners.criteria import bic
-from mercer.learners.regimes import (
-    RegimeForm,
-    blend_in,
-    find_blend,
-    hold_centres,
-    order_regimes,
-    regime_shares,
-    remove_regime,
-    replace_regime,
-    simplify_regimes,
-    with_blend,
-)
+from mercer.learners.regimes import RegimeForm
 from mercer.learners.trials import Trials, run_parallel
 from mercer.linalg.threads import one_thread
 
@@ -227,8 +217,7 @@ class SurfaceSearch:
         if not self.best:
             raise trials.failure("no change surface could be fitted")
         most = max(self.best)
-        best = self.best[most].fit
-        assert best is not None
+        best = self.best[most].finished
         if trials.stopped:
             best = replace(best, status="interrupted", message="stopped before all regimes were fitted")
             fitted = f"{most} of {asked} regimes" if most < asked else f"the {asked} regimes asked for"
@@ -239,7 +228,7 @@ class SurfaceSearch:
     def _fit_regimes(self, count: int) -> None:
         """Fit one number of regimes, in all forms; where a regime dies, the fit without it is another candidate."""
         found: list[Candidate] = []
-        shared = self.best[1].fit.expression if 1 in self.best and self.best[1].fit else None
+        shared = self.best[1].finished.expression if 1 in self.best else None
         for expression in self.form.expressions(count, shared, self.policy.alone):
             found += self._try(count, self._fit, expression)
         if self.form.open and count > 1 and found:
@@ -256,8 +245,7 @@ class SurfaceSearch:
         tried[:] = [replace(c, step=replace(c.step, rows=rows)) for c in tried]
         self.data = self.context.data
         for count, candidate in list(self.best.items()):
-            assert candidate.fit is not None
-            kept = self._try(count, self._resume, candidate.fit.expression, candidate.fit.noise)
+            kept = self._try(count, self._resume, candidate.finished.expression, candidate.finished.noise)
             if kept:
                 self.best[count] = kept[0]
             else:
@@ -270,27 +258,27 @@ class SurfaceSearch:
         for _ in range(self.policy.passes):
             before = best
             for regime in range(count):
-                assert best.fit is not None
-                for expression in replace_regime(best.fit.expression, regime, self.context.columns, self.policy.tried):
+                kernel, columns = best.finished.expression, self.context.columns
+                for expression in regimes.replace_regime(kernel, regime, columns, self.policy.tried):
                     if structure(expression) not in tried:
                         tried.add(structure(expression))
                         found += self._try(count, self._fit_for_a_while, expression)
                 best = min([best, *found], key=_score)
             if best is before:
                 break
-        if best in found and best.fit is not None:
-            found += self._try(count, self._resume, best.fit.expression, best.fit.noise)
+        if best in found:
+            found += self._try(count, self._resume, best.finished.expression, best.finished.noise)
         return found
 
     def _merge(self, candidate: Candidate, count: int) -> None:
         """Take regimes out that hold nowhere, until none is left."""
         while candidate.fit is not None and (dead := self._dead(candidate.fit.expression)):
-            expression, noise, count = remove_regime(candidate.fit.expression, dead[0]), candidate.fit.noise, count - 1
+            expression, count = regimes.remove_regime(candidate.fit.expression, dead[0]), count - 1
             self.trials.notes.append(
                 f"of {count + 1} regimes one held at fewer than {self.policy.least_rows} rows "
                 "and was merged with its neighbour"
             )
-            kept = self._try(count, self._resume, expression, noise, note="merged")
+            kept = self._try(count, self._resume, expression, candidate.fit.noise, note="merged")
             if not kept:
                 return
             candidate = kept[0]
@@ -303,12 +291,12 @@ class SurfaceSearch:
         fitted = how(*arguments)
         failed, score = fitted.status == "failed", math.inf
         if not failed:
-            expression = order_regimes(fitted.expression, self.data.X)
+            expression = regimes.order_regimes(fitted.expression, self.data.X)
             if expression is not fitted.expression:
                 fitted = replace(fitted, expression=expression, values=values_of(expression))
             # A place of change counts as two numbers (Zhang and Siegmund 2007): the evidence as a function of that
             # place is no parabola but a staircase, of which the best step is taken.
-            own = find_blend(expression)
+            own = regimes.find_blend(expression)
             places = own.surface.components if own is not None and own.surface.kind == "CP" else 0
             score = bic(fitted.log_evidence, fitted.parameters + places, self.data.count)
         words = f"{count} regime{'s' if count > 1 else ''}" + (f", {note}" if note else "")
@@ -333,18 +321,18 @@ class SurfaceSearch:
         return [run for _, run in run_parallel(descend, work, self.trials.jobs, ordered=True)]
 
     def _fit(self, expression: Expression) -> Fit:
-        own, learners = find_blend(expression), self.form.learners
+        own, learners = regimes.find_blend(expression), self.form.learners
         if own is None:
             if learners[0] is not None:
                 return self._learn(learners[0], self.data).fit
             return self._fit_from_starts(expression)
-        own = hold_centres(own, self.data.X)
-        expression = with_blend(expression, own)
-        simple = simplify_regimes(expression)
+        own = regimes.hold_centres(own, self.data.X)
+        expression = regimes.with_blend(expression, own)
+        simple = regimes.simplify_regimes(expression)
         found = self._finish(simple, self._draw_surfaces(simple))
         if found.status == "failed" or (simple == expression and not any(learners)):
             return found
-        started = with_blend(expression, replace(own, surface=blend_in(found.expression).surface))
+        started = regimes.with_blend(expression, replace(own, surface=regimes.blend_in(found.expression).surface))
         if any(learners):
             started = self._learn_regimes(started)
         return self._fit_from_starts(started)
@@ -379,12 +367,12 @@ class SurfaceSearch:
         settings, policy = self.settings, self.policy
         rng, data = np.random.default_rng(self.context.seed), self._some_rows()
         problem = prepare(expression, data, self.context.engine, FitOptions(priors=self.options.priors))
-        starts, own = problem.starts, blend_in(expression)
+        starts, own = problem.starts, regimes.blend_in(expression)
         slots = [s for s in problem.layout.slots if starts.leaves[s.leaf] is own.surface]
         place = np.concatenate([np.arange(s.offset, s.offset + s.size) for s in slots])
         noises = [max(1e-4, float(np.abs(data.y).mean() / 10.0) ** 2)]  # s_n = mean|y| / 10
-        if 1 in self.best and (alone := self.best[1].fit) is not None:
-            noises.append(alone.noise)
+        if 1 in self.best:
+            noises.append(self.best[1].finished.noise)
         border = self._linear_border(expression, data) if own.surface.kind in FEATURES else None
         drawn: list[list[Array]] = []
         for number in range(settings.draws):
@@ -402,12 +390,12 @@ class SurfaceSearch:
 
     def _linear_border(self, expression: Expression, data: Data) -> Array:
         """Return w(x) of a linear surface, cut off where a share is near 0 or 1."""
-        own = blend_in(expression)
+        own = regimes.blend_in(expression)
         line = surface("linear", own.surface.regimes, on=own.surface.columns)
-        simple = with_blend(expression, replace(own, surface=line))
+        simple = regimes.with_blend(expression, replace(own, surface=line))
         values, _ = self._draw_surfaces(simple)[0]
-        found = blend_in(with_values(simple, values))
-        s, most = np.maximum(regime_shares(found, data.X), 1e-12), self.policy.cut_off
+        found = regimes.blend_in(with_values(simple, values))
+        s, most = np.maximum(regimes.regime_shares(found, data.X), 1e-12), self.policy.cut_off
         return np.asarray(np.clip(np.log(s[1:]) - np.log(s[:1]), -most, most))
 
     def _has_died(self, problem: Problem, run: Run) -> bool:
@@ -441,14 +429,14 @@ class SurfaceSearch:
 
     def _learn_regimes(self, expression: Expression) -> Expression:
         """Let learners find the kernels of their regimes, each on the rows where its regime holds."""
-        own = blend_in(expression)
-        holds = np.argmax(regime_shares(own, self.data.X), axis=0)
+        own = regimes.blend_in(expression)
+        holds = np.argmax(regimes.regime_shares(own, self.data.X), axis=0)
         parts = list(own.parts)
         for regime in range(len(parts)):
             learner, rows = self.form.learners[regime], np.flatnonzero(holds == regime)
             if learner is not None and len(rows) >= self.policy.few_rows:
                 parts[regime] = self._learn(learner, self.data.take(rows)).fit.expression
-        return with_blend(expression, replace(own, parts=tuple(parts)))
+        return regimes.with_blend(expression, replace(own, parts=tuple(parts)))
 
     def _learn(self, learner: Learner, data: Data) -> Learned:
         found = learner.learn(replace(self.context, data=data, report=None, whole=None))
@@ -460,18 +448,18 @@ class SurfaceSearch:
 
     def _dead(self, expression: Expression) -> list[int]:
         """Return the regimes that hold at next to no row, the weakest first."""
-        own = find_blend(expression)
+        own = regimes.find_blend(expression)
         if own is None:
             return []
-        s = regime_shares(own, self.data.X)
+        s = regimes.regime_shares(own, self.data.X)
         rows, least = np.bincount(np.argmax(s, axis=0), minlength=len(s)), self.policy.least_rows
         return sorted((i for i in range(len(s)) if rows[i] < least), key=lambda i: (rows[i], s[i].sum()))
 
     def _notes(self, best: Fit) -> list[str]:
         notes = []
-        own = find_blend(best.expression)
+        own = regimes.find_blend(best.expression)
         if own is not None:
-            s = regime_shares(own, self.data.X)
+            s = regimes.regime_shares(own, self.data.X)
             for regime, rows in enumerate(np.bincount(np.argmax(s, axis=0), minlength=len(s)), start=1):
                 if rows < self.policy.few_rows:
                     notes.append(f"regime {regime} rests on {rows} rows only: what is said about it is uncertain")
