@@ -276,6 +276,7 @@ def fit_to_all(learned: Learned, all_rows: AllRows) -> Learned:
     beyond = np.array([learned.weights.beyond[i] for i in kept])
     if learned.weights.column is None or not beyond.sum() > 0:
         beyond = shares
+    rows = policy.sample if policy.sample < data.count else learned.rows
     weights = replace(
         learned.weights,
         within=tuple(map(float, shares / shares.sum())),
@@ -290,7 +291,7 @@ def fit_to_all(learned: Learned, all_rows: AllRows) -> Learned:
         weights=weights,
         notes=(*learned.notes, _note(learned, all_rows, by_intervals, kept[0] != 0)),
         stopped="request" if interrupted else learned.stopped,
-        rows=None if by_intervals or data.count <= policy.sample else policy.sample,
+        rows=None if by_intervals else rows,
     )
 
 
@@ -342,8 +343,9 @@ def _note(learned: Learned, all_rows: AllRows, by_intervals: bool, overtaken: bo
             f"from all rows that the exact value lies in ({sample:,} of them gave first values)"
         )
     what = "the structure was learned from" if learned.candidates else "first values were found with"
+    note = f"{what} {sample:,} of the {rows:,} rows, drawn at random; the parameters were then fitted to all of them"
+    best = "on those rows"
     if rows <= sample:
         note = f"{what} all {rows:,} rows by exact inference; the parameters were then fitted by {all_rows.engine!r}"
-        return note + (", by which another kernel is the best" if overtaken else "")
-    note = f"{what} {sample:,} of the {rows:,} rows, drawn at random; the parameters were then fitted to all of them"
-    return note + (", where the winner overtook the kernel that was best on those rows" if overtaken else "")
+        best = "by exact inference"
+    return f"{note}, where the winner overtook the kernel that was best {best}" if overtaken else note
