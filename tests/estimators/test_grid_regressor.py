@@ -194,7 +194,7 @@ def test_the_same_seed_gives_the_same_fill() -> None:
     assert_allclose(models[0].fill(), models[1].fill(), rtol=0, atol=0)
 
 
-def test_ctrl_c_keeps_the_best_so_far() -> None:
+def test_ctrl_c_keeps_the_best_so_far(tmp_path: Path) -> None:
     seen, _ = waves()
     told: list[float] = []
 
@@ -207,6 +207,10 @@ def test_ctrl_c_keeps_the_best_so_far() -> None:
     with pytest.warns(FitWarning, match="interrupted"):
         model.fit(seen, progress=stop)
     assert model.status_ == "interrupted"
+    assert model.stopped_ == "request"
+    model.save(tmp_path / "stopped.mercer")
+    assert mercer.load(tmp_path / "stopped.mercer").stopped_ == "request"
+    assert GridRegressor("SE", restarts=1, max_iterations=3, random_state=0).fit(seen).stopped_ == ""
     assert not np.isnan(model.fill()).any()
     assert told == sorted(told)
 

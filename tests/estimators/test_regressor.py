@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -345,3 +347,8 @@ def test_kernels_as_text_or_object_are_the_same(fitted: GPRegressor) -> None:
     assert other.kernel_ == fitted.kernel_
     again = model(fitted.kernel_).fit(*series())
     assert again.log_evidence_ >= fitted.log_evidence_ - 1e-3
+
+
+def test_importing_the_regressor_leaves_pytorch_alone() -> None:
+    script = "import sys, mercer; mercer.GPRegressor; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

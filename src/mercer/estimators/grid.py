@@ -6,23 +6,19 @@ import math
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.compute.program import compile_program
 from mercer.compute.separate import separated
 from mercer.errors import DataWarning, FitWarning, InputError, KernelError, NumericalError
-from mercer.estimators.inputs import EstimatorSettings, Shown
+from mercer.estimators.inputs import EstimatorSettings, Shown, ShownFit, read_fit_options
 from mercer.fitting.grid import GridFitPolicy, fit_grid
-from mercer.fitting.problem import FitOptions
 from mercer.inference.choose import Choice
-from mercer.inference.contract import Data
 from mercer.inference.grid import EXACT_WORK
 from mercer.kernels.algebra import structure
 from mercer.kernels.domains import Array
@@ -30,13 +26,13 @@ from mercer.kernels.expression import Expression, Product, product_of
 from mercer.kernels.network import time_series_network
 from mercer.kernels.parameters import bind
 from mercer.kernels.text import parse
-from mercer.kernels.units import Units, to_data_units, to_scaled_units
+from mercer.kernels.units import to_data_units, to_scaled_units
 from mercer.learners.criteria import bic
 from mercer.model import archive
 from mercer.model.grid import FittedGrid, GridInput, GridScale, condition, grid_engine, read_coordinates, read_grid
 
 
-class GridRegressor(EstimatorSettings, BaseEstimator):
+class GridRegressor(ShownFit, EstimatorSettings, BaseEstimator):
     """A Gaussian process over the cells of an array, NaN where a cell is missing: fills holes, extends the edges.
 
     The kernel is a product of one kernel for each axis, which lets the work grow as N sum(n_d) for N cells with n_d
@@ -66,6 +62,7 @@ class GridRegressor(EstimatorSettings, BaseEstimator):
     log_evidence_, bic_ : float, log p(values) and BIC; `evidence_is_` says "exact" or by which approximation.
     residual_ : float, what conjugate gradients left over, relative (0 where the answer is exact).
     status_, message_, notes_, fit_seconds_ : how the fit ended and why, remarks, how long it took.
+    stopped_ : "request" where Ctrl-C ended the fit early, else "".
     inference_ : Choice, the engine and the reason for it.
     coordinates_, axis_names_, shape_, n_missing_ : what was learned from.
     """
@@ -90,9 +87,7 @@ class GridRegressor(EstimatorSettings, BaseEstimator):
     # ------------------------------------------------------------------------------------------------------- fitting
 
     fitted_: FittedGrid
-    kernel_ = Shown(lambda fitted: fitted.kernel)
     kernels_ = Shown(lambda fitted: _factors(fitted.kernel, fitted.grid.values.ndim))
-    noise_ = Shown(lambda fitted: fitted.noise)
     log_evidence_ = Shown(lambda fitted: fitted.log_evidence)
     bic_ = Shown(lambda fitted: fitted.bic)
     n_parameters_ = Shown(lambda fitted: fitted.parameters)
@@ -100,11 +95,6 @@ class GridRegressor(EstimatorSettings, BaseEstimator):
         lambda fitted: "exact" if fitted.posterior.whole.cells.exact_within(EXACT_WORK) else "eigenvalues"
     )
     residual_ = Shown(lambda fitted: fitted.posterior.residual)
-    status_ = Shown(lambda fitted: fitted.status)
-    message_ = Shown(lambda fitted: fitted.message)
-    notes_ = Shown(lambda fitted: fitted.notes)
-    fit_seconds_ = Shown(lambda fitted: fitted.seconds)
-    inference_ = Shown(lambda fitted: fitted.choice)
     coordinates_ = Shown(lambda fitted: fitted.grid.coordinates)
     axis_names_ = Shown(lambda fitted: fitted.grid.names)
     shape_ = Shown(lambda fitted: fitted.grid.values.shape)
@@ -122,24 +112,36 @@ class GridRegressor(EstimatorSettings, BaseEstimator):
         self._template = array if grid.names is not None else None
         scale = GridScale.learn(grid)
         data = scale.data(grid)
-        assert data.lattice is not None
+        lattice = data.lattice
+        assert lattice is not None
         notes: list[str] = []
-        empty = grid.values.size - data.count - len(data.lattice.holes)
-        if empty and sum(n > 1 for n in data.lattice.shape) > 1:  # along a single axis every hole is a whole slice
-            notes.append(_empty_slices(grid.values.shape, data.lattice.shape))
+        empty = grid.values.size - data.count - len(lattice.holes)
+        if empty and sum(n > 1 for n in lattice.shape) > 1:  # along a single axis every hole is a whole slice
+            counts = enumerate(zip(grid.values.shape, lattice.shape, strict=True))
+            gone = ", ".join(f"{n - m} along axis {d}" for d, (n, m) in counts if n > m)
+            notes.append(f"whole slices of the grid hold no value ({gone}); they are predicted all the same")
             warnings.warn(notes[0], DataWarning, stacklevel=2)
-        bound = to_scaled_units(self._bind(grid, data), scale.units)
-        engine = grid_engine(self.device)
-        result, note = fit_grid(bound, data, engine, self._options(scale.units), progress, self._policy(GridFitPolicy))
+        whole = _whole_kernel(self.kernel, grid, [d for d, n in enumerate(lattice.shape) if n > 1])
+        if separated(compile_program(structure(whole)), grid.values.ndim) is None:
+            raise KernelError(
+                f"{whole.text(digits=4)} is not a product of one kernel for each axis: give one kernel for all axes, a "
+                "list with one for each, or a product such as SE(0)*PER(1). Sums over axes and change surfaces: "
+                "GPRegressor(kernel, inference=mercer.Grid()), with one row for each cell"
+            )
+        engine, options = grid_engine(self.device), read_fit_options(self, scale.units, zero_noise=False)
+        bound = to_scaled_units(whole, scale.units)
+        result, note = fit_grid(bound, data, engine, options, progress, self._policy(GridFitPolicy))
         if result.status == "failed":
             raise NumericalError(f"the fit failed: {result.message}; try another kernel or a larger noise")
         if result.status == "interrupted":
             warnings.warn(f"the fit was interrupted: {result.message}", FitWarning, stacklevel=2)
+        shape = " x ".join(f"{n:,}" for n in lattice.shape)
+        missing = f"{len(lattice.holes):,} of them missing" if len(lattice.holes) else "none of them missing: exact"
         log_evidence = result.log_evidence - data.count * math.log(scale.units.y_scale)
         self.fitted_ = FittedGrid(
             grid=grid,
             scale=scale,
-            choice=Choice(engine, _reason(data)),
+            choice=Choice(engine, f"grid inference: {lattice.size:,} cells ({shape}), {missing}"),
             kernel=to_data_units(result.expression, scale.units),
             noise=result.noise * scale.units.y_scale**2,
             scaled_kernel=result.expression,
@@ -155,32 +157,6 @@ class GridRegressor(EstimatorSettings, BaseEstimator):
             seconds=time.perf_counter() - started,
         )
         return self
-
-    def _options(self, units: Units) -> FitOptions:
-        for name in ("restarts", "max_iterations"):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or value < 1:
-                raise InputError(f"{name} must be a whole number of at least 1, not {value!r}")
-        noise = None
-        if self.noise is not None:
-            if not (isinstance(self.noise, Real) and np.isfinite(self.noise) and self.noise > 0):
-                raise InputError(f"noise must be None (fit it) or a variance greater than zero, not {self.noise!r}")
-            noise = float(self.noise) / units.y_scale**2
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return FitOptions(restarts=self.restarts, max_iterations=self.max_iterations, noise=noise, seed=seed)
-
-    def _bind(self, grid: GridInput, data: Data) -> Expression:
-        """Return the product kernel, bound to the axes; those with a single coordinate have no factor."""
-        assert data.lattice is not None
-        axes = [d for d, n in enumerate(data.lattice.shape) if n > 1]
-        whole = _whole_kernel(self.kernel, grid, axes)
-        if separated(compile_program(structure(whole)), grid.values.ndim) is None:
-            raise KernelError(
-                f"{whole.text(digits=4)} is not a product of one kernel for each axis: give one kernel for all axes, a "
-                "list with one for each, or a product such as SE(0)*PER(1). Sums over axes and change surfaces: "
-                "GPRegressor(kernel, inference=mercer.Grid()), with one row for each cell"
-            )
-        return whole
 
     # ---------------------------------------------------------------------------------------------------- predicting
 
@@ -227,15 +203,12 @@ class GridRegressor(EstimatorSettings, BaseEstimator):
             return self._template.copy(data=values)
         import xarray
 
-        coords = {name: self._labels(d, axes[d]) for d, name in enumerate(self.axis_names_ or ())}
+        coords: dict[str, Any] = dict(zip(self.axis_names_ or (), axes, strict=True))
+        for name, axis in coords.items():  # dates where it has dates
+            old = self._template.coords.get(name)
+            if old is not None and old.dtype.kind == "M":
+                coords[name] = np.datetime64("1970-01-01", "ns") + np.round(axis * 86400e9).astype("timedelta64[ns]")
         return xarray.DataArray(values, dims=self.axis_names_, coords=coords, name=self._template.name)
-
-    def _labels(self, d: int, axis: Array) -> Any:
-        """Return coordinates as the DataArray has them: dates where it has dates."""
-        old = self._template.coords.get((self.axis_names_ or ())[d])
-        if old is None or old.dtype.kind != "M":
-            return axis
-        return np.datetime64("1970-01-01", "ns") + np.round(axis * 86400e9).astype("timedelta64[ns]")
 
     def save(self, path: str | Path) -> None:
         """Write a model file (JSON and arrays; reading one never runs code); `mercer.load` reads it."""
@@ -261,9 +234,10 @@ def _whole_kernel(kernel: Any, grid: GridInput, axes: Sequence[int]) -> Expressi
         if any(leaf.dims is not None for leaf in single.leaves()):
             return bind(single, count, names)
         parts = [single] * count
-    factors = [bind(_expression(part), count, names, default=[d]) for d, part in enumerate(parts) if d in axes]
-    for d, factor in zip((d for d in range(count) if d in axes), factors, strict=True):
-        strange = [leaf for leaf in factor.leaves() if leaf.dims not in (None, (d,))]
+    factors = []
+    for d in axes:
+        factors.append(bind(_expression(parts[d]), count, names, default=[d]))
+        strange = [leaf for leaf in factors[-1].leaves() if leaf.dims not in (None, (d,))]
         if strange:
             raise KernelError(f"the kernel of axis {d} acts on other axes: {strange[0].text(digits=4)}")
     return product_of(factors)
@@ -289,17 +263,3 @@ def _factors(kernel: Expression, count: int) -> tuple[Expression | None, ...]:
         if place is not None:
             found[place].append(part)
     return tuple(product_of(group) if group else None for group in found)
-
-
-def _empty_slices(shape: tuple[int, ...], seen: tuple[int, ...]) -> str:
-    gone = [f"{n - m} along axis {d}" for d, (n, m) in enumerate(zip(shape, seen, strict=True)) if n > m]
-    return f"whole slices of the grid hold no value ({', '.join(gone)}); they are predicted all the same"
-
-
-def _reason(data: Data) -> str:
-    lattice = data.lattice
-    assert lattice is not None
-    shape = " x ".join(f"{n:,}" for n in lattice.shape)
-    holes = len(lattice.holes)
-    missing = f"{holes:,} of them missing" if holes else "none of them missing: exact"
-    return f"grid inference: {lattice.size:,} cells ({shape}), {missing}"

@@ -7,14 +7,16 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from inspect import signature
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeGuard, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_array, column_or_1d
+from sklearn.utils import check_array, check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.errors import DataWarning, InputError
+from mercer.fitting.problem import FitOptions
 from mercer.inference.choose import Choice
 from mercer.kernels.domains import Array
 from mercer.kernels.units import Units
@@ -102,6 +104,38 @@ class Shown(Generic[Value]):
 
     def __set__(self, estimator: Any, value: Any) -> None:
         raise AttributeError("what a fit found cannot be assigned; see `fitted_`, whose fields `replace` can change")
+
+
+class ShownFit:
+    """What the fit of one kernel found, of any estimator whose `fitted_` has it."""
+
+    kernel_ = Shown(lambda fitted: fitted.kernel)
+    noise_ = Shown(lambda fitted: fitted.noise)
+    status_ = Shown(lambda fitted: fitted.status)
+    message_ = Shown(lambda fitted: fitted.message)
+    stopped_ = Shown(lambda fitted: fitted.stopped)
+    inference_ = Shown(lambda fitted: fitted.choice)
+    notes_ = Shown(lambda fitted: fitted.notes)
+    fit_seconds_ = Shown(lambda fitted: fitted.seconds)
+
+
+def read_fit_options(estimator: Any, units: Units, zero_noise: bool, **others: Any) -> FitOptions:
+    """Return the settings of an estimator that every fit of one kernel has, checked; `zero_noise`: it may be zero."""
+    for name in ("restarts", "max_iterations"):
+        value = getattr(estimator, name)
+        if not isinstance(value, int | np.integer) or value < 1:
+            raise InputError(f"{name} must be a whole number of at least 1, not {value!r}")
+    known, least = estimator.noise, "not below zero" if zero_noise else "greater than zero"
+    number = float(known) if isinstance(known, Real) else math.nan
+    if known is not None and not (math.isfinite(number) and (number > 0 or (number == 0 and zero_noise))):
+        raise InputError(f"noise must be None (fit it) or a variance {least}, not {known!r}")
+    return FitOptions(
+        restarts=estimator.restarts,
+        max_iterations=estimator.max_iterations,
+        noise=None if known is None else float(known) / units.y_scale**2,
+        seed=int(check_random_state(estimator.random_state).randint(2**31 - 1)),
+        **others,
+    )
 
 
 def restore(kind: Callable[..., Model], options: Mapping[str, Any], fitted: Any) -> Model:

@@ -9,21 +9,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from scipy.ndimage import find_objects, label
 
 from mercer.fitting.minimise import Clock, Progress, Report, minimise, starting_points
 from mercer.fitting.problem import Evaluations, Fit, FitOptions, Problem, Run, prepare
 from mercer.inference.contract import Data
 from mercer.inference.grid import EXACT_WORK, Grid
-from mercer.inference.grid_product import GridProblem, cells_of
 from mercer.inference.lattice import Lattice
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression
+
+if TYPE_CHECKING:
+    from mercer.inference.grid_product import GridProblem
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,16 @@ def fit_grid(
     """Fit a bound expression (scaled units), and say what was chosen by. Ctrl-C keeps the best point so far."""
     spectra = line_spectra(data)
     peaks = {d: found for d, s in enumerate(spectra) if len(found := s.periods(policy.periods))}
-    problem = prepare(expression, data, engine, options, peaks)
-    small = _on_part(problem, policy)
+    problem = small = prepare(expression, data, engine, options, peaks)
+    assert data.lattice is not None
+    large = data.lattice.size > policy.much_larger * policy.tile
+    part = tile(data, policy.tile) if large else beside_holes(data, policy.good_part)
+    if part is not None:
+        small = replace(problem, data=part)  # with the bounds of the whole
+    mixture = any(leaf.spec.mixture and leaf.parameter("weights").values is None for leaf in expression.leaves())
     watch = _Watch(report, options.max_iterations)
     try:
-        points, screened = _starts(small, spectra, options)
+        points, screened = _starts(small, spectra, options, mixture)
         runs = minimise(small, points, policy.short_run, [watch] * len(points)) if len(points) > 1 else []
         best = min(runs, key=lambda run: run.value).point if runs else points[0]
         iterations, last = options.max_iterations, policy.last_steps
@@ -72,7 +78,7 @@ def fit_grid(
             iterations = last
         run = minimise(problem, [best], iterations, [watch.final(watch.steps + iterations, watch.steps)])[0]
         watch.whole = False
-        chosen, note = _choose(problem, small, run, points if _has_mixture(problem) else [], watch, policy)
+        chosen, note = _choose(problem, small, run, points if mixture else [], watch, policy)
     except KeyboardInterrupt:
         if watch.point is None:
             raise
@@ -91,8 +97,12 @@ def _choose(
     boxes = hidden_boxes(problem.data, small.data, policy.boxes) if spectral else []
     if not boxes:
         return run, ""
-    held = [minimise(_scale_only(small, p), [p], policy.short_run, [watch])[0] for p in spectral[: policy.spectra]]
-    runs = [run, *held]
+    names = [*problem.layout.free_paths(), "noise"][: len(run.point)]
+    loose = np.array([name == "noise" or name.endswith(".variance") for name in names])[:, None]
+    runs = [run]
+    for point in spectral[: policy.spectra]:
+        held = replace(small, bounds=np.where(loose, small.bounds, point[:, None]))
+        runs += minimise(held, [point], policy.short_run, [watch])
     errors = [error_in_boxes(problem, r.point, boxes) for r in runs]
     best = int(np.argmin(errors))
     what = "the kernel of the highest evidence" if best == 0 else "the mean spectrum of the values"
@@ -102,18 +112,6 @@ def _choose(
         f"of their variance, that of {'the mean spectrum' if best == 0 else 'the highest evidence'} {other:.3f}"
     )
     return replace(runs[best], converged=True), note
-
-
-def _scale_only(problem: Problem, point: Array) -> Problem:
-    """Return the problem with everything but variances and the noise held at a point."""
-    names = [*problem.layout.free_paths(), "noise"]
-    loose = [name == "noise" or name.endswith(".variance") for name in names[: len(point)]]
-    held = np.column_stack([point, point])
-    return replace(problem, bounds=np.where(np.array(loose)[:, None], problem.bounds, held))
-
-
-def _has_mixture(problem: Problem) -> bool:
-    return any(leaf.spec.mixture and leaf.parameter("weights").values is None for leaf in problem.expression.leaves())
 
 
 class _Watch(Evaluations):
@@ -146,62 +144,39 @@ class _Watch(Evaluations):
             self.report(Progress(self.steps, self.most, "steps", score=2.0 * self.value, seconds=self.clock.seconds))
 
 
-def _starts(problem: Problem, spectra: Sequence[LineSpectrum], options: FitOptions) -> tuple[list[Array], int]:
+def _starts(
+    problem: Problem, spectra: Sequence[LineSpectrum], options: FitOptions, mixture: bool
+) -> tuple[list[Array], int]:
     """Return points to begin at: from the spectra where the kernel has mixtures to set, else the best of draws."""
-    unset = np.isnan(problem.starts.known)
+    starts, unset = problem.starts, np.isnan(problem.starts.known)
     noise = Gaussian(float(np.clip(min(s.floor for s in spectra), *NOISE_START)))
-    if not _has_mixture(problem):
-        if not unset.any():
-            return [problem.point(problem.starts.typical(), noise)], 0
+    if not mixture and unset.any():
         return starting_points(problem, options)
-    rng = np.random.default_rng(options.seed)
-    points = []
+    if not mixture:
+        return [problem.point(starts.draw(None), noise)], 0
+    rng, points = np.random.default_rng(options.seed), []
     for number in range(max(1, options.restarts)):
-        values = problem.starts.typical() if number == 0 else problem.starts.draw(rng)
-        values = np.where(unset, _with_mixtures(problem, values, spectra, rng, number == 0), values)
-        points.append(problem.point(values, noise))
+        values = starts.draw(None if number == 0 else rng)
+        drawn = values.copy()
+        for owner, leaf in enumerate(starts.leaves):  # mixtures on one column: from that column's spectrum
+            if not isinstance(leaf, Base) or not leaf.spec.mixture or len(leaf.columns) != 1:
+                continue
+            found = mixture_of(spectra[leaf.columns[0]], leaf.components, rng, peaked=number == 0)
+            for slot in problem.layout.slots:
+                if slot.leaf == owner and (slot.spec.name in found or slot.fitted):
+                    drawn[slot.where] = found.get(slot.spec.name, 1.0)
+        points.append(problem.point(np.where(unset, drawn, values), noise))
     return points, 0
-
-
-def _with_mixtures(
-    problem: Problem, values: Array, spectra: Sequence[LineSpectrum], rng: np.random.Generator, peaked: bool
-) -> Array:
-    """Return the values with those of every spectral mixture on one column from that column's spectrum."""
-    result = values.copy()
-    owners = list(problem.expression.owners())
-    slots = problem.layout.slots
-    for number, leaf in enumerate(owners):
-        if not isinstance(leaf, Base) or not leaf.spec.mixture or len(leaf.columns) != 1:
-            continue
-        found = mixture_of(spectra[leaf.columns[0]], leaf.components, rng, peaked)
-        for slot in slots:
-            if slot.leaf == number and slot.spec.name in ("weights", "frequency", "bandwidth"):
-                result[slot.where] = getattr(found, slot.spec.name)
-            elif slot.leaf == number and slot.fitted:
-                result[slot.where] = 1.0
-    return result
-
-
-def _on_part(problem: Problem, policy: GridFitPolicy) -> Problem:
-    """Return the problem for a part of the grid, with the bounds of the whole; itself where no part is worth it."""
-    data = problem.data
-    lattice = data.lattice
-    assert lattice is not None
-    if lattice.size > policy.much_larger * policy.tile:
-        return replace(problem, data=tile(data, policy.tile))
-    part = beside_holes(data, policy.good_part)
-    return problem if part is None else replace(problem, data=part)
 
 
 def beside_holes(data: Data, share: float) -> Data | None:
     """Return the rows on one side of all large holes, the side with most of them; None where there is no good one."""
     lattice = data.lattice
     assert lattice is not None
-    deep = cells_of(lattice, torch.device("cpu")).deep.numpy()
-    if not len(deep):
+    if not len(lattice.deep):
         return None
     places = np.unravel_index(lattice.cells, lattice.shape)
-    holes = np.unravel_index(lattice.holes[deep], lattice.shape)
+    holes = np.unravel_index(lattice.holes[lattice.deep], lattice.shape)
     sides = [side for at, hole in zip(places, holes, strict=True) for side in (at < hole.min(), at > hole.max())]
     best = max(sides, key=lambda side: int(side.sum()))
     return data.take(best) if best.sum() >= share * lattice.size else None
@@ -213,17 +188,17 @@ def tile(data: Data, cells: int) -> Data:
     assert lattice is not None
     ratio = (cells / lattice.size) ** (1.0 / len(lattice.shape))
     sides = [max(min(n, 8), round(n * ratio)) for n in lattice.shape]
-    places = np.stack(np.unravel_index(lattice.cells, lattice.shape))
-    best: NDArray[np.bool_] | None = None
+    boxes = []
     for corner in np.ndindex(*(3,) * len(sides)):
         first = [round((n - side) * c / 2) for n, side, c in zip(lattice.shape, sides, corner, strict=True)]
-        inside = np.ones(data.count, dtype=bool)
-        for place, low, side in zip(places, first, sides, strict=True):
-            inside &= (place >= low) & (place < low + side)
-        if best is None or inside.sum() > best.sum():
-            best = inside
-    assert best is not None
-    return data.take(best)
+        boxes.append(_inside(lattice, first, sides))
+    return data.take(max(boxes, key=lambda inside: int(inside.sum())))
+
+
+def _inside(lattice: Lattice, corner: Sequence[int] | Array, sides: Sequence[int]) -> NDArray[np.bool_]:
+    """Tell for every row whether it lies in a box."""
+    places = np.stack(np.unravel_index(lattice.cells, lattice.shape), axis=1) - np.array(corner)
+    return np.asarray(((places >= 0) & (places < np.array(sides))).all(axis=1))
 
 
 # ------------------------------------------------------------------------------------------------------------- spectra
@@ -284,22 +259,11 @@ def _spectrum(lines: Array, axis: Array) -> LineSpectrum:
     return LineSpectrum(np.asarray(np.fft.rfftfreq(n, step), dtype=np.float64), power)
 
 
-@dataclass(frozen=True, eq=False)
-class SpectralMixture:
-    """Weights, frequencies and bandwidths of a spectral mixture."""
-
-    weights: Array
-    frequency: Array
-    bandwidth: Array
-
-
-def mixture_of(
-    spectrum: LineSpectrum, components: int, rng: np.random.Generator, peaked: bool = True
-) -> SpectralMixture:
+def mixture_of(spectrum: LineSpectrum, components: int, rng: np.random.Generator, peaked: bool) -> dict[str, Array]:
     """Fit a mixture of Gaussians to a spectrum by expectation and maximisation, mirrored at zero.
 
     It begins at the highest peaks (`peaked`), a quarter of the components being wide ones anywhere, or at frequencies
-    drawn by their power.
+    drawn by their power. Returns the values of SM's parameters by name.
     """
     f, power = spectrum.frequency, np.maximum(spectrum.power - spectrum.floor / len(spectrum.power), 1e-12)
     power = power / power.sum()
@@ -320,7 +284,7 @@ def mixture_of(
         weights = total / total.sum()
         centre = share.T @ f / total
         width = np.sqrt(np.einsum("fq,fq->q", share, (f[:, None] - centre) ** 2) / total + least**2)
-    return SpectralMixture(weights, centre, width)
+    return {"weights": weights, "frequency": centre, "bandwidth": width}
 
 
 # -------------------------------------------------------------------------------------------------------- large holes
@@ -345,28 +309,33 @@ def hidden_boxes(data: Data, part: Data, most: int) -> list[Box]:
     """
     lattice = data.lattice
     assert lattice is not None
-    deep = cells_of(lattice, torch.device("cpu")).deep.numpy()
-    if not len(deep):
+    if not len(lattice.deep):
         return []
+    from scipy.ndimage import find_objects, label
+
     mask = np.zeros(lattice.size, dtype=bool)
-    mask[lattice.holes[deep]] = True
+    mask[lattice.holes[lattice.deep]] = True
     pieces, _ = label(mask.reshape(lattice.shape))
     sizes = np.bincount(pieces.ravel())
     sizes[0] = 0
     extent = find_objects(pieces)[int(np.argmax(sizes)) - 1]
     sides = [int(part.stop - part.start) for part in extent]
     for rows in (part, data):
-        boxes = [
-            box for corner in _corners(rows.lattice, sides, most) if (box := _box(rows, corner, sides)) is not None
-        ]
+        lattice, boxes = rows.lattice, []
+        assert lattice is not None
+        for corner in _corners(lattice, sides, most):
+            inside = _inside(lattice, corner, sides)
+            rest = rows.take(~inside)
+            if rest.lattice is not None and rest.lattice.shape == lattice.shape:  # or a whole line would be gone
+                boxes.append(Box(rest, lattice.cells[inside], rows.y[inside]))
         if len(boxes) > 1:
             return boxes
     return []
 
 
-def _corners(lattice: Lattice | None, sides: Sequence[int], most: int) -> list[tuple[int, ...]]:
+def _corners(lattice: Lattice, sides: Sequence[int], most: int) -> list[Array]:
     """Return where boxes begin: of those in even steps the ones with most known cells, apart from each other."""
-    if lattice is None or any(side > n - 2 for side, n in zip(sides, lattice.shape, strict=True)):
+    if any(side > n - 2 for side, n in zip(sides, lattice.shape, strict=True)):
         return []
     seen = np.zeros(lattice.shape)
     seen.ravel()[lattice.cells] = 1.0
@@ -375,35 +344,22 @@ def _corners(lattice: Lattice | None, sides: Sequence[int], most: int) -> list[t
     ]
     places = np.stack([g.ravel() for g in np.meshgrid(*steps, indexing="ij")], axis=1)
     known = np.array([seen[tuple(slice(c, c + s) for c, s in zip(p, sides, strict=True))].sum() for p in places])
-    chosen: list[tuple[int, ...]] = []
+    chosen: list[Array] = []
     for number in np.argsort(-known, kind="stable"):
-        place = places[number]
-        near = any(np.all(np.abs(place - np.array(c)) < 0.5 * np.array(sides)) for c in chosen)
+        near = any(np.all(np.abs(places[number] - corner) < 0.5 * np.array(sides)) for corner in chosen)
         if not near and known[number] > 0.5 * np.prod(sides):
-            chosen.append(tuple(int(p) for p in place))
+            chosen.append(places[number])
     return chosen[:most]
 
 
-def _box(data: Data, corner: Sequence[int], sides: Sequence[int]) -> Box | None:
-    lattice = data.lattice
-    assert lattice is not None
-    inside = np.ones(data.count, dtype=bool)
-    for place, low, side in zip(np.unravel_index(lattice.cells, lattice.shape), corner, sides, strict=True):
-        inside &= (place >= low) & (place < low + side)
-    rest = data.take(~inside)
-    if rest.lattice is None or rest.lattice.shape != lattice.shape:  # a whole line would be gone
-        return None
-    return Box(rest, lattice.cells[inside], data.y[inside])
-
-
-@torch.no_grad()
 def error_in_boxes(problem: Problem, point: Array, boxes: Sequence[Box]) -> float:
     """Return the mean squared error of the means in the boxes, by the variance of what they hold."""
     values, likelihood = problem.split(point)
+    rough = replace(cast(Grid, problem.engine), tolerance=TOLERANCE, exact_work=EXACT_WORK, most_steps=STEPS)
     errors = []
     for box in boxes:
-        grid = GridProblem.of(problem.program, box.rest, problem.engine.backend)
-        whole = grid.whole(values, likelihood.noise, TOLERANCE, EXACT_WORK, STEPS)
+        grid = cast("GridProblem", rough.problem(problem.program, box.rest))
+        whole = grid.covariance(values, likelihood.noise)
         if whole is None:
             return float("inf")
         solved = grid.solve(whole)

@@ -106,12 +106,9 @@ class Minimisable(Protocol):
 
 
 def minimise(
-    problem: Minimisable,
-    points: Sequence[Array],
-    iterations: int,
-    records: Sequence[Evaluations] = (),
-    batch: Batch | None = None,
-) -> list[Run]:
+    problem: Minimisable, points: Sequence[Array], iterations: int,
+    records: Sequence[Evaluations] = (), batch: Batch | None = None,
+) -> list[Run]:  # fmt: skip
     """Run L-BFGS-B from every point, by this many iterations in all; a record of a run spares what it has evaluated."""
     rows, records = problem.data.count, records or [Evaluations() for _ in points]
     for point in points:
@@ -145,18 +142,15 @@ def screen(problem: Problem, points: Sequence[Array], batch: Batch | None = None
     """Return the log evidence at every point."""
     if batch is not None:
         return [evidence.value for evidence in batch.evidence(problem, points, gradient=False)[2]]
-    values = []
+    found = []
     for point in points:
-        values.append(problem.evidence(point).value)
-    return values
+        values, likelihood = problem.split(point)
+        found.append(problem.engine.evidence(problem.program, values, likelihood, problem.data, False).value)
+    return found
 
 
 def starting_points(
-    problem: Problem,
-    options: FitOptions,
-    noise: float | None = None,
-    neutral: bool = True,
-    batch: Batch | None = None,
+    problem: Problem, options: FitOptions, noise: float | None = None, neutral: bool = True, batch: Batch | None = None
 ) -> tuple[list[Array], int]:
     """Draw many starts, keep the typical one and the best of the others by evidence; also return how many were tried.
 
@@ -171,35 +165,21 @@ def starting_points(
     wanted = max(1, options.restarts) - 1
     if wanted == 0 or (starts.complete and problem.noise is not None):
         return [first], 0
-    drawn = []
-    for turn in range(starts.turns):
-        drawn.append(problem.point(starts.draw(None, turn=turn), usual))
+    drawn = [problem.point(starts.draw(None, turn=turn), usual) for turn in range(starts.turns)]
     for _ in range(max(wanted * options.draws - len(drawn), wanted * options.draws // 2)):
         values = starts.draw(rng)
         drawn.append(problem.point(values, Gaussian(noise_start(rng)) if noise is None else usual))
     drawn = [p for p in drawn if not np.array_equal(p, first)]
     if not drawn:
         return [first], 0
-    scores = []
-    if batch is not None:
-        scores = screen(problem, drawn, batch)
-    else:
-        for point in drawn:
-            values, likelihood = problem.split(point)
-            evidence = problem.engine.evidence(problem.program, values, likelihood, problem.data, False)
-            scores.append(evidence.value)
-    order = np.argsort(-np.array(scores), kind="stable")
+    order = np.argsort(-np.array(screen(problem, drawn, batch)), kind="stable")
     return [first, *(drawn[i] for i in order[:wanted])], len(drawn)
 
 
 def fit(
-    expression: Expression,
-    data: Data,
-    engine: Engine,
-    options: FitOptions,
-    progress: Report | None = None,
-    backend: Backend = NUMBA,
-) -> Fit:
+    expression: Expression, data: Data, engine: Engine, options: FitOptions,
+    progress: Report | None = None, backend: Backend = NUMBA,
+) -> Fit:  # fmt: skip
     """Fit a bound expression (scaled units); values given in it are where every start begins.
 
     A back end with batches fits all starts at once. Ctrl-C keeps what is finished.
@@ -220,8 +200,7 @@ def fit(
         if jobs != 1 and len(points) > 1:
             from joblib import Parallel, delayed
 
-            # Threads by default: the work is in compiled code that releases Python's lock; a registered back end is
-            # used.
+            # Threads by default: the work is in compiled code that releases Python's lock. A registered one is used.
             calls = (delayed(minimise)(problem, [point], options.max_iterations) for point in points)
             runs = [run for (run,) in Parallel(n_jobs=jobs, prefer="threads")(calls)]
         else:
@@ -308,13 +287,12 @@ class Batch:
             maxcor=CORRECTIONS, factr=None, ftol=problem.tolerance, pgtol=FLAT, maxiter=iterations,
             pass_batch_indices=True,
         )  # fmt: skip
-        # Not result.x and result.fun: after a line search that failed these two need not belong together.
-        rows = problem.data.count
         runs = []
         for record, result in zip(records, results, strict=True):
             trail = record.trail()
             assert trail is not None
-            runs.append(_end(*trail.best, result, record, rows))
+            # Not result.x and result.fun: after a line search that failed these two need not belong together.
+            runs.append(_end(*trail.best, result, record, problem.data.count))
         return runs
 
 
@@ -348,10 +326,10 @@ def run_batched(
                 found.update(zip(asked, evaluate([questions[i][0] for i in asked], gradient), strict=True))
         return [found[i] for i in range(len(questions))]
 
-    def start(job: Callable[[Batch], Result]) -> Callable[[Callable[[Any], Any]], Result]:
-        return lambda ask: job(Batch(ask))
+    def start(number: int, ask: Callable[[Any], Any]) -> Result:
+        return jobs[number](Batch(ask))
 
-    return run_together({number: start(job) for number, job in jobs.items()}, answer)
+    return run_together({number: partial(start, number) for number in jobs}, answer)
 
 
 class _StopError(Exception):
@@ -377,8 +355,22 @@ def run_together(
     inbox: Queue[tuple[int, Any]] = Queue()
     replies: dict[int, SimpleQueue[Any]] = {number: SimpleQueue() for number in jobs}
     running = set(jobs)
-    for number, job in jobs.items():
-        Thread(target=_work, args=(number, job, inbox, replies[number]), daemon=True).start()
+
+    def ask(number: int, question: Question) -> Any:
+        inbox.put((number, question))
+        reply = replies[number].get()
+        if isinstance(reply, _StopError):
+            raise reply
+        return reply
+
+    def work(number: int) -> None:
+        try:
+            inbox.put((number, _End(result=jobs[number](partial(ask, number)))))
+        except BaseException as error:  # handed to whoever waits for the result
+            inbox.put((number, _End(error=error)))
+
+    for number in jobs:
+        Thread(target=work, args=(number,), daemon=True).start()
     try:
         while running:
             waiting: dict[int, Question] = {}
@@ -398,20 +390,3 @@ def run_together(
     finally:
         for number in running:
             replies[number].put(_StopError())
-
-
-def _work(
-    number: int, job: Callable[[Callable[[Any], Any]], Any], inbox: Queue[tuple[int, Any]], replies: SimpleQueue[Any]
-) -> None:
-    try:
-        inbox.put((number, _End(result=job(partial(_ask, number, inbox, replies)))))
-    except BaseException as error:  # handed to whoever waits for the result
-        inbox.put((number, _End(error=error)))
-
-
-def _ask(number: int, inbox: Queue[tuple[int, Any]], replies: SimpleQueue[Any], question: Any) -> Any:
-    inbox.put((number, question))
-    reply = replies.get()
-    if isinstance(reply, _StopError):
-        raise reply
-    return reply

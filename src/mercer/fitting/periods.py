@@ -67,7 +67,12 @@ def periods(column: Array, y: Array, count: int) -> Array:
     if not np.any(np.abs(rest) > 1e-12 * (np.abs(y).max() + 1e-300)):
         return np.empty(0)
     waves = _waves(column, rest, gap)
-    merged = [*_common(waves[:STRONGEST], span), *_merge(column, rest, waves, _patterns(column, rest, gap))]
+    patterns = _patterns(column, rest, gap)
+    # the two strongest waves, then patterns and waves in turn; before all others a pattern that fits much better
+    much = False
+    if len(patterns) and len(waves):
+        much = _left_over(column, rest, patterns[0]) < MUCH_BETTER * _left_over(column, rest, waves[0])
+    merged = [*_common(waves[:STRONGEST], span), *patterns[:much], *waves[:2], *in_turn(patterns[much:], waves[2:])]
     distinct = (p for i, p in enumerate(merged) if all(abs(span / p - span / q) > SAME for q in merged[:i]))
     return np.array(list(islice(distinct, count)))  # thousands of peaks are never compared with each other
 
@@ -88,14 +93,6 @@ def _common(waves: Array, span: float) -> list[float]:
             if len(set(whole[agree])) >= shared and CYCLES[0] * times * wave < span:
                 best, shared = [float(np.mean((whole * waves)[agree]))], len(set(whole[agree])) + 1
     return best
-
-
-def _merge(column: Array, rest: Array, waves: Array, patterns: Array) -> list[float]:
-    """The two strongest waves, then patterns and waves in turn; before all others a pattern that fits much better."""
-    if not len(patterns) or not len(waves):
-        return [*waves, *patterns]
-    much = _left_over(column, rest, patterns[0]) < MUCH_BETTER * _left_over(column, rest, waves[0])
-    return [*patterns[:much], *waves[:2], *in_turn(patterns[much:], waves[2:])]
 
 
 def _waves(column: Array, rest: Array, gap: float) -> Array:
@@ -142,14 +139,13 @@ def _patterns(column: Array, rest: Array, gap: float) -> Array:
         return np.empty(0)
     left = np.array([_left_over(column, rest, span / c) for c in cycles])
     dips = np.flatnonzero((left[1:-1] <= left[:-2]) & (left[1:-1] < left[2:])) + 1
-    ranked = dips[np.argsort(left[dips], kind="stable")]
-    return np.array([_shortest(column, rest, span / cycles[i], left[i]) for i in ranked[:PATTERNS]])
-
-
-def _shortest(column: Array, rest: Array, period: float, left: float) -> float:
-    """A pattern also repeats after two or three of its periods: return the shortest that does nearly as well."""
-    parts = (p for k in (4, 3, 2) if _left_over(column, rest, p := period / k) < NEARLY * left)
-    return next(parts, period)
+    found = []
+    for i in dips[np.argsort(left[dips], kind="stable")][:PATTERNS]:
+        # a pattern also repeats after two or three of its periods: the shortest that does nearly as well
+        shorter = (span / cycles[i] / k for k in (4, 3, 2))
+        alike = (period for period in shorter if _left_over(column, rest, period) < NEARLY * left[i])
+        found.append(next(alike, span / cycles[i]))
+    return np.array(found)
 
 
 def _left_over(column: Array, rest: Array, period: float) -> float:
@@ -178,19 +174,14 @@ def change_places(column: Array, y: Array, periods: Array | None = None) -> Arra
     x, target = column[order], y[order]
     gains = [_gain(target), _gain(np.diff(target, prepend=target[0]), centred=False)]
     if periods is not None and len(periods) and len(x) > 4 * LEAST_ROWS:
-        gains.insert(0, _gain(target - _season(x, target, float(periods[0]))))
+        angle = 2.0 * np.pi * x / periods[0]  # a wave and its first overtones
+        waves = [np.ones_like(x), *(wave(k * angle) for k in (1, 2, 3) for wave in (np.cos, np.sin))]
+        design = np.stack(waves, axis=1)
+        gains.insert(0, _gain(target - design @ np.linalg.lstsq(design, target, rcond=None)[0]))
     apart = max(LEAST_ROWS, len(x) // 20)
     ranked = [[float(0.5 * (x[p - 1] + x[p])) for p in _highest(gain, apart)] for gain in gains]
     places = list(dict.fromkeys(one for turn in zip_longest(*ranked) for one in turn if one is not None))
     return np.array(places[:PLACES] if places else [float(x[0] + x[-1]) / 2])
-
-
-def _season(x: Array, y: Array, period: float) -> Array:
-    """Return the wave of that period and its first overtones that is nearest to y."""
-    angle = 2.0 * np.pi * x / period
-    waves = [np.ones_like(x), *(wave(k * angle) for k in (1, 2, 3) for wave in (np.cos, np.sin))]
-    design = np.stack(waves, axis=1)
-    return np.asarray(design @ np.linalg.lstsq(design, y, rcond=None)[0])
 
 
 def _gain(values: Array, centred: bool = True) -> Array:

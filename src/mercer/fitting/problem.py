@@ -216,20 +216,11 @@ class Problem:
         else:
             evaluations = screened + sum(run.evaluations for run in runs) + 1
             status, message, at_bounds = self._judge(best, interrupted)
-        left_out = None if failed else evidence.leave_one_out
+        left_out = -math.inf if failed or evidence.leave_one_out is None else evidence.leave_one_out
         return Fit(
-            expression=with_values(self.expression, values),
-            noise=likelihood.noise,
-            log_evidence=evidence.value,
-            leave_one_out=left_out if left_out is not None else -math.inf,
-            parameters=len(point),
-            jitter=0.0 if failed else evidence.jitter,
-            status=status,
-            message=message,
-            evaluations=evaluations,
-            values=values,
-            at_bounds=at_bounds,
-        )
+            with_values(self.expression, values), likelihood.noise, evidence.value, left_out, len(point),
+            0.0 if failed else evidence.jitter, status, message, evaluations, values, at_bounds,
+        )  # fmt: skip
 
     def _judge(self, best: Run, interrupted: bool) -> tuple[Status, str, tuple[AtBound, ...]]:
         """Return how a run ended; a lower bound that stands for zero is none."""
@@ -255,7 +246,12 @@ def prepare(
     """Set up the fit of a bound expression; `peaks` gives periods to try for each column (default: those of y)."""
     shape = layout(expression)
     starts = Starts(expression, shape, data, peaks)
-    bounds = _widen(free_bounds(expression, shape, starts.frame), shape, starts.known)
+    low, high = free_bounds(expression, shape, starts.frame).T
+    # With the values that were given: a period that the data do not show is fitted where it is asked for.
+    free = shape.to_free(np.where(np.isnan(starts.known), 1.0, starts.known))
+    given = ~np.isnan(shape.to_free(starts.known))
+    low, high = np.where(given, np.minimum(low, free), low), np.where(given, np.maximum(high, free), high)
+    bounds = np.column_stack([low, high])
     prior = weak_prior(expression, shape, starts.frame) if options.priors else None
     if options.noise is None:
         bounds = np.vstack([bounds, np.log(NOISE)])
@@ -265,10 +261,3 @@ def prepare(
         expression, engine, compile_program(expression), shape, data, starts.draw(None), options.noise, prior, bounds,
         starts, options.tolerance,
     )  # fmt: skip
-
-
-def _widen(bounds: Array, shape: Layout, known: Array) -> Array:
-    """Include the values that were given: a period that the data do not show is fitted where it is asked for."""
-    free, given = shape.to_free(np.where(np.isnan(known), 1.0, known)), ~np.isnan(shape.to_free(known))
-    low, high = bounds.T
-    return np.column_stack([np.where(given, np.minimum(low, free), low), np.where(given, np.maximum(high, free), high)])

@@ -78,7 +78,7 @@ def value_bounds(slot: Slot, leaf: Owner, frame: Frame) -> Array:
     gap, span, low = measure_columns(leaf, columns, frame)
     name, unit = slot.spec.name, slot.spec.unit
     if isinstance(leaf, Surface):
-        return _surface_bounds(name, leaf, slot.size, low, span, gap)
+        return _surface_bounds(name, slot.size, low, span, gap)
     if name == "variance":
         return np.array([VARIANCE])
     if isinstance(slot.spec.domain, Simplex):
@@ -102,10 +102,7 @@ def value_bounds(slot: Slot, leaf: Owner, frame: Frame) -> Array:
 
 
 def may_vanish(layout: Layout) -> list[bool]:
-    """Tell for each entry of the free vector whether its lower bound stands for zero.
-
-    So do the weights of a network, and the width of a change: a sharp one.
-    """
+    """Tell for each free number whether its lower bound is zero: weights of a network, the width of a sharp change."""
     return [
         isinstance(slot.spec.domain, NonNegative) or slot.spec.name == "width"
         for slot in layout.slots
@@ -127,7 +124,7 @@ def free_bounds(expression: Expression, layout: Layout, frame: Frame) -> Array:
     return np.concatenate(rows)
 
 
-def _surface_bounds(name: str, surface: Surface, size: int, low: Array, span: Array, gap: Array) -> Array:
+def _surface_bounds(name: str, size: int, low: Array, span: Array, gap: Array) -> Array:
     """Return low and high (size x 2) of a parameter's values."""
     repeats = size // len(span) if size % len(span) == 0 else 1
     if name in ("location", "start", "centres"):
@@ -178,33 +175,26 @@ def weak_prior(expression: Expression, layout: Layout, frame: Frame) -> Gaussian
             continue
         owner = leaves[slot.leaf]
         columns = list(owner.columns)
+        middle, width = [0.0] * count, [SPREAD] * count
         if isinstance(owner, Surface):
-            own = _surface_prior(slot.spec.name, owner, count, np.array(frame.span)[columns])
-            centre += own[0]
-            spread += own[1]
+            middle, width = _surface_prior(slot.spec.name, count, np.array(frame.span)[columns])
         elif isinstance(slot.spec.domain, NonNegative):
-            share = np.array([1.0 / max(1, len(leaves[slot.leaf].dims or ()))])
-            centre += [float(slot.spec.domain.to_free(share)[0])] * count
-            spread += [SPREAD] * count
+            share = np.array([1.0 / max(1, len(owner.dims or ()))])
+            middle = [float(slot.spec.domain.to_free(share)[0])] * count
         elif slot.spec.name in ("offset", "frequency"):  # a place, not a size: no opinion
-            centre += [0.0] * count
-            spread += [np.inf] * count
+            width = [np.inf] * count
         elif slot.spec.unit == "length":
             factor = max(1, len(columns)) ** 0.5 / 3.0
-            logs = np.log(factor * measure_columns(owner, list(columns), frame)[1])
-            centre += logs.tolist() if count == len(columns) else [float(logs.max())]  # one for all: the widest counts
-            spread += [SPREAD] * count
+            logs = np.log(factor * measure_columns(owner, columns, frame)[1])
+            middle = logs.tolist() if count == len(columns) else [float(logs.max())]  # one for all: the widest counts
         elif slot.spec.name == "bandwidth":
-            repeats = count // len(columns)
-            centre += [float(np.log(0.3 / frame.span[d])) for d in columns] * repeats
-            spread += [SPREAD] * count
-        else:
-            centre += [0.0] * count
-            spread += [SPREAD] * count
+            middle = [float(np.log(0.3 / frame.span[d])) for d in columns] * (count // len(columns))
+        centre += middle
+        spread += width
     return GaussianPrior(np.array([*centre, np.log(0.1)]), np.array([*spread, SPREAD]))
 
 
-def _surface_prior(name: str, surface: Surface, count: int, span: Array) -> tuple[list[float], list[float]]:
+def _surface_prior(name: str, count: int, span: Array) -> tuple[list[float], list[float]]:
     """Return centre and spread of a weak Gaussian prior on the free numbers of a parameter; infinite: no opinion."""
     repeats = count // len(span) if count % len(span) == 0 else 1
     if name in ("width", "duration", "lengthscale"):
@@ -228,8 +218,7 @@ class Starts:
     ) -> None:
         self.expression, self.layout, self.data = expression, layout, data
         self.leaves = list(expression.owners())
-        has_network = any(isinstance(leaf, Linear) for leaf in self.leaves)
-        self.copies = _copies(expression) if has_network else {}
+        self.copies = _copies(expression) if any(isinstance(leaf, Linear) for leaf in self.leaves) else {}
         self.frame = Frame.of(data.X)
         self.known = values_of(expression, layout.held)
         self._peaks: dict[int, Array] = dict(peaks or {})
@@ -280,8 +269,7 @@ class Starts:
         terms = max(1, sum(isinstance(leaf, Base) for leaf in self.leaves))
         for slot in self.layout.slots:
             if np.isnan(values[slot.where]).any():
-                leaf = self.leaves[slot.leaf]
-                values[slot.where] = self._parameter(slot, leaf, terms, rng, turn)
+                values[slot.where] = self._parameter(slot, self.leaves[slot.leaf], terms, rng, turn)
         return self._compensate(values) if compensate else values
 
     def _compensate(self, values: Array) -> Array:
@@ -341,7 +329,10 @@ class Starts:
         gap, span, low = measure_columns(leaf, columns, self.frame)
         name, unit, size = slot.spec.name, slot.spec.unit, slot.size
         if isinstance(leaf, Surface):
-            return _surface_start(name, leaf, self.data.X[:, columns], self._places_of(columns[0]), span, gap, rng)
+            X, along = self.data.X[:, columns], columns[0]
+            if along not in self._places:
+                self._places[along] = change_places(X[:, 0], self.data.y, self._peaks_of(along))
+            return _surface_start(name, leaf, X, self._places[along], span, gap, rng)
         rank, copies = self.copies.get(slot.leaf, (0, 1))
         if isinstance(slot.spec.domain, NonNegative):
             return _network_weights(slot, len(leaf.dims or ()), rng)
@@ -352,10 +343,7 @@ class Starts:
         if isinstance(slot.spec.domain, Simplex):
             return np.full(size, 1.0 / size) if rng is None else rng.dirichlet(np.full(size, 3.0))
         if name == "period":
-            chosen = []
-            for column in columns:
-                chosen.append(self._period(slot, column, rng, turn))
-            return np.array(chosen)
+            return np.array([self._period(slot, column, rng, turn) for column in columns])
         if unit == "length":
             if len(columns) > 1:  # distances grow with the number of dimensions, and so must lengthscales
                 low, high = 0.15 * span * len(columns) ** 0.5, 1.5 * span * len(columns) ** 0.5
@@ -373,14 +361,7 @@ class Starts:
             components = size // len(columns)
             return _log_uniform(rng, np.tile(0.05 / span, components), np.tile(1.0 / span, components))
         least, most = slot.spec.typical  # pure numbers: alpha, PER's lengthscale
-        pure = _part(np.full(size, least), np.full(size, most), rank, copies)
-        return _log_uniform(rng, *pure)
-
-    def _places_of(self, column: int) -> Array:
-        if column not in self._places:
-            along, y = self.data.X[:, column], self.data.y
-            self._places[column] = change_places(along, y, self._peaks_of(column))
-        return self._places[column]
+        return _log_uniform(rng, *_part(np.full(size, least), np.full(size, most), rank, copies))
 
     def _peaks_of(self, column: int) -> Array:
         if column not in self._peaks:
@@ -394,9 +375,8 @@ class Starts:
         peaks = self._peaks_of(column)
         rank, copies = self.copies.get(slot.leaf, (0, 1))
         if rng is None:
-            earlier = turn
-            for s in self.layout.slots:
-                earlier += s.spec.name == "period" and s.leaf < slot.leaf and column in self.leaves[s.leaf].columns
+            before = [s for s in self.layout.slots if s.spec.name == "period" and s.leaf < slot.leaf]
+            earlier = turn + sum(column in self.leaves[s.leaf].columns for s in before)
             return float(peaks[earlier % len(peaks)])
         if copies > 1 and len(peaks) > 1:  # the copies in a network share the peaks among them
             peaks = peaks[rank % len(peaks) :: min(copies, len(peaks))]
@@ -474,8 +454,14 @@ def _surface_start(
     size = next(s.size(len(span), surface.components) for s in surface.specs if s.name == name)
     draw = rng or np.random.default_rng(0)
     low = X.min(axis=0)
-    if name == "location":
-        return _locations(size, places, float(low[0]), float(span[0]), rng)
+    if name == "location":  # as many places as there are changes; at random some of the time, so that none is missed
+        if rng is not None and (len(places) < size or rng.random() < 0.3):
+            return np.sort(low[0] + span[0] * rng.uniform(0.05, 0.95, size))
+        if len(places) < size:
+            return np.asarray(low[0] + span[0] * np.arange(1, size + 1) / (size + 1))
+        weights = 0.6 ** np.arange(len(places))
+        chosen = places[:size] if rng is None else rng.choice(places, size, replace=False, p=weights / weights.sum())
+        return np.sort(chosen)
     if name == "start":
         return np.array([places.min() if rng is None else draw.choice(places)])
     if name == "duration":
@@ -484,33 +470,18 @@ def _surface_start(
     if name == "width":
         return np.tile(_log_uniform(rng, np.minimum(0.5 * gap, 0.01 * span), 0.1 * span, 0.3), size)
     if name == "slope":
-        return np.tile(4.0 / span, size // len(span)) if rng is None else draw.normal(size=size) * np.tile(
-            8.0 / span, size // len(span)
-        )  # fmt: skip
+        typical = np.tile(4.0 / span, size // len(span))
+        return typical if rng is None else draw.normal(size=size) * (2.0 * typical)
     if name == "frequency":  # Herlands et al., Algorithm 2: N(0, Lambda^-1 / 4 pi^2), Lambda = (range / 2)^2
-        scale = np.tile(1.0 / (np.pi * span), size // len(span))
-        return draw.normal(size=size) * scale
+        return draw.normal(size=size) * np.tile(1.0 / (np.pi * span), size // len(span))
     if name == "phase":
         return draw.uniform(0.0, 2.0 * np.pi, size)
     if name == "amplitude":  # N(0, sigma_0 / m), sigma_0 the spread of the target: one
         return np.asarray(draw.normal(size=size) / np.sqrt(surface.features))
     if name == "centres":
-        chosen = spread_rows(X, surface.features)
-        return np.tile(chosen.ravel(), surface.regimes - 1)
+        return np.tile(spread_rows(X, surface.features).ravel(), surface.regimes - 1)
     if name == "lengthscale":
         return span * (0.5 if rng is None else draw.uniform(0.35, 1.0))  # as smooth as those of Algorithm 2
     if name == "weights":  # so that a share reaches from near 0 to near 1
         return 2.0 * draw.normal(size=size)
     return draw.normal(size=size)  # bias
-
-
-def _locations(count: int, places: Array, low: float, span: float, rng: np.random.Generator | None) -> Array:
-    """As many places as there are changes, in order; at random some of the time, so that none is missed."""
-    if rng is not None and (len(places) < count or rng.random() < 0.3):
-        return np.sort(low + span * rng.uniform(0.05, 0.95, count))
-    if len(places) < count:
-        return low + span * np.arange(1, count + 1) / (count + 1)
-    if rng is None:
-        return np.sort(places[:count])
-    weights = 0.6 ** np.arange(len(places))
-    return np.sort(rng.choice(places, count, replace=False, p=weights / weights.sum()))

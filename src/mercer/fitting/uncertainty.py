@@ -8,7 +8,7 @@ which no curvature holds. The weights of a smooth surface are drawn from their p
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from mercer.compute.program import compile_program
 from mercer.fitting.minimise import minimise
 from mercer.fitting.problem import FAILED_VALUE, FitOptions, Problem, prepare
-from mercer.inference.contract import Data, Engine, Evidence
+from mercer.inference.contract import Data, Engine
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
@@ -44,8 +44,7 @@ class Profile:
     def interval(self, mass: float = 0.95) -> tuple[float, float]:
         """Return the places between which that much of the weight lies, as much on one side as on the other."""
         ends = np.concatenate([[0.0], np.cumsum(self.weights)])
-        edges = _edges(self.places)
-        low, high = np.interp([(1.0 - mass) / 2.0, (1.0 + mass) / 2.0], ends, edges)
+        low, high = np.interp([(1.0 - mass) / 2.0, (1.0 + mass) / 2.0], ends, _edges(self.places))
         return float(low), float(high)
 
 
@@ -59,16 +58,24 @@ def profile(
     """
     with one_thread(when=data.count < 1000):
         problem = prepare(expression, data, engine, FitOptions())
-        best = problem.point(problem.known, Gaussian(noise))
-        free = _free_number(problem, place)
-        coarse = _coarse(problem, best, free, stops)
-        around = _around(problem, best, free, coarse)
-        steps = STEPS if data.count <= PROFILED else 0
-        points, losses = _walk(problem, best, free, around, steps)
+        best, free = problem.point(problem.known, Gaussian(noise)), _free_number(problem, place)
+        low, high = problem.bounds[free]
+        coarse = np.linspace(low, high, COARSE)  # over the whole range, at most one between two stops
+        if stops is not None and len(stops) > 2:
+            ordered = np.unique(stops)
+            between = 0.5 * (ordered[1:] + ordered[:-1])
+            between = between[(between > low) & (between < high)]
+            coarse = between if 3 < len(between) <= COARSE else coarse
+        coarse = np.unique(np.append(coarse, best[free]))
+        rough = np.array([_loss(problem, best, free, at) for at in coarse])
+        near = np.flatnonzero(rough <= rough.min() + DEEP)  # where the weight lies
+        inside = coarse[max(0, near[0] - 1) : near[-1] + 2]
+        finer = np.linspace(inside[0], inside[-1], PLACES) if len(inside) < PLACES // 2 else inside
+        around = np.unique(np.append(finer, best[free]))
+        points, losses = _walk(problem, best, free, around, STEPS if data.count <= PROFILED else 0)
     values, likelihoods = zip(*(problem.split(point) for point in points), strict=True)
     at = np.array([v[place] for v in values])
-    density = np.exp(np.min(losses) - losses)
-    weights = density * np.diff(_edges(at))
+    weights = np.exp(np.min(losses) - losses) * np.diff(_edges(at))
     return Profile(at, weights / weights.sum(), tuple(values), np.array([each.noise for each in likelihoods]))
 
 
@@ -91,29 +98,6 @@ def _free_number(problem: Problem, place: int) -> int:
         if slot.fitted:
             position += slot.spec.domain.free_size(slot.size)
     raise ValueError(f"there is no value {place}")
-
-
-def _coarse(problem: Problem, best: Array, free: int, stops: Array | None) -> Array:
-    """Return places over the whole range of the parameter, at most one between two stops."""
-    low, high = problem.bounds[free]
-    places = np.linspace(low, high, COARSE)
-    if stops is not None and len(stops) > 2:
-        ordered = np.unique(stops)
-        between = 0.5 * (ordered[1:] + ordered[:-1])
-        between = between[(between > low) & (between < high)]
-        if 3 < len(between) <= COARSE:
-            places = between
-    return np.unique(np.append(places, best[free]))
-
-
-def _around(problem: Problem, best: Array, free: int, places: Array) -> Array:
-    """Return places where the weight lies, as finely as they can be looked at."""
-    losses = np.array([_loss(problem, best, free, place) for place in places])
-    near = np.flatnonzero(losses <= losses.min() + DEEP)
-    first, last = max(0, near[0] - 1), min(len(places) - 1, near[-1] + 1)
-    inside = places[first : last + 1]
-    finer = np.linspace(places[first], places[last], PLACES)
-    return np.unique(np.append(finer if len(inside) < PLACES // 2 else inside, best[free]))
 
 
 def _loss(problem: Problem, best: Array, free: int, place: float) -> float:
@@ -160,36 +144,22 @@ def slice_draws(
     curvature would do: where a share is 0 or 1 the evidence is flat, until it is not.
     """
     rng, chosen = np.random.default_rng(seed), list(places)
+    program, values, drawn = compile_program(expression), values_of(expression), []
     with one_thread(when=data.count < 1000):
-        program, values = compile_program(expression), values_of(expression)
         height = engine.evidence(program, values, Gaussian(noise), data, gradient=False).value
-        drawn: list[Array] = []
         for number in range(BURN_IN + DRAWS):
-            values, height = _around_ellipse(
-                rng, values, height, chosen, spread, lambda v: engine.evidence(program, v, Gaussian(noise), data, False)
-            )
+            floor, other = height + math.log(rng.random()), spread * rng.normal(size=len(chosen))
+            angle = rng.uniform(0.0, 2.0 * math.pi)
+            low, high = angle - 2.0 * math.pi, angle
+            for _ in range(TURNS):
+                new = values.copy()
+                new[chosen] = values[chosen] * math.cos(angle) + other * math.sin(angle)
+                found = engine.evidence(program, new, Gaussian(noise), data, False)
+                if found.failure is None and found.value > floor:
+                    values, height = new, found.value
+                    break
+                low, high = (angle, high) if angle < 0 else (low, angle)
+                angle = rng.uniform(low, high)
             if number >= BURN_IN:
                 drawn.append(values)
     return drawn
-
-
-def _around_ellipse(
-    rng: np.random.Generator,
-    values: Array,
-    height: float,
-    chosen: list[int],
-    spread: Array,
-    evidence: Callable[[Array], Evidence],
-) -> tuple[Array, float]:
-    floor, other = height + math.log(rng.random()), spread * rng.normal(size=len(chosen))
-    angle = rng.uniform(0.0, 2.0 * math.pi)
-    low, high = angle - 2.0 * math.pi, angle
-    for _ in range(TURNS):
-        new = values.copy()
-        new[chosen] = values[chosen] * math.cos(angle) + other * math.sin(angle)
-        found = evidence(new)
-        if found.failure is None and found.value > floor:
-            return new, found.value
-        low, high = (angle, high) if angle < 0 else (low, angle)
-        angle = rng.uniform(low, high)
-    return values, height

@@ -38,8 +38,7 @@ BUFFERS = 5
 SIDES = 8
 
 
-@dataclass(frozen=True)
-class BatchedEvidence:
+class BatchedEvidence(NamedTuple):
     """One row for each candidate; the gradients are None where they were not asked for.
 
     value           (B,)    log evidence, -inf where failed
@@ -80,7 +79,7 @@ def batched_log_evidence(
         parts.append(solve_batch(gram(program, some, X, lower_only=True), own_noise, y, free_level, by_values))
     if len(parts) == 1:
         return parts[0]
-    columns = zip(*((p.value, p.gradient, p.noise_gradient, p.jitter, p.failed) for p in parts), strict=True)
+    columns = zip(*parts, strict=True)
     return BatchedEvidence(*(None if column[0] is None else torch.cat(column) for column in columns))  # type: ignore
 
 
@@ -161,23 +160,18 @@ class LevelEvidence:
             values[first : first + len(part.noise), : part.program.n_values] = part.values
             first += len(part.noise)
         noise = self.backend.send(np.concatenate([part.noise for part in parts]))
-        return self._solve(self._forest(parts, width), self.backend.send(values), noise, gradient, memory)
-
-    def _forest(self, parts: Sequence[Candidates], width: int) -> Forest:
-        """Plant one, or find the last one: most steps are taken by the same candidates as the step before."""
+        # a new forest, or the last one: most steps are taken by the same candidates as the step before
         key = tuple((id(part.program), len(part.noise)) for part in parts)  # hashing programs would take as long
         if key not in self._planted:
             forest = plant([(part.program, len(part.noise)) for part in parts], width, self.backend.where)
             self._planted.clear()
             self._planted[key] = forest, [part.program for part in parts]  # kept: their ids stay theirs
-        return self._planted[key][0]
+        return self._solve(self._planted[key][0], self.backend.send(values), noise, gradient, memory)
 
     def _solve(self, forest: Forest, values: Tensor, noise: Tensor, gradient: bool, memory: int) -> BatchedEvidence:
-        n = len(self.X)
         numbers = BUFFERS * forest.nodes + SIDES * self.X.shape[1]
         block = max(1, min(len(self.left), memory // (2 * 8 * numbers)))
-        K = values.new_zeros(len(values), n, n)
-        nodes = None
+        K, nodes = values.new_zeros(len(values), len(self.X), len(self.X)), None
         for some, pairs in self._pairs(block):
             nodes = forward(forest, values, pairs)
             K[:, self.left[some], self.right[some]] = nodes[forest.roots]

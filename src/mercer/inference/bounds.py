@@ -78,22 +78,22 @@ class Interval:
 
 def interval(
     program: Program, values: Array, noise: float, data: Data, Z: Array,
-    policy: BoundPolicy = DEFAULT, sweep: RowSweep | None = None,
+    policy: BoundPolicy = DEFAULT, sweep: RowSweep = RowSweep(),  # noqa: B008  (it is frozen)
 ) -> Interval:  # fmt: skip
-    """Return both bounds on the exact log evidence; infinite where no number can be had.
-
-    `sweep`: how and where to go over the rows.
-    """
-    sweep = sweep or RowSweep()
+    """Return both bounds on the exact log evidence; infinite where no number can be had."""
     solution = solve(model_of(program, values, noise, data, Z, sweep.backend), data, sweep)
     if isinstance(solution, Failure) or not math.isfinite(solution.bound):
         return Interval(-math.inf, math.inf)
     if solution.inner.jitter > 0.0:  # the determinant is then too large to bound from below
         return Interval(solution.bound, math.inf)
-    quadratic, excess = _bound_quadratic(solution, data, policy), _bound_excess(solution, data)
+    quadratic = _bound_quadratic(solution, data, policy)
+    # between what log |A| - log |Q + D| lies
+    excess = Interval(0.0, data.count * math.log1p(max(0.0, solution.sums.trace) / data.count))
     wide = quadratic.width + 0.5 * excess.width > policy.narrow
     if policy.traces and wide and data.count**2 * len(Z) <= policy.pairs_work:
-        excess = _narrow_excess(excess, solution, data)
+        traces = measure_traces(solution, data)
+        if math.isfinite(traces.squares):
+            excess = Interval(max(excess.lower, traces.least()), min(excess.upper, traces.most()))
     known = -0.5 * (data.count * LOG_2_PI + solution.log_determinant)
     lower = max(solution.bound, known + quadratic.lower - 0.5 * excess.upper)
     upper = known + quadratic.upper - 0.5 * excess.lower
@@ -141,19 +141,6 @@ def _bound_quadratic(solution: SparseSolution, data: Data, policy: BoundPolicy) 
     return Interval(max(found.lower, closer.lower), min(found.upper, closer.upper))
 
 
-def _bound_excess(solution: SparseSolution, data: Data) -> Interval:
-    """Return between what log |A| - log |Q + D| lies."""
-    return Interval(0.0, data.count * math.log1p(max(0.0, solution.trace) / data.count))
-
-
-def _narrow_excess(excess: Interval, solution: SparseSolution, data: Data) -> Interval:
-    """Return the same, by a pass over all pairs of rows."""
-    found = measure_traces(solution, data)
-    if not math.isfinite(found.squares):
-        return excess
-    return Interval(max(excess.lower, found.least()), min(excess.upper, found.most()))
-
-
 def _without_products(solution: SparseSolution, data: Data) -> float:
     """Return -(y - c)'(Q + (1 + t) D)^-1 (y - c) / 2 with the best c, from the sums for Q + D divided by 1 + t."""
     sums = solution.sums
@@ -162,9 +149,7 @@ def _without_products(solution: SparseSolution, data: Data) -> float:
     if isinstance(inner, Failure) or inner.jitter > 0.0:
         return 0.0  # the largest that the term can be
     both = inner.half_solve(np.stack([sums.by_target, sums.by_one]).T / scale)
-    yy, y1, ones = sums.moments / scale - np.array(
-        [both[:, 0] @ both[:, 0], both[:, 0] @ both[:, 1], both[:, 1] @ both[:, 1]]
-    )
+    yy, y1, ones = sums.moments / scale - (both.T @ both)[[0, 0, 1], [0, 1, 1]]
     return -0.5 * float(yy - y1 * y1 / ones if data.free_level else yy)
 
 
@@ -235,7 +220,8 @@ class _System:
 
     def precondition(self, vector: Array) -> Array:
         """Return (Q + D)^-1 v, less s (1'(Q + D)^-1 v) / (1's) with a free level, so that its sum is zero."""
-        solved = self._woodbury(vector)
+        right = self._gather(vector / self.noises)
+        solved = self._less(self.solution.inner_solve(right), vector)
         if self.data.free_level:
             solved -= self.pull * (solved.sum() / self.pull.sum())
             solved -= solved.mean()  # rounding
@@ -247,23 +233,19 @@ class _System:
         With e = v - (Q + D) z it is h with h^2 = v'z + v'(Q + D)^-1 e <= v'z + h |D^-1/2 e|. With a free level the same
         holds for v less any constant, as 1'z = 0.
         """
-        model, X = self.model, self.data.X
-        right = np.zeros(len(model.Z))
-        for rows in slices(self.data.count, RowSweep().size(len(model.Z))):
-            right += solved[rows] @ model.cross(X[rows])
-        factor = self.solution.factor
+        factor, right = self.solution.factor, self._gather(solved)
         wrong = self._less(back_solve(factor, factor.half_solve(right)), vector) - solved  # D^-1 e
         if self.data.free_level:
             wrong -= (wrong.sum() / (1.0 / self.noises).sum()) / self.noises
         length = math.sqrt(float(wrong @ (wrong * self.noises)))
         return 0.5 * (length + math.sqrt(max(0.0, length**2 + 4.0 * float(vector @ solved))))
 
-    def _woodbury(self, vector: Array) -> Array:
-        model, X = self.model, self.data.X
-        right = np.zeros(len(model.Z))
+    def _gather(self, vector: Array) -> Array:
+        """Return Kuf v."""
+        model, right = self.model, np.zeros(len(self.model.Z))
         for rows in slices(self.data.count, RowSweep().size(len(model.Z))):
-            right += (vector[rows] / self.noises[rows]) @ model.cross(X[rows])
-        return self._less(self.solution.inner_solve(right), vector)
+            right += vector[rows] @ model.cross(self.data.X[rows])
+        return right
 
     def _less(self, weights: Array, vector: Array) -> Array:
         """Return D^-1 (v - Kfu w)."""
@@ -323,9 +305,8 @@ def measure_traces(solution: SparseSolution, data: Data) -> Traces:
     """Return the two traces, by one pass over all pairs of rows; on the CPU where a device has too little memory."""
     model, X, backend = solution.model.here(), data.X, solution.model.backend
     root = 1.0 / np.sqrt(model.noises(X))
-    half = np.ascontiguousarray(
-        blas.dtrmm(1.0, solution.inverse_root.T, model.cross(X).T * root, lower=0, trans_a=1)
-    )  # V
+    crossed = model.cross(X).T * root
+    half = np.ascontiguousarray(blas.dtrmm(1.0, solution.inverse_root.T, crossed, lower=0, trans_a=1))  # V
     inner = solution.inner.half_solve(half)  # W
 
     def add_traces(backend: Backend) -> tuple[float, float, float]:
@@ -351,8 +332,4 @@ def _add_traces(strips: Iterable[tuple[int, Any]], half: Any, inner: Any, root: 
         across = strip @ inner.T
         by_inner += float((across * across).sum())
         both = both + inner[:, rows] @ across
-    return (
-        total - float(both.diagonal().sum()),
-        whole - 2.0 * by_inner + float((both * both).sum()),
-        whole,
-    )
+    return total - float(both.diagonal().sum()), whole - 2.0 * by_inner + float((both * both).sum()), whole

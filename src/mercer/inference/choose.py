@@ -61,13 +61,9 @@ def available_memory() -> int:
 
 
 def choose(
-    rows: int,
-    inference: Engine | None = None,
-    *,
-    backend: Backend = NUMBA,
-    learner_rows: int | None = None,
-    policy: ChoicePolicy = DEFAULT,
-) -> Choice:
+    rows: int, inference: Engine | None = None,
+    *, backend: Backend = NUMBA, learner_rows: int | None = None, policy: ChoicePolicy = DEFAULT,
+) -> Choice:  # fmt: skip
     """Return the engine that the user insists on, or the one for this many rows.
 
     Exact inference up to `exact_rows` rows, on a GPU as many as fit there; above, sparse variational inference.
@@ -82,12 +78,18 @@ def choose(
         if found is not None:
             return found
     elif inference is None and rows > exact_rows:
-        return _choose_sparse(_sparse_engine(rows, learner_rows is not None, policy), rows, "and long")
+        # up to a moderate number of rows more points, for one kernel and for predictions; of fewer rows fewer
+        points = min(policy.more_points, rows // 3)
+        if rows > policy.moderate_rows:
+            engine = VFE()
+        elif learner_rows is not None:  # few steps with many points where they are: moving them takes as long again
+            engine = VFE(inducing=points, joint=False, predicting=2 * points)
+        else:
+            engine = VFE(predicting=max(VFE.inducing, points))
+        return _choose_sparse(engine, rows, "and long")
     if isinstance(inference, VFE) and rows <= inference.inducing:
-        return Choice(
-            exact_for_few(backend),
-            f"exact inference: {rows:,} rows are no more than {inference.inducing:,} inducing points",
-        )
+        why = f"exact inference: {rows:,} rows are no more than {inference.inducing:,} inducing points"
+        return Choice(exact_for_few(backend), why)
     if inference is not None and not isinstance(inference, Exact):
         return Choice(inference, f"{inference!r}, as asked for")
     try:
@@ -96,16 +98,6 @@ def choose(
         if inference is not None:
             raise
         return _choose_sparse(VFE(), rows, "more than once, and so much memory is not free")
-
-
-def _sparse_engine(rows: int, one_kernel: bool, policy: ChoicePolicy) -> VFE:
-    """Return how many points: up to a moderate number of rows more of them, for one kernel and for predictions."""
-    if rows > policy.moderate_rows:
-        return VFE()
-    points = min(policy.more_points, rows // 3)  # of fewer rows fewer are enough
-    if one_kernel:  # few steps with many points where they are: moving them would take as long again
-        return VFE(inducing=points, joint=False, predicting=2 * points)
-    return VFE(predicting=max(VFE.inducing, points))
 
 
 def _choose_sparse(engine: VFE, rows: int, why: str) -> Choice:
@@ -159,7 +151,8 @@ def choose_grid(program: Program, data: Data, policy: ChoicePolicy = DEFAULT) ->
     if rows <= policy.exact_rows or columns < 2:
         return None
     product = separated(program, columns) is not None
-    if not product and not (rows <= policy.surface_rows and _is_change_of_products(program, columns)):
+    changes = rows <= policy.surface_rows and any(summand.gates for summand in summands(program, columns) or ())
+    if not product and not changes:
         return None
     lattice = find_lattice(data.X, most_cells=rows / (1.0 - MOST_MISSING))
     if lattice is None or max(lattice.shape) > policy.longest_axis or min(lattice.shape) < 2:
@@ -171,10 +164,6 @@ def choose_grid(program: Program, data: Data, policy: ChoicePolicy = DEFAULT) ->
         f"grid inference: the {rows:,} rows form a grid of {shape}{missing}, and the kernel is "
         + ("a product over columns" if product else "a change between products over columns"),
     )
-
-
-def _is_change_of_products(program: Program, columns: int) -> bool:
-    return any(summand.gates for summand in summands(program, columns) or ())
 
 
 def read_inference(inference: Any) -> tuple[Engine | None, ChoicePolicy]:

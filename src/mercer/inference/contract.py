@@ -15,8 +15,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.compute import fused
 from mercer.compute.backend import NUMBA, Backend, backend_for
-from mercer.compute.fused import Points, points
 from mercer.compute.program import Program
 from mercer.errors import InputError, NumericalError
 from mercer.inference.lattice import Lattice, find_lattice
@@ -55,9 +55,9 @@ class Data:
     source: RowSource | None = None
 
     @cached_property
-    def at(self) -> Points:
+    def at(self) -> fused.Points:
         """The inputs prepared for the fused back end."""
-        return points(self.X)
+        return fused.points(self.X)
 
     @property
     def count(self) -> int:
@@ -75,6 +75,20 @@ class Data:
 
     def take(self, rows: NDArray[Any]) -> Data:
         return Data(self.X[rows], self.y[rows], self.free_level)
+
+    @property
+    def right_sides(self) -> Array:
+        """What A is solved for: y and, where the level is free, ones."""
+        return np.stack([self.y, np.ones(self.count)]) if self.free_level else self.y[None]
+
+    def fit_level(self, solved: Array) -> tuple[Array, Level]:
+        """Return a = A^-1 (y - c) and c, given A^-1 of the right sides."""
+        if not self.free_level:
+            return solved[0], Level(0.0, 0.0, np.zeros(self.count))
+        alpha, pull = solved
+        variance = 1.0 / float(pull.sum())
+        level = variance * float(pull @ self.y)
+        return alpha - level * pull, Level(level, variance, pull)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +111,10 @@ class Prediction:
     mean: Array
     variance: Array
 
+    def score(self, y: Array) -> float:
+        """Return the sum of the log densities of targets."""
+        return -0.5 * float((LOG_2_PI + np.log(self.variance) + (y - self.mean) ** 2 / self.variance).sum())
+
 
 @dataclass(frozen=True, eq=False)
 class Level:
@@ -115,7 +133,7 @@ class Projection(NamedTuple):
     pull: Array
 
 
-Project = Callable[[Array], Projection]
+Part = tuple[Program, Array] | None  # a summand with its values; None: the whole kernel
 
 
 def leave_out(y: Array, alpha: Array, precision: Array, level: Level) -> Prediction:
@@ -124,16 +142,11 @@ def leave_out(y: Array, alpha: Array, precision: Array, level: Level) -> Predict
     return Prediction(y - alpha / precision, 1.0 / precision)
 
 
-def left_out_score(left: Prediction, y: Array) -> float:
-    """Return the sum of the log densities of targets under what was predicted for them."""
-    return -0.5 * float((LOG_2_PI + np.log(left.variance) + (y - left.mean) ** 2 / left.variance).sum())
-
-
 class Posterior(ABC):
     """What is known about f (and its summands) after seeing the data.
 
-    An engine's own part is how it projects new rows (`projector`, `project_joint`), and the precision of the training
-    rows; the level, samples and leaving out are written here, once.
+    An engine's own part is how it projects new rows (`project`), and the precision of the training rows; the level,
+    samples and leaving out are written here, once.
     """
 
     data: Data
@@ -144,12 +157,8 @@ class Posterior(ABC):
         """The constant that was fitted with everything else."""
 
     @abstractmethod
-    def projector(self, program: Program | None, values: Array, columns: int) -> Project:
-        """Return what projects some rows of this many columns: for one summand, or for the kernel (None)."""
-
-    @abstractmethod
-    def project_joint(self, X: Array) -> Projection:
-        """Project rows, with the full covariance in place of variances."""
+    def project(self, X: Array, part: Part = None, joint: bool = False) -> Projection:
+        """Project some rows, by the whole kernel or one summand; `joint`: with a covariance in place of variances."""
 
     @abstractmethod
     def precision(self) -> tuple[Array, Array]:
@@ -172,27 +181,26 @@ class Posterior(ABC):
 
     def predict(self, X: Array) -> Prediction:
         """Return mean and variance of f at each row."""
-        found = self._predict(self.projector(None, np.empty(0), X.shape[1]), X, share=1.0)
-        return Prediction(self.fitted_level.mean + found.mean, found.variance)
+        return self._predict(X, None)
 
     def predict_part(self, program: Program, values: Array, X: Array) -> Prediction:
         """Return mean K_j* a and variance K_j** - K_j* A^-1 K_j*' of one summand, by its own program (METHODS 3)."""
-        return self._predict(self.projector(program, values, X.shape[1]), X, share=0.0)
+        return self._predict(X, (program, values))
 
-    def _predict(self, project: Project, X: Array, share: float) -> Prediction:
-        """Predict in blocks of rows; `share` of the level belongs to what is predicted."""
+    def _predict(self, X: Array, part: Part) -> Prediction:
+        """Predict in blocks of rows; the level belongs to the whole kernel, no share of it to a summand."""
+        level, share = self.fitted_level, 1.0 if part is None else 0.0
         mean, variance, step = np.empty(len(X)), np.empty(len(X)), self.rows_at_a_time
         for start in range(0, len(X), step):
-            some = slice(start, min(len(X), start + step))
-            found = project(X[some])
-            mean[some] = found.mean
-            variance[some] = np.maximum(found.variance, 0.0)
-            variance[some] += self.fitted_level.variance * (share - found.pull) ** 2
+            some = slice(start, start + step)
+            found = self.project(X[some], part)
+            mean[some] = share * level.mean + found.mean
+            variance[some] = np.maximum(found.variance, 0.0) + level.variance * (share - found.pull) ** 2
         return Prediction(mean, variance)
 
     def predict_joint(self, X: Array) -> tuple[Array, Array]:
         """Return mean and full covariance of f at the rows."""
-        mean, covariance, pull = self.project_joint(X)
+        mean, covariance, pull = self.project(X, joint=True)
         if self.data.free_level:
             covariance = covariance + self.fitted_level.variance * np.outer(1.0 - pull, 1.0 - pull)
         return self.fitted_level.mean + mean, 0.5 * (covariance + covariance.T)
@@ -211,7 +219,17 @@ class Posterior(ABC):
 
     def left_out_score(self) -> float:
         """Return the sum of leave-one-out log densities."""
-        return left_out_score(self.leave_one_out(), self.data.y)
+        return self.leave_one_out().score(self.data.y)
+
+    @staticmethod
+    def _prior(program: Program, values: Array, X: Array, joint: bool) -> Array:
+        """Return k(X, X), or its diagonal."""
+        return fused.gram(program, values, X) if joint else fused.diagonal(program, values, X)
+
+    @staticmethod
+    def _products(half: Array, joint: bool) -> Array:
+        """Return H' H, or its diagonal."""
+        return half.T @ half if joint else np.einsum("ij,ij->j", half, half)
 
 
 class Engine(ABC):

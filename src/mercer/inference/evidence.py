@@ -50,7 +50,15 @@ def log_evidence(
     (the leaf's number, its symbol, the parameter) and "noise"; they are numbers, or arrays where a parameter has
     several values.
     """
-    inputs, target = _arrays(X, y)
+    inputs, target = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if inputs.ndim == 1:
+        inputs = inputs[:, None]
+    if inputs.ndim != 2 or target.ndim != 1 or len(inputs) != len(target) or not len(target):
+        raise InputError(
+            f"X must be rows x columns and y one number a row; their shapes are {inputs.shape} and {target.shape}"
+        )
+    if not (np.isfinite(inputs).all() and np.isfinite(target).all()):
+        raise InputError("X and y must be finite: drop or fill in the rows with NaN or infinity")
     if not (np.isfinite(noise) and noise >= 0):
         raise InputError(f"noise is a variance, a finite number not below zero; {noise} was given")
     if isinstance(expression, str):
@@ -77,22 +85,6 @@ def log_evidence(
         return evidence.value
     assert evidence.gradient is not None
     assert evidence.noise_gradient is not None
-    by_path: Gradient = {}
-    for slot in shape.slots:
-        part = evidence.gradient[slot.where]
-        by_path[slot.path] = float(part[0]) if slot.size == 1 else part
-    by_path["noise"] = evidence.noise_gradient
-    return evidence.value, by_path
-
-
-def _arrays(X: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
-    inputs, target = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    if inputs.ndim == 1:
-        inputs = inputs[:, None]
-    if inputs.ndim != 2 or target.ndim != 1 or len(inputs) != len(target) or not len(target):
-        raise InputError(
-            f"X must be rows x columns and y one number a row; their shapes are {inputs.shape} and {target.shape}"
-        )
-    if not (np.isfinite(inputs).all() and np.isfinite(target).all()):
-        raise InputError("X and y must be finite: drop or fill in the rows with NaN or infinity")
-    return inputs, target
+    by_path: Gradient = {slot.path: evidence.gradient[slot.where] for slot in shape.slots}
+    single = {slot.path: float(evidence.gradient[slot.offset]) for slot in shape.slots if slot.size == 1}
+    return evidence.value, by_path | single | {"noise": evidence.noise_gradient}

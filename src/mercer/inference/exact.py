@@ -23,17 +23,7 @@ from mercer.compute import fused
 from mercer.compute.backend import NUMBA, Backend, FactorLike
 from mercer.compute.program import Program
 from mercer.errors import NumericalError
-from mercer.inference.contract import (
-    Data,
-    Engine,
-    Evidence,
-    Level,
-    Posterior,
-    Project,
-    Projection,
-    leave_out,
-    left_out_score,
-)
+from mercer.inference.contract import Data, Engine, Evidence, Level, Part, Posterior, Projection, leave_out
 from mercer.inference.likelihood import LOG_2_PI, Likelihood
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Failure
@@ -62,7 +52,7 @@ class Exact(Engine):
         factor = backend.factorise(partial(backend.gram_lower, program, values, at, memory), noise)
         if isinstance(factor, Failure):
             return Evidence(-math.inf, failure=factor.reason)
-        alpha, level = solve(factor, data)
+        alpha, level = data.fit_level(factor.solve(data.right_sides.T).T)
         value = -0.5 * (float(data.y @ alpha) + factor.log_determinant() + data.count * LOG_2_PI)
         if not math.isfinite(value):
             return Evidence(-math.inf, failure="the evidence overflowed")
@@ -72,7 +62,7 @@ class Exact(Engine):
         by_noise = -0.5 * float(precision.sum() - alpha @ alpha)
         if not (math.isfinite(by_noise) and np.isfinite(by_values).all()):
             return Evidence(-math.inf, failure="the gradient of the evidence overflowed")
-        left_out = left_out_score(leave_out(data.y, alpha, precision, level), data.y)
+        left_out = leave_out(data.y, alpha, precision, level).score(data.y)
         return Evidence(value, by_values, by_noise, left_out, factor.jitter)
 
     def posterior(self, program: Program, values: Array, likelihood: Likelihood, data: Data) -> ExactPosterior:
@@ -80,17 +70,8 @@ class Exact(Engine):
         factor = backend.factorise(partial(backend.gram_lower, program, values, backend.prepare(data)), noise)
         if isinstance(factor, Failure):
             raise NumericalError(f"no posterior: {factor.reason}; try a larger noise or another kernel")
-        return ExactPosterior(program, values, data, factor, *solve(factor, data))
-
-
-def solve(factor: FactorLike, data: Data) -> tuple[Array, Level]:
-    """Return a = A^-1 (y - c) and c."""
-    if not data.free_level:
-        return factor.solve(data.y), Level(0.0, 0.0, np.zeros(data.count))
-    alpha, pull = factor.solve(np.stack([data.y, np.ones(data.count)]).T).T
-    variance = 1.0 / float(pull.sum())
-    level = variance * float(pull @ data.y)
-    return alpha - level * pull, Level(level, variance, pull)
+        solved = data.fit_level(factor.solve(data.right_sides.T).T)
+        return ExactPosterior(program, values, data, factor, *solved)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,22 +93,12 @@ class ExactPosterior(Posterior):
     def jitter(self) -> float:
         return self.factor.jitter
 
-    def projector(self, program: Program | None, values: Array, columns: int) -> Project:
-        if program is None:
-            return partial(self._project, self.program, self.values)
-        return partial(self._project, program, values)
-
-    def _project(self, program: Program, values: Array, X: Array) -> Projection:
+    def project(self, X: Array, part: Part = None, joint: bool = False) -> Projection:
+        program, values = part or (self.program, self.values)
         cross = fused.cross(program, values, X, self.data.X)
-        half = self.factor.half_solve(cross.T)
-        variance = fused.diagonal(program, values, X) - np.einsum("ij,ij->j", half, half)
+        known = self._products(self.factor.half_solve(cross.T), joint)
+        variance = self._prior(program, values, X, joint) - known
         return Projection(cross @ self.alpha, variance, cross @ self.constant.pull)
-
-    def project_joint(self, X: Array) -> Projection:
-        cross = fused.cross(self.program, self.values, X, self.data.X)
-        half = self.factor.half_solve(cross.T)
-        covariance = fused.gram(self.program, self.values, X) - half.T @ half
-        return Projection(cross @ self.alpha, covariance, cross @ self.constant.pull)
 
     def precision(self) -> tuple[Array, Array]:
         return self.alpha, self.factor.inverse_diagonal()

@@ -18,10 +18,10 @@ gradients belong.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import reduce
 from numbers import Integral
+from operator import add
 from typing import ClassVar
 
 import numpy as np
@@ -30,21 +30,10 @@ from mercer.compute import fused
 from mercer.compute.program import Program
 from mercer.compute.separate import without_white
 from mercer.compute.spectral import Features, columns_of_part, draw_program_features
-from mercer.compute.spectral_draws import Indices
 from mercer.errors import InputError, NumericalError
-from mercer.inference.contract import (
-    Data,
-    Engine,
-    Evidence,
-    Level,
-    Posterior,
-    Project,
-    Projection,
-    leave_out,
-    left_out_score,
-)
+from mercer.inference.contract import Data, Engine, Evidence, Level, Part, Posterior, Projection, leave_out
 from mercer.inference.likelihood import LOG_2_PI, Likelihood
-from mercer.inference.sparse import slices
+from mercer.inference.sparse import mirror, slices
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Factor, Failure, factorise
 
@@ -94,9 +83,8 @@ class RandomFeatures(Engine):
         self, program: Program, values: Array, likelihood: Likelihood, data: Data, gradient: bool = True
     ) -> Evidence:
         """Return the log evidence of the model with these features and, if asked, its gradient."""
-        noise = self.noise_of(likelihood)
         features = self.features(program, values, data)
-        solved = _solve(features, noise, data, self.block)
+        solved = _solve(features, self.noise_of(likelihood), data, self.block)
         if isinstance(solved, Failure):
             return Evidence(-math.inf, failure=solved.reason)
         log_determinant = solved.factor.log_determinant() + float(np.log(solved.noise).sum())
@@ -105,16 +93,22 @@ class RandomFeatures(Engine):
             return Evidence(-math.inf, failure="the evidence overflowed")
         if not gradient:
             return Evidence(value, jitter=solved.factor.jitter)
-        by_values, precision = _gradient(features, solved, data, self.block)
+        inverse, precision, slopes = solved.inverse(), np.empty(data.count), []
+        for rows in slices(data.count, self.block):
+            X, variance = data.X[rows], solved.noise[rows]
+            phi = features.phi(X)
+            spread = phi @ inverse
+            precision[rows] = (1.0 - np.einsum("ij,ij->i", spread, phi) / variance) / variance
+            by_phi = np.outer(solved.alpha[rows], solved.weights) - spread / variance[:, None]
+            slopes.append(features.slopes(X, phi, by_phi))
         by_noise = 0.5 * (solved.alpha**2 - precision)
-        by_values += features.noise_gradient(data.X, by_noise)
-        score = left_out_score(leave_out(data.y, solved.alpha, precision, solved.level), data.y)
+        by_values = features.gradient(reduce(add, slopes)) + features.noise_gradient(data.X, by_noise)
+        score = leave_out(data.y, solved.alpha, precision, solved.level).score(data.y)
         return Evidence(value, by_values, float(by_noise.sum()), score, solved.factor.jitter)
 
     def posterior(self, program: Program, values: Array, likelihood: Likelihood, data: Data) -> FeaturesPosterior:
-        noise = self.noise_of(likelihood)
         features = self.features(program, values, data)
-        solved = _solve(features, noise, data, self.block)
+        solved = _solve(features, self.noise_of(likelihood), data, self.block)
         if isinstance(solved, Failure):
             raise NumericalError(f"no posterior: {solved.reason}; try a larger noise or another kernel")
         return FeaturesPosterior(features, data, solved, self.block)
@@ -136,6 +130,10 @@ class Solved:
     quadratic: float
     level: Level
     weights_pull: Array
+
+    def inverse(self) -> Array:
+        """Return B^-1 in full."""
+        return mirror(Factor(self.factor.lower.copy(), 0.0).into_inverse())
 
 
 def _solve(features: Features, noise: float, data: Data, block: int) -> Solved | Failure:
@@ -159,13 +157,9 @@ def _solve(features: Features, noise: float, data: Data, block: int) -> Solved |
     residual = right.copy()
     for rows in slices(data.count, block):
         residual[rows] -= features.phi(data.X[rows]) @ solution
-    return _with_level(factor, variance, solution, residual, data)
-
-
-def _with_level(factor: Factor, variance: Array, solution: Array, residual: Array, data: Data) -> Solved:
-    """r' A^-1 r = e' D^-1 e + u'u with e = r - Phi u: a sum of squares, so that nothing cancels."""
     level, weights_pull = Level(0.0, 0.0, np.zeros(data.count)), np.zeros(len(solution))
     weights, left = solution[:, 0], residual[:, 0]
+    # r' A^-1 r = e' D^-1 e + u'u with e = r - Phi u: a sum of squares, so that nothing cancels
     if data.free_level:
         pull, weights_pull = residual[:, 1] / variance, solution[:, 1]
         spread = 1.0 / float(residual[:, 1] @ pull + weights_pull @ weights_pull)
@@ -174,27 +168,6 @@ def _with_level(factor: Factor, variance: Array, solution: Array, residual: Arra
     alpha = left / variance
     quadratic = float(left @ alpha + weights @ weights)
     return Solved(factor, variance, weights, alpha, quadratic, level, weights_pull)
-
-
-def _inverse(factor: Factor) -> Array:
-    """B^-1 in full."""
-    lower = np.tril(Factor(factor.lower.copy(), 0.0).into_inverse())
-    return lower + np.tril(lower, -1).T
-
-
-def _gradient(features: Features, solved: Solved, data: Data, block: int) -> tuple[Array, Array]:
-    """Return the gradient by values through the features, and the diagonal of A^-1."""
-    inverse, precision, total = _inverse(solved.factor), np.empty(data.count), None
-    for rows in slices(data.count, block):
-        X, variance = data.X[rows], solved.noise[rows]
-        phi = features.phi(X)
-        spread = phi @ inverse
-        precision[rows] = (1.0 - np.einsum("ij,ij->i", spread, phi) / variance) / variance
-        by_phi = np.outer(solved.alpha[rows], solved.weights) - spread / variance[:, None]
-        slopes = features.slopes(X, phi, by_phi)
-        total = slopes if total is None else total + slopes
-    assert total is not None
-    return features.gradient(total), precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,35 +195,23 @@ class FeaturesPosterior(Posterior):
     def rows_at_a_time(self) -> int:
         return self.block
 
-    def projector(self, program: Program | None, values: Array, columns: int) -> Project:
+    def project(self, X: Array, part: Part = None, joint: bool = False) -> Projection:
         """Project from the columns of phi, for a summand from its own where it is one of the kernel's.
 
         The means of all such parts add up to the full mean. A part that the kernel does not hold as such (half of a
         periodic function, say) is predicted from its covariance with the training rows instead, as in exact inference.
         """
-        if program is None:
-            return partial(self._project, np.arange(self.features.count), self.features.noise)
-        own = columns_of_part(self.features, program, values)
-        if own is None:
-            return partial(self._project_from_rows, program, values)
-        smooth = without_white(program)
-        return partial(
-            self._project, own, lambda X: fused.diagonal(program, values, X) - fused.diagonal(smooth, values, X)
+        phi, white = self.features.phi(X), self.features.noise(X)
+        if part is not None:
+            own = columns_of_part(self.features, *part)
+            if own is None:
+                return self._project_from_rows(*part, X)
+            phi[:, np.setdiff1d(np.arange(phi.shape[1]), own)] = 0.0
+            white = fused.diagonal(*part, X) - fused.diagonal(without_white(part[0]), part[1], X)
+        variance = self._products(self.solved.factor.half_solve(phi.T), joint)
+        return Projection(
+            phi @ self.solved.weights, variance + (np.diag(white) if joint else white), phi @ self.solved.weights_pull
         )
-
-    def _project(self, columns: Indices, noise: Callable[[Array], Array], X: Array) -> Projection:
-        phi = self.features.phi(X)
-        phi[:, np.setdiff1d(np.arange(phi.shape[1]), columns)] = 0.0
-        half = self.solved.factor.half_solve(phi.T)
-        variance = np.einsum("ij,ij->j", half, half) + noise(X)
-        return Projection(phi @ self.solved.weights, variance, phi @ self.solved.weights_pull)
-
-    def project_joint(self, X: Array) -> Projection:
-        phi = self.features.phi(X)
-        half = self.solved.factor.half_solve(phi.T)
-        covariance = half.T @ half
-        covariance[np.diag_indices(len(X))] += self.features.noise(X)
-        return Projection(phi @ self.solved.weights, covariance, phi @ self.solved.weights_pull)
 
     def sample(self, X: Array, count: int, rng: np.random.Generator, noise: float) -> Array:
         """Draw joint samples of f at the rows by drawing weights and level, plus independent noise."""
@@ -282,7 +243,7 @@ class FeaturesPosterior(Posterior):
 
     def precision(self) -> tuple[Array, Array]:
         """Return both by Woodbury's formula."""
-        inverse, precision = _inverse(self.solved.factor), np.empty(self.data.count)
+        inverse, precision = self.solved.inverse(), np.empty(self.data.count)
         for rows in slices(self.data.count, self.block):
             phi, variance = self.features.phi(self.data.X[rows]), self.solved.noise[rows]
             precision[rows] = (1.0 - np.einsum("ij,ij->i", phi @ inverse, phi) / variance) / variance

@@ -1,9 +1,9 @@
 """Inference on a grid, with holes: Kronecker structure instead of a matrix of all pairs (METHODS 7).
 
 The kernel must be a product over columns, k(x, x') = k_1(x_1, x_1') ... k_D(x_D, x_D'), each factor any kernel of one
-column, or a sum of such products, with change surfaces or without (grid_sum.py; what follows is about one product).
-Nothing is stored but vectors over the grid and the n_d x n_d matrices of the factors; an evaluation takes N sum(n_d)
-operations times a few, times the steps of conjugate gradients where cells are missing.
+column (grid_product.py), or a sum of such products, with change surfaces or without (grid_sum.py; what follows is about
+one product). Nothing is stored but vectors over the grid and the n_d x n_d matrices of the factors; an evaluation takes
+N sum(n_d) operations times a few, times the steps of conjugate gradients where cells are missing.
 
     log p(y) = -y' A_MM^-1 y / 2 - log|A_MM| / 2 - M log(2 pi) / 2
 
@@ -14,40 +14,41 @@ Gradients: everything is a function of the K_d, so each gradient is a contractio
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field, fields
-from typing import ClassVar, Literal, get_args
-
-import numpy as np
-import torch
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 from mercer.compute.backend import NUMBA, Backend
 from mercer.compute.program import Program
 from mercer.compute.separate import separated, summands
-from mercer.errors import InputError, NumericalError
-from mercer.inference.contract import Data, Engine, Evidence, Level, Posterior
+from mercer.errors import InputError, KernelError, NumericalError
+from mercer.inference.contract import Data, Engine, Evidence, Posterior
 from mercer.inference.exact import Exact
-from mercer.inference.grid_product import (
-    Curvature,
-    GridCovariance,
-    GridPolicy,
-    GridPosterior,
-    GridProblem,
-    between,
-    by_eigenvalues,
-    by_holes,
-    lattice_of,
-    sent,
-)
-from mercer.inference.grid_sum import SumOperator, SumPosterior, SumProblem, by_lanczos, by_weyl, slopes_between
-from mercer.inference.likelihood import LOG_2_PI, Gaussian, Likelihood
+from mercer.inference.likelihood import Likelihood
 from mercer.kernels.domains import Array
 from mercer.linalg.threads import one_torch_thread
+
+if TYPE_CHECKING:
+    from mercer.inference.grid_product import GridProblem
+    from mercer.inference.grid_sum import SumProblem
 
 LogDeterminant = Literal["auto", "lanczos", "weyl"]
 EXACT_WORK = 2e7  # operations that the precision of holes may take in an evaluation; gradients take ten times that
 FEW_CELLS = 3000  # with fewer a second thread gains little, and on a busy machine loses much
 UNDEFINED = "the kernel gave infinite or undefined values"
+
+
+@dataclass(frozen=True)
+class GridPolicy:
+    """What inference on a grid may cost, and how closely it estimates what cannot be had exactly."""
+
+    posterior_work: float = 4e11  # operations that the precision of holes may take in a posterior, which is made once
+    variance_work: float = 4e11  # operations that variances may take before they are estimated by draws
+    samples: int = 64  # draws to estimate variances from
+    probes: int = 8  # vectors of Lanczos quadrature
+    steps: int = 40  # of it, for sums of products
+    near_steps: int = 15  # of it where a matrix of low rank is near
+    most_rank: int = 1500  # of that matrix
+    fft_from: int = 500  # cells along an axis: products with an even factor go by FFT
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,110 +97,44 @@ class Grid(Engine):
     def evidence(
         self, program: Program, values: Array, likelihood: Likelihood, data: Data, gradient: bool = True
     ) -> Evidence:
-        with torch.no_grad(), one_torch_thread(when=data.count < FEW_CELLS):
-            return self._evidence(program, values, self.noise_of(likelihood), data, gradient)
-
-    def _evidence(self, program: Program, values: Array, noise: float, data: Data, gradient: bool) -> Evidence:
-        terms = self.sum_of_products(program, data)
-        if terms is not None and self._leaves_to_exact(data):
-            found = Exact().evidence(program, values, Gaussian(noise), data, gradient)
-            return GridEvidence(**{each.name: getattr(found, each.name) for each in fields(found)})
-        if terms is not None:
-            return self._evidence_of_sum(terms, values, noise, gradient)
-        problem = GridProblem.of(program, data, self.backend)
-        whole = problem.whole(values, noise, self.tolerance, self.exact_work, self.most_steps)
-        if whole is None:
-            return GridEvidence(-math.inf, failure=UNDEFINED)
-        solved = problem.solve(whole)
-        curvature, how = self._log_determinant(whole)
-        value = -0.5 * (solved.quadratic + curvature.value + data.count * LOG_2_PI)
-        if not math.isfinite(value):
-            return GridEvidence(-math.inf, failure="the evidence overflowed", residual=solved.completed.residual)
-        by_values = by_noise = None
-        if gradient:
-            pulled = between(solved.rotated, solved.rotated, whole.spectrum)
-            weights = [0.5 * (p - c) for p, c in zip(pulled, curvature.factors, strict=True)]
-            by_values = problem.contract(values, weights, whole.spectrum)
-            by_noise = 0.5 * (float((solved.rotated**2).sum()) - curvature.noise)
-        return GridEvidence(
-            value, by_values, by_noise, residual=solved.completed.residual, iterations=solved.completed.iterations,
-            log_determinant=how,
-        )  # fmt: skip
-
-    def sum_of_products(self, program: Program, data: Data) -> SumProblem | None:
-        """Take apart a sum of products; None where the kernel is one product."""
-        columns = data.X.shape[1]
-        if separated(program, columns) is not None or (parts := summands(program, columns)) is None:
-            return None
-        return SumProblem(parts, GridProblem(parts[0].parts, data, lattice_of(data), self.backend), data, self.policy)
-
-    def _leaves_to_exact(self, data: Data) -> bool:
-        """Whether a sum has so few cells that a matrix of all pairs of them is quicker than iterating."""
-        return self.log_determinant == "auto" and not self.backend.batches and data.count <= self.exact_cells
-
-    def _evidence_of_sum(self, problem: SumProblem, values: Array, noise: float, gradient: bool) -> Evidence:
-        operator = problem.operator(values, noise)
-        if operator is None:
-            return GridEvidence(-math.inf, failure=UNDEFINED)
-        posterior = self._solve_sum(problem, operator, values, self.tolerance, self.most_steps)
-        data, alpha = problem.data, posterior.alpha[None]
-        target = sent(data.y, problem.plain.device) - posterior.constant.mean
-        if self.log_determinant == "weyl":
-            determinant, slopes = by_weyl(operator)
-        else:
-            determinant, slopes = by_lanczos(operator, self.tolerance, self.most_steps, self.seed)
-        # y'A^-1 y as 2 a'y - a'A a: right to second order where conjugate gradients ended early
-        quadratic = float(2.0 * (target @ posterior.alpha) - (alpha * operator.times(alpha)).sum())
-        value = -0.5 * (quadratic + determinant + data.count * LOG_2_PI)
-        how = "weyl" if self.log_determinant == "weyl" else "lanczos"
-        if not math.isfinite(value):
-            return GridEvidence(-math.inf, failure="the evidence overflowed", residual=posterior.residual)
-        by_values = by_noise = None
-        if gradient:
-            total = slopes_between(operator, alpha, alpha).plus(slopes, -1.0)
-            by_values, by_noise = 0.5 * problem.contract(values, total), 0.5 * total.noise
-        return GridEvidence(value, by_values, by_noise, residual=posterior.residual, log_determinant=how)
-
-    def _solve_sum(
-        self, problem: SumProblem, operator: SumOperator, values: Array, tolerance: float, most: int
-    ) -> SumPosterior:
-        data, target = problem.data, sent(problem.data.y, problem.plain.device)
-        right = torch.stack([target, torch.ones_like(target)]) if data.free_level else target[None]
-        found = operator.solve(right, tolerance, most)
-        alpha, level = found.x[0], Level(0.0, 0.0, np.zeros(data.count))
-        if data.free_level:
-            pull = found.x[1]
-            variance = 1.0 / float(pull.sum())
-            level = Level(variance * float(pull @ target), variance, pull.cpu().numpy())
-            alpha = alpha - level.mean * pull
-        return SumPosterior(data, problem, operator, values, alpha, level, found.residual, tolerance, most)
-
-    def _log_determinant(self, whole: GridCovariance) -> tuple[Curvature, str]:
-        if not len(whole.cells.holes):
-            return by_eigenvalues(whole), "exact"
-        if whole.factor is not None:
-            return by_holes(whole, self.seed), "exact"
-        if self.log_determinant == "lanczos":
-            return by_holes(whole, self.seed), "lanczos"
-        return by_eigenvalues(whole), "eigenvalues"
+        noise, problem = self.noise_of(likelihood), self.problem(program, data)
+        if problem is None:
+            return GridEvidence(**vars(Exact().evidence(program, values, likelihood, data, gradient)))
+        with one_torch_thread(when=data.count < FEW_CELLS):
+            return problem.evidence(values, noise, gradient)
 
     def posterior(self, program: Program, values: Array, likelihood: Likelihood, data: Data) -> Posterior:
         """Return the posterior, solved for a hundred times more exactly than for the evidence."""
-        noise = self.noise_of(likelihood)
-        with torch.no_grad(), one_torch_thread(when=data.count < FEW_CELLS):
-            found = self._posterior(program, values, noise, data)
+        tolerance, work = self.tolerance / 100.0, self.policy.posterior_work
+        closer = replace(self, tolerance=tolerance, exact_work=work, most_steps=10 * self.most_steps)
+        noise, problem = self.noise_of(likelihood), closer.problem(program, data)
+        if problem is None:
+            return Exact().posterior(program, values, likelihood, data)
+        with one_torch_thread(when=data.count < FEW_CELLS):
+            found = problem.posterior(values, noise)
         if found is None:
             raise NumericalError(f"no posterior: {UNDEFINED}; try another kernel")
         return found
 
-    def _posterior(self, program: Program, values: Array, noise: float, data: Data) -> Posterior | None:
-        tolerance, most = self.tolerance / 100.0, 10 * self.most_steps
-        terms = self.sum_of_products(program, data)
-        if terms is not None and self._leaves_to_exact(data):
-            return Exact().posterior(program, values, Gaussian(noise), data)
-        if terms is not None:
-            operator = terms.operator(values, noise)
-            return None if operator is None else self._solve_sum(terms, operator, values, tolerance, most)
-        problem = GridProblem.of(program, data, self.backend)
-        whole = problem.whole(values, noise, tolerance, self.policy.posterior_work, most)
-        return None if whole is None else GridPosterior(data, problem, whole, problem.solve(whole), values, self.policy)
+    def problem(self, program: Program, data: Data) -> GridProblem | SumProblem | None:
+        """Take the kernel apart on the grid of the rows, or refuse them.
+
+        None: a sum of so few cells that a matrix of all pairs of them is quicker than iterating.
+        """
+        from mercer.inference.grid_product import GridProblem  # both load PyTorch
+        from mercer.inference.grid_sum import SumProblem
+
+        columns, few = data.X.shape[1], not self.backend.batches and data.count <= self.exact_cells
+        parts, terms = separated(program, columns), summands(program, columns)
+        if parts is None and terms is None:
+            raise KernelError(
+                "on a grid the kernel must be a product of one kernel for each column, such as SE(0)*PER(1) or "
+                "(SE(0) + LIN(0))*SE(1), or a sum of such products; RQ, M12, M32, M52, LIN, COS and SM on several "
+                "columns at once, and sums inside products of several columns, are not"
+            )
+        if data.lattice is None:
+            raise InputError("the rows do not form a grid: two of them have the same inputs; use another inference")
+        if parts is not None:
+            return GridProblem(program, data, data.lattice, self, parts)
+        assert terms is not None
+        return None if few and self.log_determinant == "auto" else SumProblem(program, data, data.lattice, self, terms)

@@ -31,45 +31,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial, reduce
+from functools import cached_property, lru_cache, reduce
 
 import numpy as np
 import torch
-from scipy.ndimage import binary_dilation, binary_erosion
 from torch import Tensor
 
-from mercer.compute import fused
 from mercer.compute.accelerator import TorchBackend
-from mercer.compute.backend import NUMBA, Backend
 from mercer.compute.program import Program
 from mercer.compute.separate import separated
-from mercer.errors import InputError, KernelError, TooLargeError
-from mercer.inference.contract import Data, Level, Posterior, Prediction, Project, Projection
+from mercer.errors import KernelError, TooLargeError
+from mercer.inference.contract import Data, Level, Part, Posterior, Prediction, Projection
+from mercer.inference.grid import UNDEFINED, Grid, GridEvidence
 from mercer.inference.lattice import Lattice, find_lattice
+from mercer.inference.likelihood import LOG_2_PI
 from mercer.kernels.domains import Array
 from mercer.linalg.device import factorise_batch
 from mercer.linalg.iterative import Apply, Estimate, conjugate_gradients, lanczos_log_determinant
-from mercer.linalg.operators import Kronecker, along_axes, outer, spectrum
+from mercer.linalg.operators import Kronecker, along_axes, is_toeplitz, outer, spectrum
 
-
-@dataclass(frozen=True)
-class GridPolicy:
-    """What inference on a grid may cost, and how closely it estimates what cannot be had exactly."""
-
-    posterior_work: float = 4e11  # operations that the precision of holes may take in a posterior, which is made once
-    variance_work: float = 4e11  # operations that variances may take before they are estimated by draws
-    samples: int = 64  # draws to estimate variances from
-    probes: int = 8  # vectors of Lanczos quadrature
-    steps: int = 40  # of it, for sums of products
-    near_steps: int = 15  # of it where a matrix of low rank is near
-    most_rank: int = 1500  # of that matrix
-    fft_from: int = 500  # cells along an axis: products with an even factor go by FFT
-
-
-DEFAULT = GridPolicy()
-
-DEEP = 2  # cells: a hole this far from every observation in all directions is large
-MOST_STEPS = 1000
 MOST_EXACT = 6000  # holes whose precision matrix is factorised
 BLOCK = 1 << 24  # numbers at a time
 HOLE_STEPS = 25  # of Lanczos quadrature over holes
@@ -129,28 +109,21 @@ class Cells:
     def deep_block(self) -> Block:
         return Block.of(self.holes[self.deep], self.shape)
 
-    def spread(self, vectors: Tensor, places: Tensor) -> Tensor:
-        """Return grids (b, n_1, ..., n_D) that hold the vectors (b, m) at some cells and zero elsewhere."""
+    def spread(self, vectors: Tensor) -> Tensor:
+        """Return grids (b, n_1, ..., n_D) that hold the vectors (b, M) at the observed cells and zero elsewhere."""
         grids = vectors.new_zeros(len(vectors), self.size)
-        grids[:, places] = vectors
+        grids[:, self.observed] = vectors
         return grids.view(-1, *self.shape)
 
-    def gather(self, grids: Tensor, places: Tensor) -> Tensor:
-        return grids.reshape(len(grids), -1)[:, places]
+    def gather(self, grids: Tensor) -> Tensor:
+        return grids.reshape(len(grids), -1)[:, self.observed]
 
 
 @lru_cache(maxsize=2)
 def cells_of(lattice: Lattice, device: torch.device) -> Cells:
     """Send what is known about a lattice to the device; the last ones are kept: a fit asks again and again."""
-    empty = np.zeros(lattice.size, dtype=bool)
-    empty[lattice.holes] = True
-    core = empty.reshape(lattice.shape)
-    if empty.any():
-        core = binary_erosion(core, iterations=DEEP, border_value=1)
-        core = binary_dilation(core, iterations=DEEP) & empty.reshape(lattice.shape) if core.any() else core
-    deep = np.flatnonzero(core.ravel()[lattice.holes])
-    observed, holes, inner = (torch.as_tensor(a, device=device) for a in (lattice.cells, lattice.holes, deep))
-    return Cells(lattice.shape, observed, holes, inner)
+    numbers = (lattice.cells, lattice.holes, lattice.deep)
+    return Cells(lattice.shape, *(torch.as_tensor(each, device=device) for each in numbers))
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,18 +141,11 @@ class Completed:
 
 @dataclass(frozen=True, eq=False)
 class GridCovariance:
-    """A = K + noise I over all cells, some of them holes.
-
-    B_HH is factorised where that takes at most `exact_work` operations.
-    """
+    """A = K + noise I over all cells, some of them holes; the engine says how closely these are solved for."""
 
     cells: Cells
     spectrum: Kronecker
-    noise: float
-    tolerance: float
-    exact_work: float
-    most_steps: int = MOST_STEPS
-    probe_count: int = DEFAULT.probes
+    engine: Grid
 
     @property
     def variances(self) -> Tensor:
@@ -208,7 +174,7 @@ class GridCovariance:
     def factor(self) -> Tensor | None:
         """The Cholesky factor of B_HH, where it costs little enough and needs no jitter."""
         holes, size = len(self.cells.holes), self.cells.size
-        if not holes or not self.cells.exact_within(self.exact_work):
+        if not holes or not self.cells.exact_within(self.engine.exact_work):
             return None
         step = max(1, BLOCK // size)
         some = (slice(first, first + step) for first in range(0, holes, step))
@@ -220,29 +186,21 @@ class GridCovariance:
         """Return Q' e_h for some of the holes, as grids: products of rows of the factors' eigenvectors."""
         places = self.cells.hole_block.places
         rows = [vectors[place[some]] for vectors, place in zip(self.hole_vectors, places, strict=True)]
-        grid = rows[0]
-        for row in rows[1:]:
-            grid = grid[..., None] * row.view(len(row), *[1] * (grid.ndim - 1), -1)
-        return grid
-
-    @cached_property
-    def typical_precision(self) -> float:
-        """The mean of B's diagonal."""
-        return float((1.0 / self.variances).mean())
+        return _join(rows).view(len(rows[0]), *self.cells.shape)
 
     def precondition(self) -> Apply | None:
         """Return an approximate inverse of B_HH: A among the cells of large holes, a number for the others."""
         deep, block = self.cells.deep, self.cells.deep_block
         if not len(deep):
             return None
-        values, vectors = self.spectrum.values, self.spectrum.vectors
-        rows = [q[used] for q, used in zip(vectors, block.used, strict=True)]
-        grams = [(q * v) @ q.mT for q, v in zip(rows, values, strict=True)]
+        pairs = zip(self.spectrum.values, self.spectrum.vectors, block.used, strict=True)
+        grams = [(q[used] * v) @ q[used].mT for v, q, used in pairs]
+        typical = float((1.0 / self.variances).mean())  # of B's diagonal
 
         def apply(given: Tensor) -> Tensor:
-            result = given / self.typical_precision
-            inner = given[:, deep]
-            result[:, deep] = block.gather(along_axes(grams, block.spread(inner))).add_(inner, alpha=self.noise)
+            result, inner = given / typical, given[:, deep]
+            known = block.gather(along_axes(grams, block.spread(inner)))
+            result[:, deep] = known.add_(inner, alpha=self.spectrum.noise)
             return result
 
         return apply
@@ -253,14 +211,14 @@ class GridCovariance:
             return torch.cholesky_solve(right.mT, self.factor).mT, 0.0, 0
         found = conjugate_gradients(
             self.precision_of_holes, right,
-            precondition=self.precondition(), tolerance=self.tolerance, most=self.most_steps,
+            precondition=self.precondition(), tolerance=self.engine.tolerance, most=self.engine.most_steps,
         )  # fmt: skip
         return found.x, found.residual, found.iterations
 
     def complete(self, right: Tensor) -> Completed:
         """Complete the observed values (b, M)."""
         cells, spectrum = self.cells, self.spectrum
-        grids = cells.spread(right, cells.observed)
+        grids = cells.spread(right)
         residual, iterations = 0.0, 0
         if len(cells.holes):
             pulled = self.into_holes(spectrum.into(grids).div_(self.variances))
@@ -268,16 +226,16 @@ class GridCovariance:
             grids.view(len(grids), -1)[:, cells.holes] = values
         return Completed(grids, spectrum.into(grids).div_(self.variances), residual, iterations)
 
-    def probes(self, seed: int) -> Tensor:
+    def probes(self) -> Tensor:
         """Return vectors of +1 and -1 over the holes, the same for the same seed."""
-        signs = np.random.default_rng(seed).integers(0, 2, (self.probe_count, len(self.cells.holes))) * 2.0 - 1.0
-        return torch.as_tensor(signs, device=self.variances.device)
+        rng, shape = np.random.default_rng(self.engine.seed), (self.engine.policy.probes, len(self.cells.holes))
+        return torch.as_tensor(rng.integers(0, 2, shape) * 2.0 - 1.0, device=self.variances.device)
 
-    def log_determinant_of_holes(self, seed: int) -> Estimate:
+    def log_determinant_of_holes(self) -> Estimate:
         """Return log|B_HH|: exact where factorised, otherwise by Lanczos quadrature."""
         if self.factor is not None:
             return Estimate(2.0 * float(torch.log(self.factor.diagonal()).sum()), 0.0)
-        return lanczos_log_determinant(self.precision_of_holes, self.probes(seed), HOLE_STEPS)
+        return lanczos_log_determinant(self.precision_of_holes, self.probes(), HOLE_STEPS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,66 +258,83 @@ def by_eigenvalues(whole: GridCovariance) -> Curvature:
     if count < grid.numel():
         left_out = grid.flatten().topk(grid.numel() - count, largest=False).indices
         chosen.view(-1)[left_out] = 0.0
-    variances = share * grid + whole.noise
+    variances = share * grid + whole.spectrum.noise
     value = float((chosen * torch.log(variances)).sum())
     weights = chosen / variances
     return Curvature(value, by_factors(share * weights, whole.spectrum), float(weights.sum()))
 
 
-def by_holes(whole: GridCovariance, seed: int) -> Curvature:
+def by_holes(whole: GridCovariance) -> Curvature:
     """Return log|A| + log|B_HH| and its gradient: exact where B_HH is factorised, else by probes (unbiased)."""
     weights = 1.0 / whole.variances
-    value = whole.spectrum.log_determinant() + whole.log_determinant_of_holes(seed).value
+    value = whole.spectrum.log_determinant() + whole.log_determinant_of_holes().value
     # tr(B_HH^-1 dB_HH) = -sum_k u_k' dA v_k with u_k = B E B_HH^-1 z_k, v_k = B E z_k; exactly, both = B E L^-T e_k
     if whole.factor is not None:
         rows = whole.hole_rows(slice(None)).div_(whole.variances).flatten(1)
         left = torch.linalg.solve_triangular(whole.factor, rows, upper=False).view(-1, *whole.cells.shape)
         right, count = left, 1
     else:
-        probes = whole.probes(seed)
+        probes = whole.probes()
         both = torch.cat([whole.solve_holes(probes)[0], probes])
         images = whole.from_holes(both).div_(whole.variances)
         left, right, count = images[: len(probes)], images[len(probes) :], len(probes)
-    factors = by_factors(weights, whole.spectrum)
-    for d, pulled in enumerate(between(left, right, whole.spectrum)):
-        factors[d] = factors[d] - pulled / count
+    pairs = zip(by_factors(weights, whole.spectrum), between(left, right, whole.spectrum), strict=True)
+    factors = [factor - pulled / count for factor, pulled in pairs]
     return Curvature(value, factors, float(weights.sum()) - float((left * right).sum()) / count)
 
 
 def by_factors(weights: Tensor, spectrum: Kronecker) -> list[Tensor]:
     """Return, for every d, the gradient of sum(weights * eigenvalues of K) by K_d in its basis: a diagonal matrix."""
-    result = []
-    for d in range(len(spectrum.values)):
-        others = [torch.ones_like(v) if e == d else v for e, v in enumerate(spectrum.values)]
-        axes = [axis for axis in range(weights.ndim) if axis != d]
-        summed = weights * outer(others)
-        result.append(torch.diag(summed.sum(axes) if axes else summed))
-    return result
+    grids = [weights * outer(spectrum.values, left_out=d) for d in range(weights.ndim)]
+    return [torch.diag(grid.movedim(d, 0).reshape(grid.shape[d], -1).sum(1)) for d, grid in enumerate(grids)]
 
 
 def between(left: Tensor, right: Tensor, spectrum: Kronecker) -> list[Tensor]:
     """Return, for every d, the gradient of sum_k u_k' K v_k by K_d; u, v and the result in the eigenvectors' basis."""
     result = []
     for d in range(len(spectrum.values)):
-        others = [torch.ones_like(v) if e == d else v for e, v in enumerate(spectrum.values)]
         u = left.movedim(d + 1, 0).flatten(1)
-        v = (right * outer(others)).movedim(d + 1, 0).flatten(1)
+        v = (right * outer(spectrum.values, left_out=d)).movedim(d + 1, 0).flatten(1)
         product = u @ v.mT
         result.append(0.5 * (product + product.mT))
     return result
 
 
-def sent(array: Array, device: torch.device) -> Tensor:
+def send(array: Array, device: torch.device) -> Tensor:
     """Return an array as a float64 tensor on the device."""
     return torch.as_tensor(np.ascontiguousarray(array), dtype=torch.float64, device=device)
 
 
-def tensor_device(backend: Backend) -> torch.device:
-    """Return where the tensors of a back end are; those of the CPU's own too."""
-    return backend.where if isinstance(backend, TorchBackend) else torch.device("cpu")
-
-
 # ------------------------------------------------------------------------------------------- a kernel on the grid
+
+
+@dataclass(frozen=True, eq=False)
+class OnGrid:
+    """A kernel on data that form a grid, and the engine with what it may cost."""
+
+    program: Program
+    data: Data
+    lattice: Lattice
+    engine: Grid
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors are: those of the CPU's own back end too."""
+        backend = self.engine.backend
+        return backend.where if isinstance(backend, TorchBackend) else torch.device("cpu")
+
+    def grams(self, parts: Sequence[Program], values: Array, axes: Sequence[Array]) -> list[Tensor]:
+        """Return the Gram matrix of one program for each axis."""
+        backend = self.engine.backend
+        pairs = zip(parts, axes, strict=True)
+        return [torch.as_tensor(backend.gram(part, values, axis[:, None])) for part, axis in pairs]
+
+    def contract(self, parts: Sequence[Program], values: Array, weights: Sequence[Tensor]) -> Array:
+        """Return the gradient by the values from those by the factors."""
+        total = np.zeros(len(values))
+        for part, axis, matrix in zip(parts, self.lattice.axes, weights, strict=True):
+            total += self.engine.backend.contract(part, values, axis[:, None], matrix)
+        return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -374,56 +349,22 @@ class SolvedGrid:
 
 
 @dataclass(frozen=True, eq=False)
-class GridProblem:
-    """A kernel taken apart by columns, on data that form a grid."""
+class GridProblem(OnGrid):
+    """A kernel taken apart by columns."""
 
     parts: tuple[Program, ...]
-    data: Data
-    lattice: Lattice
-    backend: Backend = NUMBA
 
-    @property
-    def device(self) -> torch.device:
-        return tensor_device(self.backend)
-
-    @staticmethod
-    def of(program: Program, data: Data, backend: Backend = NUMBA) -> GridProblem:
-        """Check that both have the structure that is needed."""
-        parts = separated(program, data.X.shape[1])
-        if parts is None:
-            raise KernelError(
-                "on a grid the kernel must be a product of one kernel for each column, such as SE(0)*PER(1) or "
-                "(SE(0) + LIN(0))*SE(1), or a sum of such products; RQ, M12, M32, M52, LIN, COS and SM on several "
-                "columns at once, and sums inside products of several columns, are not"
-            )
-        return GridProblem(parts, data, lattice_of(data), backend)
-
-    def grams(self, values: Array) -> list[Tensor]:
-        return [self.gram(part, values, axis) for part, axis in zip(self.parts, self.lattice.axes, strict=True)]
-
-    def gram(self, part: Program, values: Array, axis: Array) -> Tensor:
-        return torch.as_tensor(self.backend.gram(part, values, axis[:, None]))
-
-    def cross(self, part: Program, values: Array, X: Array, axis: Array) -> Tensor:
-        return torch.as_tensor(self.backend.cross(part, values, X[:, None], axis[:, None]))
-
-    def whole(
-        self, values: Array, noise: float, tolerance: float, exact_work: float, steps: int
-    ) -> GridCovariance | None:
+    def covariance(self, values: Array, noise: float) -> GridCovariance | None:
         """Decompose the factors; None where they are not finite."""
-        grams = self.grams(values)
+        grams = self.grams(self.parts, values, self.lattice.axes)
         if not all(bool(torch.isfinite(gram).all()) for gram in grams):
             return None
-        even = [is_toeplitz(gram) for gram in grams]
-        return GridCovariance(
-            cells_of(self.lattice, self.device), spectrum(grams, even, noise), noise, tolerance, exact_work, steps
-        )
+        basis = spectrum(grams, [is_toeplitz(gram) for gram in grams], noise)
+        return GridCovariance(cells_of(self.lattice, self.device), basis, self.engine)
 
     def solve(self, whole: GridCovariance) -> SolvedGrid:
         """Complete the grid and fit the level."""
-        target = sent(self.data.y, self.device)
-        right = torch.stack([target, torch.ones_like(target)]) if self.data.free_level else target[None]
-        done = whole.complete(right)
+        done = whole.complete(send(self.data.right_sides, self.device))
         rotated, level, variance = done.rotated[:1], 0.0, 0.0
         grids = whole.spectrum.into(done.filled)
         if self.data.free_level:
@@ -433,31 +374,33 @@ class GridProblem:
             grids = grids[:1] - level * grids[1:]
         return SolvedGrid(done, rotated, float((grids[:1] * rotated).sum()), level, variance)
 
-    def contract(self, values: Array, weights: Sequence[Tensor], basis: Kronecker) -> Array:
-        """Return the gradient by the values from those by the factors (in the basis of their eigenvectors)."""
-        matrices = [q @ weight @ q.mT for q, weight in zip(basis.vectors, weights, strict=True)]
-        return self.contract_parts(self.parts, values, matrices)
+    @torch.no_grad()
+    def evidence(self, values: Array, noise: float, gradient: bool) -> GridEvidence:
+        """Return the log evidence, with its gradient if asked."""
+        whole = self.covariance(values, noise)
+        if whole is None:
+            return GridEvidence(-math.inf, failure=UNDEFINED)
+        solved, how, holes = self.solve(whole), "exact", len(whole.cells.holes) > 0
+        if holes and whole.factor is None:
+            how = "lanczos" if self.engine.log_determinant == "lanczos" else "eigenvalues"
+        curvature = by_holes(whole) if holes and how != "eigenvalues" else by_eigenvalues(whole)
+        value = -0.5 * (solved.quadratic + curvature.value + self.data.count * LOG_2_PI)
+        residual, iterations = solved.completed.residual, solved.completed.iterations
+        if not math.isfinite(value):
+            return GridEvidence(-math.inf, failure="the evidence overflowed", residual=residual)
+        by_values = by_noise = None
+        if gradient:
+            pulled = between(solved.rotated, solved.rotated, whole.spectrum)
+            triples = zip(whole.spectrum.vectors, pulled, curvature.factors, strict=True)
+            by_values = self.contract(self.parts, values, [q @ (0.5 * (p - c)) @ q.mT for q, p, c in triples])
+            by_noise = 0.5 * (float((solved.rotated**2).sum()) - curvature.noise)
+        return GridEvidence(value, by_values, by_noise, residual=residual, iterations=iterations, log_determinant=how)
 
-    def contract_parts(self, parts: Sequence[Program], values: Array, weights: Sequence[Tensor]) -> Array:
-        total = np.zeros(len(values))
-        for part, axis, matrix in zip(parts, self.lattice.axes, weights, strict=True):
-            total += self.backend.contract(part, values, axis[:, None], matrix)
-        return total
-
-
-def lattice_of(data: Data) -> Lattice:
-    """Return the grid of the rows, or refuse them."""
-    if data.lattice is None:
-        raise InputError("the rows do not form a grid: two of them have the same inputs; use another inference")
-    return data.lattice
-
-
-def is_toeplitz(matrix: Tensor) -> bool:
-    """Tell whether k depends on i - j alone: an even axis and a stationary factor. To rounding: phases have some."""
-    n = len(matrix)
-    if n < 3 or abs(float(matrix[0, 0] - matrix[-1, -1])) > 1e-13 * abs(float(matrix[0, 0])):
-        return False
-    return bool((matrix[1:, 1:] - matrix[:-1, :-1]).abs().max() <= 1e-12 * matrix[0, 0].abs())
+    @torch.no_grad()
+    def posterior(self, values: Array, noise: float) -> GridPosterior | None:
+        """Return the posterior; None where the factors are not finite."""
+        whole = self.covariance(values, noise)
+        return None if whole is None else GridPosterior(self.data, self, whole, self.solve(whole), values)
 
 
 # ------------------------------------------------------------------------------------------------------ posterior
@@ -472,14 +415,13 @@ class GridPosterior(Posterior):
     whole: GridCovariance
     solved: SolvedGrid
     values: Array
-    policy: GridPolicy = DEFAULT
 
     @cached_property
     def fitted_level(self) -> Level:
-        cells, solved, pull = self.whole.cells, self.solved, np.zeros(self.data.count)
+        solved, pull = self.solved, np.zeros(self.data.count)
         if self.data.free_level:
             grids = self.whole.spectrum.back(solved.completed.rotated[1:])
-            pull = np.asarray(cells.gather(grids, cells.observed)[0].cpu().numpy())
+            pull = np.asarray(self.whole.cells.gather(grids)[0].cpu().numpy())
         return Level(solved.level, solved.level_variance, pull)
 
     @property
@@ -496,75 +438,67 @@ class GridPosterior(Posterior):
     @torch.no_grad()
     def mean_on(self, axes: Sequence[Array]) -> Array:
         """Return the mean of f on the grid with these axes."""
-        mean = along_axes(self._projections(axes), self.solved.rotated)[0]
+        mean = along_axes(self._project_axes(self.problem.parts, self.values, axes), self.solved.rotated)[0]
         return np.asarray(mean.cpu().numpy()) + self.solved.level
 
     @torch.no_grad()
     def variance_on(self, axes: Sequence[Array], seed: int = 0) -> Array:
         """Return the variance of f on a grid; by draws where there are holes and many cells."""
-        projections, cells, whole = self._projections(axes), self.whole.cells, self.whole
-        count = int(np.prod([len(axis) for axis in axes]))
+        projections = self._project_axes(self.problem.parts, self.values, axes)
+        cells, whole, policy = self.whole.cells, self.whole, self.problem.engine.policy
+        shape = [len(axis) for axis in axes]
         steps = len(cells.holes) if whole.factor is not None else 100 * sum(cells.shape)
-        if (
-            len(cells.holes)
-            and count * (cells.size * sum(cells.shape) + steps * len(cells.holes)) > self.policy.variance_work
-        ):
-            mean = along_axes(projections, self.solved.rotated)
-            total = torch.zeros_like(mean[0])
-            for draws in self._draws(axes, self.policy.samples, np.random.default_rng(seed)):
-                total = total + ((draws - mean) ** 2).sum(0)
-            return np.asarray((total / self.policy.samples + self._level_part(projections)).cpu().numpy())
-        diagonal = outer([self._diagonal(d, axis) for d, axis in enumerate(axes)])
+        work = math.prod(shape) * (cells.size * sum(cells.shape) + steps * len(cells.holes))
+        if len(cells.holes) and work > policy.variance_work:
+            mean, total = self.mean_on(axes), np.zeros(shape)
+            for draws in self.draws_on(axes, policy.samples, np.random.default_rng(seed)):
+                total += ((draws - mean) ** 2).sum(0)
+            return np.asarray(total / policy.samples + self._level_part(projections).cpu().numpy())
+        pairs = zip(self.problem.parts, axes, strict=True)
+        diagonals = [self._prior(part, self.values, np.asarray(axis, float)[:, None], False) for part, axis in pairs]
+        prior = outer([send(each, self.problem.device) for each in diagonals])
         known = along_axes([p**2 for p in projections], 1.0 / whole.variances[None])[0]
         if len(cells.holes):
-            places = np.stack([g.ravel() for g in np.meshgrid(*map(np.arange, diagonal.shape), indexing="ij")])
+            places = np.indices(shape).reshape(len(shape), -1)
             rows = [p[torch.as_tensor(place, device=p.device)] for p, place in zip(projections, places, strict=True)]
-            known = known - self._taken_back(rows).view(diagonal.shape)
-        variance = (diagonal - known).clamp_min_(0.0) + self._level_part(projections)
-        return np.asarray(variance.cpu().numpy())
+            known = known - self._taken_back(rows).view(shape)
+        return np.asarray(((prior - known).clamp_min_(0.0) + self._level_part(projections)).cpu().numpy())
 
     @torch.no_grad()
     def at_holes(self, seed: int = 0) -> Prediction:
         """Return mean and variance of f at the missing cells of the grid, in C order."""
-        cells, whole = self.whole.cells, self.whole
-        mean = self.mean_on(self.problem.lattice.axes).ravel()[self.problem.lattice.holes]
+        lattice, whole = self.problem.lattice, self.whole
+        mean = self.mean_on(lattice.axes).ravel()[lattice.holes]
         if whole.factor is None:
-            every = self.variance_on(self.problem.lattice.axes, seed)
-            return Prediction(mean, every.ravel()[self.problem.lattice.holes])
+            return Prediction(mean, self.variance_on(lattice.axes, seed).ravel()[lattice.holes])
         # the precision of y_H given y_M is B_HH
-        variance = torch.cholesky_inverse(whole.factor).diagonal() - whole.noise
-        extra = self._level_part(self._projections(self.problem.lattice.axes)).reshape(-1)[cells.holes]
+        variance = torch.cholesky_inverse(whole.factor).diagonal() - whole.spectrum.noise
+        projections = self._project_axes(self.problem.parts, self.values, lattice.axes)
+        extra = self._level_part(projections).reshape(-1)[whole.cells.holes]
         return Prediction(mean, np.asarray((variance.clamp_min(0.0) + extra).cpu().numpy()))
 
     @torch.no_grad()
-    def draws_on(self, axes: Sequence[Array], count: int, rng: np.random.Generator) -> Array:
-        """Draw f jointly on a grid (count x its shape), the level at its mean."""
-        found = [draws.cpu().numpy() for draws in self._draws(axes, count, rng)]
-        return np.concatenate(found) + self.solved.level
-
-    def _draws(self, axes: Sequence[Array], count: int, rng: np.random.Generator) -> Iterator[Tensor]:
-        """Yield draws of f less its level, some at a time, by Matheron's rule.
+    def draws_on(self, axes: Sequence[Array], count: int, rng: np.random.Generator) -> Iterator[Array]:
+        """Yield joint draws of f on a grid (some at a time, by its shape), the level at its mean, by Matheron's rule.
 
         A draw g of the prior on both grids, plus K*_M A_MM^-1 (y - g_M - noise).
         """
-        old, new = self.problem.lattice.axes, [np.asarray(axis, dtype=np.float64) for axis in axes]
+        problem, whole, level = self.problem, self.whole, self.solved.level
+        old, new = problem.lattice.axes, [np.asarray(axis, dtype=np.float64) for axis in axes]
         joint = [np.unique(np.concatenate([a, b])) for a, b in zip(old, new, strict=True)]
-        grams = [
-            self.problem.gram(part, self.values, axis) for part, axis in zip(self.problem.parts, joint, strict=True)
-        ]
-        prior = spectrum(grams)
+        prior = spectrum(problem.grams(problem.parts, self.values, joint))
         root = prior.grid.sqrt_()
-        projections, cells = self._projections(axes), self.whole.cells
-        target = sent(self.problem.data.y, self.problem.device)
+        projections = self._project_axes(problem.parts, self.values, axes)
+        target = send(self.data.y, problem.device)
         step = max(1, BLOCK // root.numel())
         for first in range(0, count, step):
             some = min(step, count - first)
-            z = sent(rng.standard_normal((some, *root.shape)), self.problem.device)
+            z = send(rng.standard_normal((some, *root.shape)), problem.device)
             draws = prior.back(z.mul_(root))
-            noise = sent(rng.standard_normal((some, len(target))), self.problem.device) * self.whole.noise**0.5
-            seen = cells.gather(_pick(draws, joint, old), cells.observed) + noise
-            told = self.whole.complete(target - self.solved.level - seen)
-            yield _pick(draws, joint, new) + along_axes(projections, told.rotated)
+            noise = send(rng.standard_normal((some, len(target))), problem.device) * whole.spectrum.noise**0.5
+            seen = whole.cells.gather(_pick(draws, joint, old)) + noise
+            change = along_axes(projections, whole.complete(target - level - seen).rotated)
+            yield (_pick(draws, joint, new) + change).cpu().numpy() + level
 
     # ------------------------------------------------------------------------------------------------- at single rows
 
@@ -576,47 +510,29 @@ class GridPosterior(Posterior):
         mean, variance = self.mean_on(lattice.axes), self.variance_on(lattice.axes)
         return Prediction(mean.ravel()[lattice.cells], variance.ravel()[lattice.cells])
 
-    def projector(self, program: Program | None, values: Array, columns: int) -> Project:
-        if program is None:
-            return partial(self._project, self.problem.parts, self.values)
-        parts = separated(program, columns)
+    @torch.no_grad()
+    def project(self, X: Array, part: Part = None, joint: bool = False) -> Projection:
+        size, solved = self.whole.cells.size, self.solved
+        if joint and len(X) * max(size, len(X)) > MOST_JOINT:
+            raise TooLargeError(
+                f"a joint prediction of {len(X):,} rows is too large beside a grid of {size:,} cells: "
+                f"ask for at most {int(MOST_JOINT / size):,} rows"
+            )
+        program, values = part or (self.problem.program, self.values)
+        parts = separated(program, X.shape[1])
         if parts is None:
             raise KernelError("a summand of a kernel on a grid must be a product of one kernel for each column")
-        return partial(self._project, parts, values)
-
-    @torch.no_grad()
-    def _project(self, parts: Sequence[Program], values: Array, X: Array) -> Projection:
-        rows = self._rows(parts, values, X)
+        rows = self._project_axes(parts, values, X.T)
         product = _join(rows)
-        known = (product**2 / self.whole.variances.reshape(-1)).sum(1)
+        scaled = product / self.whole.variances.reshape(-1)
+        known = scaled @ product.mT if joint else (scaled * product).sum(1)
         if len(self.whole.cells.holes):
-            known = known - self._taken_back(rows)
-        diagonal = np.prod([fused.diagonal(part, values, X[:, d : d + 1]) for d, part in enumerate(parts)], axis=0)
-        return self._projection(product, diagonal - known.cpu().numpy())
-
-    def _projection(self, product: Tensor, variance: Array) -> Projection:
-        mean, pull = (product @ self.solved.rotated[0].reshape(-1)).cpu().numpy(), np.zeros(len(product))
+            known = known - self._taken_back(rows, joint)
+        variance = self._prior(program, values, X, joint) - known.cpu().numpy()
+        mean, pull = (product @ solved.rotated[0].reshape(-1)).cpu().numpy(), np.zeros(len(X))
         if self.data.free_level:
-            pull = (product @ self.solved.completed.rotated[1].reshape(-1)).cpu().numpy()
+            pull = (product @ solved.completed.rotated[1].reshape(-1)).cpu().numpy()
         return Projection(mean, variance, pull)
-
-    @torch.no_grad()
-    def project_joint(self, X: Array) -> Projection:
-        if len(X) * max(self.whole.cells.size, len(X)) > MOST_JOINT:
-            raise TooLargeError(
-                f"a joint prediction of {len(X):,} rows is too large beside a grid of {self.whole.cells.size:,} cells: "
-                f"ask for at most {int(MOST_JOINT / self.whole.cells.size):,} rows"
-            )
-        rows = self._rows(self.problem.parts, self.values, X)
-        product = _join(rows)
-        known = (product / self.whole.variances.reshape(-1)) @ product.mT
-        if len(self.whole.cells.holes):
-            t = self._at_holes(rows)
-            known = known - t @ self.whole.solve_holes(t)[0].mT
-        covariance = np.ones((len(X), len(X)))
-        for d, part in enumerate(self.problem.parts):
-            covariance *= fused.gram(part, self.values, X[:, d : d + 1])
-        return self._projection(product, covariance - known.cpu().numpy())
 
     @torch.no_grad()
     def precision(self) -> tuple[Array, Array]:
@@ -626,61 +542,48 @@ class GridPosterior(Posterior):
         """
         cells, whole = self.whole.cells, self.whole
         squares = [vectors**2 for vectors in whole.spectrum.vectors]
-        precision = cells.gather(along_axes(squares, 1.0 / whole.variances[None]), cells.observed)[0]
-        if len(cells.holes):
-            precision = torch.maximum(precision - self._lost_precision(), 0.05 * precision)
-        alpha = cells.gather(whole.spectrum.back(self.solved.rotated), cells.observed)[0]
-        return alpha.cpu().numpy(), precision.cpu().numpy()
-
-    def _lost_precision(self) -> Tensor:
-        cells, whole = self.whole.cells, self.whole
+        precision = cells.gather(along_axes(squares, 1.0 / whole.variances[None]))[0]
+        alpha = cells.gather(whole.spectrum.back(self.solved.rotated))[0]
+        if not len(cells.holes):
+            return alpha.cpu().numpy(), precision.cpu().numpy()
         if whole.factor is not None and len(cells.holes) * cells.size <= 4 * BLOCK:
             rows = whole.spectrum.back(whole.hole_rows(slice(None)).div_(whole.variances))
-            half = torch.linalg.solve_triangular(whole.factor, cells.gather(rows, cells.observed), upper=False)
-            return torch.sum(half**2, 0)
-        # if w is drawn from N(0, A), what is wrong in the holes when w_M is completed has the covariance B_HH^-1
-        rng, total = np.random.default_rng(0), torch.zeros_like(cells.observed, dtype=torch.float64)
-        for _ in range(LEFT_OUT_PROBES):
-            z = sent(rng.standard_normal((1, *cells.shape)), self.problem.device)
-            drawn = whole.spectrum.back(z * whole.variances.sqrt())
-            wrong = drawn - whole.complete(cells.gather(drawn, cells.observed)).filled
-            total += cells.gather(whole.spectrum.solve(wrong), cells.observed)[0] ** 2
-        return total / LEFT_OUT_PROBES
+            half = torch.linalg.solve_triangular(whole.factor, cells.gather(rows), upper=False)
+            lost = torch.sum(half**2, 0)
+        else:
+            # if w is drawn from N(0, A), what is wrong in the holes when w_M is completed has the covariance B_HH^-1
+            rng, lost = np.random.default_rng(0), torch.zeros_like(precision)
+            for _ in range(LEFT_OUT_PROBES):
+                z = send(rng.standard_normal((1, *cells.shape)), self.problem.device)
+                drawn = whole.spectrum.back(z * whole.variances.sqrt())
+                wrong = drawn - whole.complete(cells.gather(drawn)).filled
+                lost += cells.gather(whole.spectrum.solve(wrong))[0] ** 2 / LEFT_OUT_PROBES
+        return alpha.cpu().numpy(), torch.maximum(precision - lost, 0.05 * precision).cpu().numpy()
 
     # -------------------------------------------------------------------------------------------------------- pieces
 
-    def _projections(self, axes: Sequence[Array]) -> list[Tensor]:
-        """P_d for every axis."""
-        lattice, vectors = self.problem.lattice, self.whole.spectrum.vectors
-        return [
-            self.problem.cross(part, self.values, np.asarray(axis, dtype=np.float64), old) @ q
-            for part, axis, old, q in zip(self.problem.parts, axes, lattice.axes, vectors, strict=True)
-        ]
+    def _project_axes(self, parts: Sequence[Program], values: Array, axes: Sequence[Array] | Array) -> list[Tensor]:
+        """P_d for the coordinates along every axis: those of a grid, or of single rows."""
+        backend, found = self.problem.engine.backend, []
+        for part, axis, old, q in zip(parts, axes, self.problem.lattice.axes, self.whole.spectrum.vectors, strict=True):
+            new = np.asarray(axis, dtype=np.float64)[:, None]
+            found.append(torch.as_tensor(backend.cross(part, values, new, old[:, None])) @ q)
+        return found
 
-    def _diagonal(self, d: int, axis: Array) -> Tensor:
-        part = self.problem.parts[d]
-        return sent(fused.diagonal(part, self.values, np.asarray(axis, dtype=np.float64)[:, None]), self.problem.device)
-
-    def _rows(self, parts: Sequence[Program], values: Array, X: Array) -> list[Tensor]:
-        """P_d at single rows, (rows, n_d) each."""
-        pairs = zip(parts, self.problem.lattice.axes, self.whole.spectrum.vectors, strict=True)
-        return [self.problem.cross(part, values, X[:, d], axis) @ q for d, (part, axis, q) in enumerate(pairs)]
-
-    def _at_holes(self, rows: Sequence[Tensor]) -> Tensor:
-        """t = B_H. k(grid, *) for rows given by their P_d, (rows, H)."""
-        return self.whole.into_holes(_join(rows).view(-1, *self.whole.cells.shape) / self.whole.variances)
-
-    def _taken_back(self, rows: Sequence[Tensor]) -> Tensor:
-        """t' B_HH^-1 t for every row, some rows at a time."""
-        found, step = [], max(1, BLOCK // self.whole.cells.size)
+    def _taken_back(self, rows: Sequence[Tensor], joint: bool = False) -> Tensor:
+        """t' B_HH^-1 t with t = B_H. k(grid, *) for every row, or pair of rows, given by P_d; some rows at a time."""
+        found, whole = [], self.whole
+        step = len(rows[0]) if joint else max(1, BLOCK // whole.cells.size)
         for first in range(0, len(rows[0]), step):
-            t = self._at_holes([row[first : first + step] for row in rows])
-            found.append((t * self.whole.solve_holes(t)[0]).sum(1))
+            grids = _join([row[first : first + step] for row in rows]).view(-1, *whole.cells.shape)
+            t = whole.into_holes(grids / whole.variances)
+            solved = whole.solve_holes(t)[0]
+            found.append(t @ solved.mT if joint else (t * solved).sum(1))
         return torch.cat(found)
 
     def _level_part(self, projections: Sequence[Tensor]) -> Tensor:
         """What the uncertainty of the level adds to variances on a grid."""
-        if not self.problem.data.free_level:
+        if not self.data.free_level:
             return projections[0].new_zeros([len(p) for p in projections])
         pull = along_axes(projections, self.solved.completed.rotated[1:])[0]
         return self.solved.level_variance * (1.0 - pull) ** 2

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from mercer.kernels.domains import Array
 
 MOST_MISSING = 0.3  # of the cells of a grid, for rows to be taken for one
+DEEP = 2  # cells: a hole this far from every observation in all directions is large
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +36,19 @@ class Lattice:
         empty = np.ones(self.size, dtype=bool)
         empty[self.cells] = False
         return np.flatnonzero(empty)
+
+    @cached_property
+    def deep(self) -> NDArray[np.intp]:
+        """Which of the holes are in large ones."""
+        from scipy.ndimage import binary_dilation, binary_erosion
+
+        empty = np.zeros(self.size, dtype=bool)
+        empty[self.holes] = True
+        empty = empty.reshape(self.shape)
+        core = binary_erosion(empty, iterations=DEEP, border_value=1) if len(self.holes) else empty
+        if core.any():
+            core = binary_dilation(core, iterations=DEEP) & empty
+        return np.flatnonzero(core.ravel()[self.holes])
 
 
 def find_lattice(X: Array, most_cells: float = np.inf) -> Lattice | None:

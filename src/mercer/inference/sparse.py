@@ -63,9 +63,8 @@ class RowSweep:
         the call (`joblib.parallel_config`): then they go there. A block for which a device has too little memory is
         cut in two.
         """
-        work = (
-            cast(Callable[[Array, Array], Sum], partial(_halve, self.backend, work)) if self.backend.batches else work
-        )
+        if self.backend.batches:
+            work = cast(Callable[[Array, Array], Sum], partial(_halve, self.backend, work))
         if data.source is not None:
             return data.source.add_up(work, self.size(points))
         from joblib import Parallel, delayed
@@ -200,76 +199,12 @@ def block_statistics(
     )
 
 
-def block_sensitivity(
-    model: Model, adjoint: Adjoint, X: Array, y: Array, kept: Array | None = None, room: Array | None = None
-) -> Sensitivity:
-    """Contract the adjoints of one block of rows with the derivatives of the kernel (vfe.py).
-
-    `kept` is V' of these rows; `room` is memory for as many numbers, used block after block: fresh memory costs a page
-    fault for every 4 kB, a tenth of the product that fills it.
-    """
-    backend = model.backend
-    X = backend.send(X)
-    noise = model.noises(X)
-    cross = model.cross(X) if kept is None else kept
-    unit = 1.0 if kept is None else math.sqrt(model.noise)  # of what stands in place of Kfu
-    residual = (backend.send(y) - adjoint.level - unit * (cross @ backend.send(adjoint.weights))) / noise  # a
-    scale = 1.0 if model.has_white else unit / model.noise
-    spread = backend.product(cross, adjoint.spread, scale, room)  # Kfu M, or D^-1 Kfu M where D is noise I
-    by_values, by_noise = np.zeros(len(model.values)), 0.0
-    if model.has_white:
-        known = (spread * cross).sum(1)
-        by_rows = 0.5 * (residual**2 - 1.0 / noise + (model.prior(X) - known) / noise**2)
-        by_noise = float(by_rows.sum())
-        by_values += backend.contract_diagonal(model.whole, model.values, X, by_rows)
-        by_values -= backend.contract_diagonal(model.smooth, model.values, X, by_rows)
-        spread /= noise[:, None]
-    by_kernel, by_points = backend.contract_cross(
-        model.smooth, model.values, X, model.Z, spread, (residual, adjoint.of_kernel), adjoint.moving
-    )
-    by_values += by_kernel - backend.contract_diagonal(model.smooth, model.values, X, 0.5 / noise)
-    return Sensitivity(by_values, float(residual @ residual), by_noise, by_points)
-
-
-@dataclass(frozen=True, eq=False)
-class Adjoint:
-    """What the second pass of a gradient needs from the first: M, g and the level (see vfe.py).
-
-    Where V is kept `spread` and `weights` are (I - B^-1) L^-1 and L' g instead.
-    """
-
-    spread: Array
-    weights: Array
-    level: float
-    of_kernel: Array  # g
-    moving: bool = False  # whether the gradient by the inducing points is wanted too
-
-
-@dataclass(frozen=True, eq=False)
-class Sensitivity:
-    """What some rows add to the gradient by values, to a'a, to that by noise (where rows have their own), and by Z."""
-
-    by_values: Array
-    squares: float
-    by_noise: float
-    by_points: Array  # empty where it was not asked for
-
-    def __add__(self, other: Sensitivity) -> Sensitivity:
-        return Sensitivity(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
-
-
 def back_solve(factor: Factor, right: Array) -> Array:
     """Return L'^-1 right."""
     with one_thread(when=len(factor.lower) < SMALL):
         if right.ndim == 1:
             return np.asarray(blas.dtrsv(factor.lower.T, right, lower=0, trans=0))
         return np.asarray(blas.dtrsm(1.0, factor.lower.T, np.asfortranarray(right), lower=0, trans_a=0))
-
-
-def inverse_of_root(factor: Factor) -> Array:
-    """Return L^-1 in the lower triangle: to multiply by it is as exact as solving with L, and a third faster."""
-    inverse, _ = lapack.dtrtri(factor.lower.T, lower=0)
-    return np.asarray(inverse.T)
 
 
 def sandwich(inverse_root: Array, matrix: Array) -> Array:
@@ -296,7 +231,7 @@ class SparseSolution:
 
     model: Model
     factor: Factor  # of Kuu = L L'
-    inverse_root: Array  # L^-1
+    inverse_root: Array  # L^-1: to multiply by it is as exact as solving with L, and a third faster
     inner: Factor  # of B
     sums: Statistics
     half_weights: Array  # L' g
@@ -317,13 +252,9 @@ class SparseSolution:
         return self.inner.log_determinant() + self.sums.log_noise
 
     @property
-    def trace(self) -> float:
-        return self.sums.trace
-
-    @property
     def bound(self) -> float:
         """log N(y | c, Q + D) - tr(D^-1 (K0 - Q)) / 2 (Titsias 2009)."""
-        return -0.5 * (self.sums.count * LOG_2_PI + self.log_determinant + self.fit + self.trace)
+        return -0.5 * (self.sums.count * LOG_2_PI + self.log_determinant + self.fit + self.sums.trace)
 
     def inner_solve(self, right: Array) -> Array:
         """Return (Kuu + Phi)^-1 right."""
@@ -331,17 +262,13 @@ class SparseSolution:
 
 
 def solve(
-    model: Model,
-    data: Data,
-    sweep: RowSweep | None = None,
-    kept: Array | None = None,
-    sums: Statistics | None = None,
-) -> SparseSolution | Failure:
+    model: Model, data: Data, sweep: RowSweep = RowSweep(),  # noqa: B008  (it is frozen)
+    kept: Array | None = None, sums: Statistics | None = None,
+) -> SparseSolution | Failure:  # fmt: skip
     """Go over the rows once, unless their sums are known, and solve for the level and the weights.
 
     `kept` (N x m) is filled with V'.
     """
-    sweep = sweep or RowSweep()
     points = len(model.Z)
     if not (math.isfinite(model.noise) and model.noise > 0.0):
         return Failure("sparse inference needs noise above zero")
@@ -352,8 +279,15 @@ def solve(
         factor = factorise(lambda: _inducing_gram(model), least=rung)
         if isinstance(factor, Failure):
             return factor
-        inverse_root = inverse_of_root(factor)
-        found = _add_up(model, inverse_root, shift, data, sweep, kept) if sums is None else sums
+        inverse_root = np.asarray(lapack.dtrtri(factor.lower.T, lower=0)[0].T)
+        work = partial(block_statistics, model, inverse_root, shift)
+        if sums is not None:
+            found = sums
+        elif kept is None:
+            found = sweep.add_up(data, work, points)
+        else:
+            parts = slices(data.count, sweep.size(points))
+            found = reduce(add, (work(data.X[rows], data.y[rows], kept[rows]) for rows in parts))
         if not (np.isfinite(found.moments).all() and np.isfinite(np.diagonal(found.gram)).all()):
             return Failure("the kernel gave infinite or undefined values, or the target overflowed")
         if sums is not None or found.is_possible:
@@ -361,43 +295,23 @@ def solve(
             break
     else:
         return Failure("inducing points are too close together for this kernel and so little noise")
-    inner = factorise(sums.gram.copy, 1.0)
+    inner, free = factorise(sums.gram.copy, 1.0), data.free_level
     if isinstance(inner, Failure):
         return inner
-    return _solution(model, factor, inverse_root, inner, sums, shift, data.free_level)
-
-
-def _add_up(
-    model: Model, inverse_root: Array, shift: float, data: Data, sweep: RowSweep, kept: Array | None
-) -> Statistics:
-    work, points = partial(block_statistics, model, inverse_root, shift), len(model.Z)
-    if kept is None:
-        return sweep.add_up(data, work, points)
-    parts = slices(data.count, sweep.size(points))
-    return reduce(add, (work(data.X[rows], data.y[rows], kept[rows]) for rows in parts))
+    both = inner.half_solve(np.stack([sums.by_target, sums.by_one]).T)  # B^-1/2 V D^-1/2 (y, 1)
+    yy, y1, ones = sums.moments - (both.T @ both)[[0, 0, 1], [0, 1, 1]]
+    if free and not ones > 0.0:
+        return Failure("the constant cannot be told from the kernel")
+    level, variance = (y1 / ones, 1.0 / ones) if free else (0.0, 0.0)
+    half = back_solve(inner, both)
+    weights, pull = back_solve(factor, half).T
+    return SparseSolution(
+        model, factor, inverse_root, inner, sums, half[:, 0] - level * half[:, 1], level=shift + level,
+        level_variance=variance, fit=float(yy - level * y1), weights=weights - level * pull, pull=pull,
+    )  # fmt: skip
 
 
 def _inducing_gram(model: Model) -> Array:
     """Return Kuu, or one where the kernel is zero at all inducing points: Kuf is zero then, and Q too."""
     gram = fused.gram_lower(model.smooth, model.values, fused.points(model.Z))
     return gram if np.diagonal(gram).any() else np.eye(len(gram))
-
-
-def _solution(
-    model: Model, factor: Factor, inverse_root: Array, inner: Factor, sums: Statistics, shift: float, free: bool
-) -> SparseSolution | Failure:
-    both = inner.half_solve(np.stack([sums.by_target, sums.by_one]).T)  # B^-1/2 V D^-1/2 (y, 1)
-    yy, y1, ones = sums.moments - np.array([both[:, 0] @ both[:, 0], both[:, 0] @ both[:, 1], both[:, 1] @ both[:, 1]])
-    level, variance = (y1 / ones, 1.0 / ones) if free else (0.0, 0.0)
-    if free and not ones > 0.0:
-        return Failure("the constant cannot be told from the kernel")
-    half = back_solve(inner, both)
-    weights, pull = back_solve(factor, half).T
-    return SparseSolution(
-        model, factor, inverse_root, inner, sums, half[:, 0] - level * half[:, 1],
-        level=shift + level,
-        level_variance=variance,
-        fit=float(yy - level * y1),
-        weights=weights - level * pull,
-        pull=pull,
-    )  # fmt: skip

@@ -22,7 +22,7 @@ Nothing is differentiated through a factorisation.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial, reduce
 from numbers import Integral
 from operator import add
@@ -38,32 +38,9 @@ from mercer.compute.fused import can_move, contract_points
 from mercer.compute.program import Program
 from mercer.compute.separate import without_white
 from mercer.errors import InputError, NumericalError
-from mercer.inference.contract import (
-    Data,
-    Engine,
-    Evidence,
-    Level,
-    Posterior,
-    Prediction,
-    Project,
-    Projection,
-    leave_out,
-    left_out_score,
-)
+from mercer.inference.contract import Data, Engine, Evidence, Level, Part, Posterior, Prediction, Projection, leave_out
 from mercer.inference.likelihood import Likelihood
-from mercer.inference.sparse import (
-    Adjoint,
-    Model,
-    RowSweep,
-    Sensitivity,
-    SparseSolution,
-    block_sensitivity,
-    mirror,
-    model_of,
-    sandwich,
-    slices,
-    solve,
-)  # fmt: skip
+from mercer.inference.sparse import Model, RowSweep, SparseSolution, mirror, model_of, sandwich, slices, solve
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Factor, Failure
 from mercer.linalg.threads import SMALL, one_thread
@@ -184,7 +161,10 @@ class FixedVFE(Engine):
     ) -> Evidence:
         """Return the lower bound on the log evidence and, if asked, its gradient by values and noise."""
         model = model_of(program, values, self.noise_of(likelihood), data, self.Z, self.backend)
-        kept = _room(model, data, self.sweep) if gradient else None
+        kept, numbers = None, data.count * len(self.Z)
+        here = data.source is None and self.sweep == RowSweep(self.block) and not model.has_white
+        if gradient and here and numbers <= KEPT_NUMBERS:  # V is small, and all of it is made here
+            kept = NUMBA.scratch(data.count, len(self.Z))
         solution = solve(model, data, self.sweep, kept)
         if isinstance(solution, Failure):
             return Evidence(-math.inf, failure=solution.reason)
@@ -199,21 +179,69 @@ class FixedVFE(Engine):
         return Evidence(solution.bound, by_values, by_noise, jitter=solution.jitter, by_points=moved)
 
     def posterior(self, program: Program, values: Array, likelihood: Likelihood, data: Data) -> VFEPosterior:
-        solution = solve(
-            model_of(program, values, self.noise_of(likelihood), data, self.Z, self.backend),
-            data,
-            self.sweep,
-        )
+        model = model_of(program, values, self.noise_of(likelihood), data, self.Z, self.backend)
+        solution = solve(model, data, self.sweep)
         if isinstance(solution, Failure):
             raise NumericalError(f"no posterior: {solution.reason}; try a larger noise or another kernel")
         return VFEPosterior(replace(solution, model=solution.model.here()), data, RowSweep(self.block))
 
 
-def _room(model: Model, data: Data, sweep: RowSweep) -> Array | None:
-    """Return memory to keep V in, if it is small and all of it is made here."""
-    here = data.source is None and sweep == RowSweep(sweep.block) and not model.has_white
-    small = data.count * len(model.Z) <= KEPT_NUMBERS
-    return NUMBA.scratch(data.count, len(model.Z)) if here and small else None
+@dataclass(frozen=True, eq=False)
+class Adjoint:
+    """What the second pass of a gradient needs from the first: M, g and the level.
+
+    Where V is kept `spread` and `weights` are (I - B^-1) L^-1 and L' g instead.
+    """
+
+    spread: Array
+    weights: Array
+    level: float
+    of_kernel: Array  # g
+    moving: bool = False  # whether the gradient by the inducing points is wanted too
+
+
+@dataclass(frozen=True, eq=False)
+class Sensitivity:
+    """What some rows add to the gradient by values, to a'a, to that by noise (where rows have their own), and by Z."""
+
+    by_values: Array
+    squares: float
+    by_noise: float
+    by_points: Array  # empty where it was not asked for
+
+    def __add__(self, other: Sensitivity) -> Sensitivity:
+        return Sensitivity(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
+def block_sensitivity(
+    model: Model, adjoint: Adjoint, X: Array, y: Array, kept: Array | None = None, room: Array | None = None
+) -> Sensitivity:
+    """Contract the adjoints of one block of rows with the derivatives of the kernel.
+
+    `kept` is V' of these rows; `room` is memory for as many numbers, used block after block: fresh memory costs a page
+    fault for every 4 kB, a tenth of the product that fills it.
+    """
+    backend = model.backend
+    X = backend.send(X)
+    noise = model.noises(X)
+    cross = model.cross(X) if kept is None else kept
+    unit = 1.0 if kept is None else math.sqrt(model.noise)  # of what stands in place of Kfu
+    residual = (backend.send(y) - adjoint.level - unit * (cross @ backend.send(adjoint.weights))) / noise  # a
+    scale = 1.0 if model.has_white else unit / model.noise
+    spread = backend.product(cross, adjoint.spread, scale, room)  # Kfu M, or D^-1 Kfu M where D is noise I
+    by_values, by_noise = np.zeros(len(model.values)), 0.0
+    if model.has_white:
+        known = (spread * cross).sum(1)
+        by_rows = 0.5 * (residual**2 - 1.0 / noise + (model.prior(X) - known) / noise**2)
+        by_noise = float(by_rows.sum())
+        by_values += backend.contract_diagonal(model.whole, model.values, X, by_rows)
+        by_values -= backend.contract_diagonal(model.smooth, model.values, X, by_rows)
+        spread /= noise[:, None]
+    by_kernel, by_points = backend.contract_cross(
+        model.smooth, model.values, X, model.Z, spread, (residual, adjoint.of_kernel), adjoint.moving
+    )
+    by_values += by_kernel - backend.contract_diagonal(model.smooth, model.values, X, 0.5 / noise)
+    return Sensitivity(by_values, float(residual @ residual), by_noise, by_points)
 
 
 def _gradient(
@@ -223,7 +251,19 @@ def _gradient(
     model, sums = solution.model, solution.sums
     points, one = len(model.Z), np.eye(len(model.Z))
     inverse = mirror(Factor(solution.inner.lower.copy(), 0.0).into_inverse())  # B^-1
-    total = _go_back(solution, one - inverse, data, sweep, kept, moving)
+    if kept is None:
+        spread = sandwich(solution.inverse_root, one - inverse)
+        adjoint = Adjoint(spread, solution.weights, solution.level, solution.weights, moving)
+        total = sweep.add_up(data, partial(block_sensitivity, model, adjoint), points)
+    else:
+        with one_thread(when=points < SMALL):
+            spread = blas.dtrmm(1.0, solution.inverse_root.T, (one - inverse).T, lower=0).T
+        adjoint, size = (
+            Adjoint(spread, solution.half_weights, solution.level, solution.weights, moving),
+            sweep.size(points),
+        )
+        room, parts = np.empty((min(size, data.count), points)), slices(data.count, size)
+        total = reduce(add, (block_sensitivity(model, adjoint, data.X[r], data.y[r], kept[r], room) for r in parts))
     square = sandwich(solution.inverse_root, mirror(sums.gram) - one + inverse)
     square += np.outer(solution.weights, solution.weights)
     at = fused.points(model.Z)
@@ -234,26 +274,7 @@ def _gradient(
     if model.has_white:
         return by_values, total.by_noise, by_points
     freedom = sums.count - points + float(np.trace(inverse))  # noise tr (Q + noise I)^-1
-    return by_values, 0.5 * (total.squares + (solution.trace - freedom) / model.noise), by_points
-
-
-def _go_back(
-    solution: SparseSolution, shrinkage: Array, data: Data, sweep: RowSweep, kept: Array | None, moving: bool
-) -> Sensitivity:
-    """Go over the rows again; `shrinkage` is I - B^-1."""
-    model, points = solution.model, len(solution.model.Z)
-    if kept is not None:
-        with one_thread(when=len(shrinkage) < SMALL):
-            spread = blas.dtrmm(1.0, solution.inverse_root.T, shrinkage.T, lower=0).T
-        adjoint, size = (
-            Adjoint(spread, solution.half_weights, solution.level, solution.weights, moving),
-            sweep.size(points),
-        )
-        room, parts = np.empty((min(size, data.count), points)), slices(data.count, size)
-        return reduce(add, (block_sensitivity(model, adjoint, data.X[r], data.y[r], kept[r], room) for r in parts))
-    spread = sandwich(solution.inverse_root, shrinkage)
-    adjoint = Adjoint(spread, solution.weights, solution.level, solution.weights, moving)
-    return sweep.add_up(data, partial(block_sensitivity, model, adjoint), points)
+    return by_values, 0.5 * (total.squares + (sums.trace - freedom) / model.noise), by_points
 
 
 # ------------------------------------------------------------------------------------------------------- posterior
@@ -286,18 +307,11 @@ class VFEPosterior(Posterior):
     def rows_at_a_time(self) -> int:
         return self.sweep.size(len(self.solution.model.Z))
 
-    def projector(self, program: Program | None, values: Array, columns: int) -> Project:
-        model = self.solution.model
-        return (
-            partial(self._project, model.whole, model.values)
-            if program is None
-            else partial(self._project, program, values)
-        )
-
-    def _project(self, program: Program, values: Array, X: Array) -> Projection:
+    def project(self, X: Array, part: Part = None, joint: bool = False) -> Projection:
+        program, values = part or (self.solution.model.whole, self.solution.model.values)
         cross, half, inner = self._through_points(program, values, X)
-        lost = np.einsum("ij,ij->j", half, half) - np.einsum("ij,ij->j", inner, inner)
-        variance = fused.diagonal(program, values, X) - lost
+        lost = self._products(half, joint) - self._products(inner, joint)
+        variance = self._prior(program, values, X, joint) - lost
         return Projection(cross @ self.solution.weights, variance, cross @ self.solution.pull)
 
     def _through_points(self, program: Program, values: Array, X: Array) -> tuple[Array, Array, Array]:
@@ -307,16 +321,9 @@ class VFEPosterior(Posterior):
         half = self.solution.factor.half_solve(cross.T)
         return cross, half, self.solution.inner.half_solve(half)
 
-    def project_joint(self, X: Array) -> Projection:
-        model = self.solution.model
-        cross, half, inner = self._through_points(model.whole, model.values, X)
-        covariance = fused.gram(model.whole, model.values, X) - half.T @ half + inner.T @ inner
-        return Projection(cross @ self.solution.weights, covariance, cross @ self.solution.pull)
-
     def precision(self) -> tuple[Array, Array]:
         """Return both under y ~ N(c, Q + D): (Q + D)^-1_ii = (1 - k_i' (Kuu + Phi)^-1 k_i / D_ii) / D_ii."""
-        alpha, precision, _ = self._precision(self.data.X, self.data.y)
-        return alpha, precision
+        return self._precision(self.data.X, self.data.y)[:2]
 
     def _precision(self, X: Array, y: Array) -> tuple[Array, Array, Array]:
         solution, model = self.solution, self.solution.model
@@ -327,9 +334,8 @@ class VFEPosterior(Posterior):
 
     def leave_one_out(self) -> Prediction:
         """Return mean and variance of y at each row in memory given all others, Z kept."""
-        parts = [
-            self.leave_some_out(self.data.X[r], self.data.y[r]) for r in slices(len(self.data.y), self.rows_at_a_time)
-        ]
+        blocks = slices(len(self.data.y), self.rows_at_a_time)
+        parts = [self.leave_some_out(self.data.X[rows], self.data.y[rows]) for rows in blocks]
         return Prediction(np.concatenate([p.mean for p in parts]), np.concatenate([p.variance for p in parts]))
 
     def leave_some_out(self, X: Array, y: Array) -> Prediction:
@@ -340,13 +346,13 @@ class VFEPosterior(Posterior):
     def left_out_score(self) -> float:
         """Return the sum of leave-one-out log densities over all rows, those of a source too."""
         if self.data.source is None:
-            return left_out_score(self.leave_one_out(), self.data.y)
+            return super().left_out_score()
         alone = replace(self, data=self.data.sample)  # to be sent to the rows, without them
-        return self.sweep.add_up(self.data, partial(_score, alone), len(self.solution.model.Z))
+        return self.sweep.add_up(self.data, alone.score_some, len(self.solution.model.Z))
 
-
-def _score(posterior: VFEPosterior, X: Array, y: Array) -> float:
-    return left_out_score(posterior.leave_some_out(X, y), y)
+    def score_some(self, X: Array, y: Array) -> float:
+        """Return the same for some of the rows."""
+        return self.leave_some_out(X, y).score(y)
 
 
 # -------------------------------------------------------------------------------------------------- where points go
@@ -356,41 +362,23 @@ def _score(posterior: VFEPosterior, X: Array, y: Array) -> float:
 
 
 def greedy(
-    program: Program,
-    values: Array,
-    X: Array,
-    count: int,
-    *,
-    seed: int = 0,
-    candidates: int = CANDIDATES,
-    negligible: float = NEGLIGIBLE,
-    spare: float = 0.0,
-) -> NDArray[np.int64]:
+    program: Program, values: Array, X: Array, count: int,
+    *, seed: int = 0, candidates: int = CANDIDATES, spare: float = 0.0,
+) -> NDArray[np.int64]:  # fmt: skip
     """Return the numbers of at most `count` rows, no two of them alike, in the order in which they were chosen.
 
-    Fewer are returned where the residual variance everywhere falls below `negligible` times the largest variance, or
+    Fewer are returned where the residual variance everywhere falls below a negligible share of the largest variance, or
     where its mean falls to `spare`: what points leave over is known after each of them, so that none need be tried in
     vain. White noise inside the kernel is left out of account. O(N m^2) time and O(N m) memory for N candidates.
     """
-    smooth = without_white(program)
-    rows = _candidates(X, seed, candidates)
-    chosen = _pivots(smooth, values, X[rows], max(1, min(count, len(rows))), negligible, spare)
-    return rows[chosen]
-
-
-def _candidates(X: Array, seed: int, most: int) -> NDArray[np.int64]:
-    """Return the numbers of distinct rows, in order; of a random subset of the rows if there are too many."""
-    rows = np.arange(len(X))
-    if len(X) > most:
-        rows = np.sort(np.random.default_rng(seed).choice(len(X), most, replace=False))
+    program, rows = without_white(program), np.arange(len(X))
+    if len(X) > candidates:
+        rows = np.sort(np.random.default_rng(seed).choice(len(X), candidates, replace=False))
     _, first = np.unique(X[rows], axis=0, return_index=True)
-    return rows[np.sort(first)]
-
-
-def _pivots(program: Program, values: Array, X: Array, count: int, negligible: float, spare: float) -> list[int]:
-    """Return the pivots of Cholesky's factorisation of the Gram matrix of the rows."""
+    rows = rows[np.sort(first)]
+    X, count = X[rows], max(1, min(count, len(rows)))
     left = fused.diagonal(program, values, X)  # residual variances
-    least = negligible * float(np.max(left))
+    least = NEGLIGIBLE * float(np.max(left))
     lower = np.empty((count, len(X)))  # lower[t] is column t of the factor
     chosen: list[int] = []
     for t in range(count):
@@ -407,4 +395,4 @@ def _pivots(program: Program, values: Array, X: Array, count: int, negligible: f
         left[pivot] = 0.0
         if left.mean() <= spare:
             break
-    return chosen
+    return rows[chosen]

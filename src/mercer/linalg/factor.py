@@ -86,18 +86,13 @@ def jitters(scale: Any, least: float = 0.0) -> Iterator[Any]:
     return (rung * abs(scale) for rung in LADDER if rung >= least)
 
 
-def _diagonal(matrix: Array) -> Array:
-    found: Array = np.einsum("ii->i", matrix)
-    return found
-
-
 def _overwrite(matrix: Array) -> Array | None:
     with one_thread(when=len(matrix) < SMALL):
         upper, info = lapack.dpotrf(matrix.T, lower=0, clean=0, overwrite_a=1)
     return np.asarray(upper.T) if info == 0 else None
 
 
-LAPACK = Routines(_diagonal, _overwrite, Factor)
+LAPACK = Routines(lambda matrix: np.einsum("ii->i", matrix), _overwrite, Factor)
 
 
 def factorise(
@@ -117,16 +112,13 @@ def factorise(
         places = by.view(matrix)
         places += diagonal + jitter
         lower = by.overwrite(matrix)
-        if lower is not None and _is_trustworthy(by.view(lower)):
-            return by.make(lower, jitter)
-        matrix = places = lower = None  # before the next one is built: there may be room for one
+        if lower is not None:  # and its pivots stand above rounding: below it potrf may succeed on noise
+            pivots = by.view(lower)
+            largest, smallest = float(pivots.max()), float(pivots.min())
+            if np.isfinite(largest) and smallest**2 > len(pivots) * np.finfo(float).eps * largest**2:
+                return by.make(lower, jitter)
+        matrix = places = lower = pivots = None  # before the next one is built: there may be room for one
     return Failure(f"the covariance matrix is not positive definite, even with {LADDER[-1]:g} of its diagonal added")
-
-
-def _is_trustworthy(diagonal: Any) -> bool:
-    """Tell whether the smallest pivot stands above rounding: below it potrf may succeed on noise and mean nothing."""
-    largest, smallest = float(diagonal.max()), float(diagonal.min())
-    return bool(np.isfinite(largest) and smallest**2 > len(diagonal) * np.finfo(float).eps * largest**2)
 
 
 def scratch(rows: int, columns: int) -> Array:

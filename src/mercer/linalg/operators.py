@@ -17,6 +17,7 @@ from functools import cached_property, reduce
 from typing import Protocol
 
 import torch
+from scipy.fft import next_fast_len
 from torch import Tensor
 
 NEGLIGIBLE = 1e-3  # of the noise: directions of a matrix of low rank below it are left out
@@ -35,9 +36,10 @@ def along_axes(factors: Sequence[Tensor], grid: Tensor) -> Tensor:
     return grid
 
 
-def outer(vectors: Sequence[Tensor]) -> Tensor:
-    """Return the grid of products v_1[i] v_2[j] ..."""
-    return reduce(lambda grid, vector: grid[..., None] * vector, vectors)
+def outer(vectors: Sequence[Tensor], left_out: int | None = None) -> Tensor:
+    """Return the grid of products v_1[i] v_2[j] ..., with ones in place of one of them, if asked."""
+    parts = [torch.ones_like(v) if d == left_out else v for d, v in enumerate(vectors)]
+    return reduce(lambda grid, vector: grid[..., None] * vector, parts)
 
 
 class Operator(Protocol):
@@ -94,6 +96,14 @@ def spectrum(factors: Sequence[Tensor], even: Sequence[bool] | None = None, nois
     return Kronecker(tuple(v.clamp_min(0.0) for v in values), vectors, noise)
 
 
+def is_toeplitz(matrix: Tensor) -> bool:
+    """Tell whether k depends on i - j alone: an even axis and a stationary factor. To rounding: phases have some."""
+    n = len(matrix)
+    if n < 3 or abs(float(matrix[0, 0] - matrix[-1, -1])) > 1e-13 * abs(float(matrix[0, 0])):
+        return False
+    return bool((matrix[1:, 1:] - matrix[:-1, :-1]).abs().max() <= 1e-12 * matrix[0, 0].abs())
+
+
 def _centrosymmetric(matrix: Tensor) -> tuple[Tensor, Tensor]:
     """Return eigenvalues and vectors of a matrix equal to itself turned by half a turn, in a quarter of the time.
 
@@ -125,13 +135,7 @@ class Toeplitz:
     @property
     def length(self) -> int:
         """The smallest size at least 2n - 1 whose factors are 2, 3 and 5: an FFT of it is quick."""
-        wanted = 2 * len(self.column) - 1
-        best = 1 << (wanted - 1).bit_length()
-        for fives in (1, 5, 25, 125):
-            for threes in (1, 3, 9, 27):
-                odd = fives * threes
-                best = min(best, odd << max(0, (-(-wanted // odd) - 1)).bit_length())
-        return best
+        return int(next_fast_len(2 * len(self.column) - 1, real=True))
 
     def times(self, vectors: Tensor) -> Tensor:
         """Return T v along the last axis."""

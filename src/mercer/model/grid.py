@@ -7,22 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mercer.compute.program import compile_program
 from mercer.errors import InputError, TooLargeError
 from mercer.inference.choose import Choice
 from mercer.inference.contract import Data, Engine
 from mercer.inference.grid import Grid
-from mercer.inference.grid_product import GridPosterior
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import values_of
 from mercer.kernels.units import Units
+
+if TYPE_CHECKING:
+    from mercer.inference.grid_product import GridPosterior  # it loads PyTorch
 
 EVIDENCE_TOLERANCE = 1e-3  # of conjugate gradients, relative
 LONGEST = 5000  # cells along one axis: its eigenvectors take a quarter of a minute
@@ -93,6 +94,11 @@ class FittedGrid:
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
 
+    @property
+    def stopped(self) -> str:
+        """Why the fit ended early: "request" after Ctrl-C, else nothing."""
+        return "request" if self.status == "interrupted" else ""
+
     def predict(self, coordinates: Sequence[Array]) -> Array:
         """Return the mean at all pairs of coordinates."""
         return self.scale.values(self.posterior.mean_on(self.scale.axes(coordinates)))
@@ -113,25 +119,19 @@ class FittedGrid:
         if missing.any():
             inside = scale.axes(grid.coordinates)
             filled[missing] = scale.values(posterior.mean_on(inside)[missing])
-            if with_spread:
-                variance = _variance_at_holes(posterior, inside, missing)
-                std[missing] = self._std(variance, include_noise, scale.units.y_scale)
+            inner = posterior.problem.lattice
+            if with_spread and inner.shape == missing.shape:  # no slice is empty: by the engine's own way
+                variance = np.zeros(inner.size)
+                variance[inner.holes] = posterior.at_holes().variance
+                back = np.ix_(*(np.argsort(np.argsort(axis)) for axis in inside))  # of falling coordinates
+                found = variance.reshape(inner.shape)[back][missing]
+                std[missing] = self._std(found, include_noise, scale.units.y_scale)
+            elif with_spread:
+                std[missing] = self._std(posterior.variance_on(inside)[missing], include_noise, scale.units.y_scale)
         return filled, std
 
     def _std(self, variance: Array, include_noise: bool, y_scale: float) -> Array:
         return np.asarray(y_scale * np.sqrt(variance + (self.scaled_noise if include_noise else 0.0)))
-
-
-def _variance_at_holes(posterior: GridPosterior, inside: Sequence[Array], missing: NDArray[np.bool_]) -> Array:
-    """Return the scaled variance in the missing cells; where no slice is empty, by the engine's own way."""
-    inner = posterior.problem.lattice
-    if inner.shape != missing.shape:
-        return posterior.variance_on(inside)[missing]
-    order = [np.argsort(axis) for axis in inside]  # of falling coordinates
-    spread = np.zeros(inner.size)
-    spread[inner.holes] = posterior.at_holes().variance
-    back = np.ix_(*(np.argsort(o) for o in order))
-    return np.asarray(spread.reshape(inner.shape)[back][missing])
 
 
 def grid_engine(device: str) -> Grid:
@@ -142,8 +142,7 @@ def grid_engine(device: str) -> Grid:
 def condition(engine: Engine, kernel: Expression, noise: float, data: Data) -> GridPosterior:
     """Return the posterior of a product kernel (scaled units) on a grid."""
     posterior = engine.posterior(compile_program(kernel), values_of(kernel), Gaussian(noise), data)
-    assert isinstance(posterior, GridPosterior)  # of one product: checked before the fit
-    return posterior
+    return cast("GridPosterior", posterior)  # of one product: checked before the fit
 
 
 def read_grid(array: Any, coordinates: Any) -> GridInput:
@@ -196,23 +195,20 @@ def _numbers(array: Any) -> Array:
     return result
 
 
-def _check_lengths(nested: Sequence[Any], path: tuple[int, ...] = ()) -> int | None:
-    """Refuse nested lists that are no grid; return the length of the parts, None for numbers."""
-    first: tuple[Any, tuple[int, ...]] | None = None
+def _check_lengths(nested: Sequence[Any], path: tuple[int, ...] = ()) -> None:
+    """Refuse nested lists that are no grid."""
+    lengths = [len(part) if isinstance(part, list | tuple | np.ndarray) else None for part in nested]
     for number, part in enumerate(nested):
         here = (*path, number)
-        length = len(part) if isinstance(part, list | tuple | np.ndarray) else None
-        if first is None:
-            first = length, here
-        elif length != first[0]:
-            old, new = ("is a single number" if n is None else f"has {n} cells" for n in (first[0], length))
+        if lengths[number] != lengths[0]:
+            old, new = ("is a single number" if n is None else f"has {n} cells" for n in (lengths[0], lengths[number]))
+            first = _place((*path, 0))
             raise InputError(
-                f"this is not a grid: {_place(here)} {new} and {_place(first[1])} {old}. Every row must have the same "
+                f"this is not a grid: {_place(here)} {new} and {first} {old}. Every row must have the same "
                 "number of cells (NaN where one is missing); for scattered points use GPRegressor"
             )
         if isinstance(part, list | tuple):
             _check_lengths(part, here)
-    return None
 
 
 def read_coordinates(
