@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import mercer
 from mercer.compute.backend import NUMBA, backend_for
@@ -29,9 +28,6 @@ class Counts:
 
     name: ClassVar[str] = "Poisson"
 
-    def sample(self, f: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-        return rng.poisson(np.exp(f)).astype(np.float64)
-
 
 @pytest.mark.parametrize("engine", [kind() for kind in ENGINES], ids=lambda engine: engine.name)
 def test_an_engine_refuses_a_likelihood_that_it_does_not_know(engine: Engine) -> None:
@@ -40,11 +36,6 @@ def test_an_engine_refuses_a_likelihood_that_it_does_not_know(engine: Engine) ->
     for work in (engine.evidence, engine.posterior):
         with pytest.raises(InputError, match="works with these likelihoods: Gaussian; not with Poisson"):
             work(compile_program(KERNEL), values_of(KERNEL), Counts(), data)
-
-
-def test_a_gaussian_likelihood_adds_noise() -> None:
-    drawn = Gaussian(0.25).sample(np.zeros(20_000), np.random.default_rng(0))
-    assert np.var(drawn) == pytest.approx(0.25, rel=0.05)
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,8 @@ class GridRegressor(ShownFit, EstimatorSettings, BaseEstimator):
     evidence_is_ = Shown(
         lambda fitted: "exact" if fitted.posterior.whole.cells.exact_within(EXACT_WORK) else "eigenvalues"
     )
-    residual_ = Shown(lambda fitted: fitted.posterior.residual)
+    stopped_ = Shown(lambda fitted: "request" if fitted.status == "interrupted" else "")
+    residual_ = Shown(lambda fitted: fitted.posterior.solved.completed.residual)
     coordinates_ = Shown(lambda fitted: fitted.grid.coordinates)
     axis_names_ = Shown(lambda fitted: fitted.grid.names)
     shape_ = Shown(lambda fitted: fitted.grid.values.shape)
@@ -167,7 +168,12 @@ class GridRegressor(ShownFit, EstimatorSettings, BaseEstimator):
         includes the noise, as a band for new observations must, unless told otherwise.
         """
         check_is_fitted(self)
-        axes = self._axes(coordinates)
+        axes = self.coordinates_
+        if isinstance(coordinates, Mapping):  # the others stay
+            known: Sequence[Any] = self.axis_names_ or tuple(range(len(self.shape_)))
+            coordinates = {**dict(zip(known, axes, strict=True)), **coordinates}
+        if coordinates is not None:
+            axes = read_coordinates(coordinates, None, self.axis_names_, axes=len(self.shape_))
         mean = self._dress(self.fitted_.predict(axes), axes)
         return (mean, self._dress(self.fitted_.spread(axes, include_noise), axes)) if return_std else mean
 
@@ -186,14 +192,6 @@ class GridRegressor(ShownFit, EstimatorSettings, BaseEstimator):
         filled, std = self.fitted_.fill(grid, return_std, include_noise)
         dressed = self._dress(filled, self.coordinates_)
         return (dressed, self._dress(std, self.coordinates_)) if return_std else dressed
-
-    def _axes(self, coordinates: Any) -> tuple[Array, ...]:
-        if coordinates is None:
-            return self.fitted_.grid.coordinates
-        if isinstance(coordinates, Mapping):
-            known: Sequence[Any] = self.axis_names_ or tuple(range(len(self.shape_)))
-            coordinates = {**dict(zip(known, self.coordinates_, strict=True)), **coordinates}
-        return read_coordinates(coordinates, None, self.axis_names_, axes=len(self.shape_))
 
     def _dress(self, values: Array, axes: tuple[Array, ...]) -> Any:
         """Return a DataArray where one was given, its coordinates kept where they are the same."""

@@ -165,7 +165,9 @@ def starting_points(
     wanted = max(1, options.restarts) - 1
     if wanted == 0 or (starts.complete and problem.noise is not None):
         return [first], 0
-    drawn = [problem.point(starts.draw(None, turn=turn), usual) for turn in range(starts.turns)]
+    drawn = []
+    for turn in range(starts.turns):
+        drawn.append(problem.point(starts.draw(None, turn=turn), usual))
     for _ in range(max(wanted * options.draws - len(drawn), wanted * options.draws // 2)):
         values = starts.draw(rng)
         drawn.append(problem.point(values, Gaussian(noise_start(rng)) if noise is None else usual))

@@ -197,8 +197,8 @@ def weak_prior(expression: Expression, layout: Layout, frame: Frame) -> Gaussian
 def _surface_prior(name: str, count: int, span: Array) -> tuple[list[float], list[float]]:
     """Return centre and spread of a weak Gaussian prior on the free numbers of a parameter; infinite: no opinion."""
     repeats = count // len(span) if count % len(span) == 0 else 1
-    if name in ("width", "duration", "lengthscale"):
-        share = {"width": 0.02, "duration": 0.3, "lengthscale": 0.5}[name]
+    share = {"width": 0.02, "duration": 0.3, "lengthscale": 0.5}.get(name)
+    if share is not None:
         return [float(np.log(share * s)) for s in span] * repeats, [2.0] * count
     if name in ("amplitude", "weights"):
         return [0.0] * count, [WEIGHT] * count
@@ -335,7 +335,11 @@ class Starts:
             return _surface_start(name, leaf, X, self._places[along], span, gap, rng)
         rank, copies = self.copies.get(slot.leaf, (0, 1))
         if isinstance(slot.spec.domain, NonNegative):
-            return _network_weights(slot, len(leaf.dims or ()), rng)
+            # around 1 / inputs, so that units of order one give units of order one; spread, so that units differ
+            generator = np.random.default_rng(slot.offset) if rng is None else rng
+            small, large = (0.2, 2.0) if rng is None else (0.05, 4.0)
+            share = np.full(size, 1.0 / max(1, len(leaf.dims or ())))
+            return _log_uniform(generator, small * share, large * share)
         if name == "variance":
             if slot.leaf in self.copies:  # of a primitive: the weights have the size
                 return _log_uniform(rng, np.array([0.5]), np.array([2.0]))
@@ -343,7 +347,7 @@ class Starts:
         if isinstance(slot.spec.domain, Simplex):
             return np.full(size, 1.0 / size) if rng is None else rng.dirichlet(np.full(size, 3.0))
         if name == "period":
-            return np.array([self._period(slot, column, rng, turn) for column in columns])
+            return self._periods(slot, columns, rng, turn)
         if unit == "length":
             if len(columns) > 1:  # distances grow with the number of dimensions, and so must lengthscales
                 low, high = 0.15 * span * len(columns) ** 0.5, 1.5 * span * len(columns) ** 0.5
@@ -370,21 +374,25 @@ class Starts:
             self._peaks[column] = found if len(found) else fallback
         return self._peaks[column]
 
-    def _period(self, slot: Slot, column: int, rng: np.random.Generator | None, turn: int) -> float:
+    def _periods(self, slot: Slot, columns: list[int], rng: np.random.Generator | None, turn: int) -> Array:
         """The strongest peak for the first periodic leaf on a column, the next for the next; random ones otherwise."""
-        peaks = self._peaks_of(column)
         rank, copies = self.copies.get(slot.leaf, (0, 1))
-        if rng is None:
-            before = [s for s in self.layout.slots if s.spec.name == "period" and s.leaf < slot.leaf]
-            earlier = turn + sum(column in self.leaves[s.leaf].columns for s in before)
-            return float(peaks[earlier % len(peaks)])
-        if copies > 1 and len(peaks) > 1:  # the copies in a network share the peaks among them
-            peaks = peaks[rank % len(peaks) :: min(copies, len(peaks))]
-        weights = 0.6 ** np.arange(len(peaks))
-        peak = peaks[rng.choice(len(peaks), p=weights / weights.sum())]
-        multiple = rng.choice([1.0, 2.0, 0.5], p=[0.8, 0.1, 0.1])
-        low, high = self.frame.shortest[column], self.frame.span[column] / CYCLES
-        return float(np.clip(peak * multiple, min(low, high), high))
+        before = [self.leaves[s.leaf] for s in self.layout.slots if s.spec.name == "period" and s.leaf < slot.leaf]
+        found = []
+        for column in columns:
+            peaks = self._peaks_of(column)
+            if rng is None:
+                earlier = turn + sum(column in leaf.columns for leaf in before)
+                found.append(peaks[earlier % len(peaks)])
+                continue
+            if copies > 1 and len(peaks) > 1:  # the copies in a network share the peaks among them
+                peaks = peaks[rank % len(peaks) :: min(copies, len(peaks))]
+            weights = 0.6 ** np.arange(len(peaks))
+            peak = peaks[rng.choice(len(peaks), p=weights / weights.sum())]
+            multiple = rng.choice([1.0, 2.0, 0.5], p=[0.8, 0.1, 0.1])
+            low, high = self.frame.shortest[column], self.frame.span[column] / CYCLES
+            found.append(np.clip(peak * multiple, min(low, high), high))
+        return np.array(found)
 
     def _frequencies(self, slot: Slot, columns: list[int], rng: np.random.Generator | None) -> Array:
         """Peaks of the periodogram, one for each component, and a slow wave for the last."""
@@ -419,14 +427,6 @@ def _copies(expression: Expression) -> dict[int, tuple[int, int]]:
 
     visit(expression, 0)
     return result
-
-
-def _network_weights(slot: Slot, inputs: int, rng: np.random.Generator | None) -> Array:
-    """Weights around 1 / inputs, so that units of order one give units of order one; spread, so that units differ."""
-    generator = np.random.default_rng(slot.offset) if rng is None else rng
-    small, large = (0.2, 2.0) if rng is None else (0.05, 4.0)
-    size = 1.0 / max(1, inputs)
-    return _log_uniform(generator, np.full(slot.size, small * size), np.full(slot.size, large * size))
 
 
 def _part(low: Array, high: Array, rank: int, copies: int) -> tuple[Array, Array]:

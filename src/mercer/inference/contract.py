@@ -222,11 +222,6 @@ class Posterior(ABC):
         return self.leave_one_out().score(self.data.y)
 
     @staticmethod
-    def _prior(program: Program, values: Array, X: Array, joint: bool) -> Array:
-        """Return k(X, X), or its diagonal."""
-        return fused.gram(program, values, X) if joint else fused.diagonal(program, values, X)
-
-    @staticmethod
     def _products(half: Array, joint: bool) -> Array:
         """Return H' H, or its diagonal."""
         return half.T @ half if joint else np.einsum("ij,ij->j", half, half)

@@ -95,9 +95,8 @@ class ExactPosterior(Posterior):
 
     def project(self, X: Array, part: Part = None, joint: bool = False) -> Projection:
         program, values = part or (self.program, self.values)
-        cross = fused.cross(program, values, X, self.data.X)
-        known = self._products(self.factor.half_solve(cross.T), joint)
-        variance = self._prior(program, values, X, joint) - known
+        cross, prior = fused.cross(program, values, X, self.data.X), fused.gram if joint else fused.diagonal
+        variance = prior(program, values, X) - self._products(self.factor.half_solve(cross.T), joint)
         return Projection(cross @ self.alpha, variance, cross @ self.constant.pull)
 
     def precision(self) -> tuple[Array, Array]:

@@ -37,6 +37,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mercer.compute import fused
 from mercer.compute.accelerator import TorchBackend
 from mercer.compute.program import Program
 from mercer.compute.separate import separated
@@ -47,7 +48,7 @@ from mercer.inference.lattice import Lattice, find_lattice
 from mercer.inference.likelihood import LOG_2_PI
 from mercer.kernels.domains import Array
 from mercer.linalg.device import factorise_batch
-from mercer.linalg.iterative import Apply, Estimate, conjugate_gradients, lanczos_log_determinant
+from mercer.linalg.iterative import Apply, conjugate_gradients, lanczos_log_determinant
 from mercer.linalg.operators import Kronecker, along_axes, is_toeplitz, outer, spectrum
 
 MOST_EXACT = 6000  # holes whose precision matrix is factorised
@@ -226,17 +227,6 @@ class GridCovariance:
             grids.view(len(grids), -1)[:, cells.holes] = values
         return Completed(grids, spectrum.into(grids).div_(self.variances), residual, iterations)
 
-    def probes(self) -> Tensor:
-        """Return vectors of +1 and -1 over the holes, the same for the same seed."""
-        rng, shape = np.random.default_rng(self.engine.seed), (self.engine.policy.probes, len(self.cells.holes))
-        return torch.as_tensor(rng.integers(0, 2, shape) * 2.0 - 1.0, device=self.variances.device)
-
-    def log_determinant_of_holes(self) -> Estimate:
-        """Return log|B_HH|: exact where factorised, otherwise by Lanczos quadrature."""
-        if self.factor is not None:
-            return Estimate(2.0 * float(torch.log(self.factor.diagonal()).sum()), 0.0)
-        return lanczos_log_determinant(self.precision_of_holes, self.probes(), HOLE_STEPS)
-
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
@@ -266,21 +256,24 @@ def by_eigenvalues(whole: GridCovariance) -> Curvature:
 
 def by_holes(whole: GridCovariance) -> Curvature:
     """Return log|A| + log|B_HH| and its gradient: exact where B_HH is factorised, else by probes (unbiased)."""
-    weights = 1.0 / whole.variances
-    value = whole.spectrum.log_determinant() + whole.log_determinant_of_holes().value
+    weights, engine = 1.0 / whole.variances, whole.engine
     # tr(B_HH^-1 dB_HH) = -sum_k u_k' dA v_k with u_k = B E B_HH^-1 z_k, v_k = B E z_k; exactly, both = B E L^-T e_k
     if whole.factor is not None:
+        log_holes = 2.0 * float(torch.log(whole.factor.diagonal()).sum())
         rows = whole.hole_rows(slice(None)).div_(whole.variances).flatten(1)
         left = torch.linalg.solve_triangular(whole.factor, rows, upper=False).view(-1, *whole.cells.shape)
         right, count = left, 1
     else:
-        probes = whole.probes()
+        signs = np.random.default_rng(engine.seed).integers(0, 2, (engine.policy.probes, len(whole.cells.holes)))
+        probes = torch.as_tensor(signs * 2.0 - 1.0, device=weights.device)
+        log_holes = lanczos_log_determinant(whole.precision_of_holes, probes, HOLE_STEPS).value
         both = torch.cat([whole.solve_holes(probes)[0], probes])
         images = whole.from_holes(both).div_(whole.variances)
         left, right, count = images[: len(probes)], images[len(probes) :], len(probes)
     pairs = zip(by_factors(weights, whole.spectrum), between(left, right, whole.spectrum), strict=True)
     factors = [factor - pulled / count for factor, pulled in pairs]
-    return Curvature(value, factors, float(weights.sum()) - float((left * right).sum()) / count)
+    by_noise = float(weights.sum()) - float((left * right).sum()) / count
+    return Curvature(whole.spectrum.log_determinant() + log_holes, factors, by_noise)
 
 
 def by_factors(weights: Tensor, spectrum: Kronecker) -> list[Tensor]:
@@ -428,11 +421,6 @@ class GridPosterior(Posterior):
     def rows_at_a_time(self) -> int:
         return max(1, BLOCK // self.whole.cells.size)
 
-    @property
-    def residual(self) -> float:
-        """What conjugate gradients left over, relative; zero where the holes were solved for exactly."""
-        return self.solved.completed.residual
-
     # ------------------------------------------------------------------------------------------------- on other grids
 
     @torch.no_grad()
@@ -455,7 +443,7 @@ class GridPosterior(Posterior):
                 total += ((draws - mean) ** 2).sum(0)
             return np.asarray(total / policy.samples + self._level_part(projections).cpu().numpy())
         pairs = zip(self.problem.parts, axes, strict=True)
-        diagonals = [self._prior(part, self.values, np.asarray(axis, float)[:, None], False) for part, axis in pairs]
+        diagonals = [fused.diagonal(part, self.values, np.asarray(axis, float)[:, None]) for part, axis in pairs]
         prior = outer([send(each, self.problem.device) for each in diagonals])
         known = along_axes([p**2 for p in projections], 1.0 / whole.variances[None])[0]
         if len(cells.holes):
@@ -528,7 +516,7 @@ class GridPosterior(Posterior):
         known = scaled @ product.mT if joint else (scaled * product).sum(1)
         if len(self.whole.cells.holes):
             known = known - self._taken_back(rows, joint)
-        variance = self._prior(program, values, X, joint) - known.cpu().numpy()
+        variance = (fused.gram if joint else fused.diagonal)(program, values, X) - known.cpu().numpy()
         mean, pull = (product @ solved.rotated[0].reshape(-1)).cpu().numpy(), np.zeros(len(X))
         if self.data.free_level:
             pull = (product @ solved.completed.rotated[1].reshape(-1)).cpu().numpy()

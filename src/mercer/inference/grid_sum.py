@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mercer.compute import fused
 from mercer.compute.program import LeafNode
 from mercer.compute.separate import Summand
 from mercer.compute.surfaces import pull_back, shares
@@ -341,8 +342,9 @@ class SumPosterior(Posterior):
         cross = torch.as_tensor(self.problem.engine.backend.cross(program, values, X, self.data.X))
         solved = self.operator.solve(cross).x
         known = cross @ solved.mT if joint else (cross * solved).sum(1)
-        variance = self._prior(program, values, X, joint) - known.cpu().numpy()
-        return Projection((cross @ self.alpha).cpu().numpy(), variance, cross.cpu().numpy() @ self.constant.pull)
+        prior = (fused.gram if joint else fused.diagonal)(program, values, X)
+        mean, pull = (cross @ self.alpha).cpu().numpy(), cross.cpu().numpy() @ self.constant.pull
+        return Projection(mean, prior - known.cpu().numpy(), pull)
 
     @torch.no_grad()
     def precision(self) -> tuple[Array, Array]:
@@ -361,5 +363,5 @@ class SumPosterior(Posterior):
             total += (some * solved).sum(0)
         if count > EXACT_LEFT_OUT:
             total = total / LEFT_OUT_PROBES + (0.0 if near is None else near.inverse_diagonal)
-        prior = self._prior(self.problem.program, self.values, self.data.X, False) + operator.noise
+        prior = fused.diagonal(self.problem.program, self.values, self.data.X) + operator.noise
         return self.alpha.cpu().numpy(), np.clip(total.cpu().numpy(), 1.0 / prior, 1.0 / operator.noise)

@@ -10,10 +10,6 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-import numpy as np
-
-from mercer.kernels.domains import Array
-
 LOG_2_PI = math.log(2.0 * math.pi)
 
 
@@ -21,9 +17,6 @@ class Likelihood(Protocol):
     """p(y | f) for each row, given f there."""
 
     name: ClassVar[str]
-
-    def sample(self, f: Array, rng: np.random.Generator) -> Array:
-        """Draw a target for each value of the function."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +26,6 @@ class Gaussian:
     noise: float
 
     name: ClassVar[str] = "Gaussian"
-
-    def sample(self, f: Array, rng: np.random.Generator) -> Array:
-        return np.asarray(f + np.sqrt(self.noise) * rng.standard_normal(np.shape(f)))
 
 
 GAUSSIAN_ONLY: tuple[type[Likelihood], ...] = (Gaussian,)

@@ -310,8 +310,8 @@ class VFEPosterior(Posterior):
     def project(self, X: Array, part: Part = None, joint: bool = False) -> Projection:
         program, values = part or (self.solution.model.whole, self.solution.model.values)
         cross, half, inner = self._through_points(program, values, X)
-        lost = self._products(half, joint) - self._products(inner, joint)
-        variance = self._prior(program, values, X, joint) - lost
+        prior = (fused.gram if joint else fused.diagonal)(program, values, X)
+        variance = prior - (self._products(half, joint) - self._products(inner, joint))
         return Projection(cross @ self.solution.weights, variance, cross @ self.solution.pull)
 
     def _through_points(self, program: Program, values: Array, X: Array) -> tuple[Array, Array, Array]:

@@ -94,11 +94,6 @@ class FittedGrid:
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
 
-    @property
-    def stopped(self) -> str:
-        """Why the fit ended early: "request" after Ctrl-C, else nothing."""
-        return "request" if self.status == "interrupted" else ""
-
     def predict(self, coordinates: Sequence[Array]) -> Array:
         """Return the mean at all pairs of coordinates."""
         return self.scale.values(self.posterior.mean_on(self.scale.axes(coordinates)))
@@ -116,18 +111,19 @@ class FittedGrid:
             scale = GridScale(units, float(grid.seen.mean()))
             posterior = condition(self.choice.engine, self.scaled_kernel, self.scaled_noise, scale.data(grid))
         missing, filled, std = np.isnan(grid.values), grid.values.copy(), np.zeros(grid.values.shape)
-        if missing.any():
-            inside = scale.axes(grid.coordinates)
-            filled[missing] = scale.values(posterior.mean_on(inside)[missing])
-            inner = posterior.problem.lattice
-            if with_spread and inner.shape == missing.shape:  # no slice is empty: by the engine's own way
-                variance = np.zeros(inner.size)
-                variance[inner.holes] = posterior.at_holes().variance
-                back = np.ix_(*(np.argsort(np.argsort(axis)) for axis in inside))  # of falling coordinates
-                found = variance.reshape(inner.shape)[back][missing]
-                std[missing] = self._std(found, include_noise, scale.units.y_scale)
-            elif with_spread:
-                std[missing] = self._std(posterior.variance_on(inside)[missing], include_noise, scale.units.y_scale)
+        if not missing.any():
+            return filled, std
+        inside, inner = scale.axes(grid.coordinates), posterior.problem.lattice
+        filled[missing] = scale.values(posterior.mean_on(inside)[missing])
+        if with_spread and inner.shape == missing.shape:  # no slice is empty: by the engine's own way
+            found = np.zeros(inner.size)
+            found[inner.holes] = posterior.at_holes().variance
+            back = np.ix_(*(np.argsort(np.argsort(axis)) for axis in inside))  # of falling coordinates
+            variance = found.reshape(inner.shape)[back]
+        elif with_spread:
+            variance = posterior.variance_on(inside)
+        if with_spread:
+            std[missing] = self._std(variance[missing], include_noise, scale.units.y_scale)
         return filled, std
 
     def _std(self, variance: Array, include_noise: bool, y_scale: float) -> Array:
@@ -238,18 +234,14 @@ def read_coordinates(
                 raise InputError(f"the coordinates of {label} are missing")
             result.append(np.arange(float(shape[d])))
             continue
-        vector = _vector(part, label)
-        if shape is not None and len(vector) != shape[d]:
-            raise InputError(f"{label} has {shape[d]} cells and {len(vector)} coordinates: they must agree")
-        _check_order(vector, label)
-        result.append(vector)
+        result.append(_vector(part, label, None if shape is None else shape[d]))
     return tuple(result)
 
 
-def _vector(part: Any, label: str) -> Array:
+def _vector(part: Any, label: str, cells: int | None) -> Array:
     found = np.asarray(part)
     if found.dtype.kind == "M":
-        return (found - np.datetime64("1970-01-01")) / np.timedelta64(1, "D")
+        found = (found - np.datetime64("1970-01-01")) / np.timedelta64(1, "D")
     try:
         vector = found.astype(np.float64)
     except (TypeError, ValueError):
@@ -257,10 +249,8 @@ def _vector(part: Any, label: str) -> Array:
         raise InputError(f"the coordinates of {label} must be numbers or dates; the first is {first!r}") from None
     if vector.ndim != 1 or not len(vector) or not np.isfinite(vector).all():
         raise InputError(f"the coordinates of {label} must be a vector of finite numbers, not of shape {found.shape}")
-    return vector
-
-
-def _check_order(vector: Array, label: str) -> None:
+    if cells is not None and len(vector) != cells:
+        raise InputError(f"{label} has {cells} cells and {len(vector)} coordinates: they must agree")
     steps = np.diff(vector)
     if len(steps) and not (np.all(steps > 0) or np.all(steps < 0)):
         up = np.sign(steps[np.flatnonzero(steps)[0]]) if np.any(steps) else 1.0
@@ -269,6 +259,7 @@ def _check_order(vector: Array, label: str) -> None:
             f"this is not a grid: along {label} coordinate {place} ({vector[place]:g}) does not go on from the one "
             f"before ({vector[place - 1]:g}). Coordinates must all rise or all fall; sort them, or use GPRegressor"
         )
+    return vector
 
 
 def _place(index: Sequence[int] | Array) -> str:
