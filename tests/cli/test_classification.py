@@ -32,7 +32,7 @@ def test_discover_predict_and_explain(flowers: Path, capsys: pytest.CaptureFixtu
     arguments = ["discover", "flowers.csv", "--target", "species", "--inputs", "length,width,colour"]
     assert execute([*arguments, "--task", "classification", "--kernel", "rbf", "--out", "out"]) == 0
     out = capsys.readouterr().out
-    assert "species told by length, width and colour" in out
+    assert "species explained by length, width and colour" in out
     assert "1 of 60 rows have no class" in out
     page = (flowers / "out" / "report.html").read_text()
     assert "What is mixed up" in page

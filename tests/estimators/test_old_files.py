@@ -92,3 +92,18 @@ def test_an_old_file_can_be_explained(file: Path) -> None:
         explanation = model.explain()
     assert len(str(explanation)) > 200
     assert json.loads(json.dumps(explanation.to_json()))["format"].startswith("mercer-")
+
+
+@pytest.mark.parametrize(
+    ("stem", "named"),
+    [
+        ("search", "the lengthscale of PER(column 0) at its upper bound"),
+        ("change-point", "the variance of C() at its lower bound"),
+        ("table", "the variance of SE(size) at its lower bound"),
+    ],
+)
+def test_an_old_file_names_the_parameter_at_a_bound(stem: str, named: str) -> None:
+    """Version 0.1 wrote it as a part of the message only."""
+    outcome = mercer.load(FIXTURES / "version-0.1" / f"{stem}.mercer").explain().outcome
+    assert outcome.status == "at a bound"
+    assert named in outcome.sentence

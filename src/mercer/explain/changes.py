@@ -9,18 +9,17 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mercer.compute.surfaces import shares, values_in
 from mercer.explain.claims import Claim, certainty_of
-from mercer.explain.phrases import where_phrase
+from mercer.explain.phrases import phrase, where_phrase
 from mercer.explain.subject import Subject, subject_of
 from mercer.explain.wording import name_columns
-from mercer.explain.words import regime_phrase, say
+from mercer.explain.words import say
 from mercer.fitting.starts import WEIGHT
 from mercer.fitting.uncertainty import Profile, profile, slice_draws
-from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
+from mercer.kernels.algebra import components
 from mercer.kernels.blend import Blend, Surface, blends_in, has_blend
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
@@ -33,6 +32,10 @@ NINE = float(2 * np.log(9.0))  # a logistic function goes from a tenth to nine t
 MOST_ROWS = 500  # that the uncertainty is worked out with; more are sampled
 FINE = 2001  # places along one column at which crossings are looked for
 MESH = 120  # places along each of two columns
+VARYING = {  # the parameters of a kind of surface whose uncertainty is worked out
+    "CP": ("location",), "CW": ("start", "duration"), "linear": ("slope", "bias"), "rks": ("amplitude",),
+    "gp": ("weights",),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -177,47 +180,37 @@ _CHANGES: WeakKeyDictionary[Fitted, Change] = WeakKeyDictionary()  # its uncerta
 
 
 def change_in(fitted: Fitted) -> Change | None:
-    """Return where behaviour changes; None without a change surface."""
+    """Return where behaviour changes: at the outermost change surface; None without one."""
     if not has_blend(fitted.kernel):
         return None
     if fitted not in _CHANGES:
-        found = change_of(subject_of(fitted), fitted.candidates)
-        if found is None:
-            return None
-        _CHANGES[fitted] = found
+        _CHANGES[fitted] = change_of(subject_of(fitted), fitted.candidates)
     return _CHANGES[fitted]
 
 
-def change_of(subject: Subject, candidates: Sequence[Candidate]) -> Change | None:
-    """Return the outermost change surface of a fitted kernel; None where it has none."""
-    own, scaled = next(blends_in(subject.fitted), None), next(blends_in(subject.kernel), None)
-    if own is None or scaled is None:
-        return None
-    surface = own.surface
-    X = _user_rows(subject)
+def change_of(subject: Subject, candidates: Sequence[Candidate]) -> Change:
+    """Work out the change: where it is, what holds before and after, and whether the data ask for it."""
+    own, scaled = next(blends_in(subject.fitted)), next(blends_in(subject.kernel))
+    surface, columns = own.surface, subject.columns
+    X = np.asarray(subject.data.X * np.array(subject.units.scale) + np.array(subject.units.shift))
     ends = tuple((float(X[:, c].min()), float(X[:, c].max())) for c in surface.columns)
     draws, weights, found = _uncertain(subject, scaled)
-    crossings = _crossings(subject, own, ends, draws, found)
+    crossings = _crossings(subject, surface, ends[0], draws, found) if len(ends) == 1 else ()
     holds = np.argmax(shares(surface, values_in(surface), X), axis=0)
-    regimes = tuple(_regime(subject, own, i, np.flatnonzero(holds == i)) for i in range(surface.regimes))
+    regimes = []
+    for number, part in enumerate(own.parts):
+        rows = np.flatnonzero(holds == number)
+        average = float(subject.targets[rows].mean()) if len(rows) else None
+        text, words = "0", "nothing that varies"
+        if part is not None:
+            text, words = (
+                part.text(4, subject.names),
+                ", plus ".join(phrase(term, columns) for term in components(part)),
+            )
+        regimes.append(Regime(number + 1, len(rows), average, where_phrase(surface, number, columns), words, text))
     evidence = _evidence(candidates)
     preferred = min(evidence, key=lambda e: e.bic).regimes if len(evidence) > 1 else None
-    names = tuple(subject.columns[c].name for c in surface.columns)
-    claims = _claims(subject, surface, regimes, crossings, evidence)
-    sentences = tuple(say(claim, subject.vocabulary) for claim in claims)
-    explanation = ChangeExplanation(surface.kind, names, regimes, crossings, evidence, preferred, sentences)
-    return Change(explanation, tuple(claims), surface, draws, weights, ends)
-
-
-def _claims(
-    subject: Subject,
-    surface: Surface,
-    regimes: Sequence[Regime],
-    crossings: Sequence[Crossing],
-    evidence: Sequence[RegimeEvidence],
-) -> list[Claim]:
-    """Claim where the change is, what holds before and after, and whether the data ask for it."""
-    on = [subject.columns[c] for c in surface.columns]
+    on = [columns[c] for c in surface.columns]
     claims = [Claim("crossing", each.column, each, on[0].unit, certainty=0.95) for each in crossings]
     if not crossings:
         claims.append(Claim("surface", name_columns(on), tuple(regime.rows for regime in regimes)))
@@ -225,85 +218,66 @@ def _claims(
     for fewer, more in pairwise(evidence):
         certainty = certainty_of(abs(fewer.bic - more.bic))
         claims.append(Claim("more regimes", subject.target, (fewer, more), certainty=certainty))
-    return claims
-
-
-def _regime(subject: Subject, own: Blend, number: int, rows: NDArray[np.intp]) -> Regime:
-    part, columns = own.parts[number], subject.columns
-    return Regime(
-        number=number + 1,
-        rows=len(rows),
-        average=float(subject.targets[rows].mean()) if len(rows) else None,
-        where=where_phrase(own.surface, number, columns),
-        words=regime_phrase(part, columns),
-        kernel="0" if part is None else part.text(4, subject.names),
+    explanation = ChangeExplanation(
+        surface=surface.kind,
+        columns=tuple(column.name for column in on),
+        regimes=tuple(regimes),
+        crossings=crossings,
+        evidence=evidence,
+        preferred=preferred,
+        sentences=tuple(say(claim, subject.vocabulary) for claim in claims),
     )
-
-
-def _user_rows(subject: Subject) -> Array:
-    return np.asarray(subject.data.X * np.array(subject.units.scale) + np.array(subject.units.shift))
+    return Change(explanation, tuple(claims), surface, draws, weights, ends)
 
 
 def _evidence(candidates: Sequence[Candidate]) -> tuple[RegimeEvidence, ...]:
-    """The best of each number of regimes that a learner of change surfaces tried."""
+    """Return the best of each number of regimes that a learner of change surfaces tried."""
     best: dict[int, Candidate] = {}
     for candidate in candidates:
         step, known = candidate.step, best.get(candidate.step.number)
         usable = step.kind == "regimes" and step.rows is None and np.isfinite(candidate.score)
         if usable and (known is None or candidate.score < known.score):
             best[step.number] = candidate
-    return tuple(
-        RegimeEvidence(count, best[count].log_evidence, best[count].score, best[count].parameters)
-        for count in sorted(best)
-    )
+    return tuple(RegimeEvidence(n, c.log_evidence, c.score, c.parameters) for n, c in sorted(best.items()))
 
 
 # --------------------------------------------------------------------------------------------------------- uncertainty
 
 
 def _uncertain(subject: Subject, scaled: Blend) -> tuple[tuple[Surface, ...], Array, dict[str, list[Profile]]]:
-    """Return surfaces from the posterior with their weights, and the profiles of places on one column."""
-    data = subject.data
+    """Return surfaces from the posterior with their weights, and the profiles of places on one column.
+
+    Of a change point or window the places vary, each by itself; of another surface its weights (of a linear one slopes
+    and biases), while its waves or bumps stay as they are.
+    """
+    own, data, kernel, noise = scaled.surface, subject.data, subject.kernel, subject.noise
     if data.count > MOST_ROWS:
         data = data.take(np.sort(np.random.default_rng(0).choice(data.count, MOST_ROWS, replace=False)))
-    own, engine, kernel = scaled.surface, Exact(), subject.kernel
-    if own.kind not in ("CP", "CW"):
-        drawn = _drawn(subject, own, data)
-        return drawn, np.full(len(drawn), 1.0 / len(drawn)), {}
     found: dict[str, list[Profile]] = {}
-    surfaces: list[Surface] = []
+    drawn: list[Array] = []
     weights: list[float] = []
-    names = ("location",) if own.kind == "CP" else ("start", "duration")
-    for name in names:
-        for k in range(own.components):
-            place = _place(kernel, own, name, k)
-            if place is None:
-                continue
-            stops = data.X[:, own.columns[0]] if name != "duration" else None
-            one = profile(kernel, subject.noise, data, engine, place, stops)
-            found.setdefault(name, []).append(one)
-            surfaces += [_surface_in(kernel, v, subject) for v in one.values]
-            weights += list(one.weights)
-    if not surfaces:  # nothing of it was fitted
-        return (to_data_units(scaled, subject.units).surface,), np.ones(1), {}  # type: ignore[attr-defined]
-    total = np.array(weights)
-    return tuple(surfaces), total / total.sum(), found
-
-
-def _drawn(subject: Subject, own: Surface, data: Data) -> tuple[Surface, ...]:
-    """Draw the weights of a surface (of a linear one slopes and biases); its waves or bumps stay as they are."""
-    names = {"linear": ("slope", "bias"), "rks": ("amplitude",), "gp": ("weights",)}[own.kind]
-    places, sizes = [], []
-    for name in names:
+    places: list[int] = []
+    sizes: list[float] = []
+    for name in VARYING[own.kind]:
         values = own.parameter(name).values or ()
-        found = [_place(subject.kernel, own, name, k) for k in range(len(values))]
-        places += [place for place in found if place is not None]
-        size = max(WEIGHT, float(np.sqrt(np.mean(np.square(values)))))
-        sizes += [size] * sum(place is not None for place in found)
-    if not places:
-        return (_surface_in(subject.kernel, values_of(subject.kernel), subject),)
-    drawn = slice_draws(subject.kernel, subject.noise, data, Exact(), places, np.array(sizes))
-    return tuple(_surface_in(subject.kernel, values, subject) for values in drawn)
+        fitted = [place for k in range(len(values)) if (place := _place(kernel, own, name, k)) is not None]
+        if own.kind in ("CP", "CW"):
+            stops = data.X[:, own.columns[0]] if name != "duration" else None
+            for place in fitted:
+                one = profile(kernel, noise, data, Exact(), place, stops)
+                found.setdefault(name, []).append(one)
+                drawn += list(one.values)
+                weights += list(one.weights)
+        else:
+            places += fitted
+            sizes += [max(WEIGHT, float(np.sqrt(np.mean(np.square(values)))))] * len(fitted)
+    if places:
+        drawn = list(slice_draws(kernel, noise, data, Exact(), places, np.array(sizes)))
+    drawn = drawn or [values_of(kernel)]  # nothing of it was fitted
+    total = np.array(weights) if weights else np.ones(len(drawn))
+    units = subject.units
+    surfaces = [next(blends_in(to_data_units(with_values(kernel, values), units))).surface for values in drawn]
+    return tuple(surfaces), total / total.sum(), found
 
 
 def _place(kernel: Expression, own: Surface, name: str, component: int) -> int | None:
@@ -314,37 +288,31 @@ def _place(kernel: Expression, own: Surface, name: str, component: int) -> int |
     return slot.offset + component if slot.fitted else None
 
 
-def _surface_in(kernel: Expression, values: Array, subject: Subject) -> Surface:
-    return next(blends_in(to_data_units(with_values(kernel, values), subject.units))).surface
-
-
 # ----------------------------------------------------------------------------------------------------------- crossings
 
 
 def _crossings(
     subject: Subject,
-    own: Blend,
-    ends: tuple[tuple[float, float], ...],
+    surface: Surface,
+    ends: tuple[float, float],
     draws: tuple[Surface, ...],
     found: dict[str, list[Profile]],
 ) -> tuple[Crossing, ...]:
-    surface = own.surface
-    if len(surface.columns) != 1:
-        return ()
     along = surface.columns[0]
     column, shift, scale = subject.columns[along], subject.units.shift[along], subject.units.scale[along]
+    rows = np.unique(subject.in_user_units(along))
 
     def in_units(one: Profile) -> tuple[float, float]:
         low, high = one.interval()
         return low * scale + shift, high * scale + shift
 
-    rows = np.unique(subject.in_user_units(along))
-
     def crossing(at: float, low: float, high: float, width: float, before: int, after: int) -> Crossing:
-        low, high = _to_rows(rows, min(low, at), max(high, at))
-        return Crossing(
-            column.name, at, low, high, width, before, after, column.about(at), column.at(low), column.at(high)
-        )
+        # Where between two rows a change lies the data cannot say: an interval reaches to the rows around it.
+        low, high = min(low, at), max(high, at)
+        below, above = rows[rows <= low], rows[rows >= high]
+        low, high = float(below[-1]) if len(below) else low, float(above[0]) if len(above) else high
+        shown = column.about(at), column.at(low), column.at(high)
+        return Crossing(column.name, at, low, high, width, before, after, *shown)
 
     value = {p.name: p.values or () for p in surface.parameters}
     if surface.kind == "CP":
@@ -356,31 +324,15 @@ def _crossings(
     if surface.kind == "CW":
         start, duration, width = value["start"][0], value["duration"][0], value["width"][0]
         begun = in_units(found["start"][0]) if "start" in found else (start, start)
-        lasting = (0.0, 0.0)
+        lasting = (duration, duration)
         if "duration" in found:
             low, high = found["duration"][0].interval()
-            lasting = (low * scale - duration, high * scale - duration)
-        end = start + duration
-        return (
-            crossing(start, *begun, NINE * width, 1, 2),
-            crossing(end, end + lasting[0], end + lasting[1], NINE * width, 2, 1),
-        )
-    return _crossings_of_function(surface, ends[0], draws, crossing)
-
-
-def _to_rows(rows: Array, low: float, high: float) -> tuple[float, float]:
-    """Widen an interval to the rows around it: where between two rows a change lies the data cannot say."""
-    below, above = rows[rows <= low], rows[rows >= high]
-    return float(below[-1]) if len(below) else low, float(above[0]) if len(above) else high
-
-
-def _crossings_of_function(
-    surface: Surface, ends: tuple[float, float], draws: tuple[Surface, ...], crossing: Any
-) -> tuple[Crossing, ...]:
-    """Crossings of a surface of any form along one column; each draw's nearest crossing gives the interval."""
+            lasting = (low * scale, high * scale)
+        end = crossing(start + duration, start + lasting[0], start + lasting[1], NINE * width, 2, 1)
+        return crossing(start, *begun, NINE * width, 1, 2), end
+    # A surface of any form: the nearest crossing of each draw gives the interval.
     x = np.linspace(*ends, FINE)
-    rows = _rows(surface, x)
-    s, *drawn = (shares(each, values_in(each), rows) for each in (surface, *draws))
+    s, *drawn = (shares(each, values_in(each), _rows(surface, x)) for each in (surface, *draws))
     leading = np.argmax(s, axis=0)
     result = []
     for place in np.flatnonzero(np.diff(leading)):

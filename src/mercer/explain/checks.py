@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mercer.explain.claims import Claim, ClaimEvidence
+from mercer.explain.claims import WITHIN_95, Claim, ClaimEvidence
 from mercer.explain.subject import Subject
 from mercer.explain.words import Narrator
 from mercer.kernels.domains import Array
@@ -20,7 +20,7 @@ from mercer.kernels.domains import Array
 CLEAR = 0.01
 FEWEST = 10  # rows below which nothing can be said
 MOST_FOR_SHAPIRO = 5000
-INSIDE = 1.959964
+
 EVEN = 0.01  # of a step: how far rows may be off and still count as evenly spaced
 KINDS = {
     "autocorrelation": "autocorrelation of errors", "period": "period in errors", "shape": "shape of errors",
@@ -78,8 +78,11 @@ def check_residuals(subject: Subject, narrator: Narrator) -> tuple[ResidualCheck
     found = []
     for check in checks:
         place, distance, worst = int(check.place or 0), None, None
-        if at is not None and check.name == "autocorrelation" and (step := _even_step(at)) is not None:
-            distance = place * step
+        if at is not None and check.name == "autocorrelation":
+            steps = np.diff(at)
+            step = float(np.median(steps)) if len(steps) else 0.0
+            if step > 0 and np.all(np.abs(steps - step) <= EVEN * step):  # else a number of rows is no distance
+                distance = place * step
         if at is not None and check.name == "shape":
             worst = float(at[place])
         value = Residual(check, len(errors), column, distance, worst)
@@ -87,12 +90,6 @@ def check_residuals(subject: Subject, narrator: Narrator) -> tuple[ResidualCheck
         sentence = narrator.say(Claim(KINDS[check.name], subject.target, value, evidence=evidence))
         found.append(ResidualCheck(check.name, check.statistic, check.p_value, check.clear, sentence))
     return tuple(found)
-
-
-def _even_step(at: Array) -> float | None:
-    steps = np.diff(at)
-    step = float(np.median(steps)) if len(steps) else 0.0
-    return step if step > 0 and np.all(np.abs(steps - step) <= EVEN * step) else None
 
 
 def residual_checks(errors: Array, at: Array | None, fitted: Array) -> tuple[Check, ...]:
@@ -145,12 +142,8 @@ def period(errors: Array, at: Array) -> Check:
         return Check("period", 0.0, 1.0)
     best = int(np.argmax(power))
     at_one = max(1.0 - float(power[best]), 0.0) ** ((len(errors) - 3) / 2)
-    return Check(
-        "period",
-        float(power[best]),
-        -math.expm1(len(power) * math.log1p(-min(at_one, 1 - 1e-12))),
-        float(periods[best]),
-    )
+    p_value = -math.expm1(len(power) * math.log1p(-min(at_one, 1 - 1e-12)))
+    return Check("period", float(power[best]), p_value, float(periods[best]))
 
 
 def shape(errors: Array) -> Check:
@@ -176,5 +169,5 @@ def band(errors: Array) -> Check:
     """How many errors lie inside their 95 % band, against the binomial distribution."""
     from scipy.stats import binomtest
 
-    inside = int(np.sum(np.abs(errors) < INSIDE))
+    inside = int(np.sum(np.abs(errors) < WITHIN_95))
     return Check("band", inside / len(errors), float(binomtest(inside, len(errors), 0.95).pvalue), float(inside))

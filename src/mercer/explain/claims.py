@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
+
+WITHIN_95 = 1.959964  # standard deviations: 95 % of a normal distribution lie within
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,11 @@ class Size:
 
     rows: int
     parameters: int
+
+
+def round_all(values: Array, digits: int) -> tuple[float, ...]:
+    """Return numbers with few significant digits."""
+    return tuple(float(f"{value:.{digits}g}") for value in values)
 
 
 def certainty_of(gain: float) -> float:

@@ -59,7 +59,7 @@ class ClassExplanation:
         """What was modelled."""
         names = self.table_columns
         by = list_names(list(names)) if len(names) <= 3 else f"{len(names)} columns"
-        return f"{self.target} told by {by}, from {write_count(self.rows, 'row')}"
+        return f"{self.target} explained by {by}, from {write_count(self.rows, 'row')}"
 
     @property
     def error_sentence(self) -> str:
@@ -72,15 +72,12 @@ class ClassExplanation:
     @property
     def confusion_sentence(self) -> str:
         """Which classes are mixed up most."""
-        pairs = [
-            (self.confusion[i][j], self.classes[i], self.classes[j])
-            for i in range(len(self.classes))
-            for j in range(len(self.classes))
-            if i != j
-        ]
-        if not pairs or max(pairs)[0] == 0:
+        pairs = []
+        for i, one in enumerate(self.classes):
+            pairs += [(self.confusion[i][j], one, other) for j, other in enumerate(self.classes) if i != j]
+        count, one, other = max(pairs, default=(0, "", ""))
+        if count == 0:
             return "No row was put into a wrong class when it was left out."
-        count, one, other = max(pairs)
         return f"Most often '{one}' was taken for '{other}': {write_count(count, 'row')}."
 
     @property
@@ -91,9 +88,8 @@ class ClassExplanation:
         top = self.relevance[0]
         if top.share * len(self.relevance) < EQUAL:
             return "All columns count about the same."
-        named = [f"{each.column} ({percent(each.share)})" for each in self.relevance[:3] if each.share > 0.05] or [
-            f"{top.column} ({percent(top.share)})"
-        ]
+        large = [each for each in self.relevance[:3] if each.share > 0.05] or [top]
+        named = [f"{each.column} ({percent(each.share)})" for each in large]
         idle = [each.column for each in self.relevance if each.share < 0.1 / len(self.relevance)]
         text = f"What counts most: {list_names(named)}."
         return f"{text} Next to nothing comes from {list_names(idle[:5])}." if idle else text

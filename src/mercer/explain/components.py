@@ -11,34 +11,34 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 
+from mercer.compute import fused
 from mercer.errors import NumericalError
 from mercer.explain import phrases
-from mercer.explain.claims import Claim, ClaimEvidence
-from mercer.explain.phrases import LITTLE, Joint, change, correlation, judge_by_rule
+from mercer.explain.claims import WITHIN_95, Claim, ClaimEvidence, round_all
+from mercer.explain.phrases import LITTLE, Joint, change, contains, correlation, drifts, judge_by_rule
 from mercer.explain.subject import KernelPart, Subject
 from mercer.explain.words import FARTHEST, Narrator
-from mercer.inference.contract import Prediction
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression
+from mercer.kernels.functional import Functional
+from mercer.kernels.network import Network
 
 BAND_DIGITS = 6
-NEGLIGIBLE = 0.0005  # a share of the variance (error) below which a slope (a component) is not worth telling
+NEGLIGIBLE = 0.0005  # a share of the variance (error) below which a slope (a component) is not worth naming
 MINOR = 0.001  # a share of the variance below which a component that removes no error is too small to matter
 FOLDS = 10
 FEW_FOLDS, MANY_ROWS = 3, 3000  # beyond this many rows ten factorisations would be felt
 FORGOTTEN = 0.9  # of the width that a band would have without data
 NEAR = 0.5  # of the spread of the data: a mean that close to their average says no more than it
 FORECAST_AT = (0.05, 0.1, 0.2)  # shares of the range
-WITHIN_95 = 1.959964
 STEPS = 41
 EXCHANGED = 24  # rows whose columns are exchanged with each other
 NO_PART, TOGETHER = 0.01, 0.02  # of a component's variance: less is no effect of a column, no interaction
-SMALL = 0.001  # of the variance of the target: components below join nothing worth telling
+SMALL = 0.001  # of the variance of the target: what a smaller component joins is not worth a sentence
 MOST_COLUMNS = 8  # exchanged; with more the kernel alone is looked at
 HARDLY = 0.05  # of the standard deviation of the target: smaller effects are not worth a direction
 
@@ -93,78 +93,58 @@ def explain_components(
         steps = -np.diff(ranking.errors) / ranking.errors[0]
         removed = dict(zip(ranking.order, map(float, steps), strict=True))
     found = []
-    for place, (part, joint) in enumerate(zip(subject.parts, joints, strict=True)):
-        alone = len(part.columns) == 1 and subject.columns[part.columns[0]].level is None
-        known = Known(subject.part_at(part, subject.data.X), part_horizon(subject, part) if alone else None, alone)
-        found.append(_explain_component(subject, place, removed.get(place), joint, known, narrator))
+    for place, joint in enumerate(joints):
+        found.append(_explain_component(subject, place, removed.get(place), joint, narrator))
     order = sorted(range(len(found)), key=lambda place: -found[place].share) if ranking is None else ranking.order
     kernels, shares = [part.kernel for part in subject.parts], [component.share for component in found]
     titles = phrases.distinct([component.title for component in found], kernels, subject.columns, shares)
     named = [replace(found[place], title=titles[place]) for place in order]
-    main = [component for component in named if not component.minor]
-    if not main:
+    if all(component.minor for component in named):
         return tuple(replace(component, minor=False) for component in named)
-    return (*main, *(component for component in named if component.minor))
-
-
-class Known(NamedTuple):
-    """What is known of a component: at the training rows, and, where it is `alone` on a column, how far beyond."""
-
-    at_rows: Prediction
-    horizon: float | None
-    alone: bool
+    return tuple(sorted(named, key=lambda component: component.minor))
 
 
 def _explain_component(
-    subject: Subject, place: int, removed: float | None, joint: Joint, known: Known, narrator: Narrator
+    subject: Subject, place: int, removed: float | None, joint: Joint, narrator: Narrator
 ) -> ComponentExplanation:
     part, columns, about = subject.parts[place], subject.columns, ClaimEvidence(components=(place,))
-    found, horizon = known.at_rows, known.horizon
-    std = np.sqrt(found.variance)
-    share = float(np.var(found.mean)) / subject.variance
-    slope = _slope(subject, part.kernel, found.mean) if share >= NEGLIGIBLE else None
-    if slope is not None:
-        column = columns[part.columns[0]]
-        narrator.claims.append(Claim("trend", column.name, slope, column.unit, evidence=about))
-    continuation = ""
-    if known.alone:
-        column, value = columns[part.columns[0]], ComponentFacts(part.kernel, joint, slope, horizon)
-        continuation = narrator.say(Claim("continuation", column.name, value, column.unit, evidence=about))
+    column = columns[part.columns[0]] if len(part.columns) == 1 else None
+    at_rows = subject.part_at(part, subject.data.X)
+    std = np.sqrt(at_rows.variance)
+    share = float(np.var(at_rows.mean)) / subject.variance
+    is_line = isinstance(part.kernel, Base) and part.kernel.spec.words.role == "trend"
+    slope, horizon, continuation, removed_sentence = None, None, "", ""
+    if column is not None and is_line and share >= NEGLIGIBLE:  # then its posterior mean is a line exactly
+        places = subject.in_user_units(part.columns[0])
+        low, high = int(np.argmin(places)), int(np.argmax(places))
+        if places[high] > places[low]:
+            slope = float(at_rows.mean[high] - at_rows.mean[low]) / float(places[high] - places[low])
+            narrator.claims.append(Claim("trend", column.name, slope, column.unit, evidence=about))
+    if column is not None and column.level is None:
+        horizon = part_horizon(subject, part)
+        facts = ComponentFacts(part.kernel, joint, slope, horizon)
+        continuation = narrator.say(Claim("continuation", column.name, facts, column.unit, evidence=about))
+    facts = ComponentFacts(part.kernel, joint, slope)
+    sentence = narrator.say(Claim("component", subject.target, facts, evidence=about))
+    if removed is not None:
+        removed_sentence = narrator.say(Claim("removed error", subject.target, removed, evidence=about))
     return ComponentExplanation(
         position=place,
         title=phrases.title(part.kernel, columns, len(subject.table_columns) < 2, joint),
         kernel=part.text,
         kernel_exact=part.exact,
-        sentence=narrator.say(
-            Claim("component", subject.target, ComponentFacts(part.kernel, joint, slope), evidence=about)
-        ),
+        sentence=sentence,
         share=share,
         removed=removed,
-        removed_sentence=""
-        if removed is None
-        else narrator.say(Claim("removed error", subject.target, removed, evidence=about)),
+        removed_sentence=removed_sentence,
         horizon=horizon,
         continuation=continuation,
         std_low=float(np.min(std)),
         std_high=float(np.max(std)),
         minor=share < MINOR and removed is not None and removed < NEGLIGIBLE,
-        mean=_round(found.mean),
-        std=_round(std),
+        mean=round_all(at_rows.mean, BAND_DIGITS),
+        std=round_all(std, BAND_DIGITS),
     )
-
-
-def _round(values: Array) -> tuple[float, ...]:
-    return tuple(float(f"{value:.{BAND_DIGITS}g}") for value in values)
-
-
-def _slope(subject: Subject, kernel: Expression, mean: Array) -> float | None:
-    """Return the slope of the posterior mean of a line in one column (it is a line exactly), else None."""
-    if not isinstance(kernel, Base) or kernel.spec.words.role != "trend" or len(kernel.columns) != 1:
-        return None
-    column = subject.in_user_units(kernel.columns[0])
-    low, high = int(np.argmin(column)), int(np.argmax(column))
-    run = float(column[high] - column[low])
-    return float(mean[high] - mean[low]) / run if run > 0 else None
 
 
 # -------------------------------------------------------------------------------------------------------- rows left out
@@ -233,6 +213,22 @@ class Forecast:
 
 
 @dataclass(frozen=True)
+class Extrapolation:
+    """Beyond the data along the only input: `horizon` is where a prediction says no more than the average would."""
+
+    column: str
+    unit: str | None
+    horizon: float | None
+    sentence: str
+    forecasts: tuple[Forecast, ...]
+
+    @property
+    def finest(self) -> float:
+        """The width of the narrowest band: how finely forecasts are written in a table."""
+        return min((forecast.high - forecast.low for forecast in self.forecasts), default=0.0)
+
+
+@dataclass(frozen=True)
 class Horizon:
     """How far beyond the data the band is narrower than the spread of the data themselves (None: without end).
 
@@ -242,6 +238,20 @@ class Horizon:
     distance: float | None
     returns: bool
     below: bool = False  # at the lower end of the data, not at the upper one
+
+
+def extrapolate(
+    subject: Subject, along: int, components: Sequence[ComponentExplanation], narrator: Narrator
+) -> Extrapolation:
+    """Say what comes beyond the data along the only input, and how far that can be trusted."""
+    column, horizon = subject.columns[along], find_horizon(subject, along)
+    claims = [Claim("forecast", column.name, each, column.unit, certainty=0.95) for each in forecast(subject, along)]
+    forecasts = tuple(narrator.complete(claim) for claim in claims)
+    sentence = narrator.say(Claim("horizon", column.name, horizon, column.unit))
+    largest = subject.parts[max(components, key=lambda component: component.share).position].kernel
+    if not (contains(largest, Network) or contains(largest, Functional)) and drifts(largest, subject.columns):
+        sentence += " " + narrator.say(Claim("random walk", column.name))
+    return Extrapolation(column.name, column.unit, horizon.distance, sentence, forecasts)
 
 
 def part_horizon(subject: Subject, part: KernelPart) -> float | None:
@@ -254,10 +264,11 @@ def part_horizon(subject: Subject, part: KernelPart) -> float | None:
     (column,) = part.columns
     distances = _distances(subject, column)
     rows = subject.rows_along(column, float(subject.in_user_units(column).max()) + distances)
-    limit = FORGOTTEN**2 * subject.prior_variance(part, rows)
+    scale = subject.units.y_scale**2
+    limit = FORGOTTEN**2 * scale * fused.diagonal(part.program, part.values, rows)
     variance = subject.part_at(part, rows).variance
     known = variance < limit
-    level = subject.units.y_scale**2 * float(subject.posterior.level.variance[0])
+    level = scale * float(subject.posterior.level.variance[0])
     if not known[0] and variance[0] - level < limit[0]:
         # All that is not known is a constant, which the level may have as well: where would the summand be known if it
         # were known exactly at the last row, and nowhere else?
@@ -297,13 +308,11 @@ def forecast(subject: Subject, column: int) -> list[Forecast]:
     ahead = subject.mixture.predict(subject.rows_along(column, values[-1] + distances), include_noise=True)
     mean = subject.level + subject.units.y_scale * ahead.mean
     reach = WITHIN_95 * subject.units.y_scale * np.sqrt(ahead.variance)
-    return [
-        Forecast(
-            subject.columns[column].at(float(values[-1] + d)), float(d), float(m),
-            float(m - r), float(m + r),
-        )
-        for d, m, r in zip(distances, mean, reach, strict=True)
-    ]  # fmt: skip
+    found = []
+    for d, m, r in zip(distances, mean, reach, strict=True):
+        at = subject.columns[column].at(float(values[-1] + d))
+        found.append(Forecast(at, float(d), float(m), float(m - r), float(m + r)))
+    return found
 
 
 def _distances(subject: Subject, column: int) -> Array:
@@ -342,12 +351,22 @@ def find_effects(subject: Subject, finished: bool) -> list[Claim]:
     """
     found = []
     for name, places in subject.table_columns.items() if subject.only_column is None else ():
-        rows, labels = _sweep(subject, places)
+        column = subject.columns[places[0]]
+        if column.level is None:
+            values = subject.in_user_units(places[0])
+            grid = np.linspace(values.min(), values.max(), STEPS)
+            rows, labels = subject.rows_along(places[0], grid), [column.at(float(value)) for value in grid]
+        else:
+            rows, labels = np.tile(subject.typical_row(), (len(places), 1)), []
+            for row, chosen in enumerate(places):
+                labels.append(str(subject.columns[chosen].level))
+                for d in places:
+                    rows[row, d] = subject.scale(d, np.array([float(d == chosen)]))[0]
         mean = subject.units.y_scale * subject.posterior.predict(rows).mean
         size, steps = float(np.ptp(mean)), np.diff(mean)
         if size < HARDLY * float(np.std(subject.targets)):
             direction = "hardly matters"
-        elif subject.columns[places[0]].level is not None:
+        elif column.level is not None:
             direction = "differs"
         elif np.all(steps >= -0.01 * size):
             direction = "rises"
@@ -359,80 +378,55 @@ def find_effects(subject: Subject, finished: bool) -> list[Claim]:
     return [Claim("effect", effect.column, effect, evidence=evidence) for effect in found]
 
 
-def _sweep(subject: Subject, places: tuple[int, ...]) -> tuple[Array, list[str]]:
-    column = subject.columns[places[0]]
-    if column.level is None:
-        values = subject.in_user_units(places[0])
-        grid = np.linspace(values.min(), values.max(), STEPS)
-        return subject.rows_along(places[0], grid), [column.at(float(value)) for value in grid]
-    rows = np.tile(subject.typical_row(), (len(places), 1))
-    for row, chosen in enumerate(places):
-        for d in places:
-            rows[row, d] = subject.scale(d, np.array([float(d == chosen)]))[0]
-    return rows, [str(subject.columns[d].level) for d in places]
-
-
 def judge_joint(subject: Subject, part: KernelPart) -> Joint:
-    """Tell which columns of a component do nothing, and whether the effects of the others just add up.
+    """Find which columns of a component do nothing, and whether the effects of the others just add up.
 
     A product of kernels need not be an interaction: (a + u)(b + v) with u small beside a is a sum but for the term uv.
-    So the mean of the component is looked at where each table column is exchanged between rows.
+    So the mean of the component is looked at where each table column is exchanged between rows: how much of its
+    variance has the column by itself, and how much together with the others?
     """
     sets: dict[str, list[int]] = {}
     for d in part.columns:
         sets.setdefault(subject.columns[d].table_name, []).append(d)
     if not 1 < len(sets) <= MOST_COLUMNS:
         return judge_by_rule(part.kernel, subject.columns)
-    idle: list[int] = []
-    apart = True
+    rows = subject.data.X[np.random.default_rng(0).permutation(subject.data.count)[:EXCHANGED]]
+    count, idle, apart = len(rows), list[int](), True
     for own in sets.values():
-        alone, together = _exchange(subject, part, own)
+        mixed = np.tile(rows, (count, 1))  # row i * count + j has `own` from row i, the other columns from row j
+        mixed[:, own] = np.repeat(rows[:, own], count, axis=0)
+        mean = subject.part_at(part, mixed).mean.reshape(count, count)
+        total = float(mean.var()) or 1.0
+        by_own, by_others = mean.mean(axis=1), mean.mean(axis=0)
+        rest = mean - by_own[:, None] - by_others[None, :] + mean.mean()
+        alone, together = float(by_own.var()) / total, float(rest.var()) / total
         if alone + together < NO_PART:
             idle += own
         apart = apart and together < TOGETHER
     return Joint(frozenset(idle), apart)
 
 
-def _exchange(subject: Subject, part: KernelPart, own: list[int]) -> tuple[float, float]:
-    """Return the shares of a component's variance that columns have by themselves, and together with the others."""
-    X = subject.data.X
-    rows = X[np.random.default_rng(0).permutation(len(X))[:EXCHANGED]]
-    count = len(rows)
-    mixed = np.tile(rows, (count, 1))  # row i * count + j has `own` from row i, the other columns from row j
-    mixed[:, own] = np.repeat(rows[:, own], count, axis=0)
-    mean = subject.part_at(part, mixed).mean.reshape(count, count)
-    total = float(mean.var())
-    if total == 0:
-        return 0.0, 0.0
-    by_own, by_others = mean.mean(axis=1), mean.mean(axis=0)
-    rest = mean - by_own[:, None] - by_others[None, :] + mean.mean()
-    return float(by_own.var()) / total, float(rest.var()) / total
+def find_interactions(subject: Subject, joints: Sequence[Joint]) -> list[Claim]:
+    """Claim which inputs act together, or that none do; nothing where there is only one.
 
-
-def find_interactions(subject: Subject, joints: Sequence[Joint]) -> list[tuple[str, ...]]:
-    """Return the sets of table columns that some component joins, each once; `joints` are those of the components."""
-    found: list[tuple[str, ...]] = []
-    observed = float(np.var(subject.targets))
-    for part, together in zip(subject.parts, joints, strict=True):
-        relevant = set(_relevant(subject, part)) - together.idle
-        joined = tuple(dict.fromkeys(subject.columns[d].table_name for d in sorted(relevant)))
-        if together.add_up or len(joined) < 2 or joined in found:
-            continue
-        if float(np.var(subject.part_at(part, subject.data.X).mean)) >= SMALL * observed:
-            found.append(joined)
-    return found
-
-
-def _relevant(subject: Subject, part: KernelPart) -> list[int]:
-    """Return the columns of a component that matter: not those with a lengthscale far beyond their range.
-
-    A linear kernel on several columns is a sum over them, and joins nothing.
+    `joints` are those of the components. A linear kernel on several columns is a sum over them, and joins nothing; nor
+    does a lengthscale far beyond the range of its column.
     """
-    if isinstance(part.kernel, Base) and part.kernel.spec.words.role == "trend":
+    if len(subject.table_columns) < 2:
         return []
-    columns: set[int] = set()
-    for leaf in part.kernel.leaves():
-        for place, d in enumerate(leaf.columns):
-            if leaf.spec.words.role == "trend" or change(leaf, place, subject.columns[d]) >= LITTLE:
-                columns.add(d)
-    return sorted(columns)
+    found: list[tuple[str, ...]] = []
+    for part, joint in zip(subject.parts, joints, strict=True):
+        if joint.add_up or (isinstance(part.kernel, Base) and part.kernel.spec.words.role == "trend"):
+            continue
+        relevant: set[int] = set()
+        for leaf in part.kernel.leaves():
+            for place, d in enumerate(leaf.columns):
+                if leaf.spec.words.role == "trend" or change(leaf, place, subject.columns[d]) >= LITTLE:
+                    relevant.add(d)
+        names = tuple(dict.fromkeys(subject.columns[d].table_name for d in sorted(relevant - joint.idle)))
+        if len(names) < 2 or names in found:
+            continue
+        if float(np.var(subject.part_at(part, subject.data.X).mean)) >= SMALL * float(np.var(subject.targets)):
+            found.append(names)
+    claims = [Claim("interaction", subject.target, names) for names in found]
+    return claims or [Claim("no interaction", subject.target)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -14,34 +15,20 @@ from mercer.explain.checks import ResidualCheck, check_residuals
 from mercer.explain.claims import Claim, ClaimEvidence, Composition, Size, Spread, certainty_of, plain
 from mercer.explain.components import (
     ComponentExplanation,
-    Contributions,
-    Forecast,
-    Horizon,
+    Extrapolation,
     InputEffect,
     explain_components,
+    extrapolate,
     find_effects,
-    find_horizon,
     find_interactions,
-    forecast,
     judge_joint,
     rank_contributions,
 )
 from mercer.explain.functionals import FunctionalExplanation, explain_functionals
 from mercer.explain.networks import NetworkExplanation, explain_networks
-from mercer.explain.phrases import contains, drifts
-from mercer.explain.search import (
-    CLEAR,
-    NotFound,
-    RegimesTried,
-    Searched,
-    Story,
-    find_absences,
-    gain_over_noise,
-    left_out_gain_over_noise,
-    tell_story,
-)
+from mercer.explain.phrases import contains
+from mercer.explain.search import CLEAR, NotFound, Story, claim_origin, find_absences, find_gain, score_name, tell_story
 from mercer.explain.subject import Subject, structure_text, subject_of
-from mercer.explain.wording import Vocabulary
 from mercer.explain.words import Narrator
 from mercer.fitting.problem import AtBound
 from mercer.kernels.blend import Blend, Surface
@@ -49,9 +36,9 @@ from mercer.kernels.expression import Base, Expression
 from mercer.kernels.functional import Functional
 from mercer.kernels.network import Network
 from mercer.kernels.parameters import layout
-from mercer.learners.criteria import CRITERIA
 from mercer.model.fitted import Fitted
 
+LONGEST_KERNEL = 600  # characters on a terminal
 ROWS_FOR_A_NUMBER = 2  # fewer rows for each number that was fitted, and any model fits them
 Finder = Callable[[Subject], Sequence[Claim]]  # of claims that are added to an explanation
 
@@ -87,22 +74,6 @@ class HeldOut:
     error_of_average: float
     error: float
     sentence: str = ""
-
-
-@dataclass(frozen=True)
-class Extrapolation:
-    """Beyond the data along the only input: `horizon` is where a prediction says no more than the average would."""
-
-    column: str
-    unit: str | None
-    horizon: float | None
-    sentence: str
-    forecasts: tuple[Forecast, ...]
-
-    @property
-    def finest(self) -> float:
-        """The width of the narrowest band: how finely forecasts are written in a table."""
-        return min((forecast.high - forecast.low for forecast in self.forecasts), default=0.0)
 
 
 @dataclass(frozen=True)
@@ -202,7 +173,8 @@ class Explanation:
     @property
     def headline(self) -> str:
         """What was modelled."""
-        return words.headline(self.target, self.table_columns, self.rows)
+        inputs = wording.name_columns([wording.Column(name) for name in self.table_columns])
+        return f"{self.target} explained by {inputs}, from {wording.write_count(self.rows, 'row')}"
 
     @property
     def main_components(self) -> tuple[ComponentExplanation, ...]:
@@ -211,8 +183,10 @@ class Explanation:
 
     @property
     def minor_sentence(self) -> str:
-        """One line about the others; empty where there are none."""
-        return words.minor_sentence([component.title for component in self.components if component.minor])
+        """One line about the components that are too small to matter; empty where there are none."""
+        titles = [component.title[:1].lower() + component.title[1:] for component in self.components if component.minor]
+        count = wording.write_count(len(titles), "component")
+        return f"And {count} too small to matter within the data: {wording.first_few(titles)}." if titles else ""
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON types only; a number that is not finite becomes null."""
@@ -224,21 +198,21 @@ class Explanation:
         for component in self.main_components:
             text = " ".join(filter(None, [component.sentence, component.removed_sentence]))
             lines += wording.wrap(text, f"{wording.percent(component.share):>7}  ", width)
-        noise = words.say(Claim("noise", self.target, self.noise_std), Vocabulary(self.target, ()))
+        noise = words.say(Claim("noise", self.target, self.noise_std), wording.Vocabulary(self.target, ()))
         lines += wording.wrap(noise, f"{wording.percent(self.noise_share):>7}  ", width)
         lines += wording.wrap(self.minor_sentence, "         ", width)
-        lines += [*wording.wrap(words.shares_sentence(), "         ", width), ""]
+        lines += [*wording.wrap(words.SHARES, "         ", width), ""]
         for label, text in self._paragraphs():
             lines += wording.wrap(text, f"{label:<10}", width)
         return "\n".join(lines)
 
     def _paragraphs(self) -> list[tuple[str, str]]:
+        """Return labels with what they stand before; a label is written once for several sentences."""
         about_inputs = [*(effect.sentence for effect in self.effects), *self.interactions]
         found = [("" if place else "inputs", sentence) for place, sentence in enumerate(about_inputs)]
         for network in self.networks:
-            found.append(
-                ("network", " ".join([network.sentence, network.polynomial_sentence, network.largest]).strip())
-            )
+            sentences = (network.sentence, network.polynomial_sentence, network.largest)
+            found.append(("network", " ".join(sentences).strip()))
         if self.change is not None:
             found += [("" if place else "change", text) for place, text in enumerate(self.change.sentences)]
         found += [("shape", functional.sentence) for functional in self.functionals]
@@ -253,9 +227,10 @@ class Explanation:
             found.append(("averaging", self.averaging.sentence))
         if self.search is not None and self.search.intervals is not None:
             found.append(("intervals", f"{self.search.intervals.meaning} {self.search.intervals.sentence}"))
+        cut = " ... (cut here; --json shows all of it)"
         found += [
             ("structure", self.expression),
-            ("kernel", words.kernel_phrase(self.kernel)),
+            ("kernel", textwrap.shorten(self.kernel, LONGEST_KERNEL, placeholder=cut)),
             ("scores", words.scores_phrase(self.scores)),
             ("fit", f"{self.outcome.found_by} {self.outcome.sentence}"),
         ]
@@ -267,17 +242,14 @@ class Explanation:
 
 def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     """Explain a fit at the rows it was learned from; `finders` add claims of their own."""
-    subject = subject_of(fitted)
-    kernel, narrator = subject.fitted, Narrator(subject.vocabulary)
+    subject, scores = subject_of(fitted), fitted.scores
+    kernel, narrator, rows = subject.fitted, Narrator(subject.vocabulary), ClaimEvidence(rows=subject.data.count)
     change = change_in(fitted) if contains(kernel, Blend) else None
+    is_network, is_functional, along = contains(kernel, Network), contains(kernel, Functional), subject.only_column
     noise_std = math.sqrt(subject.noise) * subject.units.y_scale
-    scores, is_network = fitted.scores, contains(kernel, Network)
-    # So many numbers were fitted that they must fit; those of a network say much the same.
+    # With few rows for each number that was fitted, any model fits them; many numbers of a network say the same.
     guess = not is_network and subject.data.count < ROWS_FOR_A_NUMBER * scores.parameters
-    if is_network:  # BIC counts all its weights, of which few matter: rows left out judge it
-        gain = left_out_gain_over_noise(subject, scores.leave_one_out)
-    else:
-        gain = gain_over_noise(subject, scores.bic, fitted.origin.noise_is_fitted)
+    gain = find_gain(subject, fitted)
     found = gain >= CLEAR and not guess
     ranking = rank_contributions(subject) if found else None  # else "it removes 90 % of the error" would mislead
     joints = [judge_joint(subject, part) for part in subject.parts]
@@ -288,31 +260,40 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     story = tell_story(subject, fitted.candidates, score_name(fitted), narrator)
     absent = [] if guess else find_absences(subject, fitted.candidates)
     narrator.claims += absent
-    extrapolation, along = None, subject.only_column
-    if along is not None and not guess:
-        horizon, forecasts = find_horizon(subject, along), forecast(subject, along)
-        extrapolation = _extrapolate(subject, along, components, horizon, forecasts, narrator)
+    extrapolation = None if along is None or guess else extrapolate(subject, along, components, narrator)
     if change is not None:
         narrator.claims += change.claims
+    if guess:
+        size = Size(subject.data.count, scores.parameters)
+        structure = Claim("too few rows", subject.target, size, evidence=rows)
+    elif found:
+        structure = Claim("components", subject.target, composition, certainty=certainty_of(gain), evidence=rows)
+    else:
+        spread = Spread(subject.level, math.sqrt(subject.variance))
+        structure = Claim("noise alone", subject.target, spread, certainty=certainty_of(-gain), evidence=rows)
+    structure_found = Structure(found, gain, narrator.say(structure))
+    networks = explain_networks(subject, narrator) if is_network else ()
+    held_out: HeldOut | None = None
+    if ranking is not None:
+        errors = HeldOut(ranking.folds, ranking.errors[0], ranking.errors[-1])
+        held_out = narrator.complete(Claim("held-out error", subject.target, errors, evidence=rows))
     return Explanation(
         target=subject.target,
         rows=subject.data.count,
         table_columns=tuple(dict.fromkeys(column.table_name for column in subject.columns)),
         inputs=tuple(InputSummary(each.name, each.unit, *each.ends) for each in subject.columns),
-        structure=Structure(
-            found, gain, narrator.say(_claim_structure(subject, guess, gain, scores.parameters, composition))
-        ),
+        structure=structure_found,
         expression=structure_text(kernel, subject.names, len(subject.columns)),
         kernel=subject.whole.text,
         kernel_exact=subject.whole.exact,
         components=components,
-        networks=explain_networks(subject, narrator) if is_network else (),
+        networks=networks,
         level=subject.fitted_level,
         noise_std=noise_std,
         noise_share=composition.noise_share,
-        held_out=None if ranking is None else narrator.complete(_claim_error(subject, ranking)),
+        held_out=held_out,
         effects=tuple(narrator.complete(claim) for claim in find_effects(subject, finished=not fitted.stopped)),
-        interactions=_interactions(subject, find_interactions(subject, joints), narrator),
+        interactions=tuple(narrator.say(claim) for claim in find_interactions(subject, joints)),
         extrapolation=extrapolation,
         checks=checks,
         residual_sentence=words.residual_sentence(checks),
@@ -326,53 +307,10 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
         outcome=_end(subject, fitted, story, narrator),
         notes=fitted.notes,
         change=None if change is None else change.explanation,
-        functionals=explain_functionals(kernel, subject.columns, subject.names, narrator)
-        if contains(kernel, Functional)
-        else (),
+        functionals=explain_functionals(kernel, subject.columns, subject.names, narrator) if is_functional else (),
         remarks=tuple(narrator.say(claim) for find in finders for claim in find(subject)),
         claims=tuple(narrator.claims),
     )
-
-
-def _claim_structure(subject: Subject, guess: bool, gain: float, parameters: int, found: Composition) -> Claim:
-    evidence, target = ClaimEvidence(rows=subject.data.count), subject.target
-    if guess:
-        return Claim("too few rows", target, Size(subject.data.count, parameters), evidence=evidence)
-    if gain >= CLEAR:
-        return Claim("components", target, found, certainty=certainty_of(gain), evidence=evidence)
-    spread = Spread(subject.level, math.sqrt(subject.variance))
-    return Claim("noise alone", target, spread, certainty=certainty_of(-gain), evidence=evidence)
-
-
-def _claim_error(subject: Subject, ranking: Contributions) -> Claim:
-    found = HeldOut(ranking.folds, ranking.errors[0], ranking.errors[-1])
-    return Claim("held-out error", subject.target, found, evidence=ClaimEvidence(rows=subject.data.count))
-
-
-def _interactions(subject: Subject, joined: Sequence[tuple[str, ...]], narrator: Narrator) -> tuple[str, ...]:
-    """Say which inputs act together; nothing where there is only one."""
-    if len(subject.table_columns) < 2:
-        return ()
-    claims = [Claim("interaction", subject.target, names) for names in joined]
-    return tuple(narrator.say(claim) for claim in claims or [Claim("no interaction", subject.target)])
-
-
-def _extrapolate(
-    subject: Subject,
-    along: int,
-    components: Sequence[ComponentExplanation],
-    horizon: Horizon,
-    forecasts: Sequence[Forecast],
-    narrator: Narrator,
-) -> Extrapolation:
-    column = subject.columns[along]
-    claims = [Claim("forecast", column.name, each, column.unit, certainty=0.95) for each in forecasts]
-    shown = tuple(narrator.complete(claim) for claim in claims)
-    sentences = [narrator.say(Claim("horizon", column.name, horizon, column.unit))]
-    largest = subject.parts[max(components, key=lambda component: component.share).position].kernel
-    if not (contains(largest, Network) or contains(largest, Functional)) and drifts(largest, subject.columns):
-        sentences.append(narrator.say(Claim("random walk", column.name)))
-    return Extrapolation(column.name, column.unit, horizon.distance, " ".join(sentences), shown)
 
 
 def _average(subject: Subject, fitted: Fitted, narrator: Narrator) -> Averaging | None:
@@ -386,29 +324,15 @@ def _average(subject: Subject, fitted: Fitted, narrator: Narrator) -> Averaging 
 
 
 def _end(subject: Subject, fitted: Fitted, story: Story | None, narrator: Narrator) -> Outcome:
-    kernel, origin, score = subject.fitted, fitted.origin, score_name(fitted)
-    bases = tuple(origin.learner_settings.get("bases", ()))
-    if origin.distilled_from is not None:
-        found_by = Claim("distilled network", origin.distilled_from, story)
-    elif origin.given is not None:
-        found_by = Claim("given structure", origin.given, origin.options["restarts"])
-    elif any(candidate.step.kind == "regimes" for candidate in fitted.candidates):
-        most = max(candidate.depth for candidate in fitted.candidates) + 1
-        found_by = Claim("learned regimes", subject.target, RegimesTried(len(fitted.candidates), most))
-    elif contains(kernel, Functional) and not bases:
-        found_by = Claim("kernel functional", score, story)
-    elif contains(kernel, Network):
-        found_by = Claim("trained network", score, story)
-    else:
-        found_by = Claim("searched structure", score, Searched(story, bases))
-    ending = Ending(fitted.message, name_bounds(kernel, fitted.at_bounds) if fitted.at_bounds else ())
+    ending = Ending(fitted.message, name_bounds(subject.fitted, fitted.at_bounds) if fitted.at_bounds else ())
     sentence = narrator.say(Claim("fit", fitted.status, ending))
-    return Outcome(narrator.say(found_by), fitted.status, fitted.message, fitted.scores.jitter, sentence)
+    found_by = narrator.say(claim_origin(subject, fitted, story))
+    return Outcome(found_by, fitted.status, fitted.message, fitted.scores.jitter, sentence)
 
 
 @lru_cache
 def name_bounds(kernel: Expression, reached: tuple[AtBound, ...]) -> tuple[Bound, ...]:
-    """Tell which parameters of a kernel bounds belong to."""
+    """Find the parameters of a kernel that have reached a bound."""
     owners, named = list(kernel.owners()), {path: Bound(path, side) for path, side in reached}
     for slot in layout(kernel).slots:
         owner = owners[slot.leaf]
@@ -418,12 +342,3 @@ def name_bounds(kernel: Expression, reached: tuple[AtBound, ...]) -> tuple[Bound
             if path in named and isinstance(owner, Base | Surface):
                 named[path] = Bound(slot.spec.name, named[path].side, owner.symbol, owner.columns, own)
     return tuple(named.values())
-
-
-def score_name(fitted: Fitted) -> str:
-    """Return the name of what a learner chose by."""
-    settings = fitted.origin.learner_settings
-    name = settings.get("score", settings.get("selection", "bic"))
-    if name == "evidence":
-        return "-2 log evidence"
-    return CRITERIA[name].label if name in CRITERIA else "score"

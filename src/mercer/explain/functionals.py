@@ -12,7 +12,7 @@ from scipy.optimize import minimize_scalar
 
 from mercer.compute import fused
 from mercer.compute.program import compile_program
-from mercer.explain.claims import Claim
+from mercer.explain.claims import Claim, round_all
 from mercer.explain.wording import Column
 from mercer.explain.words import Narrator
 from mercer.kernels.domains import Array
@@ -21,9 +21,10 @@ from mercer.kernels.functional import Functional, functionals_in
 from mercer.kernels.parameters import values_of
 
 MOST = 6  # that are explained
+DIGITS = 5
 PLACES = 121
 FAR = 12.0  # lengthscales: how far a kernel of several columns is looked at
-FADED = 0.01  # where a curve ends: so little of the variance is left
+FADED = 0.01  # a curve ends where less of the variance than this is left
 WAVES = 97
 FAMILIES = {"SE": "SE", "M32": "Matern 3/2"}  # that a functional is compared with
 
@@ -83,26 +84,33 @@ def _explain_functional(
         unit, reach = "distance in lengthscales", FAR
     along = _on_one_column(functional, single=len(used) == 1)
     repeats = any(leaf.spec.words.role == "wave" for leaf in functional.leaves())
-    end = reach if repeats else _find_end(along, reach)
+    end = reach
+    if not repeats:  # a little beyond where it has faded
+        coarse = np.linspace(0.0, reach, 400)
+        alive = np.flatnonzero(np.abs(correlations(along, coarse)) > FADED)
+        end = float(coarse[min(len(coarse) - 1, int(alive[-1]) + 1)]) if len(alive) else reach
     at = np.linspace(0.0, end, PLACES)
     values = correlations(along, at)
+    half, below = None, np.flatnonzero(values < 0.5)
+    if len(below):  # where it passes one half, on the straight line between two places
+        around = [int(below[0]), int(below[0]) - 1]
+        half = float(np.interp(0.5, values[around], at[around]))
     near = {symbol: find_nearest(symbol, at, values) for symbol in FAMILIES}
-    kinds = tuple(
-        Nearest(FAMILIES[symbol], length, float(np.abs(curve - values).max()))
-        for symbol, (length, curve) in near.items()
-    )
-    shape = Shape(repeats, _find_half(at, values), kinds)
+    distances = [
+        (FAMILIES[symbol], length, float(np.abs(curve - values).max())) for symbol, (length, curve) in near.items()
+    ]
+    shape = Shape(repeats, half, tuple(Nearest(*each) for each in distances))
     frequencies, spectrum = spectrum_of(along, end * (1.0 if repeats else 2.0))
     text = functional.text(4, names)
     return FunctionalExplanation(
         kernel=text,
         unit=unit,
-        distances=_round(at),
-        values=_round(values),
-        nearest_se=_round(near["SE"][1]),
-        nearest_matern=_round(near["M32"][1]),
-        frequencies=_round(frequencies),
-        spectrum=_round(spectrum),
+        distances=round_all(at, DIGITS),
+        values=round_all(values, DIGITS),
+        nearest_se=round_all(near["SE"][1], DIGITS),
+        nearest_matern=round_all(near["M32"][1], DIGITS),
+        frequencies=round_all(frequencies, DIGITS),
+        spectrum=round_all(spectrum, DIGITS),
         sentence=narrator.say(Claim("shape of a functional", text, shape, unit)),
     )
 
@@ -134,12 +142,6 @@ def correlations(functional: Functional, at: Array) -> Array:
     found = fused.cross(program, values, np.asarray(at, dtype=np.float64)[:, None], np.zeros((1, 1)))[:, 0]
     start = float(fused.diagonal(program, values, np.zeros((1, 1)))[0])
     return np.asarray(found / start)
-
-
-def _find_end(functional: Functional, reach: float) -> float:
-    at = np.linspace(0.0, reach, 400)
-    alive = np.flatnonzero(np.abs(correlations(functional, at)) > FADED)
-    return float(at[min(len(at) - 1, int(alive[-1]) + 1)]) if len(alive) else reach
 
 
 def find_nearest(symbol: str, at: Array, values: Array) -> tuple[float, Array]:
@@ -175,16 +177,3 @@ def spectrum_of(functional: Functional, reach: float) -> tuple[Array, Array]:
     density = np.array([(curve * window * np.cos(2.0 * np.pi * f * at)).sum() * step for f in frequencies])
     density = np.maximum(density, 0.0)
     return frequencies, density / (float(density.max()) or 1.0)
-
-
-def _find_half(at: Array, values: Array) -> float | None:
-    """Return where a curve passes one half, on the straight line between two places."""
-    below = np.flatnonzero(values < 0.5)
-    if not len(below):
-        return None
-    around = [int(below[0]), int(below[0]) - 1]
-    return float(np.interp(0.5, values[around], at[around]))
-
-
-def _round(values: Array) -> tuple[float, ...]:
-    return tuple(float(f"{value:.5g}") for value in values)

@@ -132,11 +132,10 @@ def networks_of(subject: Subject) -> list[Found]:
     found = []
     terms = told_components(subject.kernel)
     for position, (part, term) in enumerate(zip(subject.parts, terms, strict=True)):
-        scaled, shown = _factors(within(term)), _factors(within(part.kernel))
-        for place, factor in enumerate(scaled):
-            twin = shown[place]  # units change no order
+        inside, shown = ((t.factors if isinstance(t, Product) else (t,)) for t in (within(term), within(part.kernel)))
+        for factor, twin in zip(inside, shown, strict=True):  # units change no order
             if isinstance(factor, Network) and isinstance(twin, Network):
-                others = [each for each in scaled if each is not factor]
+                others = [each for each in inside if each is not factor]
                 beside = None
                 if others or isinstance(term, Blend):
                     beside = under(term, product_of(others) if others else build_base("C", variance=1.0))
@@ -144,38 +143,38 @@ def networks_of(subject: Subject) -> list[Found]:
     return found
 
 
-def _factors(term: Expression) -> tuple[Expression, ...]:
-    return term.factors if isinstance(term, Product) else (term,)
-
-
 def explain_networks(subject: Subject, narrator: Narrator, shown: int = SHOWN) -> tuple[NetworkExplanation, ...]:
     """Explain every network of the kernel, with at most `shown` terms each."""
-    return tuple(_explain_network(subject, found, narrator, shown) for found in networks_of(subject))
-
-
-def _explain_network(subject: Subject, found: Found, narrator: Narrator, shown: int) -> NetworkExplanation:
-    network, about = found.shown, ClaimEvidence(components=(found.position,))
     at = subject.data.X[np.linspace(0, subject.data.count - 1, min(subject.data.count, ROWS)).astype(int)]
-    flows, layers = _flows(found.scaled, at)
-    names = primitive_names(network, subject.columns)
-    polynomial, kinds = _multiply_out(subject, found, at, names, shown)
-    copies = len(set(kind_names(network, subject.columns))) < len(names)
-    largest = ("largest kinds of terms", kinds) if copies else ("largest terms", polynomial.terms)
-    return NetworkExplanation(
-        position=found.position,
-        architecture=network.architecture,
-        primitives=names,
-        primitive_words=tuple(primitive_phrase(p, subject.columns) for p in network.primitives),
-        primitive_flows=flows,
-        layers=layers,
-        terms=polynomial.terms,
-        kinds=kinds,
-        count=polynomial.count,
-        rest=polynomial.rest,
-        sentence=narrator.say(Claim("network", network.architecture, network, evidence=about)),
-        polynomial_sentence=narrator.say(Claim("polynomial", network.architecture, polynomial, evidence=about)),
-        largest=narrator.say(Claim(largest[0], network.architecture, largest[1], evidence=about)),
-    )
+    explanations = []
+    for found in networks_of(subject):
+        network, about = found.shown, ClaimEvidence(components=(found.position,))
+        flows, layers = _flows(found.scaled, at)
+        names = primitive_names(network, subject.columns)
+        polynomial, kinds = _multiply_out(subject, found, at, names, shown)
+        copies = len(set(kind_names(network, subject.columns))) < len(names)
+        largest = ("largest kinds of terms", kinds) if copies else ("largest terms", polynomial.terms)
+        says = [("network", network), ("polynomial", polynomial), largest]
+        claims = [Claim(kind, network.architecture, value, evidence=about) for kind, value in says]
+        sentences = [narrator.say(claim) for claim in claims]
+        explanations.append(
+            NetworkExplanation(
+                position=found.position,
+                architecture=network.architecture,
+                primitives=names,
+                primitive_words=tuple(primitive_phrase(p, subject.columns) for p in network.primitives),
+                primitive_flows=flows,
+                layers=layers,
+                terms=polynomial.terms,
+                kinds=kinds,
+                count=polynomial.count,
+                rest=polynomial.rest,
+                sentence=sentences[0],
+                polynomial_sentence=sentences[1],
+                largest=sentences[2],
+            )
+        )
+    return tuple(explanations)
 
 
 # ------------------------------------------------------------------------------------------------------- the polynomial
@@ -191,45 +190,37 @@ def _multiply_out(
     except KernelError as error:
         return MultipliedOut((), 0, str(error)), ()
     scaled = {term.powers: term.coefficient for term in found.scaled.polynomial(None)}
-    # The mean variance of every term over the rows is cheap: it tells which could have a share.
+    # The mean variance of every term over the rows is cheap: it shows which could have a share.
     diagonals = np.abs(np.array([np.diagonal(values) for values in unit_patterns(found.scaled, at)[0].values]))
     sizes = np.array([scaled[term.powers] * float(np.mean(_product(diagonals, term.powers))) for term in shown])
     chosen = [shown[i] for i in np.argsort(-sizes, kind="stable")[:WEIGHED]]
     shares = _shares(subject, found, at, [(term.powers, scaled[term.powers]) for term in chosen])
     order = np.argsort(-shares, kind="stable")[:most]
-    terms = tuple(
-        NetworkTerm(
-            term_name(chosen[i].powers, names),
-            term_words(found.shown, chosen[i].powers, subject.columns),
-            chosen[i].coefficient,
-            float(shares[i]),
-        )
-        for i in order
-        if any(chosen[i].powers) or found.beside is not None  # a constant alone is no part of a curve
-    )
-    names_of_kinds = kind_names(found.shown, subject.columns)
-    kinds = _kinds(names_of_kinds, [term.powers for term in chosen], shares, constant=found.beside is not None)
-    return MultipliedOut(terms, len(shown)), kinds
-
-
-def _kinds(names: tuple[str, ...], terms: list[tuple[int, ...]], shares: Array, constant: bool) -> tuple[TermKind, ...]:
-    """Return the largest kinds of terms, the constant among them or not."""
-    kinds = list(dict.fromkeys(names))
-    found: dict[tuple[int, ...], tuple[int, float]] = {}
-    for powers, share in zip(terms, shares, strict=True):
-        key = tuple(sum(p for p, n in zip(powers, names, strict=True) if n == kind) for kind in kinds)
+    constant = found.beside is not None  # else a constant alone is no part of a curve
+    terms = []
+    for i in order:
+        powers = chosen[i].powers
+        if any(powers) or constant:
+            words = term_words(found.shown, powers, subject.columns)
+            terms.append(NetworkTerm(term_name(powers, names), words, chosen[i].coefficient, float(shares[i])))
+    by_kind: dict[tuple[int, ...], tuple[int, float]] = {}  # how many terms, and their share
+    bare = kind_names(found.shown, subject.columns)
+    kinds = list(dict.fromkeys(bare))
+    for term, share in zip(chosen, shares, strict=True):
+        key = tuple(sum(p for p, name in zip(term.powers, bare, strict=True) if name == kind) for kind in kinds)
         if any(key) or constant:
-            count, total = found.get(key, (0, 0.0))
-            found[key] = (count + 1, total + float(share))
-    largest = sorted(found.items(), key=lambda item: -item[1][1])[:KINDS]
-    return tuple(TermKind(term_name(key, kinds), count, share) for key, (count, share) in largest)
+            count, total = by_kind.get(key, (0, 0.0))
+            by_kind[key] = (count + 1, total + float(share))
+    largest = sorted(by_kind.items(), key=lambda item: -item[1][1])[:KINDS]
+    found_kinds = tuple(TermKind(term_name(key, kinds), count, share) for key, (count, share) in largest)
+    return MultipliedOut(tuple(terms), len(shown)), found_kinds
 
 
 def _shares(subject: Subject, found: Found, at: Array, terms: list[tuple[tuple[int, ...], float]]) -> Array:
     X, beside = subject.data.X, found.beside
     primitives = unit_patterns(found.scaled, at, X)[0].values
     others = 1.0 if beside is None else cross(compile_program(beside), values_of(beside), at, X)
-    # A^-1 (y - level), from what a row left out tells: y_i - mean_i = a_i / [A^-1]_ii, var_i = 1 / [A^-1]_ii.
+    # A^-1 (y - level), from the predictions of rows left out: y_i - mean_i = a_i / [A^-1]_ii, var_i = 1 / [A^-1]_ii.
     left = subject.posterior.leave_one_out()
     solved = (subject.data.y - left.mean) / left.variance
     whole = subject.posterior.predict_part(found.part.program, found.part.values, at).mean
@@ -258,22 +249,17 @@ def _flows(network: Network, at: Array) -> tuple[tuple[float, ...], tuple[Networ
     layers: list[NetworkLayer] = []
     for place in reversed(range(len(network.layers))):
         layer = network.layers[place]
-        through = _through(layer, sizes[place], flow)
+        if isinstance(layer, Linear):
+            weights = np.array(layer.parameter("weights").values).reshape(layer.width, layer.inputs) * sizes[place]
+            whole = weights.sum(axis=1) + np.array(layer.parameter("bias").values)
+            through = flow[:, None] * weights / np.where(whole > 0, whole, 1.0)[:, None]  # units x inputs
+        else:
+            through = np.kron(np.diag(flow), np.ones(layer.step if isinstance(layer, Multiply) else 1))
         lines = tuple((int(i), int(u), float(through[u, i])) for u, i in zip(*np.nonzero(through > 0), strict=True))
         kind = "linear" if isinstance(layer, Linear) else "product" if isinstance(layer, Multiply) else "activation"
         layers.append(NetworkLayer(layer_name(layer), kind, tuple(map(float, flow)), lines))
         flow = np.minimum(through.sum(axis=0), 1.0)
     return tuple(map(float, flow)), tuple(reversed(layers))
-
-
-def _through(layer: Layer, inputs: Array, flow: Array) -> Array:
-    """Return what passes along each line, units x inputs."""
-    if isinstance(layer, Linear):
-        weights = np.array(layer.parameter("weights").values).reshape(layer.width, layer.inputs) * inputs
-        whole = weights.sum(axis=1) + np.array(layer.parameter("bias").values)
-        return np.asarray(flow[:, None] * weights / np.where(whole > 0, whole, 1.0)[:, None])
-    step = layer.step if isinstance(layer, Multiply) else 1
-    return np.asarray(np.kron(np.diag(flow), np.ones(step)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,36 +280,31 @@ def unit_curves(subject: Subject, network: Network, names: tuple[str, ...]) -> l
     """Return the curve of every unit, layer by layer from the primitives (`network` scaled, `names` of those)."""
     along = sorted({d for leaf in network.leaves() for d in leaf.columns})
     along = [d for d in along if np.ptp(subject.data.X[:, d]) > 0] or along[:1]
-    swept = [_swept(subject, network, d, FINE if len(along) == 1 else COARSE) for d in along]
+    places: list[Array] = []  # for every column
+    rows: list[list[Array]] = []  # for every column and layer, the last rows of the units there
+    for d in along:
+        own = subject.in_user_units(d)
+        places.append(np.linspace(float(own.min()), float(own.max()), FINE if len(along) == 1 else COARSE))
+        rows.append([])
+        for layer in unit_patterns(network, subject.rows_along(d, places[-1])):
+            values = np.real(layer.values)
+            centred = values - values.mean(axis=1, keepdims=True) - values.mean(axis=2, keepdims=True)
+            centred = centred + values.mean(axis=(1, 2))[:, None, None]
+            spread = np.maximum(np.abs(values).max(axis=(1, 2)), 1e-300)
+            centred[np.abs(centred).max(axis=(1, 2)) < 1e-9 * spread] = 0.0  # a constant: what is left is rounding
+            rows[-1].append(centred[:, -1, :])
     layers = []
-    for place, first in enumerate(swept[0][1]):
+    for place, first in enumerate(rows[0]):
         curves = []
         for unit in range(len(first)):
-            best = max(range(len(along)), key=lambda i: float(np.ptp(swept[i][1][place][unit])))
-            at, values, sizes = swept[best][0], swept[best][1][place][unit], swept[best][2][place][unit]
+            best = max(range(len(along)), key=lambda i: float(np.ptp(rows[i][place][unit])))
+            values = rows[best][place][unit]
             name = names[unit] if place == 0 else str(unit + 1)
-            curves.append(UnitCurve(name, along[best], at, values / sizes if sizes > 0 else values))
+            shown = values / values[-1] if values[-1] > 0 else values
+            curves.append(UnitCurve(name, along[best], places[best], shown))
         title = "Primitives" if place == 0 else layer_name(network.layers[place - 1])
         layers.append((title, curves))
     return layers
-
-
-def _swept(subject: Subject, network: Network, column: int, count: int) -> tuple[Array, list[Array], list[Array]]:
-    """Return places, and for every layer the centred last rows (units x places) and their sizes at the end."""
-    own = subject.in_user_units(column)
-    places = np.linspace(float(own.min()), float(own.max()), count)
-    patterns = unit_patterns(network, subject.rows_along(column, places))
-    rows, sizes = [], []
-    for layer in patterns:
-        values = np.real(layer.values)
-        centred = values - values.mean(axis=1, keepdims=True) - values.mean(axis=2, keepdims=True)
-        centred = centred + values.mean(axis=(1, 2))[:, None, None]
-        spread = np.maximum(np.abs(values).max(axis=(1, 2)), 1e-300)
-        flat = np.abs(centred).max(axis=(1, 2)) < 1e-9 * spread  # a constant: what is left is rounding
-        centred[flat] = 0.0
-        rows.append(centred[:, -1, :])
-        sizes.append(centred[:, -1, -1])
-    return places, rows, sizes
 
 
 # ---------------------------------------------------------------------------------------------------------------- names
@@ -341,19 +322,17 @@ def primitive_names(network: Network, columns: Sequence[Column]) -> tuple[str, .
 
 def kind_names(network: Network, columns: Sequence[Column]) -> tuple[str, ...]:
     """Name the primitives by what they are, copies alike."""
-    alike = len({leaf.columns for leaf in network.leaves() if leaf.columns}) < 2
-    return tuple(_primitive_name(primitive, columns, alike) for primitive in network.primitives)
-
-
-def _primitive_name(primitive: Expression, columns: Sequence[Column], alike: bool) -> str:
-    if not isinstance(primitive, Base):
-        symbols = [leaf.symbol for leaf in primitive.leaves()]
-        return f"({' '.join(symbols)})"[:LONGEST_NAME]
-    if alike or not primitive.columns:
-        return primitive.symbol
-    on = [columns[d].name for d in primitive.columns]
-    name = f"{primitive.symbol} of {on[0] if len(on) == 1 else f'{len(on)} inputs'}"
-    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+    alike, names = len({leaf.columns for leaf in network.leaves() if leaf.columns}) < 2, []
+    for primitive in network.primitives:
+        if not isinstance(primitive, Base):
+            names.append(f"({' '.join(leaf.symbol for leaf in primitive.leaves())})"[:LONGEST_NAME])
+        elif alike or not primitive.columns:
+            names.append(primitive.symbol)
+        else:
+            on = [columns[d].name for d in primitive.columns]
+            name = f"{primitive.symbol} of {on[0] if len(on) == 1 else f'{len(on)} inputs'}"
+            names.append(name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…")
+    return tuple(names)
 
 
 def primitive_phrase(primitive: Expression, columns: Sequence[Column]) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import attrgetter
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from mercer.explain.wording import (
     DAYS,
@@ -38,13 +38,13 @@ from mercer.kernels.leaf import Role, Words
 from mercer.kernels.network import Network
 
 LITTLE = 0.33  # of its size: a factor that changes less over the data is next to constant (SE: three times their range)
-SLOW = 0.2  # of the range of the data: a random walk may be drawn back so soon and still look like one
+SLOW = 0.2  # of the range of the data: a random walk drawn back over this length still looks like one
 POWERS = {1: "linear", 2: "quadratic", 3: "cubic"}
 GROWTH = {1: "linearly", 2: "quadratically", 3: "cubically"}
 GOING_ON = {1: "in a straight line", 2: "as a parabola", 3: "as a cubic curve, which soon leaves all bounds"}
 UNFORESEEN = "Nothing of it can be foreseen"
 LONG = 3.0  # a lengthscale of this many times the range of the data changes next to nothing within it
-FEW_CYCLES = 3.0  # so often must a pattern be seen for "it repeats" to be plain
+FEW_CYCLES = 3.0  # a pattern that the data show fewer times may not be one that repeats
 NEARLY_SINUSOIDAL = 2.0  # the lengthscale of PER from which its second harmonic is below 7 % of the first
 
 
@@ -138,15 +138,13 @@ Groups = dict[tuple[int, ...], list[KernelFactor]]  # factors by the columns the
 
 
 def contains(term: Expression, kind: type[Expression]) -> bool:
-    """Tell whether a kernel has a node of a kind anywhere."""
+    """Say whether a kernel has a node of a kind anywhere."""
     return isinstance(term, kind) or any(contains(child, kind) for child in term.children)
 
 
 def read_factors(term: Expression, columns: Sequence[Column]) -> list[KernelFactor]:
     """Return the factors of a summand, the noun first: a product is as rough as its roughest factor."""
-    found = []
-    for leaf in term.leaves():
-        found.append(read_factor(leaf, tuple([columns[d] for d in leaf.columns])))
+    found = [read_factor(leaf, tuple([columns[d] for d in leaf.columns])) for leaf in term.leaves()]
     return sorted(found, key=attrgetter("words.rank"))
 
 
@@ -159,7 +157,7 @@ def group_factors(term: Expression, columns: Sequence[Column]) -> Groups:
 
 
 def judge_by_rule(term: Expression, columns: Sequence[Column]) -> Joint:
-    """Judge by the kernel alone: a factor that hardly changes over the data is idle, unless all of them are so."""
+    """Judge by the kernel alone: a factor that hardly changes over the data is idle, unless all of them are."""
     if contains(term, Network):
         return Joint()
     groups = group_factors(term, columns)
@@ -195,13 +193,13 @@ def merge_factors(factors: list[KernelFactor]) -> list[KernelFactor]:
 
 
 def drifts(term: Expression, columns: Sequence[Column]) -> bool:
-    """Tell whether a factor of a summand is a random walk within the data."""
+    """Say whether a factor of a summand is a random walk within the data."""
     groups = group_factors(term, columns).values()
     return any(factor.walks for factors in groups for factor in merge_factors(factors))
 
 
 def alters(factors: Sequence[KernelFactor]) -> bool:
-    """Tell whether factors make a pattern change from one repetition to the next."""
+    """Say whether factors make a pattern change from one repetition to the next."""
     return any([factor.walks or not factor.hardly_changes for factor in factors if factor.role == "fading"])
 
 
@@ -221,7 +219,7 @@ class Growth:
 
 
 def find_growth(factors: Sequence[KernelFactor]) -> Growth:
-    """Tell how a line among the factors, or several, scales the others; constant where there is none."""
+    """Find how a line among the factors, or several, scales the others; constant where there is none."""
     lines = find_bending(factors)
     power = len(lines)
     if not lines or (power == 1 and lines[0].hardly_changes):
@@ -251,7 +249,7 @@ def open_gates(term: Expression) -> tuple[Expression, tuple[tuple[Surface, int],
 
 
 def has_ended(surface: Surface, regime: int, columns: Sequence[Column]) -> bool:
-    """Tell whether a regime holds no more at the end of the data: another change point, or the window's end, came."""
+    """Say whether a regime has ended before the data do: at a change point, or at the end of its window."""
     value = {p.name: p.values for p in surface.parameters}
     if surface.kind == "CP":
         return regime < surface.regimes - 1
@@ -263,13 +261,6 @@ def has_ended(surface: Surface, regime: int, columns: Sequence[Column]) -> bool:
 
 
 # -------------------------------------------------------------------------------------------------------------- phrases
-
-
-class Clause(NamedTuple):
-    """A clause behind a noun, and what it is about ("whose shape")."""
-
-    about: str
-    text: str
 
 
 def phrase(term: Expression, columns: Sequence[Column], joint: Joint | None = None) -> str:
@@ -316,30 +307,32 @@ def _describe(factors: list[KernelFactor]) -> str:
         return f"a difference between {on[0].name} and the others"
     others = [factor for factor in factors[1:] if factor.role != "trend"]
     lines = find_bending(factors)
+    text, about = _noun(head, alters(others)), "whose shape"
     if head.role == "trend":
         text, about = _polynomial(lines), {1: "whose slope"}.get(len(lines), "whose size")
-    else:
-        text, about = _noun(head, alters(others)), "whose shape"
-    clauses: list[Clause] = []
+    clauses: list[str] = []
+    again = False  # the clause before is about the same thing
     for factor in others:
         if factor.role == "fading":
-            again = bool(clauses) and clauses[-1].about == about
-            clauses.append(Clause(about, f"{'and' if again else about} {_change(factor)}"))
+            clauses.append(f"{'and' if again else about} {_change(factor)}")
         else:
-            clauses.append(Clause("", f"modulated by {_noun(factor, False)}"))
+            clauses.append(f"modulated by {_noun(factor, False)}")
+        again = factor.role == "fading"
     if lines and head.role != "trend":
-        clauses.append(Clause("", _amplitude(factors)))
-    return " ".join([text, ", ".join([clause.text for clause in clauses])]) if clauses else text
+        growth = find_growth(factors)
+        how = GROWTH.get(growth.power, f"as a polynomial of degree {growth.power}")
+        where = f"with {name_columns(on)}"
+        if growth.zero is not None:
+            where = f"{'towards' if growth.kind == 'shrinking' else 'away from'} {on[0].at(growth.zero)}"
+        constant = growth.kind == "constant"
+        clauses.append("with almost constant amplitude" if constant else f"with amplitude {growth.kind} {how} {where}")
+    return " ".join([text, ", ".join(clauses)]) if clauses else text
 
 
 def _noun(factor: KernelFactor, altered: bool) -> str:
     on, words, of = factor.on, factor.words, name_columns(factor.on) if factor.on else ""
     if factor.role == "wave":
-        if factor.leaf.spec.has("period"):
-            return _periodic(factor, altered)
-        if factor.leaf.spec.mixture:
-            return _mixture(factor)
-        return f"{'an approximately regular' if altered else 'a pure'} wave in {of}{_wavelengths(factor)}"
+        return _mixture(factor) if factor.leaf.spec.mixture else _wave(factor, altered)
     if factor.role == "noise":
         return f"{words.summary}, drawn anew for every value of {of}"
     if factor.role == "constant":
@@ -362,37 +355,33 @@ def _noun(factor: KernelFactor, altered: bool) -> str:
     return f"{words.noun} of {of}, {words.varying} {_over(factor.lengths[0], on[0])}"
 
 
-def _periodic(factor: KernelFactor, altered: bool) -> str:
-    on = factor.on
-    periods, widths = factor.leaf.parameter("period").values, factor.leaf.parameter("lengthscale").values
+def _wave(factor: KernelFactor, altered: bool) -> str:
+    """Name what repeats with one period along each column."""
+    leaf, on, of = factor.leaf, factor.on, name_columns(factor.on)
+    if not leaf.spec.has("period"):
+        base = f"{'an approximately regular' if altered else 'a pure'} wave in {of}"
+        frequencies = leaf.parameter("frequency").values
+        if frequencies is None:
+            return base
+        if len(on) == 1:
+            return f"{base} {_period(frequencies[0], on[0])}"
+        each = [f"{_period(f, c)} along {c.name}" for c, f in zip(on, _each(frequencies, on), strict=True)]
+        return f"{base} {first_few(each)}"
+    periods, widths = leaf.parameter("period").values, leaf.parameter("lengthscale").values
     sinusoidal = widths is not None and min(widths) >= NEARLY_SINUSOIDAL
-    article = "an approximately" if altered else "a nearly" if sinusoidal else "a"
-    base = f"{article} {'sinusoidal' if sinusoidal else 'periodic'} function of {name_columns(on)}"
+    article = "a nearly" if sinusoidal else "a"
+    kind = "sinusoidal" if sinusoidal else "periodic"
+    base = f"{'an approximately' if altered else article} {kind} function of {of}"
     if periods is None:
         return base
-    if len(on) == 1:
-        return f"{base} with period {on[0].length(periods[0])}{_count_cycles(periods[0], on[0].span)}"
-    each = [f"{c.length(p)} in {c.name}" for c, p in zip(on, _each(periods, on), strict=True)]
-    return f"{base} with periods {first_few(each)}"
-
-
-def _count_cycles(period: float, span: float | None) -> str:
-    """Say so where the data show a pattern too few times to be sure that it repeats."""
-    if span is None or span >= FEW_CYCLES * period:
-        return ""
-    if span < period:
-        return ", of which the data show only a part"
-    return f", which the data show only {span / period:.1f} times"
-
-
-def _wavelengths(factor: KernelFactor) -> str:
-    on, frequencies = factor.on, factor.leaf.parameter("frequency").values
-    if frequencies is None:
-        return ""
-    if len(on) == 1:
-        return f" {_period(frequencies[0], on[0])}"
-    each = zip(on, _each(frequencies, on), strict=True)
-    return f" {first_few([f'{_period(f, c)} along {c.name}' for c, f in each])}"
+    if len(on) > 1:
+        each = [f"{c.length(p)} in {c.name}" for c, p in zip(on, _each(periods, on), strict=True)]
+        return f"{base} with periods {first_few(each)}"
+    span, shown = on[0].span, ""
+    if span is not None and span < FEW_CYCLES * periods[0]:  # too few times to be sure that it repeats
+        times = f", which the data show only {span / periods[0]:.1f} times"
+        shown = ", of which the data show only a part" if span < periods[0] else times
+    return f"{base} with period {on[0].length(periods[0])}{shown}"
 
 
 def _period(frequency: float, column: Column) -> str:
@@ -402,27 +391,22 @@ def _period(frequency: float, column: Column) -> str:
 
 
 def _mixture(factor: KernelFactor) -> str:
+    """Name the strongest waves of a mixture; where exp(-2 pi^2 b^2 d^2) fades it is an SE of length 1 / (2 pi b)."""
     leaf, on = factor.leaf, factor.on
     base = f"a mixture of {write_count(leaf.components, 'fading wave')} in {name_columns(on)}"
     weights, frequencies, widths = (leaf.parameter(n).values for n in ("weights", "frequency", "bandwidth"))
     if weights is None or frequencies is None or widths is None:
         return base
-    order = sorted(range(leaf.components), key=lambda q: -weights[q])
     waves = []
-    for q in order[:LISTED]:
-        rows = [_each(v, on, leaf.components)[q * len(on) : (q + 1) * len(on)] for v in (frequencies, widths)]
-        waves.append(f"{_fading_wave(rows[0], rows[1], on)} ({percent(weights[q])})")
+    for q in sorted(range(leaf.components), key=lambda q: -weights[q])[:LISTED]:
+        own = slice(q * len(on), (q + 1) * len(on))
+        frequency, width = (_each(values, on, leaf.components)[own] for values in (frequencies, widths))
+        d = max(range(len(on)), key=lambda i: abs(frequency[i]) * (on[i].span or 1.0))
+        fades = f"{_over(1 / (2 * math.pi * width[d]), on[d])}{f' along {on[d].name}' if len(on) > 1 else ''}"
+        swings = abs(frequency[d]) >= width[d]  # else it fades before it has swung once
+        what = f"one {_period(frequency[d], on[d])}, fading over" if swings else "a smooth part varying over"
+        waves.append(f"{what} {fades} ({percent(weights[q])})")
     return f"{base}: {'; '.join(waves)}" + ("; and weaker ones" if leaf.components > LISTED else "")
-
-
-def _fading_wave(frequencies: Sequence[float], widths: Sequence[float], on: Sequence[Column]) -> str:
-    """exp(-2 pi^2 b^2 d^2) is a squared exponential with lengthscale 1 / (2 pi b): the time a wave takes to fade."""
-    d = max(range(len(on)), key=lambda i: abs(frequencies[i]) * (on[i].span or 1.0))
-    column, fading = on[d], 1 / (2 * math.pi * widths[d])
-    along = f" along {column.name}" if len(on) > 1 else ""
-    if abs(frequencies[d]) < widths[d]:  # it fades before it has swung once
-        return f"a smooth part varying over {_over(fading, column)}{along}"
-    return f"one {_period(frequencies[d], column)}, fading over {_over(fading, column)}{along}"
 
 
 def _polynomial(lines: Sequence[KernelFactor]) -> str:
@@ -436,18 +420,6 @@ def _polynomial(lines: Sequence[KernelFactor]) -> str:
     strongest = sorted(range(len(on)), key=lambda d: -effects[d])
     steep = [on[d].name for d in strongest[:LISTED] if effects[d] > 0.05 * sum(effects)]
     return f"{words}, steepest in {list_names(steep)}" if steep else words
-
-
-def _amplitude(factors: Sequence[KernelFactor]) -> str:
-    """Say how a line, or several, scales the noun."""
-    growth, on = find_growth(factors), factors[0].on
-    if growth.kind == "constant":
-        return "with almost constant amplitude"
-    how = GROWTH.get(growth.power, f"as a polynomial of degree {growth.power}")
-    whither = f"with {name_columns(on)}"
-    if growth.zero is not None:
-        whither = f"{'towards' if growth.kind == 'shrinking' else 'away from'} {on[0].at(growth.zero)}"
-    return f"with amplitude {growth.kind} {how} {whither}"
 
 
 def _change(factor: KernelFactor) -> str:
@@ -502,22 +474,21 @@ def slope_phrase(slope: float, column: Column) -> str:
 
 
 def _size(factor: KernelFactor) -> str:
-    """Say how large noise or a constant is, and how far a random walk goes."""
+    """Say how large noise or a constant is, and how far a random walk goes in one step, or in all the data."""
     variance = factor.leaf.parameter("variance").values
-    if factor.walks:
-        far = "" if variance is None or factor.lengths is None else _steps(factor.on[0], factor.lengths[0], variance[0])
-        return f"{far}: where it is now is the best guess for where it goes"
-    if variance is None or factor.role not in ("noise", "constant"):
+    if factor.role in ("noise", "constant"):
+        return "" if variance is None else f", of standard deviation {number(math.sqrt(variance[0]))}"
+    if not factor.walks:
         return ""
-    return f", of standard deviation {number(math.sqrt(variance[0]))}"
-
-
-def _steps(column: Column, length: float, variance: float) -> str:
-    far = 1.0 if column.unit else column.span or 1.0
-    size = number(math.sqrt(2 * variance * -math.expm1(-far / length)))
-    if column.unit is None:
-        return f", by about {size} over all the data"
-    return f", by about {size} in {'an' if column.unit == 'hours' else 'a'} {column.unit.removesuffix('s')}"
+    far = ""
+    if variance is not None and factor.lengths is not None:
+        column = factor.on[0]
+        distance = 1.0 if column.unit else column.span or 1.0
+        size = number(math.sqrt(2 * variance[0] * -math.expm1(-distance / factor.lengths[0])))
+        unit = (column.unit or "").removesuffix("s")
+        step = f"in {'an' if unit == 'hour' else 'a'} {unit}" if unit else "over all the data"
+        far = f", by about {size} {step}"
+    return f"{far}: where it is now is the best guess for where it goes"
 
 
 def _each(values: Sequence[float], on: Sequence[Column], repeats: int = 1) -> Sequence[float]:
@@ -576,14 +547,23 @@ def title(term: Expression, columns: Sequence[Column], alone: bool = True, joint
 
 def _title_of_factors(factors: list[KernelFactor], of: str) -> str:
     head, *others = factors
+    adjectives, power = list[str](), len(find_bending(factors))
+    if head.role == "wave" and (growth := find_growth(factors).kind) in ("growing", "shrinking"):
+        adjectives.append(growth)
+    if any([factor.walks for factor in others]):
+        adjectives.append("drifting")
+    elif alters(others):
+        adjectives.append("changing")
+    described = " and ".join(adjectives) + " " if adjectives else ""
     if head.role == "wave":
-        growth = find_growth(factors).kind
-        grows = [growth] if growth in ("growing", "shrinking") else []
-        return f"{_kind([*grows, *_drift(others)], 'pattern')}{of}{_title_period(head)}"
+        leaf, on, period = head.leaf, head.on, ""
+        name = "period" if leaf.spec.has("period") else "frequency"
+        if len(on) == 1 and not leaf.spec.mixture and (values := leaf.parameter(name).values):
+            period = f" with period {on[0].length(values[0])}" if name == "period" else f" {_period(values[0], on[0])}"
+        return f"{capital(described + 'pattern')}{of}{period}"
     if head.role == "trend":
-        power = len(find_bending(factors))
         shape = f"{POWERS[power]} trend" if power in POWERS else f"trend of degree {power}"
-        return f"{_kind(_drift(others), shape)}{of}"
+        return f"{capital(described + shape)}{of}"
     if head.walks:
         return f"Random walk{of}"
     if head.pull is not None:
@@ -596,27 +576,6 @@ def _title_of_factors(factors: list[KernelFactor], of: str) -> str:
     return f"Noise at each value{of}" if head.role == "noise" else "Constant"
 
 
-def _kind(adjectives: list[str], noun: str) -> str:
-    return capital(" ".join([*([" and ".join(adjectives)] if adjectives else []), noun]))
-
-
-def _drift(others: Sequence[KernelFactor]) -> list[str]:
-    if any([factor.walks for factor in others]):
-        return ["drifting"]
-    return ["changing"] if alters(others) else []
-
-
-def _title_period(factor: KernelFactor) -> str:
-    leaf, on = factor.leaf, factor.on
-    if len(on) != 1 or leaf.spec.mixture:
-        return ""
-    if not leaf.spec.has("period"):
-        frequencies = leaf.parameter("frequency").values
-        return f" {_period(frequencies[0], on[0])}" if frequencies else ""
-    periods = leaf.parameter("period").values
-    return f" with period {on[0].length(periods[0])}" if periods else ""
-
-
 def _title_length(factor: KernelFactor) -> str:
     if not factor.lengths or len(factor.on) != 1:
         return ""
@@ -627,35 +586,30 @@ def _title_length(factor: KernelFactor) -> str:
 def distinct(
     titles: Sequence[str], terms: Sequence[Expression], columns: Sequence[Column], shares: Sequence[float]
 ) -> list[str]:
-    """Add to titles that several components carry what tells them apart: another period, a length, or the share."""
+    """Add to titles that several components carry what differs between them: another period, a length, or the share."""
     added_to = list(titles)
     for same, count in Counter(titles).items():
         if count == 1:
             continue
         places = [place for place, each in enumerate(titles) if each == same]
-        ways = [
-            [_second_period(terms[place], columns) for place in places],
-            [_length(terms[place], columns) for place in places],
-            [f" ({percent(shares[place])} of the variance)" for place in places],
-        ]
+        by_period, by_length = [], []
+        for place in places:
+            alone = [factor for factor in read_factors(terms[place], columns) if len(factor.on) == 1]
+            waves = [
+                (each.on[0], each.leaf.parameter("period").values) for each in alone if each.leaf.spec.has("period")
+            ]
+            periods = [column.length(values[0]) for column, values in waves if values]
+            by_period.append(f", modulated with period {list_names(periods[1:])}" if len(periods) > 1 else "")
+            leaves = [leaf for leaf in terms[place].leaves() if len(leaf.columns) == 1]
+            fading = [leaf for leaf in leaves if leaf.spec.words.role == "fading"]
+            lengths = [_title_length(read_factor(leaf, (columns[leaf.columns[0]],))) for leaf in fading]
+            by_length.append(f", {lengths[0]}" if lengths and lengths[0] else "")
+        by_share = [f" ({percent(shares[place])} of the variance)" for place in places]
         numbered = [f" ({number})" for number in range(1, count + 1)]
-        added = next((way for way in ways if len(set(way)) == count), numbered)
+        added = next((way for way in (by_period, by_length, by_share) if len(set(way)) == count), numbered)
         for place, words in zip(places, added, strict=True):
             added_to[place] = f"{same}{words}"
     return added_to
-
-
-def _second_period(term: Expression, columns: Sequence[Column]) -> str:
-    waves = [factor for factor in read_factors(term, columns) if factor.leaf.spec.has("period")]
-    periods = [(wave.on[0], wave.leaf.parameter("period").values) for wave in waves if len(wave.on) == 1]
-    lengths = [column.length(values[0]) for column, values in periods if values]
-    return f", modulated with period {list_names(lengths[1:])}" if len(lengths) > 1 else ""
-
-
-def _length(term: Expression, columns: Sequence[Column]) -> str:
-    factors = [read_factor(leaf, tuple([columns[d] for d in leaf.columns])) for leaf in term.leaves()]
-    lengths = [_title_length(factor) for factor in factors if factor.role == "fading" and len(factor.on) == 1]
-    return f", {lengths[0]}" if lengths and lengths[0] else ""
 
 
 # ------------------------------------------------------------------------------------------------------ beyond the data
@@ -705,7 +659,12 @@ def _going_on(factors: list[KernelFactor], horizon: float | None) -> str:
     fading = [factor for factor in factors if factor.role == "fading"]
     wave = next((factor for factor in factors if factor.role == "wave"), None)
     if wave is not None:
-        if horizon is not None and horizon < _longest_period(wave):
+        longest = 0.0  # of its periods, where they are known
+        if wave.leaf.spec.has("period"):
+            longest = max(wave.leaf.parameter("period").values or (0.0,))
+        elif not wave.leaf.spec.mixture and (frequencies := wave.leaf.parameter("frequency").values) and frequencies[0]:
+            longest = 1 / abs(frequencies[0])
+        if horizon is not None and horizon < longest:
             return "Beyond the data it fades before it has repeated once"
         swings = ", with growing swings" if find_growth(factors).kind == "growing" else ""
         return f"Beyond the data it goes on repeating{swings}"
@@ -719,14 +678,6 @@ def _going_on(factors: list[KernelFactor], horizon: float | None) -> str:
     if fading[0].slope_walks:
         return "Beyond the data it goes on in its last direction, less and less surely"
     return f"Beyond the data it {'' if fading[0].pull is None else 'slowly '}returns to zero"
-
-
-def _longest_period(wave: KernelFactor) -> float:
-    """Return the longest period of a wave; zero where it is not known."""
-    if wave.leaf.spec.has("period"):
-        return max(wave.leaf.parameter("period").values or (0.0,))
-    frequencies = None if wave.leaf.spec.mixture else wave.leaf.parameter("frequency").values
-    return 1 / abs(frequencies[0]) if frequencies and frequencies[0] else 0.0
 
 
 def after(distance: float, column: Column) -> str:

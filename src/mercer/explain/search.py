@@ -19,12 +19,13 @@ from mercer.kernels.functional import Functional, functionals_in
 from mercer.kernels.network import Network, networks_in
 from mercer.kernels.parameters import layout
 from mercer.learners.contract import Candidate
-from mercer.learners.criteria import bic, penalty
+from mercer.learners.criteria import CRITERIA, bic, penalty
+from mercer.model.fitted import Fitted
 
-CLEAR = 6.0  # a difference in BIC that speaks clearly (Kass and Raftery 1995)
+CLEAR = 6.0  # a difference in BIC that is strong evidence (Kass and Raftery 1995)
 UNFINISHED = ("raced out", "not finished")
 RUNNERS_UP = 10
-ROWS_TO_LEAVE_OUT = 4  # fewer tell no spread
+ROWS_TO_LEAVE_OUT = 4  # fewer have no spread to compare with
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class Story:
 
 @dataclass(frozen=True)
 class NotFound:
-    """Something that the evidence speaks clearly against: "trend", "period" or "effect" of a column.
+    """Something that the evidence is clearly against: "trend", "period" or "effect" of a column.
 
     `behind` is by how much the best kernel with it lost, in BIC.
     """
@@ -111,23 +112,53 @@ class RegimesTried:
     most: int
 
 
+def score_name(fitted: Fitted) -> str:
+    """Return the name of what a learner chose by."""
+    settings = fitted.origin.learner_settings
+    name = settings.get("score", settings.get("selection", "bic"))
+    if name == "evidence":
+        return "-2 log evidence"
+    return CRITERIA[name].label if name in CRITERIA else "score"
+
+
+def claim_origin(subject: Subject, fitted: Fitted, story: Story | None) -> Claim:
+    """Claim how the model came about."""
+    kernel, origin, score = subject.fitted, fitted.origin, score_name(fitted)
+    bases = tuple(origin.learner_settings.get("bases", ()))
+    if origin.distilled_from is not None:
+        return Claim("distilled network", origin.distilled_from, story)
+    if origin.given is not None:
+        return Claim("given structure", origin.given, origin.options["restarts"])
+    if any(candidate.step.kind == "regimes" for candidate in fitted.candidates):
+        most = max(candidate.depth for candidate in fitted.candidates) + 1
+        return Claim("learned regimes", subject.target, RegimesTried(len(fitted.candidates), most))
+    if contains(kernel, Functional) and not bases:
+        return Claim("kernel functional", score, story)
+    if contains(kernel, Network):
+        return Claim("trained network", score, story)
+    return Claim("searched structure", score, Searched(story, bases))
+
+
 def winner_of(candidates: Sequence[Candidate], kernel: Expression) -> int | None:
     """Return the number of the candidate that was chosen (`kernel` in the user's units, as the candidates are)."""
     return next((number for number, each in enumerate(candidates) if each.expression == kernel), None)
 
 
+def path_to(candidates: Sequence[Candidate], winner: int) -> list[int]:
+    """Return the numbers of the candidates that led to the winner, the first one first."""
+    path = [winner]
+    while (parent := candidates[path[-1]].parent) is not None and parent not in path:
+        path.append(parent)
+    return path[::-1]
+
+
 def tell_story(subject: Subject, candidates: Sequence[Candidate], score: str, narrator: Narrator) -> Story | None:
-    """Tell what a search did; None where there was none."""
+    """Describe what a search did; None where there was none."""
     kernel = subject.fitted
     winner = winner_of(candidates, kernel)
     if winner is None:
         return None
-    path: list[int] = [winner]
-    while (parent := candidates[path[-1]].parent) is not None and parent not in path:
-        path.append(parent)
-    best, columns = candidates[winner].score, len(subject.columns)
-
-    is_network = contains(kernel, Network)
+    best, columns, is_network = candidates[winner].score, len(subject.columns), contains(kernel, Network)
 
     def text(candidate: Candidate) -> str:
         if contains(candidate.expression, Functional):
@@ -152,7 +183,7 @@ def tell_story(subject: Subject, candidates: Sequence[Candidate], score: str, na
         tried=len(candidates),
         finished=sum(c.status not in (*UNFINISHED, "failed") for c in candidates),
         failed=sum(c.status == "failed" for c in candidates),
-        path=tuple(step(number) for number in reversed(path)),
+        path=tuple(step(number) for number in path_to(candidates, winner)),
         runners_up=tuple(RunnerUp(text(c), c.score - best, c.depth, c.status, _ends(c)) for c in runners),
         intervals=_intervals(candidates, winner, subject.data.count, score, narrator),
     )
@@ -169,18 +200,27 @@ def _intervals(
     if best.interval is None:
         return None
     finished = [c for c in candidates if c is not best and c.interval is not None and c.status not in UNFINISHED]
-    undecided = sum(c.scores[0] < best.scores[1] and c.status != "failed" for c in finished)
     kinds = [c.verdict.kind for c in candidates if c.verdict is not None]
     found = Intervals(
         log_evidence=(best.interval.lower, best.interval.upper),
         score=best.scores,
         inducing=best.inducing,
-        undecided=undecided,
+        undecided=sum(c.scores[0] < best.scores[1] and c.status != "failed" for c in finished),
         separated=kinds.count("separated"),
         set_aside=kinds.count("places"),
     )
     meaning = narrator.say(Claim("meaning of intervals", score, evidence=ClaimEvidence(rows=rows)))
     return replace(found, meaning=meaning, sentence=narrator.say(Claim("intervals", score, found)))
+
+
+def find_gain(subject: Subject, fitted: Fitted) -> float:
+    """Return by how much the model beats noise alone, on the scale of BIC.
+
+    BIC counts all weights of a network, of which few matter: rows left out judge it.
+    """
+    if contains(subject.fitted, Network):
+        return left_out_gain_over_noise(subject, fitted.scores.leave_one_out)
+    return gain_over_noise(subject, fitted.scores.bic, fitted.origin.noise_is_fitted)
 
 
 def gain_over_noise(subject: Subject, own: float, noise_is_fitted: bool) -> float:
@@ -211,7 +251,7 @@ def left_out_gain_over_noise(subject: Subject, leave_one_out: float) -> float:
 
 
 def find_absences(subject: Subject, candidates: Sequence[Candidate]) -> list[Claim]:
-    """Return what the evidence speaks clearly against.
+    """Claim what the evidence is clearly against.
 
     A claim needs a fair comparison: the kernel found must have been tried with the thing in question added, and every
     kernel tried that has it must have lost by more than `CLEAR`. It is "absent" where all of them were finished, else
@@ -262,7 +302,7 @@ def _has_wave(kernel: Expression, place: int) -> bool:
 
 
 def _has_trend(kernel: Expression, place: int) -> bool:
-    """Tell whether a summand is a line or a polynomial in the column."""
+    """Say whether a summand is a line or a polynomial in the column."""
     if isinstance(kernel, Base):
         return kernel.spec.words.role == "trend" and kernel.columns == (place,)
     found = [_has_trend(child, place) for child in kernel.children]
@@ -273,7 +313,7 @@ def _has_trend(kernel: Expression, place: int) -> bool:
 
 
 def _may_pass_for_a_trend(subject: Subject, place: int) -> bool:
-    """Tell whether a component could look like a trend: a line that changes, or a curve too slow to bend much."""
+    """Say whether a component could look like a trend: a line that changes, or a curve too slow to bend much."""
     span = subject.columns[place].span
     for part in subject.parts:
         leaves = [leaf for leaf in part.kernel.leaves() if place in leaf.columns]

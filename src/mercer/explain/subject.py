@@ -63,7 +63,7 @@ class Subject:
     units: Units
     level: float
     mixture: Mixture  # predicts, where several kernels are averaged
-    named: bool = True  # the columns have names; otherwise kernels tell them by number
+    named: bool = True  # the columns have names; otherwise kernels number them
 
     @cached_property
     def names(self) -> tuple[str, ...] | None:
@@ -132,9 +132,8 @@ class Subject:
         for places in self.table_columns.values():
             if self.columns[places[0]].level is not None:
                 chosen = places[int(self.data.X[:, places].sum(axis=0).argmax())]
-                row[list(places)] = [
-                    self.data.X[:, d].max() if d == chosen else self.data.X[:, d].min() for d in places
-                ]
+                row[list(places)] = self.data.X[:, places].min(axis=0)
+                row[chosen] = self.data.X[:, chosen].max()
         return np.asarray(row)
 
     def rows_along(self, column: int, values: Array) -> Array:
@@ -170,10 +169,6 @@ class Subject:
         found = self.posterior.predict_part(part.program, part.values, rows)
         return Prediction(self.units.y_scale * found.mean, self.units.y_scale**2 * found.variance)
 
-    def prior_variance(self, part: KernelPart, rows: Array) -> Array:
-        """Return what the variance of a summand would be without data, in the user's units."""
-        return np.asarray(self.units.y_scale**2 * fused.diagonal(part.program, part.values, rows))
-
     @cached_property
     def one_step_errors(self) -> tuple[NDArray[np.intp], Array]:
         """Return the order of the rows, and in it the error of each predicted from those before, in units of its band.
@@ -201,26 +196,22 @@ _SUBJECTS: WeakKeyDictionary[Fitted, Subject] = WeakKeyDictionary()  # the expla
 def subject_of(fitted: Fitted) -> Subject:
     """Return the winner with its data."""
     if fitted not in _SUBJECTS:
-        _SUBJECTS[fitted] = _make_subject(fitted)
+        first, training = fitted.explained, fitted.training
+        _SUBJECTS[fitted] = Subject(
+            target=training.target_name or "the target",
+            columns=tuple(readable_columns(fitted.columns, training.X)),
+            fitted=fitted.kernel,
+            kernel=first.kernel,
+            noise=first.noise,
+            data=training.data.sample,
+            engine=fitted.choice.engine,
+            posterior=first.posterior,
+            units=training.units,
+            level=training.level,
+            mixture=fitted.mixture,
+            named=fitted.columns.named,
+        )
     return _SUBJECTS[fitted]
-
-
-def _make_subject(fitted: Fitted) -> Subject:
-    first, training = fitted.explained, fitted.training
-    return Subject(
-        target=training.target_name or "the target",
-        columns=tuple(readable_columns(fitted.columns, training.X)),
-        fitted=fitted.kernel,
-        kernel=first.kernel,
-        noise=first.noise,
-        data=training.data.sample,
-        engine=fitted.choice.engine,
-        posterior=first.posterior,
-        units=training.units,
-        level=training.level,
-        mixture=fitted.mixture,
-        named=fitted.columns.named,
-    )
 
 
 def readable_columns(table: Columns, X: Array) -> list[Column]:

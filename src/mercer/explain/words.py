@@ -6,11 +6,10 @@ Nothing here computes anything. The noun phrases of components are in `phrases.p
 from __future__ import annotations
 
 import math
-import textwrap
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mercer.errors import InputError
 from mercer.explain.claims import Claim
@@ -29,17 +28,8 @@ from mercer.explain.wording import (
     resolve,
     write_count,
 )
-from mercer.kernels.algebra import components
-from mercer.kernels.expression import Expression
 from mercer.kernels.network import Network
 
-if TYPE_CHECKING:
-    from mercer.explain.checks import Residual, ResidualCheck
-    from mercer.explain.explanation import Bound, Scores
-    from mercer.explain.networks import NetworkTerm, TermKind
-    from mercer.explain.search import Story
-
-LONGEST_KERNEL = 600  # characters
 NOTHING_LEFT = "Nothing is left over that the checks could find: what the model does not explain looks like pure noise."
 TOO_FEW_TO_CHECK = "There are too few rows to tell whether anything is left over."
 COUNTS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight", 9: "nine", 10: "ten"}
@@ -48,12 +38,9 @@ HINT = "a prediction is little more than a hint"
 CONSTANT = "no structure: the value does not vary"
 ABSENCES = {"effect": "No effect of", "trend": "No linear trend", "period": "No period"}
 NAMED_TERMS, WORTH_NAMING = 3, 0.005  # of a network: how many are named, and from which share of the fitted curve on
-SHARP = 0.01  # of the range of the data: a change over less has no duration worth telling
+SHARP = 0.01  # of the range of the data: a change over less is sharp
 BARELY, CLEARLY = 2.0, 10.0  # differences of BIC
-WHAT_A_NETWORK_IS = (
-    "A network adds and multiplies simple kernels with weights that are learned, in layers: every unit of it is a "
-    "kernel itself."
-)
+SHARES = "(shares of the variance; components can overlap or cancel)"  # the numbers in front of components
 FLOW_CAPTION = (
     "Each unit adds (+, with weights) or multiplies (×) the units before it. The thicker a line, the more of the "
     "variance of the whole passes along it; all factors of a product pass on the whole of it."
@@ -70,6 +57,49 @@ class Sentences(dict[str, Sentence]):
 
 
 SENTENCES = Sentences()
+SENTENCES |= {  # those of one sentence without any choice
+    "noise alone": lambda claim, _: (
+        f"No structure found: {claim.subject} looks like pure noise around {number(claim.value.level)}, with a "
+        f"standard deviation of {number(claim.value.std)}. What is listed below explains it no better than noise alone "
+        "would."
+    ),
+    "too few rows": lambda claim, _: (
+        f"No structure can be told from {write_count(claim.value.rows, 'row')}: "
+        f"{write_count(claim.value.parameters, 'number')} were fitted to them. What is listed below is a guess."
+    ),
+    "continuation": lambda claim, names: continuation(claim.value.kernel, names.columns, claim.value.horizon),
+    "noise": lambda claim, _: f"Noise of standard deviation {number(claim.value)}.",
+    "held-out error": lambda claim, _: (
+        f"Each row was predicted from the others ({claim.value.folds} folds): the mean error is "
+        f"{number(claim.value.error)}, against {number(claim.value.error_of_average)} for the average alone. "
+        "Components are listed by how much of that error they remove."
+    ),
+    "interaction": lambda claim, _: (
+        f"The effects of {name_columns([Column(name) for name in claim.value])} depend on each other."
+    ),
+    "no interaction": lambda *_: "Every input acts by itself: their effects add up.",
+    "random walk": lambda *_: (
+        "The largest component drifts like a random walk: a forecast starts from the last value, not from the average, "
+        "and its band grows about like the square root of the distance."
+    ),
+    "given structure": lambda claim, _: (
+        f"The structure {claim.subject} was given; its parameters were fitted from {write_count(claim.value, 'start')}."
+    ),
+    "meaning of intervals": lambda claim, _: (
+        f"Sparse inference on {claim.evidence.rows:,} rows does not compute the {claim.subject} of a kernel exactly. "
+        f"Each kernel has an interval instead, worked out from all rows: its exact {claim.subject}, with the numbers "
+        "it was given, is certain to lie in it (smaller is better). If the whole of one interval is better than "
+        "another, so is the kernel; if they overlap, either may be better."
+    ),
+    "network": lambda claim, _: (
+        "A network adds and multiplies simple kernels with weights that are learned, in layers: every unit of it is a "
+        f"kernel itself. This is {network_phrase(claim.value)}."
+    ),
+    "surface": lambda claim, _: (
+        f"A surface over {claim.subject} parts the rows into {len(claim.value)} regimes, of "
+        f"{list_names([f'{many:,}' for many in claim.value])} rows."
+    ),
+}
 
 
 def words_for(*kinds: str) -> Callable[[Sentence], Sentence]:
@@ -104,50 +134,6 @@ class Narrator:
         return replace(claim.value, sentence=self.say(claim))
 
 
-def headline(target: str, inputs: Sequence[str], rows: int) -> str:
-    """Say what was modelled."""
-    return f"{target} explained by {name_columns([Column(name) for name in inputs])}, from {write_count(rows, 'row')}"
-
-
-SENTENCES |= {  # those of one sentence without any choice
-    "noise alone": lambda claim, _: (
-        f"No structure found: {claim.subject} looks like pure noise around {number(claim.value.level)}, with a "
-        f"standard deviation of {number(claim.value.std)}. What is listed below explains it no better than noise alone "
-        "would."
-    ),
-    "too few rows": lambda claim, _: (
-        f"No structure can be told from {write_count(claim.value.rows, 'row')}: "
-        f"{write_count(claim.value.parameters, 'number')} were fitted to them. What is listed below is a guess."
-    ),
-    "continuation": lambda claim, names: continuation(claim.value.kernel, names.columns, claim.value.horizon),
-    "noise": lambda claim, _: f"Noise of standard deviation {number(claim.value)}.",
-    "held-out error": lambda claim, _: (
-        f"Each row was predicted from the others ({claim.value.folds} folds): the mean error is "
-        f"{number(claim.value.error)}, against {number(claim.value.error_of_average)} for the average alone. "
-        "Components are listed by how much of that error they remove."
-    ),
-    "no interaction": lambda *_: "Every input acts by itself: their effects add up.",
-    "random walk": lambda *_: (
-        "The largest component drifts like a random walk: a forecast starts from the last value, not from the average, "
-        "and its band grows about like the square root of the distance."
-    ),
-    "given structure": lambda claim, _: (
-        f"The structure {claim.subject} was given; its parameters were fitted from {write_count(claim.value, 'start')}."
-    ),
-    "meaning of intervals": lambda claim, _: (
-        f"Sparse inference on {claim.evidence.rows:,} rows does not compute the {claim.subject} of a kernel exactly. "
-        f"Each kernel has an interval instead, worked out from all rows: its exact {claim.subject}, with the numbers "
-        "it was given, is certain to lie in it (smaller is better). If the whole of one interval is better than "
-        "another, so is the kernel; if they overlap, either may be better."
-    ),
-    "network": lambda claim, _: f"{WHAT_A_NETWORK_IS} This is {network_phrase(claim.value)}.",
-    "surface": lambda claim, _: (
-        f"A surface over {claim.subject} parts the rows into {len(claim.value)} regimes, of "
-        f"{list_names([f'{many:,}' for many in claim.value])} rows."
-    ),
-}
-
-
 # --------------------------------------------------------------------------------------------- structure and components
 
 
@@ -173,28 +159,13 @@ def _say_removed_error(claim: Claim, _: Vocabulary) -> str:
     return f"It removes {percent(claim.value)} of the error on rows that were left out."
 
 
-def shares_sentence() -> str:
-    """Say what the numbers in front of the components are."""
-    return "(shares of the variance; components can overlap or cancel)"
-
-
-def minor_sentence(titles: Sequence[str]) -> str:
-    """Say in one line which components are too small to matter."""
-    if not titles:
-        return ""
-    names = first_few([title[:1].lower() + title[1:] for title in titles])
-    return f"And {write_count(len(titles), 'component')} too small to matter within the data: {names}."
-
-
 @words_for("averaging")
 def _say_averaging(claim: Claim, _: Vocabulary) -> str:
     within, beyond = claim.value.weights[0], claim.value.weights_beyond[0]
     same = claim.value.weights == claim.value.weights_beyond
     weight = percent(within) if same else f"{percent(within)} within the data, {percent(beyond)} beyond"
-    return (
-        f"Predictions average {len(claim.value.weights)} of the kernels tried. The words and components are those of "
-        f"the winner, whose weight is {weight}."
-    )
+    text = f"Predictions average {len(claim.value.weights)} of the kernels tried."
+    return f"{text} The words and components are those of the winner, whose weight is {weight}."
 
 
 # ------------------------------------------------------------------------------------------------------- several inputs
@@ -223,13 +194,6 @@ def _say_effect(claim: Claim, vocabulary: Vocabulary) -> str:
     return f"Along {effect.column}, {target} {effect.direction} by {size} from {low} to {high}."
 
 
-@words_for("interaction")
-def _say_interaction(claim: Claim, _: Vocabulary) -> str:
-    names = claim.value
-    which = list_names(names) if len(names) <= LISTED + 1 else f"{len(names)} inputs"
-    return f"The effects of {which} depend on each other."
-
-
 # ------------------------------------------------------------------------------------------------------ beyond the data
 
 
@@ -237,7 +201,13 @@ def _say_interaction(claim: Claim, _: Vocabulary) -> str:
 def _say_horizon(claim: Claim, vocabulary: Vocabulary) -> str:
     """Say how far a forecast can be trusted."""
     column, horizon = vocabulary.column(claim.subject), claim.value
-    end = _name_end(column, horizon.distance is None, horizon.below)
+    if column.high is None or column.low is None or (horizon.distance is None and not column.unit):
+        end = f"beyond the ends of {column.name}"
+    elif column.unit:
+        end = f"after {column.at(column.high)}"
+    else:
+        side, place = ("below", column.low) if horizon.below else ("above", column.high)
+        end = f"{side} {column.name} {column.at(place)}"
     if horizon.distance is None:
         return (
             f"Even {FARTHEST} times the range of the data {end} the band stays narrower than the spread of the data: "
@@ -253,15 +223,6 @@ def _say_horizon(claim: Claim, vocabulary: Vocabulary) -> str:
     return f"{start} the band is as wide as the spread of the data themselves: from there on {what}."
 
 
-def _name_end(column: Column, endless: bool, below: bool) -> str:
-    if column.high is None or column.low is None or (endless and not column.unit):
-        return f"beyond the ends of {column.name}"
-    if column.unit:
-        return f"after {column.at(column.high)}"
-    side, end = ("below", column.low) if below else ("above", column.high)
-    return f"{side} {column.name} {column.at(end)}"
-
-
 @words_for("forecast")
 def _say_forecast(claim: Claim, vocabulary: Vocabulary) -> str:
     found = claim.value
@@ -274,65 +235,53 @@ def _say_forecast(claim: Claim, vocabulary: Vocabulary) -> str:
 # ------------------------------------------------------------------------------------------------------------ residuals
 
 
-@words_for("autocorrelation of errors")
-def _say_autocorrelation(claim: Claim, vocabulary: Vocabulary) -> str:
-    found, p = claim.value, p_value(claim.value.check.p_value)
-    if found.check.clear:
-        return f"Neighbouring errors look independent ({p})."
-    lag = int(found.check.place or 1)
-    apart = "next to each other" if lag == 1 else f"{lag} rows apart"
-    if found.column is not None and found.distance is not None:
-        apart = f"{vocabulary.column(found.column).length(found.distance)} apart"
-    alike = "alike" if found.check.statistic > 0 else "opposite"
-    size = f"their correlation is {found.check.statistic:.2f} ({p})"
-    return f"Errors {apart} are {alike}: {size}, so something is left over."
+FINE = {  # where nothing is left over
+    "autocorrelation of errors": "Neighbouring errors look independent",
+    "period in errors": "No rhythm is left in the errors",
+    "shape of errors": "The errors look like a bell curve",
+    "spread of errors": "The errors look equally large everywhere",
+}
 
 
-@words_for("period in errors")
-def _say_period_in_errors(claim: Claim, vocabulary: Vocabulary) -> str:
-    found, p = claim.value, p_value(claim.value.check.p_value)
-    if found.check.clear or found.check.place is None:
-        return f"No rhythm is left in the errors ({p})."
-    place = found.check.place
-    length = number(place) if found.column is None else vocabulary.column(found.column).length(place)
-    share = percent(found.check.statistic)
-    return f"A rhythm with period {length} is left in the errors, {share} of their variance ({p})."
-
-
-@words_for("shape of errors")
-def _say_shape_of_errors(claim: Claim, vocabulary: Vocabulary) -> str:
-    found, p = claim.value, p_value(claim.value.check.p_value)
-    if found.check.clear:
-        return f"The errors look like a bell curve ({p})."
+@words_for(*FINE, "band of errors")
+def _say_residual(claim: Claim, vocabulary: Vocabulary) -> str:
+    """Say what a check of the errors has found."""
+    found, check, p = claim.value, claim.value.check, p_value(claim.value.check.p_value)
+    column = None if found.column is None else vocabulary.column(found.column)
+    if claim.kind == "band of errors":
+        inside = f"{int(check.place or 0):,} of {found.rows:,} rows ({percent(check.statistic)})"
+        text = f"{inside} lie inside the 95 % band around what the rows before them predict ({p})"
+        side = "narrow" if check.statistic < 0.95 else "wide"
+        return f"{text}." if check.clear else f"{text}: the band is too {side}."
+    if check.clear or (claim.kind == "period in errors" and check.place is None):
+        return f"{FINE[claim.kind]} ({p})."
+    if claim.kind == "autocorrelation of errors":
+        lag = int(check.place or 1)
+        apart = "next to each other" if lag == 1 else f"{lag} rows apart"
+        if column is not None and found.distance is not None:
+            apart = f"{column.length(found.distance)} apart"
+        size = f"their correlation is {check.statistic:.2f} ({p})"
+        alike = "alike" if check.statistic > 0 else "opposite"
+        return f"Errors {apart} are {alike}: {size}, so something is left over."
+    if claim.kind == "period in errors":
+        length = number(check.place) if column is None else column.length(check.place)
+        share = percent(check.statistic)
+        return f"A rhythm with period {length} is left in the errors, {share} of their variance ({p})."
+    if claim.kind == "spread of errors":
+        along = "the fitted value" if column is None else column.name
+        trend = "grow" if check.statistic > 0 else "shrink"
+        return f"The errors {trend} with {along} ({p}): the band is right on average only."
+    what = "The errors do not follow a bell curve"
+    if check.statistic > 0.5:
+        what = "Large errors are more frequent than a bell curve allows"
     where = ""
-    if found.column is not None and found.at is not None:
-        where = f"; the largest is at {found.column} {vocabulary.column(found.column).at(found.at)}"
-    if found.check.statistic > 0.5:
-        return f"Large errors are more frequent than a bell curve allows ({p}){where}."
-    return f"The errors do not follow a bell curve ({p}){where}."
+    if column is not None and found.at is not None:
+        where = f"; the largest is at {column.name} {column.at(found.at)}"
+    return f"{what} ({p}){where}."
 
 
-@words_for("spread of errors")
-def _say_spread_of_errors(claim: Claim, _: Vocabulary) -> str:
-    found, p = claim.value, p_value(claim.value.check.p_value)
-    if found.check.clear:
-        return f"The errors look equally large everywhere ({p})."
-    along = "the fitted value" if found.column is None else found.column
-    trend = "grow" if found.check.statistic > 0 else "shrink"
-    return f"The errors {trend} with {along} ({p}): the band is right on average only."
-
-
-@words_for("band of errors")
-def _say_band_of_errors(claim: Claim, _: Vocabulary) -> str:
-    found: Residual = claim.value
-    check = found.check
-    inside = f"{int(check.place or 0):,} of {found.rows:,} rows ({percent(check.statistic)})"
-    text = f"{inside} lie inside the 95 % band around what the rows before them predict ({p_value(check.p_value)})"
-    return f"{text}." if check.clear else f"{text}: the band is too {'narrow' if check.statistic < 0.95 else 'wide'}."
-
-
-def residual_sentence(checks: Sequence[ResidualCheck]) -> str:
-    """Say whether anything is left over."""
+def residual_sentence(checks: Sequence[Any]) -> str:
+    """Say whether anything is left over, from checks with their sentences."""
     if not checks:
         return TOO_FEW_TO_CHECK
     return " ".join(check.sentence for check in checks if not check.clear) or NOTHING_LEFT
@@ -362,7 +311,7 @@ def _say_absence(claim: Claim, vocabulary: Vocabulary) -> str:
 
 @words_for("searched structure")
 def _say_searched_structure(claim: Claim, _: Vocabulary) -> str:
-    story: Story | None = claim.value.story
+    story = claim.value.story
     built = f"A search over sums and products of {list_names(claim.value.bases)} found the structure"
     if story is None:
         return f"{built}."
@@ -372,7 +321,7 @@ def _say_searched_structure(claim: Claim, _: Vocabulary) -> str:
     return f"{built} {steps}: {_count_tried(story)}{finished}{failed}."
 
 
-def _count_tried(story: Story) -> str:
+def _count_tried(story: Any) -> str:
     return f"{write_count(story.tried, 'kernel')} {'was' if story.tried == 1 else 'were'} tried"
 
 
@@ -419,74 +368,58 @@ def _say_learned_regimes(claim: Claim, _: Vocabulary) -> str:
 @words_for("intervals")
 def _say_intervals(claim: Claim, _: Vocabulary) -> str:
     """Say where the winner lies, whether anything could be better, and how many kernels were given up, and why."""
-    found = claim.value
-    sentences = [f"The winner's {claim.subject} {_say_between(found.score)}."]
+    found, (low, high) = claim.value, (f"{end:,.1f}" for end in claim.value.score)
+    place = f"is {low}, to the digit shown" if low == high else f"lies between {low} and {high}"
+    text = f"The winner's {claim.subject} {place}."
     if not found.undecided:
-        sentences.append(f"No other kernel that was fitted to all rows may have a better {claim.subject}.")
+        text += f" No other kernel that was fitted to all rows may have a better {claim.subject}."
     else:
-        one = found.undecided == 1
-        others = "One other kernel has an interval" if one else f"{found.undecided} other kernels have intervals"
-        sentences.append(f"{others} that overlap{'s' if one else ''} it, and may be as good;")
-        sentences.append("the winner is the one that is certain of most.")
+        others = f"{found.undecided} other kernels have intervals that overlap"
+        if found.undecided == 1:
+            others = "One other kernel has an interval that overlaps"
+        text += f" {others} it, and may be as good; the winner is the one that is certain of most."
     dropped = []
     if found.separated:
-        one = found.separated == 1
-        whole = "was left behind because its whole interval was" if one else (
-            "were left behind because their whole intervals were"
-        )  # fmt: skip
-        dropped.append(f"{write_count(found.separated, 'kernel')} {whole} worse than that of another kernel")
+        left = "were left behind because their whole intervals were"
+        if found.separated == 1:
+            left = "was left behind because its whole interval was"
+        dropped.append(f"{write_count(found.separated, 'kernel')} {left} worse than that of another kernel")
     if found.set_aside:
         many = f"{found.set_aside}" if found.separated else write_count(found.set_aside, "kernel")
         were = "was" if found.set_aside == 1 else "were"
         dropped.append(f"{many} {were} set aside undecided, because others were certain of more")
-    return " ".join([*sentences, *([f"{'; '.join(dropped)}."] if dropped else [])])
-
-
-def _say_between(ends: tuple[float, float]) -> str:
-    low, high = (f"{end:,.1f}" for end in ends)
-    return f"is {low}, to the digit shown" if low == high else f"lies between {low} and {high}"
+    return f"{text} {'; '.join(dropped)}." if dropped else text
 
 
 # ------------------------------------------------------------------------------------------------------- scores and fit
 
 
-def kernel_phrase(kernel: str) -> str:
-    """Return the kernel's text, cut where it would fill the screen."""
-    return textwrap.shorten(kernel, LONGEST_KERNEL, placeholder=" ... (cut here; --json shows all of it)")
-
-
-def scores_phrase(found: Scores) -> str:
-    """List the scores; those of a sparse engine are bounds."""
+def scores_phrase(found: Any) -> str:
+    """List the scores of an explanation; those of a sparse engine are bounds."""
     numbers = (found.log_evidence, found.bic, found.leave_one_out)
-    shown = [f"{score:.2f}" if math.isfinite(score) else "unknown" for score in numbers]
+    evidence, bic, left_out = (f"{score:.2f}" if math.isfinite(score) else "unknown" for score in numbers)
     least, most = ("at least ", "at most ") if found.bound else ("", "")
-    return (
-        f"log evidence {least}{shown[0]}, BIC {most}{shown[1]} ({write_count(found.parameters, 'parameter')}), "
-        f"leave-one-out {shown[2]}"
-    )
+    count = write_count(found.parameters, "parameter")
+    return f"log evidence {least}{evidence}, BIC {most}{bic} ({count}), leave-one-out {left_out}"
 
 
 @words_for("fit")
 def _say_fit(claim: Claim, vocabulary: Vocabulary) -> str:
-    """Say how the fit ended, naming parameters by kernel and column instead of by their place in a vector."""
+    """Say how the fit ended: "with the lengthscale of PER(month) at its upper bound", not "1:PER.lengthscale"."""
     if claim.subject == "converged":
         return "The fit converged."
-    if claim.subject == "at a bound":
-        reached = dict.fromkeys(_name_bound(bound, vocabulary) for bound in claim.value.bounds)  # copies read alike
-        which = f", with {first_few(list(reached))}" if reached else ""
-        return f"The fit converged at the edge of the search{which}: a simpler kernel may say as much."
-    how = "was interrupted" if claim.subject == "interrupted" else claim.subject
-    return f"The fit {how}: {claim.value.message}."
-
-
-def _name_bound(bound: Bound, vocabulary: Vocabulary) -> str:
-    """Write "the lengthscale of PER(month) at its upper bound"."""
-    if bound.symbol is None:
-        return f"{bound.parameter} at its {bound.side} bound"
-    on = [vocabulary.columns[d].name for d in bound.columns]
-    of = ", ".join(on) if len(on) <= LISTED else f"{len(on)} inputs"
-    which = "" if bound.place is None else f" for {on[bound.place]}"
-    return f"the {bound.parameter} of {bound.symbol}({of}){which} at its {bound.side} bound"
+    if claim.subject != "at a bound":
+        how = "was interrupted" if claim.subject == "interrupted" else claim.subject
+        return f"The fit {how}: {claim.value.message}."
+    reached = []
+    for bound in claim.value.bounds:
+        on = [vocabulary.columns[d].name for d in bound.columns]
+        of = ", ".join(on) if len(on) <= LISTED else f"{len(on)} inputs"
+        which = "" if bound.place is None else f" for {on[bound.place]}"
+        name = bound.parameter if bound.symbol is None else f"the {bound.parameter} of {bound.symbol}({of}){which}"
+        reached.append(f"{name} at its {bound.side} bound")
+    names = f", with {first_few(list(dict.fromkeys(reached)))}" if reached else ""  # copies read alike
+    return f"The fit converged at the edge of the search{names}: a simpler kernel may say as much."
 
 
 # ------------------------------------------------------------------------------------------------------------- networks
@@ -515,18 +448,16 @@ def _say_polynomial(claim: Claim, _: Vocabulary) -> str:
 
 @words_for("largest kinds of terms")
 def _say_largest_kinds(claim: Claim, _: Vocabulary) -> str:
-    kinds: Sequence[TermKind] = claim.value
-    names = [f"{kind.name} ({percent(kind.share)})" for kind in kinds[:NAMED_TERMS]]
-    return f"Copies of a kernel not told apart, the largest are {list_names(names)}." if len(kinds) > 1 else ""
+    names = [f"{kind.name} ({percent(kind.share)})" for kind in claim.value[:NAMED_TERMS]]
+    return f"Copies of a kernel taken together, the largest are {list_names(names)}." if len(claim.value) > 1 else ""
 
 
 @words_for("largest terms")
 def _say_largest_terms(claim: Claim, _: Vocabulary) -> str:
     """Name the largest terms, the first also in words."""
-    terms: Sequence[NetworkTerm] = claim.value
-    if not terms:
+    if not claim.value:
         return ""
-    first, *others = terms[:NAMED_TERMS]
+    first, *others = claim.value[:NAMED_TERMS]
     names = [f"{term.name} ({percent(term.share)})" for term in others if term.share >= WORTH_NAMING]
     text = f"The largest is {first.name} ({percent(first.share)}){f', {first.words}' if first.words else ''}."
     return f"{text} Then {'come' if len(names) > 1 else 'comes'} {list_names(names)}." if names else text
@@ -544,10 +475,9 @@ def patterns_caption(several: bool) -> str:
 
 def distilled_note(seconds: float, network: tuple[float, float, int], expression: tuple[float, float, int]) -> str:
     """Compare an expression with the network it comes from: (log evidence, leave-one-out, parameters) each."""
-    texts = [
-        f"log evidence {scores[0]:.2f}, leave-one-out {scores[1]:.2f}, {write_count(scores[2], 'parameter')}"
-        for scores in (network, expression)
-    ]
+    texts = []
+    for evidence, left_out, count in (network, expression):
+        texts.append(f"log evidence {evidence:.2f}, leave-one-out {left_out:.2f}, {write_count(count, 'parameter')}")
     return f"distilled from a network in {seconds:.1f} s; the network has {texts[0]}, this expression {texts[1]}"
 
 
@@ -568,13 +498,6 @@ def _say_shape_of_a_functional(claim: Claim, _: Vocabulary) -> str:
 
 
 # -------------------------------------------------------------------------------------------------------------- changes
-
-
-def regime_phrase(part: Expression | None, columns: Sequence[Column]) -> str:
-    """Say what one regime is: its components, one after the other."""
-    if part is None:
-        return "nothing that varies"
-    return ", plus ".join(phrase(term, columns) for term in components(part))
 
 
 @words_for("crossing")
@@ -600,9 +523,8 @@ def _say_regime(claim: Claim, vocabulary: Vocabulary) -> str:
 def _say_more_regimes(claim: Claim, _: Vocabulary) -> str:
     """Compare a number of regimes with one fewer."""
     fewer, more = claim.value
-    gain = fewer.bic - more.bic
-    one = f"{more.regimes} regimes against {fewer.regimes}"
-    if gain > 0:
-        how = "clearly " if gain > CLEARLY else "barely " if gain < BARELY else ""
-        return f"The evidence {how}prefers {one}: the BIC is smaller by {gain:.1f}."
-    return f"The evidence does not ask for {one}: the BIC is larger by {-gain:.1f}."
+    gain, one = fewer.bic - more.bic, f"{more.regimes} regimes against {fewer.regimes}"
+    if gain <= 0:
+        return f"The evidence does not ask for {one}: the BIC is larger by {-gain:.1f}."
+    clearly = "clearly " if gain > CLEARLY else ""
+    return f"The evidence {'barely ' if gain < BARELY else clearly}prefers {one}: the BIC is smaller by {gain:.1f}."

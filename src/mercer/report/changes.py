@@ -5,29 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from mercer.explain.changes import change_in
 from mercer.explain.phrases import open_gates
 from mercer.kernels.domains import Array
-from mercer.report.view import (
-    BLUE,
-    GREY,
-    INK,
-    ORANGE,
-    STYLE,
-    Paper,
-    View,
-    axis_values,
-    date_ticks,
-    draw_beyond,
-    draw_legend,
-    draw_points,
-    few_ticks,
-    label_axes,
-)
+from mercer.report.view import BLUE, GREY, INK, ORANGE, Paper, View, axis_values, draw_beyond, draw_points
 from mercer.tables.columns import CategoryColumn, DateColumn
 
 if TYPE_CHECKING:
@@ -46,48 +30,38 @@ def change_figure(fitted: Fitted | View, *, width: int = 1200, density: int | No
     change = change_in(view.fitted)
     if change is None:
         return None
-    on = [_column(view, place) for place in change.surface.columns]
-    if any(column is None or isinstance(column, CategoryColumn) for column in on) or len(on) > 2:
+    on = [view.encoded[place] for place in change.surface.columns]
+    if any(isinstance(column, CategoryColumn) for column in on) or len(on) > 2:
         return None
-    columns = [column for column in on if column is not None]
-    with rc_context(STYLE):
-        if len(columns) == 1 and view.is_curve:
-            figure = _series(view, paper, change, columns[0])
-        elif len(columns) == 1:
-            figure = paper.figure(1, 1, height=0.5 if paper.narrow else 0.3)
-            _draw_shares(figure.axes[0], view, paper, change, columns[0])
-            draw_legend(figure, paper)
-        else:
-            figure = _maps(view, paper, change, columns)
-        figure.canvas.draw()
+    if len(on) == 2:
+        return _draw_maps(view, paper, change, on)
+    if view.is_curve:
+        return _draw_series(view, paper, change, on[0])
+    with paper.drawing(1, 1, height=0.5 if paper.narrow else 0.3) as figure:
+        _draw_shares(figure.axes[0], view, paper, change, on[0])
+        paper.draw_legend(figure)
     return figure
 
 
-def _column(view: View, place: int) -> Column | None:
-    names = [(column, name) for column in view.columns for name in column.encoded_names]
-    return names[place][0] if place < len(names) else None
+# ----------------------------------------------------------------------------------------------------------- one column
 
 
-# ---------------------------------------------------------------------------------------------------------- one column
-
-
-def _series(view: View, paper: Paper, change: Change, column: Column) -> Figure:
-    figure = paper.figure(2, 1, height=0.55 if paper.narrow else 0.32)
-    axes = figure.axes[0]
+def _draw_series(view: View, paper: Paper, change: Change, column: Column) -> Figure:
     at, mean = view.sweep(column).at, view.prediction(column, include_noise=True).mean
-    _shade(axes, change, column)
-    draw_points(axes, view.positions(column), view.observed, GREY, "data")
-    axes.plot(at, mean, color=INK, linewidth=1.0, label="mean", zorder=3)
-    for regime, own in enumerate(_own_predictions(view, change, column)):
-        color = COLOURS[regime % len(COLOURS)]
-        name = f"regime {regime + 1}" + ("" if paper.narrow else f", {change.regimes[regime].where}")
-        axes.plot(at, own, color=color, linewidth=1.6, label=name, zorder=3.5)
-    span = float(np.ptp(view.observed)) or 1.0
-    axes.set_ylim(view.observed.min() - 0.15 * span, view.observed.max() + 0.15 * span)
-    draw_beyond(axes, view.positions(column), at)
-    label_axes(axes, paper, column, "", view.target)
-    _draw_shares(figure.axes[1], view, paper, change, column)
-    draw_legend(figure, paper)
+    with paper.drawing(2, 1, height=0.55 if paper.narrow else 0.32) as figure:
+        axes = figure.axes[0]
+        _shade(axes, change, column)
+        draw_points(axes, view.positions(column), view.observed, GREY, "data")
+        axes.plot(at, mean, color=INK, linewidth=1.0, label="mean", zorder=3)
+        for regime, own in enumerate(_own_predictions(view, change, column)):
+            name = f"regime {regime + 1}" + ("" if paper.narrow else f", {change.regimes[regime].where}")
+            axes.plot(at, own, color=COLOURS[regime % len(COLOURS)], linewidth=1.6, label=name, zorder=3.5)
+        span = float(np.ptp(view.observed)) or 1.0
+        axes.set_ylim(view.observed.min() - 0.15 * span, view.observed.max() + 0.15 * span)
+        draw_beyond(axes, view.positions(column), at)
+        paper.label_axes(axes, column, "", view.target)
+        _draw_shares(figure.axes[1], view, paper, change, column)
+        paper.draw_legend(figure)
     return figure
 
 
@@ -130,39 +104,38 @@ def _draw_shares(axes: Axes, view: View, paper: Paper, change: Change, column: C
         axes.plot(at, shares[:, regime], color=color, linewidth=1.3)
     axes.set_xlim(at[0], at[-1])
     axes.set_ylim(-0.03, 1.03)
-    label_axes(axes, paper, column, view.label(column), "share of the regime")
+    paper.label_axes(axes, column, view.label(column), "share of the regime")
 
 
-# --------------------------------------------------------------------------------------------------------- two columns
+# ---------------------------------------------------------------------------------------------------------- two columns
 
 
-def _maps(view: View, paper: Paper, change: Change, columns: list[Column]) -> Figure:
-    """The share of the last regime over both columns with the rows on it, and how sure it is."""
-    regime = len(change.regimes) - 1
-    figure = paper.figure(2, 1 if paper.narrow else 2, height=0.85)
+def _draw_maps(view: View, paper: Paper, change: Change, columns: list[Column]) -> Figure:
+    """Draw the share of the last regime over both columns with the rows on it, and how sure it is."""
+    regime, beside = len(change.regimes) - 1, 1 if paper.narrow else 2
     x, y, share = change.mesh(regime, 80)
     grid = np.zeros((share.size, 1 + max(change.surface.columns)))
     first, second = np.meshgrid(x, y)
     grid[:, change.surface.columns[0]], grid[:, change.surface.columns[1]] = first.ravel(), second.ravel()
     spread = change.shares_std(grid)[:, regime].reshape(share.shape)
-    across, up = (axis_values(column, ends) for column, ends in zip(columns, (x, y), strict=True))
+    east, north = (axis_values(column, ends) for column, ends in zip(columns, (x, y), strict=True))
     titles = (f"share of regime {regime + 1}; line: one half", "its standard deviation")
-    for axes, values, title, top in zip(figure.axes, (share, spread), titles, (1.0, None), strict=True):
-        shown = axes.pcolormesh(across, up, values, cmap="cividis", vmin=0, vmax=top, shading="auto", rasterized=True)
-        figure.colorbar(shown, ax=axes, shrink=0.9)
-        axes.contour(across, up, share, levels=[0.5], colors=[ORANGE], linewidths=1.4)
-        axes.set_title(paper.wrap(title, 1 if paper.narrow else 2))
-        _name(axes, view, paper, columns)
-    chosen = np.linspace(0, len(view.observed) - 1, min(MOST_ROWS, len(view.observed))).astype(int)
-    east, north = (np.asarray(view.positions(column))[chosen] for column in columns)
-    figure.axes[0].scatter(east, north, s=4, color="white", edgecolors=INK, linewidths=0.3, alpha=0.8)
+    with paper.drawing(2, beside, height=0.85) as figure:
+        maps = list(figure.axes)  # without the scales that are added to them
+        for axes, values, title, top in zip(maps, (share, spread), titles, (1.0, None), strict=True):
+            shown = axes.pcolormesh(
+                east, north, values, cmap="cividis", vmin=0, vmax=top, shading="auto", rasterized=True
+            )
+            figure.colorbar(shown, ax=axes, shrink=0.9)
+            axes.contour(east, north, share, levels=[0.5], colors=[ORANGE], linewidths=1.4)
+            axes.set_title(paper.wrap(title, beside))
+            axes.set_xlabel(view.label(columns[0]))
+            axes.set_ylabel(view.label(columns[1]))
+            if isinstance(columns[0], DateColumn):
+                paper.date_ticks(axes)
+            axes.grid(visible=False)
+            paper.few_ticks(axes)
+        chosen = np.linspace(0, len(view.observed) - 1, min(MOST_ROWS, len(view.observed))).astype(int)
+        across, up = (np.asarray(view.positions(column))[chosen] for column in columns)
+        maps[0].scatter(across, up, s=4, color="white", edgecolors=INK, linewidths=0.3, alpha=0.8)
     return figure
-
-
-def _name(axes: Axes, view: View, paper: Paper, columns: list[Column]) -> None:
-    axes.set_xlabel(view.label(columns[0]))
-    axes.set_ylabel(view.label(columns[1]))
-    if isinstance(columns[0], DateColumn):
-        date_ticks(axes, paper)
-    axes.grid(visible=False)
-    few_ticks(axes, paper)

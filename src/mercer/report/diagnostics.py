@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from mercer.explain.checks import CLEAR, correlations, periodogram
-from mercer.explain.search import UNFINISHED, winner_of
+from mercer.explain.claims import WITHIN_95
+from mercer.explain.search import UNFINISHED, path_to, winner_of
 from mercer.kernels.domains import Array
 from mercer.kernels.network import has_network
-from mercer.report.view import (
-    BLUE,
-    GREY,
-    ORANGE,
-    STYLE,
-    WITHIN_95,
-    Paper,
-    View,
-    date_ticks,
-    draw_legend,
-    draw_points,
-    few_ticks,
-)
+from mercer.report.view import BLUE, GREY, ORANGE, Paper, View, draw_points
 from mercer.tables.columns import DateColumn
 
 if TYPE_CHECKING:
-    from mercer.learners.contract import Candidate
     from mercer.model.fitted import Fitted
 
 LAGS = 24
@@ -45,8 +31,8 @@ def residuals_figure(fitted: Fitted | View, *, width: int = 1200, density: int |
     order, errors = subject.one_step_errors
     along = subject.order_column
     ordered = along is not None and len(errors) >= 6
-    with rc_context(STYLE):
-        figure = paper.figure(4 if ordered else 2, 1 if paper.narrow else 2, height=0.55 if paper.narrow else 0.6)
+    height = 0.55 if paper.narrow else 0.6
+    with paper.drawing(4 if ordered else 2, 1 if paper.narrow else 2, height) as figure:
         places = iter(figure.axes)
         if ordered and along is not None:
             column = next(c for c in view.columns if view.label(c) == subject.columns[along].table_name)
@@ -59,7 +45,6 @@ def residuals_figure(fitted: Fitted | View, *, width: int = 1200, density: int |
             means = subject.level + subject.units.y_scale * subject.posterior.predict(subject.data.X).mean[order]
             _draw_in_order(next(places), means, errors, f"fitted {view.target}", False, paper)
         _draw_distribution(next(places), errors, paper)
-        figure.canvas.draw()
     return figure
 
 
@@ -71,8 +56,8 @@ def _draw_in_order(axes: Axes, at: Any, errors: Array, label: str, dates: bool, 
     axes.set_xlabel(label)
     axes.set_ylabel("in units of the band")
     if dates:
-        date_ticks(axes, paper)
-    few_ticks(axes, paper)
+        paper.date_ticks(axes)
+    paper.few_ticks(axes)
 
 
 def _draw_correlations(axes: Axes, errors: Array, paper: Paper) -> None:
@@ -87,7 +72,7 @@ def _draw_correlations(axes: Axes, errors: Array, paper: Paper) -> None:
     axes.set_ylabel("correlation")
     most = max(0.5, float(np.abs(found).max()) * 1.1)
     axes.set_ylim(-most, most)
-    few_ticks(axes, paper)
+    paper.few_ticks(axes)
 
 
 def _draw_rhythms(axes: Axes, errors: Array, at: Array, unit: str | None, paper: Paper) -> None:
@@ -97,7 +82,7 @@ def _draw_rhythms(axes: Axes, errors: Array, at: Array, unit: str | None, paper:
     axes.set_ylabel("share of variance")
     if not len(power):
         return
-    # The level that the largest of so many peaks passes with probability CLEAR in pure noise: see checks.period.
+    # The level that the largest peak passes with probability CLEAR in pure noise: see checks.period.
     at_one = -math.expm1(math.log1p(-CLEAR) / len(power))
     limit = 1.0 - at_one ** (2.0 / (len(errors) - 3))
     axes.vlines(periods, 0.0, power, color=BLUE, linewidth=1.2)
@@ -130,7 +115,7 @@ def _draw_distribution(axes: Axes, errors: Array, paper: Paper) -> None:
     axes.set_title("Distribution, and the bell curve it should be")
     axes.set_xlabel("error in units of the band")
     axes.set_ylabel("density")
-    few_ticks(axes, paper)
+    paper.few_ticks(axes)
 
 
 # --------------------------------------------------------------------------------------------------------- the search
@@ -138,63 +123,41 @@ def _draw_distribution(axes: Axes, errors: Array, paper: Paper) -> None:
 
 def search_figure(fitted: Fitted | View, score: str, *, width: int = 1200, density: int | None = None) -> Figure | None:
     """Draw every kernel that was tried, by depth and by how far it is behind the winner; None without a search."""
-    found = View.of(fitted).fitted
-    candidates = found.candidates
-    winner = winner_of(candidates, found.kernel)
+    found, paper = View.of(fitted).fitted, Paper(width, density)
+    candidates, winner = found.candidates, winner_of(found.candidates, found.kernel)
     if winner is None or has_network(found.kernel):  # starts of one network: no way leads from one to another
         return None
-    paper = Paper(width, density)
-    with rc_context(STYLE):
-        figure = paper.figure(1, 1, height=0.8 if paper.narrow else 0.45)
-        _draw_search(figure.axes[0], candidates, winner, score, paper)
-        draw_legend(figure, paper)
-        figure.canvas.draw()
-    return figure
-
-
-def _draw_search(axes: Axes, candidates: Sequence[Candidate], winner: int, score: str, paper: Paper) -> None:
     best = candidates[winner].score
-    path = _path(candidates, winner)
-    for wanted, color, label in ((False, BLUE, "finished"), (True, GREY, "left behind in the race")):
-        chosen = [
-            (number, c) for number, c in enumerate(candidates)
-            if (c.status in UNFINISHED) is wanted and math.isfinite(c.score)
-        ]  # fmt: skip
-        if chosen:
-            # Spread sideways, in a fixed way, so that dots of equal score can be told apart.
-            at = [c.depth + 0.5 * ((number * 0.618034) % 1.0 - 0.5) for number, c in chosen]
-            _draw_intervals(axes, at, [c for _, c in chosen], best, color)
-            axes.scatter(
-                at, [c.score - best for _, c in chosen], s=9, color=color, linewidths=0, alpha=0.6, label=label
-            )
-    way = [candidates[number] for number in path]
-    axes.plot([c.depth for c in way], [c.score - best for c in way], color=ORANGE, marker="o", markersize=5,
-              linewidth=1.4, label="the way to the winner")  # fmt: skip
-    axes.set_yscale("symlog", linthresh=10.0, linscale=0.6)
-    behind = [end - best for c in candidates for end in c.scores if math.isfinite(end)]
-    ends = (min(0.0, *behind), max(1.0, *behind))
-    ticks = [tick for tick in (-100, -10, 0, 10, 100, 1000, 10000, 100000) if ends[0] * 1.2 <= tick <= ends[1] * 1.2]
-    axes.set_yticks(ticks)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.minorticks_off()
-    axes.set_ylim(ends[1] * 1.3, ends[0] - 3.0)  # the best is at the top
-    axes.set_xlabel(f"steps from {'the network' if has_network(candidates[0].expression) else 'a base kernel'}")
-    axes.set_ylabel(f"{score} behind the winner" if not paper.narrow else f"{score} behind")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6 if paper.narrow else 12))
-    axes.set_xlim(-0.5, max(c.depth for c in candidates) + 0.5)
-
-
-def _draw_intervals(axes: Axes, at: Sequence[float], chosen: Sequence[Candidate], best: float, color: str) -> None:
-    """Draw from the end of a score that is certain to the one that is possible."""
-    known = [(x, c.scores) for x, c in zip(at, chosen, strict=True) if c.interval is not None]
-    ends = [(x, low - best, high - best) for x, (low, high) in known if math.isfinite(low)]
-    if ends:
-        x, low, high = zip(*ends, strict=True)
-        axes.vlines(x, low, high, color=color, linewidth=0.8, alpha=0.6)
-
-
-def _path(candidates: Sequence[Candidate], winner: int) -> list[int]:
-    path = [winner]
-    while (parent := candidates[path[-1]].parent) is not None and parent not in path:
-        path.append(parent)
-    return path[::-1]
+    with paper.drawing(1, 1, height=0.8 if paper.narrow else 0.45) as figure:
+        axes = figure.axes[0]
+        for unfinished, color, label in ((False, BLUE, "finished"), (True, GREY, "left behind in the race")):
+            at, scores, lines = [], [], []
+            for number, each in enumerate(candidates):
+                if (each.status in UNFINISHED) is not unfinished or not math.isfinite(each.score):
+                    continue
+                # Spread sideways, in a fixed way, so that dots of equal score can be seen.
+                at.append(each.depth + 0.5 * ((number * 0.618034) % 1.0 - 0.5))
+                scores.append(each.score - best)
+                if each.interval is not None and math.isfinite(each.scores[0]):  # from the certain end to the possible
+                    lines.append((at[-1], each.scores[0] - best, each.scores[1] - best))
+            if lines:
+                axes.vlines(*zip(*lines, strict=True), color=color, linewidth=0.8, alpha=0.6)
+            if at:
+                axes.scatter(at, scores, s=9, color=color, linewidths=0, alpha=0.6, label=label)
+        way = [candidates[number] for number in path_to(candidates, winner)]
+        axes.plot([c.depth for c in way], [c.score - best for c in way], color=ORANGE, marker="o", markersize=5,
+                  linewidth=1.4, label="the way to the winner")  # fmt: skip
+        axes.set_yscale("symlog", linthresh=10.0, linscale=0.6)
+        behind = [end - best for c in candidates for end in c.scores if math.isfinite(end)]
+        top, bottom = min(0.0, *behind), max(1.0, *behind)
+        ticks = (-100, -10, 0, 10, 100, 1000, 10000, 100000)
+        axes.set_yticks([tick for tick in ticks if top * 1.2 <= tick <= bottom * 1.2])
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.minorticks_off()
+        axes.set_ylim(bottom * 1.3, top - 3.0)  # the best is at the top
+        axes.set_xlabel(f"steps from {'the network' if has_network(candidates[0].expression) else 'a base kernel'}")
+        axes.set_ylabel(f"{score} behind" if paper.narrow else f"{score} behind the winner")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6 if paper.narrow else 12))
+        axes.set_xlim(-0.5, max(c.depth for c in candidates) + 0.5)
+        paper.draw_legend(figure)
+    return figure

@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
-from mercer.explain import ComponentExplanation, Explanation, explain, words
+from mercer.explain import Explanation, explain, words
 from mercer.explain.functionals import FunctionalExplanation
 from mercer.explain.networks import NetworkExplanation
 from mercer.explain.search import PathStep, RunnerUp
@@ -33,7 +33,7 @@ from mercer.tables.columns import CategoryColumn, DateColumn
 
 if TYPE_CHECKING:
     from mercer.model.fitted import Fitted
-    from mercer.tables.columns import Column
+
 
 # The page shows one of two drawings of each picture: (class, width in pixels, pixels for an inch).
 SIZES = (("wide", 760, 104), ("narrow", 358, 96))
@@ -46,20 +46,25 @@ def report_html(fitted: Fitted | View, explanation: Explanation | None = None) -
     view = View.of(fitted)
     fitted = view.fitted
     explanation = explain(fitted) if explanation is None else explanation
-    environment = template_environment()
-    css = environment.get_template("report.css").render()
-    return environment.get_template("report.html").render(
+    used = {leaf.symbol for leaf in fitted.kernel.leaves()}
+    tried = used.union(leaf.symbol for c in fitted.candidates if c.depth == 0 for leaf in c.expression.leaves())
+    symbols = [
+        {"symbol": s, "name": leaf.name, "formula": leaf.formula, "words": leaf.words.summary, "used": s in used}
+        for s, leaf in LEAVES.items()
+        if s in tried
+    ]
+    return render(
+        "report.html",
         explanation=explanation,
-        css=Markup(css),
-        pictures=_pictures(view, explanation),
-        symbols=_symbols(fitted),
+        pictures=_draw_pictures(view, explanation),
+        symbols=symbols,
         usage=usage(fitted),
         protocol=protocol(fitted),
     )
 
 
-def template_environment() -> Environment:
-    """Return what all pages are made with."""
+def render(template: str, **content: Any) -> str:
+    """Fill in a page."""
     environment = Environment(
         loader=PackageLoader("mercer.report"),
         autoescape=True,
@@ -70,7 +75,8 @@ def template_environment() -> Environment:
     )
     environment.filters |= {"number": number, "resolved": resolve, "percent": percent}
     environment.filters |= {"code": escape, "in_cell": _in_cell, "ends": _ends}
-    return environment
+    css = Markup(environment.get_template("report.css").render())
+    return environment.get_template(template).render(css=css, **content)
 
 
 def _unbroken(value: Any) -> Any:
@@ -116,28 +122,32 @@ class Picture:
         )
 
 
-def _pictures(view: View, explanation: Explanation) -> dict[str, Any]:
+def _draw_pictures(view: View, explanation: Explanation) -> dict[str, Any]:
+    """Draw all pictures of a report, each with a text that describes it."""
     target, score = explanation.target, explanation.search.score if explanation.search is not None else ""
+    parts = []
+    for place, component in enumerate(explanation.main_components):
+        swing, share = number(max(component.mean) - min(component.mean)), percent(component.share)
+        text = f"{component.sentence} Over the data it changes by {swing}; it makes up {share} of the variance."
+        text = f"{text} {component.continuation}".strip()
+        draw: Draw = partial(component_figure, view, explanation, component)
+        parts.append(Picture(f"component{place}", component.title, text, draw).html())
+    change = Markup("")
+    if explanation.change is not None:
+        text = " ".join(explanation.change.sentences)
+        change = Picture("change", "Where it changes", text, partial(change_figure, view)).html()
     fit = Picture("fit", f"{target}: data, fit and forecast", fit_caption(explanation), partial(fit_figure, view))
     left = " ".join(check.sentence for check in explanation.checks) or explanation.residual_sentence
     way = search_caption(explanation)
     return {
         "fit": fit.html(),
-        "components": [
-            Picture(
-                f"component{place}", component.title, component_caption(component),
-                partial(component_figure, view, explanation, component),
-            ).html()
-            for place, component in enumerate(explanation.main_components)
-        ],
-        "networks": [_network_pictures(view, place, network) for place, network in enumerate(explanation.networks)],
-        "change": Markup("") if explanation.change is None else Picture(
-            "change", "Where it changes", " ".join(explanation.change.sentences), partial(change_figure, view)
-        ).html(),
+        "components": parts,
+        "networks": [_draw_network(view, place, network) for place, network in enumerate(explanation.networks)],
+        "change": change,
         "functionals": draw_shapes(explanation.functionals),
         "residuals": Picture("residuals", "What is left over", left, partial(residuals_figure, view)).html(),
         "search": Picture("search", "The path of the search", way, partial(search_figure, view, score)).html(),
-    }  # fmt: skip
+    }
 
 
 def draw_shapes(functionals: Sequence[FunctionalExplanation]) -> list[Markup]:
@@ -148,43 +158,38 @@ def draw_shapes(functionals: Sequence[FunctionalExplanation]) -> list[Markup]:
     ]
 
 
-def _network_pictures(view: View, place: int, network: NetworkExplanation) -> dict[str, Any]:
-    several = len(view.subject.table_columns) > 1
-    layers = Picture(
-        f"network{place}", f"The network {network.architecture}", network_caption(network),
-        partial(network_figure, view, network),
-    )  # fmt: skip
-    units = Picture(
-        f"units{place}", "What each unit is like", words.patterns_caption(several),
-        partial(units_figure, view, network, place),
-    )  # fmt: skip
+def _draw_network(view: View, place: int, network: NetworkExplanation) -> dict[str, Any]:
+    strongest = sorted(zip(network.primitive_flows, network.primitives, strict=True), reverse=True)[:3]
+    text = f"The primitives {list_names(network.primitives)}, then the layers {network.architecture}."
+    text += f" Most of the variance comes from {list_names([name for _, name in strongest])}. {network.largest}"
+    title, draw = f"The network {network.architecture}", partial(network_figure, view, network)
+    caption = words.patterns_caption(several=len(view.subject.table_columns) > 1)
+    units = Picture(f"units{place}", "What each unit is like", caption, partial(units_figure, view, network, place))
     return {
-        "layers": layers.html(), "layers_caption": words.FLOW_CAPTION,
-        "units": units.html(), "units_caption": words.patterns_caption(several),
+        "layers": Picture(f"network{place}", title, text.strip(), draw).html(), "layers_caption": words.FLOW_CAPTION,
+        "units": units.html(), "units_caption": caption,
     }  # fmt: skip
 
 
-# --------------------------------------------------------------------------------------------- mathematics and protocol
-
-
-def _symbols(fitted: Fitted) -> list[dict[str, Any]]:
-    """Return the base kernels that were tried, with their formulas; `used` are those of the winner."""
-    used = {leaf.symbol for leaf in fitted.kernel.leaves()}
-    tried = used.union(leaf.symbol for c in fitted.candidates if c.depth == 0 for leaf in c.expression.leaves())
-    return [
-        {"symbol": s, "name": leaf.name, "formula": leaf.formula, "words": leaf.words.summary, "used": s in used}
-        for s, leaf in LEAVES.items()
-        if s in tried
-    ]
+# --------------------------------------------------------------------------------------------------- usage and protocol
 
 
 def usage(fitted: Fitted) -> str:
-    """Return five lines of Python that use the model, with a row that it can predict."""
-    view = View.of(fitted)
-    row = {column.name: _example(view, column) for column in view.columns}
-    return write_usage(
-        row, fitted.columns.named, "mean, std = model.predict(new, return_std=True)  # of a new observation"
-    )
+    """Return five lines of Python that use the model, with a row that it can predict.
+
+    The row has the step after the last date, the last number, or the most common category of each column.
+    """
+    view, row = View.of(fitted), dict[str, Any]()
+    for column in view.columns:
+        if isinstance(column, CategoryColumn):
+            row[column.name] = column.levels[int(view.values(column).sum(axis=0).argmax())]
+            continue
+        numbers = view.values(column)[:, 0]
+        row[column.name] = float(f"{numbers[-1]:.6g}")
+        if isinstance(column, DateColumn):
+            row[column.name] = write_date(column, numbers.max() + typical_gap(numbers))
+    predict = "mean, std = model.predict(new, return_std=True)  # of a new observation"
+    return write_usage(row, fitted.columns.named, predict)
 
 
 def write_usage(row: dict[str, Any], named: bool, predict: str) -> str:
@@ -196,16 +201,6 @@ def write_usage(row: dict[str, Any], named: bool, predict: str) -> str:
     return "\n".join([imports, load, f"new = {new}", predict, "print(model.explain())"])
 
 
-def _example(view: View, column: Column) -> Any:
-    """Return the step after the last date, the last number, or the most common category."""
-    if isinstance(column, CategoryColumn):
-        return view.typical(column)
-    numbers = view.encode(column)
-    if isinstance(column, DateColumn):
-        return write_date(column, numbers.max() + typical_gap(numbers))
-    return float(f"{numbers[-1]:.6g}")
-
-
 def write_date(column: DateColumn, value: float) -> str:
     """Return a date as text that a model reads."""
     return str(column.timeline.moments([value])[0].astype("datetime64[s]")).removesuffix("T00:00:00")
@@ -213,11 +208,7 @@ def write_date(column: DateColumn, value: float) -> str:
 
 def protocol(fitted: Fitted) -> list[tuple[str, str]]:
     """Return what another person needs to get the same result."""
-    rows = [("Written", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"))]
-    if fitted.seconds is not None:
-        rows.append(("Time to learn", f"{fitted.seconds:.1f} s"))
     origin = fitted.origin
-    rows.append(("Seed", str(origin.options["random_state"])))
     given = origin.given is not None
     settings = {"kernel": origin.given} if given else origin.learner_settings
     ours = ("noise", "restarts", "priors", "max_iterations", "device", "n_jobs") if given else ("n_jobs",)
@@ -226,9 +217,16 @@ def protocol(fitted: Fitted) -> list[tuple[str, str]]:
     for name, value in (options | settings).items():
         if value is not None:
             shown.append(f"{name}={' '.join(map(str, value)) if isinstance(value, list | tuple) else value}")
-    rows += [("Settings", ", ".join(shown)), ("Inference", fitted.choice.reason)]
-    rows.append(("Versions", list_versions()))
+    rows = list_origin(fitted.seconds, origin.options["random_state"])
+    rows += [("Settings", ", ".join(shown)), ("Inference", fitted.choice.reason), ("Versions", list_versions())]
     return rows
+
+
+def list_origin(seconds: float | None, seed: Any) -> list[tuple[str, str]]:
+    """Return when the page was written, how long learning took, and from which seed."""
+    written = ("Written", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"))
+    learned = [] if seconds is None else [("Time to learn", f"{seconds:.1f} s")]
+    return [written, *learned, ("Seed", str(seed))]
 
 
 def list_versions() -> str:
@@ -254,24 +252,6 @@ def fit_caption(explanation: Explanation) -> str:
         f"{explanation.rows} rows of {target} along {column}{range_text} as dots, the fitted mean as a line with its "
         f"95 % band, and the same beyond the data on a shaded ground. {last}"
     )
-
-
-def component_caption(component: ComponentExplanation) -> str:
-    """Describe the picture of a component."""
-    swing = number(max(component.mean) - min(component.mean))
-    return (
-        f"{component.sentence} Over the data it changes by {swing}; it makes up {percent(component.share)} of the "
-        f"variance. {component.continuation}"
-    ).strip()
-
-
-def network_caption(network: NetworkExplanation) -> str:
-    """Describe the picture of a network."""
-    strongest = sorted(zip(network.primitive_flows, network.primitives, strict=True), reverse=True)[:3]
-    return (
-        f"The primitives {list_names(list(network.primitives))}, then the layers {network.architecture}. Most of the "
-        f"variance comes from {list_names([name for _, name in strongest])}. {network.largest}"
-    ).strip()
 
 
 def search_caption(explanation: Explanation) -> str:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from mercer.explain.functionals import FunctionalExplanation
 from mercer.explain.networks import NetworkExplanation, UnitCurve, networks_of, unit_curves
-from mercer.report.view import BLUE, GREY, GROUND, INK, ORANGE, STYLE, Paper, View, few_ticks
+from mercer.report.view import BLUE, GREY, GROUND, INK, ORANGE, STYLE, Paper, View
 
 if TYPE_CHECKING:
     from mercer.model.fitted import Fitted
@@ -36,37 +36,44 @@ def network_figure(
     paper = Paper(width, density)
     layers = [("primitives", "primitive", network.primitive_flows)]
     layers += [(layer.symbol, layer.kind, layer.units) for layer in network.layers]
-    shown = [_find_largest(units, most_units) for _, _, units in layers]
-    widest = max(map(len, shown))
-    with rc_context(STYLE):
-        inches = paper.width / paper.dots
-        tall = 0.62 * len(layers) + 0.9 if paper.narrow else max(2.2, 0.42 * widest + 0.6)
-        figure = paper.figure(1, 1, height=tall / inches)
+    places: list[dict[int, tuple[float, float]]] = []  # of the units that are drawn, layer by layer
+    for depth, (_, _, units) in enumerate(layers):
+        chosen = _find_largest(units, most_units)
+        across = {unit: (rank + 0.5) / len(chosen) for rank, unit in enumerate(chosen)}
+        if paper.narrow:
+            places.append({unit: (place, -float(depth)) for unit, place in across.items()})
+        else:
+            places.append({unit: (float(depth), 1.0 - place) for unit, place in across.items()})
+    widest = max(map(len, places))
+    tall = 0.62 * len(layers) + 0.9 if paper.narrow else max(2.2, 0.42 * widest + 0.6)
+    with paper.drawing(1, 1, height=tall * paper.dots / paper.width) as figure:
         axes = figure.axes[0]
         axes.set_axis_off()
-        places = [_places(paper, depth, chosen) for depth, chosen in enumerate(shown)]
         for depth, layer in enumerate(network.layers):
             _draw_lines(axes, places[depth], places[depth + 1], layer.lines)
         for depth, (symbol, kind, units) in enumerate(layers):
             _draw_units(axes, places[depth], units, kind, widest)
-            _draw_layer_name(axes, paper, depth, symbol, len(units), len(places[depth]))
-        _draw_primitive_names(axes, paper, places[0], network.primitives)
-        _frame(axes, paper, len(layers))
-        figure.canvas.draw()
+            drawn = len(places[depth])
+            name = symbol if drawn == len(units) else f"{symbol} ({drawn} of {len(units)} drawn)"
+            if paper.narrow:
+                axes.text(-0.02, -float(depth), name, fontsize=8, ha="right", va="center", color=GREY)
+            else:
+                axes.text(float(depth), -0.04, name, fontsize=8, ha="center", va="top", color=GREY)
+        names = {unit: network.primitives[unit] for unit in places[0]}
+        long = max(map(len, names.values())) > 6 or len(names) > 9
+        for unit, (x, y) in places[0].items():
+            if paper.narrow:
+                axes.text(x, y + 0.22, names[unit], fontsize=7.5, color=INK, ha="left" if long else "center",
+                          va="bottom", rotation=60 if long else 0, rotation_mode="anchor")  # fmt: skip
+            else:
+                axes.text(x - 0.1, y, names[unit], fontsize=8, color=INK, ha="right", va="center")
+        axes.set_xlim((-0.28, 1.0) if paper.narrow else (-0.55, len(layers) - 0.75))
+        axes.set_ylim((-len(layers) + 0.6, 0.6) if paper.narrow else (-0.12, 1.0))
     return figure
 
 
 def _find_largest(units: tuple[float, ...], most: int) -> list[int]:
     return sorted(sorted(range(len(units)), key=lambda unit: -units[unit])[:most])
-
-
-def _places(paper: Paper, depth: int, chosen: list[int]) -> dict[int, tuple[float, float]]:
-    """Return where each unit is drawn: the layers one after another, the units of one spread over the unit interval."""
-    result = {}
-    for rank, unit in enumerate(chosen):
-        across = (rank + 0.5) / len(chosen)
-        result[unit] = (across, -float(depth)) if paper.narrow else (float(depth), 1.0 - across)
-    return result
 
 
 def _draw_lines(
@@ -98,35 +105,6 @@ def _draw_units(
         if SIGNS[kind] and size > 75:
             axes.text(x, y, SIGNS[kind], color=GROUND if alive else GREY, fontsize=9, ha="center",
                       va="center_baseline", zorder=3)  # fmt: skip
-
-
-def _draw_layer_name(axes: Axes, paper: Paper, depth: int, symbol: str, count: int, drawn: int) -> None:
-    told = symbol if drawn == count else f"{symbol} ({drawn} of {count} drawn)"
-    if paper.narrow:
-        axes.text(-0.02, -float(depth), told, fontsize=8, ha="right", va="center", color=GREY)
-    else:
-        axes.text(float(depth), -0.04, told, fontsize=8, ha="center", va="top", color=GREY)
-
-
-def _draw_primitive_names(
-    axes: Axes, paper: Paper, places: dict[int, tuple[float, float]], names: tuple[str, ...]
-) -> None:
-    long = max(len(names[unit]) for unit in places) > 6 or len(places) > 9
-    for unit, (x, y) in places.items():
-        if paper.narrow:
-            axes.text(x, y + 0.22, names[unit], fontsize=7.5, color=INK, ha="left" if long else "center", va="bottom",
-                      rotation=60 if long else 0, rotation_mode="anchor")  # fmt: skip
-        else:
-            axes.text(x - 0.1, y, names[unit], fontsize=8, color=INK, ha="right", va="center")
-
-
-def _frame(axes: Axes, paper: Paper, layers: int) -> None:
-    if paper.narrow:
-        axes.set_xlim(-0.28, 1.0)
-        axes.set_ylim(-layers + 0.6, 0.6)
-    else:
-        axes.set_xlim(-0.55, layers - 0.75)
-        axes.set_ylim(-0.12, 1.0)
 
 
 # ---------------------------------------------------------------------------------------------------------------- units
@@ -161,16 +139,13 @@ def units_figure(
         for title, curves in chosen:
             for number, curve in enumerate(curves):
                 down, right = row + number // across, number % across
-                axes = figure.add_axes(_box(down, right, rows, across))
+                high, wide = 1.0 / rows, 1.0 / across
+                box = (right * wide + 0.04 * wide, 1.0 - (down + 0.94) * high, 0.9 * wide, 0.62 * high)
+                axes = figure.add_axes(box)
                 _draw_curve(axes, view, curve, title, several)
             row += math.ceil(len(curves) / across)
         figure.canvas.draw()
     return figure
-
-
-def _box(down: int, right: int, rows: int, across: int) -> tuple[float, float, float, float]:
-    high, wide = 1.0 / rows, 1.0 / across
-    return right * wide + 0.04 * wide, 1.0 - (down + 0.94) * high, 0.9 * wide, 0.62 * high
 
 
 def _draw_curve(axes: Axes, view: View, curve: UnitCurve, layer: str, several: bool) -> None:
@@ -194,8 +169,7 @@ def _draw_curve(axes: Axes, view: View, curve: UnitCurve, layer: str, several: b
 def shape_figure(shape: FunctionalExplanation, *, width: int = 1200, density: int | None = None) -> Figure:
     """Draw both panels, beside each other where there is room."""
     paper = Paper(width, density)
-    with rc_context(STYLE):
-        figure = paper.figure(2, 1 if paper.narrow else 2, height=0.7)
+    with paper.drawing(2, 1 if paper.narrow else 2, height=0.7) as figure:
         left, right = figure.axes
         left.plot(shape.distances, shape.nearest_se, color=GREY, linewidth=1.2, linestyle="--", label="nearest SE")
         (line,) = left.plot(shape.distances, shape.nearest_matern, color=ORANGE, linewidth=1.4, linestyle=":")
@@ -211,7 +185,6 @@ def shape_figure(shape: FunctionalExplanation, *, width: int = 1200, density: in
         right.set_xlabel("frequency")
         right.set_xlim(0.0, shape.frequencies[-1])
         right.set_ylim(0.0, 1.05)
-        few_ticks(left, paper)
-        few_ticks(right, paper)
-        figure.canvas.draw()
+        paper.few_ticks(left)
+        paper.few_ticks(right)
     return figure

@@ -12,20 +12,7 @@ from matplotlib.figure import Figure
 
 from mercer.errors import InputError
 from mercer.kernels.domains import Array
-from mercer.report.view import (
-    BLUE,
-    GREY,
-    INK,
-    STYLE,
-    Paper,
-    View,
-    draw_band,
-    draw_beyond,
-    draw_legend,
-    draw_points,
-    few_ticks,
-    label_axes,
-)
+from mercer.report.view import BLUE, GREY, INK, STYLE, Paper, View, draw_band, draw_beyond, draw_points
 
 if TYPE_CHECKING:
     from mercer.explain import ComponentExplanation, Explanation
@@ -42,13 +29,18 @@ def fit_figure(fitted: Fitted | View, *, width: int = 1200, density: int | None 
     effect of every input with the others at their median (most common category).
     """
     view, paper = View.of(fitted), Paper(width, density)
-    with rc_context(STYLE):
-        if view.is_curve:
-            figure = paper.figure(1, 1, height=0.8 if paper.narrow else 0.56)
-            _draw_curve(figure, view, paper)
-        else:
-            figure = _draw_effects(view, paper)
-        figure.canvas.draw()  # fixes the layout while the style holds
+    if not view.is_curve:
+        return _draw_effects(view, paper)
+    column = view.varying[0]
+    at, expected = view.sweep(column).at, view.prediction(column, include_noise=True)
+    with paper.drawing(1, 1, height=0.8 if paper.narrow else 0.56) as figure:
+        axes = figure.axes[0]
+        draw_band(axes, at, expected.mean, expected.reach, "95 % of new observations")
+        axes.plot(at, expected.mean, color=BLUE, linewidth=1.4, label="mean")
+        draw_points(axes, view.positions(column), view.observed, INK, "data")
+        draw_beyond(axes, view.positions(column), at)
+        paper.label_axes(axes, column, view.label(column), view.target)
+        paper.draw_legend(figure)
     return figure
 
 
@@ -61,17 +53,15 @@ def components_figure(
     """
     view, paper = View.of(fitted), Paper(width, density)
     shown = explanation.main_components[:MOST_PANELS]
-    with rc_context(STYLE):
-        columns = 1 if paper.narrow or view.is_curve else 2
-        height = 0.55 if paper.narrow else 0.3 if columns == 1 else 0.62
-        figure = paper.figure(len(shown), columns, height)
+    columns = 1 if paper.narrow or view.is_curve else 2
+    wide = 0.3 if columns == 1 else 0.62
+    with paper.drawing(len(shown), columns, height=0.55 if paper.narrow else wide) as figure:
         for axes, component in zip(figure.axes, shown, strict=True):
             _draw_component(axes, view, paper, explanation, component)
             axes.set_title(paper.wrap(component.sentence, columns))
             if view.is_curve and axes is not figure.axes[-1]:
                 axes.set_xlabel("")
-        draw_legend(figure, paper)
-        figure.canvas.draw()
+        paper.draw_legend(figure)
     return figure
 
 
@@ -85,11 +75,9 @@ def component_figure(
 ) -> Figure:
     """Draw one component by itself, without a title."""
     view, paper = View.of(fitted), Paper(width, density)
-    with rc_context(STYLE):
-        figure = paper.figure(1, 1, height=0.6 if paper.narrow else 0.32)
+    with paper.drawing(1, 1, height=0.6 if paper.narrow else 0.32) as figure:
         _draw_component(figure.axes[0], view, paper, explanation, component)
-        draw_legend(figure, paper)
-        figure.canvas.draw()
+        paper.draw_legend(figure)
     return figure
 
 
@@ -102,50 +90,33 @@ def save_figure(figure: Figure, path: str | Path) -> None:
         raise InputError(f"cannot write the picture '{path}': {error.strerror or error}") from None
 
 
-# -------------------------------------------------------------------------------------------------------- one input
-
-
-def _draw_curve(figure: Figure, view: View, paper: Paper) -> None:
-    axes, column = figure.axes[0], view.varying[0]
-    at, expected = view.sweep(column).at, view.prediction(column, include_noise=True)
-    draw_band(axes, at, expected.mean, expected.reach, "95 % of new observations")
-    axes.plot(at, expected.mean, color=BLUE, linewidth=1.4, label="mean")
-    draw_points(axes, view.positions(column), view.observed, INK, "data")
-    draw_beyond(axes, view.positions(column), at)
-    label_axes(axes, paper, column, view.label(column), view.target)
-    draw_legend(figure, paper)
-
-
-# --------------------------------------------------------------------------------------------------- several inputs
+# ------------------------------------------------------------------------------------------------------- several inputs
 
 
 def _draw_effects(view: View, paper: Paper) -> Figure:
     effects = [(column, view.prediction(column, include_noise=False)) for column in view.varying]
     shown = sorted(effects, key=lambda effect: -float(np.ptp(effect[1].mean)))[:MOST_PANELS]
-    columns = 1 if paper.narrow else 3 if len(shown) > 3 else 2
-    figure = paper.figure(1 + len(shown), columns, height=0.72 if paper.narrow else 0.85)
-    _draw_left_out(figure.axes[0], view, paper)
-    low = min(float(np.min(effect.mean - effect.reach)) for _, effect in shown)
-    high = max(float(np.max(effect.mean + effect.reach)) for _, effect in shown)
-    for axes, (column, effect) in zip(figure.axes[1:], shown, strict=True):
-        _curve_or_bars(axes, view.sweep(column).at, effect.mean, effect.reach)
-        label_axes(axes, paper, column, view.label(column), view.target)
-        axes.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
-    some = f" (the {len(shown)} largest of {len(effects)})" if len(effects) > len(shown) else ""
-    footer = f"{view.target} along each input{some}, the others at their median or most common category"
-    figure.supxlabel(paper.wrap(footer, 1), fontsize=8, color=GREY)
+    columns = 3 if len(shown) > 3 else 2
+    columns = 1 if paper.narrow else columns
+    with paper.drawing(1 + len(shown), columns, height=0.72 if paper.narrow else 0.85) as figure:
+        axes, mean, observed = figure.axes[0], view.fitted.leave_one_out()[0], view.observed
+        draw_points(axes, mean, observed, BLUE, None)
+        ends = [min(mean.min(), observed.min()), max(mean.max(), observed.max())]
+        axes.plot(ends, ends, color=GREY, linewidth=0.8, zorder=1)
+        axes.set_title(paper.wrap("Leave-one-out check", 1 if paper.narrow else 3))
+        axes.set_xlabel(f"predicted {view.target}")
+        axes.set_ylabel(f"observed {view.target}")
+        paper.few_ticks(axes)
+        low = min(float(np.min(effect.mean - effect.reach)) for _, effect in shown)
+        high = max(float(np.max(effect.mean + effect.reach)) for _, effect in shown)
+        for axes, (column, effect) in zip(figure.axes[1:], shown, strict=True):
+            _curve_or_bars(axes, view.sweep(column).at, effect.mean, effect.reach)
+            paper.label_axes(axes, column, view.label(column), view.target)
+            axes.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
+        some = f" (the {len(shown)} largest of {len(effects)})" if len(effects) > len(shown) else ""
+        footer = f"{view.target} along each input{some}, the others at their median or most common category"
+        figure.supxlabel(paper.wrap(footer, 1), fontsize=8, color=GREY)
     return figure
-
-
-def _draw_left_out(axes: Axes, view: View, paper: Paper) -> None:
-    mean, observed = view.fitted.leave_one_out()[0], view.observed
-    draw_points(axes, mean, observed, BLUE, None)
-    ends = [min(mean.min(), observed.min()), max(mean.max(), observed.max())]
-    axes.plot(ends, ends, color=GREY, linewidth=0.8, zorder=1)
-    axes.set_title(paper.wrap("Leave-one-out check", 1 if paper.narrow else 3))
-    axes.set_xlabel(f"predicted {view.target}")
-    axes.set_ylabel(f"observed {view.target}")
-    few_ticks(axes, paper)
 
 
 # ------------------------------------------------------------------------------------------------------- components
@@ -167,16 +138,15 @@ def _draw_component(
     _curve_or_bars(axes, at, curve.mean - middle, curve.reach, "component")
     if view.is_curve:
         draw_beyond(axes, view.positions(column), at)
-    label_axes(axes, paper, column, view.label(column), f"change in {view.target}")
+    paper.label_axes(axes, column, view.label(column), f"change in {view.target}")
 
 
 def _curve_or_bars(axes: Axes, at: Any, mean: Array, reach: Array, label: str | None = None) -> None:
-    band = None if label is None else "its 95 % band"
     if at.dtype == object:  # categories
         axes.errorbar(
             range(len(at)), mean, yerr=reach, fmt="o", color=BLUE, markersize=5, capsize=4, linewidth=1.6, label=label,
             zorder=3,
         )  # fmt: skip
         return
-    draw_band(axes, at, mean, reach, band)
+    draw_band(axes, at, mean, reach, None if label is None else "its 95 % band")
     axes.plot(at, mean, color=BLUE, linewidth=1.3, label=label)

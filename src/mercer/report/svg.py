@@ -36,7 +36,16 @@ def inline_svg(figure: Figure, name: str, title: str, description: str, css_clas
     start, end = body.index(">") + 1, body.rindex("</svg>")
     box = re.search(r'viewBox="([^"]+)"', body[:start])
     assert box is not None
-    inside = _short_numbers(_with_prefix(_with_variables(_without_extras(body[start:end])), name))
+    # The page has its own fonts: those that Matplotlib measured with go, and so do metadata and comments.
+    inside = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", body[start:end], flags=re.DOTALL)
+    inside = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", inside)
+    inside = re.sub(r"\s*\n\s*", "\n", inside)
+    for colour, variable in VARIABLES.items():
+        inside = re.sub(colour, f"var({variable}, {colour.lower()})", inside, flags=re.IGNORECASE)
+    inside = re.sub(r'\b(id="|href="#)([^"]+)"', rf'\1{name}-\2"', inside)
+    inside = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", inside)
+    # Two decimals inside tags: a hundredth of a point cannot be seen. Labels stay as they are.
+    inside = TAG.sub(lambda tag: NUMBER.sub(lambda n: f"{float(n[0]):.2f}".rstrip("0").rstrip("."), tag[0]), inside)
     return (
         f'<svg class="{css_class}" viewBox="{box[1]}" role="img" '
         f'aria-labelledby="{name}-title {name}-desc" xmlns="http://www.w3.org/2000/svg" '
@@ -44,31 +53,3 @@ def inline_svg(figure: Figure, name: str, title: str, description: str, css_clas
         f'<title id="{name}-title">{escape(title)}</title><desc id="{name}-desc">{escape(description)}</desc>'
         f"{inside}</svg>"
     )
-
-
-def _without_extras(text: str) -> str:
-    """Drop metadata, comments, and the fonts that Matplotlib measured with: the page has its own."""
-    text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text, flags=re.DOTALL)
-    text = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", text)
-    return re.sub(r"\s*\n\s*", "\n", text)
-
-
-def _with_variables(text: str) -> str:
-    for colour, variable in VARIABLES.items():
-        text = re.sub(colour, f"var({variable}, {colour.lower()})", text, flags=re.IGNORECASE)
-    return text
-
-
-def _with_prefix(text: str, name: str) -> str:
-    text = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', text)
-    text = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', text)
-    return re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", text)
-
-
-def _short_numbers(text: str) -> str:
-    """Keep two decimals inside tags: a hundredth of a point cannot be seen. Labels stay as they are."""
-
-    def short(number: re.Match[str]) -> str:
-        return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
-
-    return TAG.sub(lambda tag: NUMBER.sub(short, tag[0]), text)

@@ -7,22 +7,23 @@ pixels: below `NARROW` everything is stacked in one column with fewer ticks, for
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import pandas as pd
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FixedLocator, MaxNLocator
 
-from mercer.explain import Subject
-from mercer.explain.subject import subject_of
+from mercer.explain.claims import WITHIN_95
+from mercer.explain.subject import Subject, subject_of
 from mercer.kernels.domains import Array
 from mercer.tables.columns import CategoryColumn, DateColumn
 
@@ -43,10 +44,11 @@ STYLE: dict[Any, Any] = {
     "axes.formatter.useoffset": False, "axes.formatter.limits": (-4, 5), "axes.unicode_minus": True,
     "axes.grid": True, "grid.color": PALE, "grid.linewidth": 0.6, "axes.axisbelow": True,
 }  # fmt: skip
-WITHIN_95 = 1.959964
 FORECAST = 0.2  # how far beyond the data a curve goes, as a share of their range
 MOST_POINTS = 4000
 FINEST = 1500  # places along a curve: more than a picture has pixels
+LEGEND = ("data", "mean", "component", "95 % of new observations", "its 95 % band", "beyond the data",
+          "data less the other components")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -66,19 +68,18 @@ class Paper:
         """Pixels for an inch."""
         return DENSITY[self.narrow] if self.density is None else self.density
 
-    def figure(self, panels: int, columns: int, height: float) -> Figure:
-        """Return an empty grid of panels; `height` is that of one panel relative to its width."""
-        rows = -(-panels // columns)
-        inches = self.width / self.dots
-        figure = Figure(
-            figsize=(inches, max(2.0 if self.narrow else 2.4, rows * height * inches / columns)),
-            dpi=self.dots,
-            layout=ConstrainedLayoutEngine(h_pad=0.06, w_pad=0.06),
-        )
-        FigureCanvasAgg(figure)
-        for panel in range(panels):
-            figure.add_subplot(rows, columns, panel + 1)
-        return figure
+    @contextmanager
+    def drawing(self, panels: int, columns: int, height: float) -> Iterator[Figure]:
+        """Give an empty grid of panels to draw on; `height` is that of one panel relative to its width."""
+        rows, inches = -(-panels // columns), self.width / self.dots
+        size = (inches, max(2.0 if self.narrow else 2.4, rows * height * inches / columns))
+        with rc_context(STYLE):
+            figure = Figure(size, dpi=self.dots, layout=ConstrainedLayoutEngine(h_pad=0.06, w_pad=0.06))
+            FigureCanvasAgg(figure)
+            for panel in range(panels):
+                figure.add_subplot(rows, columns, panel + 1)
+            yield figure
+            figure.canvas.draw()  # fixes the layout while the style holds
 
     def room(self, columns: int) -> int:
         """Return how many characters of a title fit above a panel, were all of them rather wide."""
@@ -87,6 +88,53 @@ class Paper:
     def wrap(self, text: str, columns: int) -> str:
         """Break a title into lines."""
         return "\n".join(textwrap.wrap(text, self.room(columns)))
+
+    # ---------------------------------------------------------------------------------------------------------- ticks
+
+    def label_axes(self, axes: Axes, column: Column, name: str, value: str) -> None:
+        """Name the axes and choose ticks that suit the column."""
+        axes.set_xlabel(name)
+        axes.set_ylabel(value)
+        if isinstance(column, CategoryColumn):
+            levels = [level if len(level) <= 14 else f"{level[:13]}…" for level in column.levels]
+            crowded = sum(map(len, levels)) + 2 * len(levels) > self.room(_count_columns(axes))
+            tilt: dict[str, Any] = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
+            axes.set_xticks(range(len(levels)), levels, **tilt)
+            axes.set_xlim(-0.5, len(levels) - 0.5)
+            axes.grid(visible=False, axis="x")
+        elif isinstance(column, DateColumn):
+            self.date_ticks(axes)
+        self.few_ticks(axes)
+
+    def date_ticks(self, axes: Axes) -> None:
+        """Label an axis of dates."""
+        small = self.narrow or _count_columns(axes) > 1
+        locator = AutoDateLocator(minticks=3, maxticks=5 if small else 9)  # type: ignore[no-untyped-call,unused-ignore]
+        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call,unused-ignore]
+
+    def few_ticks(self, axes: Axes) -> None:
+        """Use no more ticks than there is room for; dates and categories have their own."""
+        count = 4 if self.narrow or _count_columns(axes) > 1 else 7
+        if not isinstance(axes.xaxis.get_major_locator(), AutoDateLocator | FixedLocator):
+            axes.xaxis.set_major_locator(MaxNLocator(count))
+        axes.yaxis.set_major_locator(MaxNLocator(min(count, 5)))
+
+    def draw_legend(self, figure: Figure) -> None:
+        """Draw one legend above all panels, where it covers nothing."""
+        found: dict[str, Any] = {}
+        for axes in figure.axes:
+            handles, labels = axes.get_legend_handles_labels()
+            found |= dict(zip(labels, handles, strict=True))
+        shown = [label for label in LEGEND if label in found] + [label for label in found if label not in LEGEND]
+        handles, columns = [found[label] for label in shown], 2 if self.narrow else 4
+        figure.legend(handles, shown, loc="outside upper left", ncols=columns, frameon=False, handlelength=1.6)
+
+
+def _count_columns(axes: Axes) -> int:
+    """Return how many panels stand side by side."""
+    spec = axes.get_subplotspec()
+    return 1 if spec is None else int(spec.get_geometry()[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +154,7 @@ class Band:
 
 
 def keep(method: Callable[..., T]) -> Callable[..., T]:
-    """Compute a method of a view once for all drawings; columns are told apart by their names."""
+    """Compute a method of a view once for all drawings; columns go by their names."""
 
     @wraps(method)
     def call(view: View, *arguments: Any, **options: Any) -> T:
@@ -120,15 +168,14 @@ def keep(method: Callable[..., T]) -> Callable[..., T]:
 
 
 class View:
-    """A fitted model with its training rows, decoded; what was computed for one drawing is kept for the next."""
+    """A fitted model with its training rows; what was computed for one drawing is kept for the next."""
 
     def __init__(self, fitted: Fitted) -> None:
-        self.fitted = fitted
-        self.columns: tuple[Column, ...] = fitted.columns.encoding.columns
-        self.inputs = _decode(fitted.training.X, self.columns)
+        self.fitted, self.target = fitted, fitted.training.target_name or "the target"
         self.observed = fitted.training.y
-        self.target = fitted.training.target_name or "the target"
-        varying = tuple(column for column in self.columns if self.inputs[column.name].nunique() > 1)
+        self.columns: tuple[Column, ...] = fitted.columns.encoding.columns
+        self.encoded = [column for column in self.columns for _ in column.encoded_names]  # by encoded column
+        varying = tuple(column for column in self.columns if np.ptp(self.values(column), axis=0).any())
         self.varying = varying or self.columns[:1]
         # One input of numbers or dates: a curve says it all.
         self.is_curve = len(self.varying) == 1 and not isinstance(self.varying[0], CategoryColumn)
@@ -148,37 +195,44 @@ class View:
         """Return what an axis is called."""
         return column.name if self.fitted.columns.named else f"column {column.name}"
 
-    def encode(self, column: Column) -> Array:
-        """Return a column of numbers or dates as numbers."""
-        return column.encode(self.inputs[column.name])[:, 0]
+    def places(self, column: Column) -> list[int]:
+        """Return the numbers of the encoded columns of a column."""
+        return [place for place, owner in enumerate(self.encoded) if owner is column]
+
+    def values(self, column: Column) -> Array:
+        """Return a column of the training rows as numbers; one of categories has a number for each."""
+        return self.fitted.training.X[:, self.places(column)]
 
     def positions(self, column: Column) -> Any:
         """Return where the training rows are on the axis of a column."""
-        if isinstance(column, CategoryColumn):
-            return column.encode(self.inputs[column.name]).argmax(axis=1)
-        return axis_values(column, self.encode(column))
-
-    def typical(self, column: Column) -> Any:
-        """Return the median, or the most common category."""
-        if isinstance(column, CategoryColumn):
-            return column.levels[int(column.encode(self.inputs[column.name]).sum(axis=0).argmax())]
-        return axis_values(column, np.array([np.median(self.encode(column))]))[0]
+        values = self.values(column)
+        return values.argmax(axis=1) if isinstance(column, CategoryColumn) else axis_values(column, values[:, 0])
 
     @keep
     def sweep(self, column: Column) -> InputSweep:
-        """Return rows along one column, the others held; a single input goes on beyond its ends."""
+        """Return rows along one column, the others at their median or most common category.
+
+        A single input goes on beyond its ends.
+        """
+        typical = np.median(self.fitted.training.X, axis=0)
+        for other in self.columns:
+            if isinstance(other, CategoryColumn):
+                counts = self.values(other).sum(axis=0)
+                typical[self.places(other)] = np.arange(len(counts)) == counts.argmax()
         if isinstance(column, CategoryColumn):
             at: Any = np.array(column.levels, dtype=object)
+            along = np.eye(len(at))
         else:
-            numbers = self.encode(column)
+            numbers = self.values(column)[:, 0]
             low, high = float(numbers.min()), float(numbers.max())
             after = FORECAST if self.is_curve else 0.0
             before, after = (0.0, after) if isinstance(column, DateColumn) else (after / 2, after / 2)
             count = int(np.clip(4 * len(np.unique(numbers)), 600, FINEST)) if self.is_curve else 200
-            at = axis_values(column, np.linspace(low - before * (high - low), high + after * (high - low), count))
-        held = {other.name: self.typical(other) for other in self.columns if other.name != column.name}
-        rows = pd.DataFrame({column.name: at, **held})[[each.name for each in self.columns]]
-        return InputSweep(at, self.fitted.columns.encode(rows))
+            along = np.linspace(low - before * (high - low), high + after * (high - low), count)[:, None]
+            at = axis_values(column, along[:, 0])
+        rows = np.tile(typical, (len(along), 1))
+        rows[:, self.places(column)] = along
+        return InputSweep(at, rows)
 
     @keep
     def prediction(self, column: Column, include_noise: bool) -> Band:
@@ -199,22 +253,8 @@ class View:
 
     def find_columns(self, position: int) -> list[Column]:
         """Return the table columns that a component looks at."""
-        names = [name for column in self.columns for name in column.encoded_names]
-        used = {names[d] for d in self.subject.parts[position].columns}
-        return [column for column in self.columns if used.intersection(column.encoded_names)]
-
-
-def _decode(X: Array, columns: tuple[Column, ...]) -> pd.DataFrame:
-    table, place = {}, 0
-    for column in columns:
-        width = len(column.encoded_names)
-        part = X[:, place : place + width]
-        place += width
-        if isinstance(column, CategoryColumn):
-            table[column.name] = np.array(column.levels, dtype=object)[part.argmax(axis=1)]
-        else:
-            table[column.name] = axis_values(column, part[:, 0])
-    return pd.DataFrame(table)
+        used = set(self.subject.parts[position].columns)
+        return [column for column in self.columns if used.intersection(self.places(column))]
 
 
 def axis_values(column: Column, numbers: Array) -> Any:
@@ -248,66 +288,3 @@ def draw_beyond(axes: Axes, data: Any, at: Any) -> None:
             label = None
     margin = (at[-1] - at[0]) / 100  # the first point should not be cut in half
     axes.set_xlim(at[0] - margin if at[0] == data.min() else at[0], at[-1])
-
-
-def label_axes(axes: Axes, paper: Paper, column: Column, name: str, value: str) -> None:
-    """Name the axes and choose ticks that suit the column."""
-    axes.set_xlabel(name)
-    axes.set_ylabel(value)
-    if isinstance(column, CategoryColumn):
-        levels = [level if len(level) <= 14 else f"{level[:13]}…" for level in column.levels]
-        crowded = sum(map(len, levels)) + 2 * len(levels) > paper.room(_columns(axes))
-        tilt: dict[str, Any] = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
-        axes.set_xticks(range(len(levels)), levels, **tilt)
-        axes.set_xlim(-0.5, len(levels) - 0.5)
-        axes.grid(visible=False, axis="x")
-    elif isinstance(column, DateColumn):
-        date_ticks(axes, paper)
-    few_ticks(axes, paper)
-
-
-def date_ticks(axes: Axes, paper: Paper) -> None:
-    """Label an axis of dates."""
-    locator = AutoDateLocator(  # type: ignore[no-untyped-call,unused-ignore]
-        minticks=3, maxticks=5 if _small(axes, paper) else 9
-    )
-    axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call,unused-ignore]
-
-
-def few_ticks(axes: Axes, paper: Paper) -> None:
-    """Use no more ticks than there is room for."""
-    count = 4 if _small(axes, paper) else 7
-    if not isinstance(axes.xaxis.get_major_locator(), AutoDateLocator) and not _has_categories(axes):
-        axes.xaxis.set_major_locator(MaxNLocator(count))
-    axes.yaxis.set_major_locator(MaxNLocator(min(count, 5)))
-
-
-def _small(axes: Axes, paper: Paper) -> bool:
-    return paper.narrow or _columns(axes) > 1
-
-
-def _columns(axes: Axes) -> int:
-    spec = axes.get_subplotspec()
-    return 1 if spec is None else int(spec.get_geometry()[1])
-
-
-def _has_categories(axes: Axes) -> bool:
-    return type(axes.xaxis.get_major_locator()).__name__ == "FixedLocator"
-
-
-LEGEND = ("data", "mean", "component", "95 % of new observations", "its 95 % band", "beyond the data",
-          "data less the other components")  # fmt: skip
-
-
-def draw_legend(figure: Figure, paper: Paper) -> None:
-    """Draw one legend above all panels, where it covers nothing."""
-    found: dict[str, Any] = {}
-    for axes in figure.axes:
-        handles, labels = axes.get_legend_handles_labels()
-        found |= dict(zip(labels, handles, strict=True))
-    shown = [label for label in LEGEND if label in found] + [label for label in found if label not in LEGEND]
-    figure.legend(
-        [found[label] for label in shown], shown,
-        loc="outside upper left", ncols=2 if paper.narrow else 4, frameon=False, handlelength=1.6,
-    )  # fmt: skip
