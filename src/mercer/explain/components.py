@@ -93,8 +93,10 @@ def explain_components(
         steps = -np.diff(ranking.errors) / ranking.errors[0]
         removed = dict(zip(ranking.order, map(float, steps), strict=True))
     found = []
-    for place, joint in enumerate(joints):
-        found.append(_explain_component(subject, place, removed.get(place), joint, narrator))
+    for place, (part, joint) in enumerate(zip(subject.parts, joints, strict=True)):
+        alone = len(part.columns) == 1 and subject.columns[part.columns[0]].level is None
+        horizon = part_horizon(subject, part) if alone else None
+        found.append(_explain_component(subject, place, removed.get(place), joint, horizon, narrator))
     order = sorted(range(len(found)), key=lambda place: -found[place].share) if ranking is None else ranking.order
     kernels, shares = [part.kernel for part in subject.parts], [component.share for component in found]
     titles = phrases.distinct([component.title for component in found], kernels, subject.columns, shares)
@@ -105,7 +107,7 @@ def explain_components(
 
 
 def _explain_component(
-    subject: Subject, place: int, removed: float | None, joint: Joint, narrator: Narrator
+    subject: Subject, place: int, removed: float | None, joint: Joint, horizon: float | None, narrator: Narrator
 ) -> ComponentExplanation:
     part, columns, about = subject.parts[place], subject.columns, ClaimEvidence(components=(place,))
     column = columns[part.columns[0]] if len(part.columns) == 1 else None
@@ -113,7 +115,7 @@ def _explain_component(
     std = np.sqrt(at_rows.variance)
     share = float(np.var(at_rows.mean)) / subject.variance
     is_line = isinstance(part.kernel, Base) and part.kernel.spec.words.role == "trend"
-    slope, horizon, continuation, removed_sentence = None, None, "", ""
+    slope, continuation, removed_sentence = None, "", ""
     if column is not None and is_line and share >= NEGLIGIBLE:  # then its posterior mean is a line exactly
         places = subject.in_user_units(part.columns[0])
         low, high = int(np.argmin(places)), int(np.argmax(places))
@@ -121,7 +123,6 @@ def _explain_component(
             slope = float(at_rows.mean[high] - at_rows.mean[low]) / float(places[high] - places[low])
             narrator.claims.append(Claim("trend", column.name, slope, column.unit, evidence=about))
     if column is not None and column.level is None:
-        horizon = part_horizon(subject, part)
         facts = ComponentFacts(part.kernel, joint, slope, horizon)
         continuation = narrator.say(Claim("continuation", column.name, facts, column.unit, evidence=about))
     facts = ComponentFacts(part.kernel, joint, slope)
