@@ -19,7 +19,7 @@ from mercer.inference.exact import Exact
 from mercer.inference.features import FeaturesPosterior, RandomFeatures
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels import CPER, LIN, M32, PER, RQ, SE, WN, C, Expression, bind, components
-from mercer.kernels.algebra import told_components
+from mercer.kernels.algebra import described_components
 from mercer.kernels.parameters import values_of
 
 Array = NDArray[np.float64]
@@ -187,7 +187,7 @@ def test_a_part_that_has_no_columns_is_predicted_from_its_covariances() -> None:
     data = problem(60, free_level=True)
     posterior = posterior_of(RandomFeatures(3000, block=13), kernel, data)
     exact = Exact().posterior(compile_program(kernel), values_of(kernel), Gaussian(NOISE), data)
-    told = told_components(kernel)
+    told = described_components(kernel)
     assert len(told) == 3
     for part in told:
         found, near = (p.predict_part(compile_program(part), values_of(part), NEW) for p in (posterior, exact))

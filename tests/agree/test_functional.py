@@ -16,8 +16,7 @@ from mercer.compute import fused, torch_backend
 from mercer.compute.program import LeafNode, compile_program
 from mercer.errors import KernelError
 from mercer.kernels import KF, LIN, M32, PER, SE, Functional, bind, canonical, from_json, parse, to_json
-from mercer.kernels.parameters import values_of
-from mercer.kernels.units import Units, to_data_units, to_scaled_units
+from mercer.kernels.parameters import Units, to_data_units, to_scaled_units, values_of
 from tests.agree.slow_reference import slow_gram
 from tests.strategies import base_kernels, functionals, inputs
 

@@ -327,6 +327,6 @@ def test_inputs_may_be_strided_views_of_any_number_type() -> None:
 
 def test_compiled_code_on_disk_is_keyed_by_every_file_compiled_into_it() -> None:
     """Numba itself looks at a function's own file only: a changed leaf would leave the sweeps as they were."""
-    dispatcher = sweep.gram_rows
+    dispatcher = sweep.fill_rows
     key = dispatcher._cache._index_key((), dispatcher.targetctx.codegen())
     assert compiling.SOURCES in key

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from mercer.compute import fused
-from mercer.compute.fused import contract_points
+from mercer.compute.fused import contract_cross
 from mercer.compute.program import Program, compile_program
 from mercer.inference.contract import Data
 from mercer.inference.vfe import VFE
@@ -34,7 +34,7 @@ def check(program: Program, values: np.ndarray, X: np.ndarray = ROWS, Z: np.ndar
         ahead, behind = Z.copy(), Z.copy()
         ahead[place], behind[place] = Z[place] + step, Z[place] - step
         expected[place] = (value(ahead) - value(behind)) / (2 * step)
-    found = contract_points(program, values, X, Z, matrix, left, right)
+    found = contract_cross(program, values, X, Z, matrix, (left, right), moving=True)[1]
     assert_allclose(found, expected, rtol=1e-5, atol=1e-6 * (1 + np.abs(expected).max()))
 
 
@@ -69,9 +69,10 @@ def test_many_rows_are_dealt_out() -> None:
     rng = np.random.default_rng(4)
     X, matrix = rng.normal(size=(700, 3)), rng.normal(size=(700, 4))
     program, values = compile_program(expression), values_of(expression)
-    whole = contract_points(program, values, X, POINTS, matrix)
+    whole = contract_cross(program, values, X, POINTS, matrix, moving=True)[1]
     parts = [
-        contract_points(program, values, X[rows], POINTS, matrix[rows]) for rows in (slice(0, 100), slice(100, 700))
+        contract_cross(program, values, X[rows], POINTS, matrix[rows], moving=True)[1]
+        for rows in (slice(0, 100), slice(100, 700))
     ]
     assert_allclose(whole, sum(parts), rtol=1e-10)
 

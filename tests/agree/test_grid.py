@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mercer.compute import fused
 from mercer.compute.program import Program, compile_program
-from mercer.compute.separate import separated
+from mercer.compute.separate import separate
 from mercer.errors import InputError, KernelError
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
@@ -63,7 +63,7 @@ def problem(holes: str, free_level: bool = True, axes: tuple[Array, ...] = AXES,
 def test_the_parts_multiply_to_the_kernel(text: str) -> None:
     program, values = ready(text)
     X = np.random.default_rng(0).uniform(-1, 3, (6, 3))
-    parts = separated(program, 3)
+    parts = separate(program, 3)
     assert parts is not None
     product = np.prod([fused.gram(part, values, X[:, d : d + 1]) for d, part in enumerate(parts)], axis=0)
     assert_allclose(product, fused.gram(program, values, X), rtol=1e-12)
@@ -81,7 +81,7 @@ def test_products_of_sums_on_one_column_each_come_apart(data: st.DataObject, siz
     whole = bind(factors[0] if len(factors) == 1 else np.prod(factors), 3)  # type: ignore[arg-type]
     program, values = compile_program(whole), values_of(whole)
     X = data.draw(st.just(np.random.default_rng(1).integers(-2, 3, (5, 3)).astype(float)))
-    parts = separated(program, 3)
+    parts = separate(program, 3)
     assert parts is not None
     product = np.prod([fused.gram(part, values, X[:, d : d + 1]) for d, part in enumerate(parts)], axis=0)
     assert_allclose(product, fused.gram(program, values, X), rtol=1e-10, atol=1e-12)
@@ -92,7 +92,7 @@ def test_products_of_sums_on_one_column_each_come_apart(data: st.DataObject, siz
 )
 def test_what_is_no_product_over_columns_is_refused(text: str) -> None:
     program, values = ready(text)
-    assert separated(program, 3) is None
+    assert separate(program, 3) is None
     with pytest.raises(KernelError, match=r"product of one kernel for each column"):
         Grid().evidence(program, values, Gaussian(0.1), problem("none"))
 

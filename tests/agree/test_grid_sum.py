@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mercer.compute import fused
 from mercer.compute.program import compile_program
-from mercer.compute.separate import separated, summands
+from mercer.compute.separate import separate, summands
 from mercer.inference import grid_sum
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
@@ -53,7 +53,7 @@ def problem(missing: int = 20, free_level: bool = True) -> Data:
 @pytest.mark.parametrize("text", KERNELS)
 def test_summands_add_up_to_the_kernel(text: str) -> None:
     program, values = ready(text)
-    assert separated(program, 2) is None
+    assert separate(program, 2) is None
     parts = summands(program, 2)
     assert parts is not None
     X = problem().X[:15]

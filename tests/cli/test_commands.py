@@ -299,10 +299,10 @@ def test_a_cold_cache_is_noticed(tmp_path: Path) -> None:
     from mercer.compute.compiling import SOURCES
 
     assert not core_is_compiled(tmp_path)
-    for name in ("gram_rows", "contract_rows", "cross_rows"):
+    for name in ("fill_rows", "contract_rows"):
         (tmp_path / f"fused_sweep.{name}-1.py311.nbi").write_bytes(b"of another version")
     assert not core_is_compiled(tmp_path)
-    for name in ("gram_rows", "contract_rows", "cross_rows"):
+    for name in ("fill_rows", "contract_rows"):
         (tmp_path / f"fused_sweep.{name}-1.py311.nbi").write_bytes(b"... " + SOURCES.encode() + b" ...")
     assert core_is_compiled(tmp_path)
 

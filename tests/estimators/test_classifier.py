@@ -14,7 +14,8 @@ from mercer.errors import DataWarning, InputError, ModelFileError
 from mercer.fitting.minimise import Clock, Progress
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
-from mercer.kernels.functional import Functional, functionals_in
+from mercer.kernels.expression import find_all
+from mercer.kernels.functional import Functional
 from mercer.learners.classes import CrossValidation, draw_rows, evaluate_blocks, find_easy_weights, fit_relevances
 from mercer.learners.contract import Context
 from mercer.learners.kfo_classes import ClassSearch
@@ -88,7 +89,7 @@ def test_kfo_tunes_the_rate_of_the_hyperkernel() -> None:
 def test_kfo_as_a_product_over_columns(tmp_path) -> None:
     X, y = rings()
     model = KernelSVC(KernelFunctional(**QUICK, form="product"), random_state=0).fit(X, y)
-    assert [f.inside.dims for f in functionals_in(model.kernel_)] == [(0,), (1,), (2,)]
+    assert [f.inside.dims for f in find_all(model.kernel_, Functional)] == [(0,), (1,), (2,)]
     shares = {each.column: each.share for each in model.explain().relevance}
     assert shares["column 2"] < 0.2 * shares["column 0"]
     assert model.score(*rings(seed=1)) > 0.85
@@ -316,7 +317,7 @@ def test_progress_is_told_and_ctrl_c_keeps_the_best() -> None:
         model = KernelSVC(KernelFunctional(**QUICK), random_state=0).fit(X, y, progress=stop)
     assert model.stopped_ == "request"
     assert len(model.candidates_) == 4
-    assert next(functionals_in(model.kernel_)) is not None
+    assert next(find_all(model.kernel_, Functional)) is not None
 
 
 class HandClock(Clock):

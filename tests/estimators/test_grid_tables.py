@@ -19,8 +19,7 @@ from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels import bind, parse
-from mercer.kernels.parameters import values_of
-from mercer.kernels.units import to_scaled_units
+from mercer.kernels.parameters import to_scaled_units, values_of
 from mercer.learners.many_rows import ManyRowsPolicy, draw_sample
 from mercer.model.fitted import choose_engine, expression_or_learner
 

@@ -22,8 +22,7 @@ from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels import Expression
 from mercer.kernels.algebra import structure
-from mercer.kernels.parameters import layout, values_of
-from mercer.kernels.units import to_scaled_units
+from mercer.kernels.parameters import layout, to_scaled_units, values_of
 from mercer.learners import intervals, many_rows
 from mercer.learners.contract import Candidate, Step, Verdict, WholeData
 from mercer.learners.criteria import Criterion

@@ -21,8 +21,7 @@ from mercer.inference.likelihood import Gaussian
 from mercer.inference.vfe import VFE
 from mercer.kernels import bind, parse
 from mercer.kernels.algebra import structure
-from mercer.kernels.parameters import values_of
-from mercer.kernels.units import to_scaled_units
+from mercer.kernels.parameters import to_scaled_units, values_of
 from mercer.learners.contract import Context, Learned, Weights
 from mercer.learners.many_rows import AllRows, ManyRowsPolicy, fit_to_all
 

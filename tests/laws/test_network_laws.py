@@ -17,9 +17,8 @@ from mercer.kernels import from_json, layout, parse, structure, to_json
 from mercer.kernels.algebra import canonical, components, subexpressions, substitute
 from mercer.kernels.expression import Expression
 from mercer.kernels.network import Network
-from mercer.kernels.parameters import bind, values_of, with_values
+from mercer.kernels.parameters import Units, bind, to_data_units, to_scaled_units, values_of, with_values
 from mercer.kernels.polynomial import degree
-from mercer.kernels.units import Units, to_data_units, to_scaled_units
 from tests.agree.slow_reference import slow_gram, slow_kernel, slow_units
 from tests.laws.variations import assert_same_gram
 from tests.strategies import inputs, kernels, networks
@@ -144,5 +143,5 @@ def test_the_free_vector_gives_the_values_back(network: Network) -> None:
 @given(ANY, inputs(max_rows=1))
 def test_a_scaled_network_is_a_multiple(network: Network, X: Rows) -> None:
     x = X[0].tolist()
-    one, other = slow_kernel(network, x, x), slow_kernel(network.multiplied(3.0), x, x)
+    one, other = slow_kernel(network, x, x), slow_kernel(network.multiply_by(3.0), x, x)
     np.testing.assert_allclose(other, 3.0 * one, rtol=1e-12)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mercer.kernels import REGISTRY, layout
 from mercer.kernels.algebra import structure
 from mercer.kernels.expression import Base, Expression, Parameter
-from mercer.kernels.units import Units, multiplied, to_data_units, to_scaled_units
+from mercer.kernels.parameters import Units, to_data_units, to_scaled_units
 from tests.agree.slow_reference import slow_gram
 from tests.laws.variations import assert_same_gram, partly_fixed
 from tests.strategies import base_kernels, inputs, kernels
@@ -73,7 +73,7 @@ def test_every_kernel_keeps_its_gram_in_other_units(kernel: Expression, Z: Rows,
 @SETTINGS
 @given(partly_fixed(), inputs(max_rows=4), SCALES)
 def test_multiplying_into_the_variances_multiplies_the_gram(kernel: Expression, X: Rows, factor: float) -> None:
-    assert_same_gram(slow_gram(multiplied(kernel, factor), X), factor * slow_gram(kernel, X), 1e-12)
+    assert_same_gram(slow_gram(kernel.multiply_by(factor), X), factor * slow_gram(kernel, X), 1e-12)
 
 
 @SETTINGS

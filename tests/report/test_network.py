@@ -15,7 +15,8 @@ from mercer.estimators import GPRegressor
 from mercer.explain.networks import explain_networks, networks_of, unit_curves
 from mercer.explain.subject import subject_of
 from mercer.explain.words import Narrator
-from mercer.kernels.blend import has_blend, under, within
+from mercer.kernels.blend import Blend, under, within
+from mercer.kernels.expression import contains
 from mercer.kernels.parameters import values_of
 from mercer.report.diagnostics import search_figure
 from mercer.report.networks import network_figure, units_figure
@@ -79,7 +80,7 @@ def test_a_network_under_a_change_is_told(changing: GPRegressor, tmp_path: Path)
     (found,) = networks_of(subject)
     (told,) = explain_networks(subject, Narrator(subject.vocabulary))
     assert found.beside is not None
-    assert has_blend(found.beside)
+    assert contains(found.beside, Blend)
     se, lin = found.scaled.primitives
     (term,) = [t for t in found.scaled.polynomial(None) if t.powers == (1, 1)]
     kernel = under(found.beside, se * lin * within(found.beside))

@@ -25,7 +25,7 @@ from mercer.kernels import (
     parse,
     structure,
 )
-from mercer.kernels.algebra import canonical_structure, size, subexpressions, substitute, told_components
+from mercer.kernels.algebra import canonical_structure, described_components, size, subexpressions, substitute
 from mercer.kernels.parameters import values_of
 
 
@@ -118,10 +118,10 @@ def test_subexpressions_and_substitution() -> None:
 def test_a_nearly_flat_factor_is_told_as_its_mean_and_a_wave():
     wave = "PER(0, variance=3, period=0.7, lengthscale=5)"
     kernel = bind(parse(f"LIN(0, variance=2, offset=1) * {wave} + SE(0, variance=1, lengthscale=2)"), 1)
-    told = told_components(kernel)
+    told = described_components(kernel)
     assert [structure(term).text() for term in told] == ["CPER(0) * LIN(0)", "LIN(0)", "SE(0)"]
     X = np.random.default_rng(0).uniform(-3, 3, (20, 1))
     grams = [gram(compile_program(term), values_of(term), X) for term in told]
     np.testing.assert_allclose(sum(grams), gram(compile_program(kernel), values_of(kernel), X), atol=1e-12)
     alone = bind(parse(wave), 1)
-    assert told_components(alone) == (alone,)
+    assert described_components(alone) == (alone,)

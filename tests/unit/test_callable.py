@@ -93,6 +93,57 @@ def test_what_cannot_be_done_is_a_sentence(text: str, X: object, problem: str) -
         parse(text).diagonal(X)
 
 
+@pytest.mark.parametrize(
+    ("cells", "problem"),
+    [
+        (np.array([["2020-01-01"], ["2020-01-02"]], dtype="datetime64[D]"), "other cells, such as texts or dates"),
+        (np.array([["1"], ["2"]]), "other cells, such as texts or dates"),
+        (np.array([["1"], [2]], dtype=object), "other cells, such as texts or dates"),
+        (np.array([[1 + 2j], [2]]), "other cells, such as texts or dates"),
+        (np.ma.masked_array([[1.0], [2.0]], [[True], [False]]), "masked cells"),
+        (np.array([[1.0], [None]]), "missing or infinite"),
+        ([[1.0], [2.0, 3.0]], "other cells"),
+        (3.0, "as rows and columns, not in 0 dimensions"),
+        ([1.0, 2.0], "as rows and columns, not in 1 dimensions"),
+    ],
+)
+def test_both_arguments_are_rows_of_numbers(cells: object, problem: str) -> None:
+    kernel, rows = parse("SE(0, variance=1, lengthscale=1)"), np.zeros((2, 1))
+    for arguments, name in (((cells,), "X"), ((cells, rows), "X"), ((rows, cells), "Z")):
+        with pytest.raises(InputError, match=problem) as caught:
+            kernel(*arguments)
+        assert f" {name} " in f"{caught.value} "
+    assert_allclose(kernel(np.ma.masked_array(rows, False)), 1.0)
+    assert_allclose(kernel(np.array([[1], [True]], dtype=object)), 1.0)
+
+
+def test_a_table_and_an_array_are_not_compared_by_position() -> None:
+    kernel, table = parse("SE(0, variance=1, lengthscale=1)"), pd.DataFrame({"a": [1.0, 2.0]})
+    for arguments in ((table, table.to_numpy()), (table.to_numpy(), table)):
+        with pytest.raises(InputError, match="one of X and Z is a table with named columns, the other not"):
+            kernel(*arguments)
+
+
+def test_columns_that_the_kernel_does_not_look_at_may_hold_anything() -> None:
+    table = pd.DataFrame({"place": ["north", "south"], "heat": [1.0, 2.0], "gaps": [np.nan, 1.0]})
+    kernel = parse("SE(heat, variance=1, lengthscale=1)")
+    expected = parse("SE(0, variance=1, lengthscale=1)")(table[["heat"]].to_numpy())
+    assert_allclose(kernel(table), expected)
+    assert_allclose(kernel(table, table[["gaps", "heat", "place"]]), expected)
+    assert_allclose(kernel.diagonal(table), 1.0)
+    with pytest.raises(InputError, match="X has other cells"):
+        parse("SE(variance=1, lengthscale=1)")(table)
+
+
+def test_a_matrix_that_is_too_large_is_a_sentence() -> None:
+    kernel, rows = parse("SE(0, variance=1, lengthscale=1)"), np.zeros((3_000_000, 1))
+    for arguments in ((rows,), (rows, rows.copy())):
+        with pytest.raises(
+            mercer.TooLargeError, match=r"3,000,000 x 3,000,000 numbers takes 72,000 GB.*some rows at a"
+        ):
+            kernel(*arguments)
+
+
 def test_both_arguments_have_the_same_columns() -> None:
     with pytest.raises(InputError, match="X has 2 columns and Z has 1"):
         parse("SE(0, variance=1, lengthscale=1)")(np.zeros((2, 2)), np.zeros((2, 1)))

@@ -20,8 +20,9 @@ from mercer.inference.exact import Exact
 from mercer.inference.vfe import VFE
 from mercer.kernels import CP, LIN, NKN, PER, RQ, SE
 from mercer.kernels.algebra import canonical_structure, components, structure
-from mercer.kernels.blend import blends_in
-from mercer.kernels.network import has_network
+from mercer.kernels.blend import Blend
+from mercer.kernels.expression import contains, find_all
+from mercer.kernels.network import Network
 from mercer.kernels.parameters import bind, layout, values_of
 from mercer.kernels.text import parse
 from mercer.learners.contract import Context
@@ -85,12 +86,12 @@ def test_is_as_good_as_the_network_and_smaller(model: GPRegressor, distilled: GP
     assert distilled.bic_ < model.bic_
     assert distilled.n_parameters_ == 7  # one variance, a length, a period and its length; a slope and an offset; noise
     assert np.abs(distilled.predict(X) - model.predict(X)).max() < 0.2
-    assert not has_network(distilled.kernel_)
-    assert has_network(model.kernel_)  # the old model is as it was
+    assert not contains(distilled.kernel_, Network)
+    assert contains(model.kernel_, Network)  # the old model is as it was
 
 
 def test_smallest_within_two_of_the_best(distilled: GPRegressor) -> None:
-    tried = [c for c in distilled.candidates_ if not has_network(c.expression) and c.status != "raced out"]
+    tried = [c for c in distilled.candidates_ if not contains(c.expression, Network) and c.status != "raced out"]
     best = min(c.score for c in tried)
     assert distilled.bic_ <= best + DistilPolicy().close + 1e-6
     close = [c.parameters for c in tried if c.score <= best + DistilPolicy().close]
@@ -100,9 +101,9 @@ def test_smallest_within_two_of_the_best(distilled: GPRegressor) -> None:
 def test_the_table_of_candidates_tells_the_way(distilled: GPRegressor) -> None:
     first, *others = distilled.candidates_
     assert str(first.step) == "the network"
-    assert has_network(first.expression)
+    assert contains(first.expression, Network)
     assert first.parent is None
-    assert not any(has_network(c.expression) for c in others)
+    assert not any(contains(c.expression, Network) for c in others)
     assert all(c.parent is not None and distilled.candidates_[c.parent].depth == c.depth - 1 for c in others)
     winner = next(c for c in others if c.expression == distilled.kernel_)
     assert winner.score == pytest.approx(distilled.bic_, abs=1e-6)
@@ -228,10 +229,10 @@ def test_expanded_under_a_change() -> None:
     waves = PER(0, variance=2.0, period=3.0, lengthscale=1.0)
     kernel = bind(CP(hand_set(), waves, on=0, location=4.0, width=0.5), 1)
     parts = [part.kernel for part in expand(kernel, X)]
-    assert not any(has_network(part) for part in parts)
+    assert not any(contains(part, Network) for part in parts)
     whole, total = (gram(compile_program(each), values_of(each), X) for each in (kernel, join(parts)))
     assert np.abs(whole - total).max() < 1e-3 * np.abs(whole).max()  # RQ^2 becomes a single RQ, nearly the same
-    assert len(list(blends_in(join(parts)))) == 1  # all of them under a single surface
+    assert len(list(find_all(join(parts), Blend))) == 1  # all of them under a single surface
 
 
 def test_a_network_that_gives_way_to_another_kernel() -> None:
@@ -240,8 +241,8 @@ def test_a_network_that_gives_way_to_another_kernel() -> None:
     fitted = GPRegressor(kernel, restarts=3, max_iterations=60, random_state=0).fit(X, y)
     short = fitted.distil()
     assert short.bic_ < fitted.bic_
-    assert [blend.surface.kind for blend in blends_in(short.kernel_)] == ["CP"]
-    assert not has_network(short.kernel_)
+    assert [blend.surface.kind for blend in find_all(short.kernel_, Blend)] == ["CP"]
+    assert not contains(short.kernel_, Network)
 
 
 def test_powers_of_a_periodic_kernel_merge_exactly() -> None:

@@ -22,8 +22,7 @@ from mercer.explain.search import find_absences, gain_over_noise, tell_story, wi
 from mercer.explain.subject import subject_of
 from mercer.explain.words import SENTENCES, Narrator, say
 from mercer.kernels import Expression, parse
-from mercer.kernels.parameters import bind, values_of
-from mercer.kernels.units import to_scaled_units
+from mercer.kernels.parameters import bind, to_scaled_units, values_of
 from mercer.learners.contract import Candidate, Step
 
 pytestmark = pytest.mark.filterwarnings("ignore::mercer.MercerWarning")

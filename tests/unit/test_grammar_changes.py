@@ -14,7 +14,8 @@ from mercer.explain.phrases import where_phrase
 from mercer.explain.wording import Column
 from mercer.kernels import bind, parse
 from mercer.kernels.algebra import structure
-from mercer.kernels.blend import Blend, Surface, has_blend
+from mercer.kernels.blend import Blend, Surface
+from mercer.kernels.expression import contains
 from mercer.learners.grammar import base_kernels, check_operators, children
 from mercer.learners.simplify import simplify
 
@@ -61,7 +62,7 @@ def test_a_search_finds_a_window_and_tells_of_it() -> None:
     y = pd.Series(np.where(inside, 6.0, 0.0) + 0.3 * np.random.default_rng(0).normal(size=96), name="load")
     search = mercer.GrammarSearch(bases=("C", "LIN"), operators="+|", max_depth=1, average=False, restarts=2)
     model = mercer.GPRegressor(search, random_state=0).fit(pd.DataFrame({"month": months}), y)
-    assert has_blend(model.kernel_)
+    assert contains(model.kernel_, Blend)
     told = model.explain()
     assert told.change is not None
     assert model.change_ is not None

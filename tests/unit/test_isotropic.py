@@ -12,12 +12,12 @@ from numpy.testing import assert_allclose
 import mercer
 from mercer.compute import fused, torch_backend
 from mercer.compute.program import compile_program
-from mercer.compute.separate import separated
+from mercer.compute.separate import separate
 from mercer.compute.spectral import draw_features
 from mercer.errors import KernelError, KernelSyntaxError
 from mercer.explain.phrases import phrase
 from mercer.explain.wording import Column
-from mercer.kernels import M32, REGISTRY, RQ, SE, bind, canonical, from_json, layout, parse, structure, to_json
+from mercer.kernels import M32, REGISTRY, RQ, SE, bind, canonical, fixed, from_json, layout, parse, structure, to_json
 from mercer.kernels.parameters import values_of
 
 RADIAL = sorted(symbol for symbol, leaf in REGISTRY.items() if leaf.radial)
@@ -45,7 +45,9 @@ def test_text_python_and_json_say_the_same() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("PER(0, 1, isotropic=True)", "is not a parameter of PER"),
+        ("PER(0, 1, isotropic=True)", "PER cannot be isotropic: SE, RQ, M12, M32, M52 can have one lengthscale"),
+        ("LIN(0, 1, isotropic=True)", "LIN cannot be isotropic: SE, RQ, M12, M32, M52 can have one lengthscale"),
+        ("SE(0, 1, isotropic=True, isotropic=True)", "'isotropic' is given twice"),
         ("SE(0, 1, isotropic=maybe)", "expected a number"),
         ("SE(0, 1, isotropic=[1, 2, 3])", "one number greater than zero for each dimension"),
         ("SE(0, 1, isotropic=[1, -2])", "one number greater than zero for each dimension"),
@@ -56,6 +58,24 @@ def test_mistakes_are_pointed_at(text: str, problem: str) -> None:
     with pytest.raises(KernelSyntaxError) as caught:
         parse(text)
     assert problem in str(caught.value)
+
+
+def test_python_takes_a_flag_or_a_list() -> None:
+    assert SE(0, 1, isotropic=np.True_) == SE(0, 1, isotropic=True)
+    assert SE(0, 1, isotropic=None) == SE(0, 1, isotropic=np.False_) == SE(0, 1)
+    assert SE(0, 1, isotropic=np.array([1, 2])) == SE(0, 1, isotropic=[1, 2])
+    for wrong in (1, 2.0, "x", ["x", "y"], [], [True, True], {1, 2}):
+        with pytest.raises(KernelError, match="SE: 'isotropic' is True, or a list of one number"):
+            SE(0, isotropic=wrong)
+
+
+def test_a_fixed_length_is_read_back_as_it_was_written() -> None:
+    X = np.random.default_rng(0).uniform(size=(40, 3)) * [1.0, 30.0, 700.0]
+    for isotropic in (True, False):
+        kernel = SE(0, 1, 2, isotropic=isotropic, lengthscale=fixed(100), variance=fixed(0.3))
+        (leaf,) = mercer.GPRegressor(kernel, restarts=1, random_state=0).fit(X, X[:, 1]).kernel_.leaves()
+        assert set(leaf.lengthscales() or ()) == {100.0}
+        assert leaf.value("variance") == 0.3
 
 
 def test_damaged_json_is_refused() -> None:
@@ -121,12 +141,12 @@ def test_features_and_their_gradient() -> None:
 def test_it_comes_apart_by_columns_where_the_kernel_does() -> None:
     kernel = bind(parse("SE(0, 1, isotropic=[1, 2], variance=2, lengthscale=0.7)"), 2)
     program, values = compile_program(kernel), values_of(kernel)
-    parts = separated(program, 2)
+    parts = separate(program, 2)
     assert parts is not None
     X = np.random.default_rng(0).normal(size=(6, 2))
     product = np.prod([fused.gram(part, values, X[:, [d]]) for d, part in enumerate(parts)], axis=0)
     assert_allclose(product, fused.gram(program, values, X), rtol=1e-12)
-    assert separated(compile_program(bind(parse("M32(0, 1, isotropic=True)"), 2)), 2) is None
+    assert separate(compile_program(bind(parse("M32(0, 1, isotropic=True)"), 2)), 2) is None
 
 
 def test_a_fit_finds_one_length_in_the_units_of_the_table(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from mercer.errors import KernelError
 from mercer.kernels import COS, CPER, LIN, PER, RQ, SE, SM, WN, C, Expression, fixed, layout
-from mercer.kernels.units import Units, multiplied, to_data_units, to_scaled_units
+from mercer.kernels.parameters import Units, to_data_units, to_scaled_units
 
 UNITS = Units(shift=(100.0, 0.0), scale=(10.0, 0.5), y_scale=3.0)
 
@@ -44,8 +44,8 @@ def test_a_product_keeps_one_variance() -> None:
 
 def test_a_factor_goes_where_the_scale_is_free() -> None:
     pinned = SE(0, variance=fixed(1)) + PER(0, variance=1)
-    assert multiplied(pinned * LIN(0, variance=1), 2) == pinned * LIN(0, variance=2)
-    assert multiplied(pinned, 2) == SE(0, variance=fixed(2)) + PER(0, variance=2)
+    assert (pinned * LIN(0, variance=1)).multiply_by(2) == pinned * LIN(0, variance=2)
+    assert pinned.multiply_by(2) == SE(0, variance=fixed(2)) + PER(0, variance=2)
 
 
 def test_an_unset_held_variance_is_one_in_the_units_it_came_from() -> None:
@@ -64,7 +64,7 @@ def test_weights_of_a_line_follow_their_columns() -> None:
 def test_numpy_scalars_do_not_leak_into_a_kernel() -> None:
     units = Units(tuple(np.array([100.0])), tuple(np.array([10.0])), np.float64(3))
     kernel = SE(0, variance=1, lengthscale=2) * LIN(0, variance=1, offset=2)
-    for converted in (to_data_units(kernel, units), to_scaled_units(kernel, units), multiplied(kernel, np.float64(2))):
+    for converted in (to_data_units(kernel, units), to_scaled_units(kernel, units), kernel.multiply_by(np.float64(2))):
         assert "np." not in str(converted)
 
 

@@ -125,10 +125,10 @@ def core_is_compiled(cache: Path | None = None) -> bool:
     from mercer.compute.compiling import SOURCES
 
     try:
-        folder = Path(fused_sweep.gram_rows.stats.cache_path) if cache is None else cache
+        folder = Path(fused_sweep.fill_rows.stats.cache_path) if cache is None else cache
         return all(
             any(SOURCES.encode() in index.read_bytes() for index in folder.glob(f"*.{name}-*.nbi"))
-            for name in ("gram_rows", "contract_rows", "cross_rows")
+            for name in ("fill_rows", "contract_rows")
         )
     except (AttributeError, OSError, TypeError):
         return True

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from mercer.compute import torch_backend as kernels
-from mercer.compute.backend import Backend, PreparedRows, backend_for
+from mercer.compute.backend import Backend, backend_for
 from mercer.compute.program import Program
 from mercer.errors import InputError
 from mercer.kernels.domains import Array
@@ -58,11 +58,10 @@ class TorchBackend(Backend):
 
     @cached_property
     def where(self) -> torch.device:
-        """The device."""
         return available_device(self.device)
 
-    def prepare(self, rows: PreparedRows) -> Tensor:
-        return self.send(rows.X)
+    def prepare(self, data: Any) -> Tensor:
+        return self.send(data.X)
 
     @torch.no_grad()
     def gram_lower(self, program: Program, values: Array, at: Tensor, out: Tensor | None = None) -> Tensor:
@@ -128,21 +127,20 @@ class TorchBackend(Backend):
         moving: bool = False,
     ) -> tuple[Array, Array]:  # fmt: skip
         weights.addr_(*map(self.send, outer))
-        point, rows, fixed = self.send(values), self.send(X), self.send(Z)
-        by_values = self.fetch(kernels.contract_cross(program, point, rows, fixed, weights))
-        return by_values, self._by_points(program, point, rows, fixed, weights) if moving else np.zeros((0, 0))
-
-    def _by_points(self, program: Program, values: Tensor, X: Tensor, Z: Tensor, weights: Tensor) -> Array:
-        """Return sum_i weights_ij d k(x_i, z_j) / d z_j, by PyTorch's own differentiation, some rows at a time."""
-        total, size = torch.zeros_like(Z), max(1, kernels.PAIRS[Z.device.type] // len(Z))
-        for first in range(0, len(X), size):
+        point, left, right = self.send(values), self.send(X), self.send(Z)
+        by_values = self.fetch(kernels.contract_cross(program, point, left, right, weights))
+        if not moving:
+            return by_values, np.zeros((0, 0))
+        # by every z_j with PyTorch's own differentiation, some rows at a time
+        total, size = torch.zeros_like(right), max(1, kernels.PAIRS[right.device.type] // len(right))
+        for first in range(0, len(left), size):
             rows = slice(first, first + size)
             with torch.enable_grad():
-                moving = Z.clone().requires_grad_()
-                value = (kernels.cross(program, values, X[rows], moving) * weights[rows]).sum()
+                points = right.clone().requires_grad_()
+                value = (kernels.cross(program, point, left[rows], points) * weights[rows]).sum()
             if value.requires_grad:  # white noise is the same everywhere
-                total += torch.autograd.grad(value, moving)[0]
-        return self.fetch(total)
+                total += torch.autograd.grad(value, points)[0]
+        return by_values, self.fetch(total)
 
     def contract_diagonal(self, program: Program, values: Array, X: Array, vector: Tensor) -> Array:
         return self.fetch(kernels.contract_diagonal(program, self.send(values), self.send(X), vector))

@@ -29,16 +29,6 @@ Matrix = Any  # an array of NumPy or a tensor of PyTorch
 Result = TypeVar("Result")
 
 
-class PreparedRows(Protocol):
-    """PreparedRows of inputs, with what was prepared for the CPU's back end."""
-
-    @property
-    def X(self) -> Array: ...
-
-    @property
-    def at(self) -> fused.Points: ...
-
-
 class FactorLike(Protocol):
     """A = L L', for arrays of the CPU, wherever L is."""
 
@@ -70,8 +60,8 @@ class Backend(ABC):
     # ---------------------------------------------------------------------------------------------------- kernels
 
     @abstractmethod
-    def prepare(self, rows: PreparedRows) -> Any:
-        """Return the inputs as `gram_lower` and `contract_inverse` want them."""
+    def prepare(self, data: Any) -> Any:
+        """Return the inputs `data.X` as `gram_lower` and `contract_inverse` want them; `data.at` is that of the CPU."""
 
     @abstractmethod
     def gram_lower(self, program: Program, values: Array, at: Any, out: Matrix | None = None) -> Matrix:
@@ -196,6 +186,7 @@ class NumbaBackend(Backend):
     gram = staticmethod(fused.gram)
     cross = staticmethod(fused.cross)
     diagonal = staticmethod(fused.diagonal)
+    contract_cross = staticmethod(fused.contract_cross)
     contract_diagonal = staticmethod(fused.contract_diagonal)
     contract_inverse = staticmethod(fused.contract_inverse)
     factorise = staticmethod(factorise)
@@ -222,15 +213,6 @@ class NumbaBackend(Backend):
     def contract(self, program: Program, values: Array, X: Array, weights: Matrix) -> Array:
         matrix = np.ascontiguousarray(np.asarray(weights))
         return fused.contract(program, values, fused.points(X), matrix, np.zeros(len(X)))
-
-    def contract_cross(
-        self, program: Program, values: Array, X: Array, Z: Array, weights: Array, outer: tuple[Array, Array],
-        moving: bool = False,
-    ) -> tuple[Array, Array]:  # fmt: skip
-        by_values = fused.contract_cross(program, values, X, Z, weights, *outer)
-        if not moving:
-            return by_values, np.zeros((0, 0))
-        return by_values, fused.contract_points(program, values, X, Z, weights, *outer)
 
     def whiten(self, cross: Array, inverse_root: Array, scale: float) -> Array:
         with one_thread(when=cross.size < SMALL * SMALL):

@@ -31,7 +31,8 @@ class _Cache(FunctionCache):
         return (*super()._index_key(signature, codegen), SOURCES)
 
 
-def compiled(function):  # type: ignore[no-untyped-def]  # noqa: D103
+def jit(function):
+    """Compile a function when it is first called, and keep it on disk."""
     dispatcher = njit(fastmath=FAST, error_model="numpy", cache=True, nogil=True)(function)
     dispatcher._cache = _Cache(function)
     return dispatcher

@@ -6,18 +6,19 @@ For looking at kernels; fitting goes through programs and engines instead. All v
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real as RealNumber
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer.compute import fused
-from mercer.compute.program import compile_program
+from mercer.compute.program import Program, compile_program
 from mercer.compute.separate import without_white
-from mercer.errors import InputError, KernelError
+from mercer.errors import InputError, KernelError, TooLargeError
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression
-from mercer.kernels.layers import Exponential, Layer, Linear, Multiply
+from mercer.kernels.layers import Exponential, Linear, Multiply
 from mercer.kernels.network import Network
 from mercer.kernels.parameters import bind, layout, values_of
 
@@ -27,22 +28,36 @@ def gram(expression: Expression, X: Any, Z: Any = None) -> Array:
 
     White noise has no part in k(X, Z): it is drawn anew for each table of rows.
     """
-    rows, names = read_rows(X)
-    bound = bind_with_values(expression, rows.shape[1], names)
+    bound, rows = bind_to_rows(expression, X)
     program, values = compile_program(bound), values_of(bound)
-    if Z is None or Z is X:
-        return fused.gram(program, values, rows) if len(rows) else np.empty((0, 0))
-    others, _ = read_rows(Z, names)
+    alone = Z is None or Z is X
+    others = rows if alone else read_rows(Z, "Z", program, X)
     if others.shape[1] != rows.shape[1]:
         raise InputError(f"X has {rows.shape[1]} columns and Z has {others.shape[1]}: give the same columns in both")
-    return fused.cross(without_white(program), values, rows, others)
+    try:
+        if alone:
+            return fused.gram(program, values, rows) if len(rows) else np.empty((0, 0))
+        return fused.cross(without_white(program), values, rows, others)
+    except MemoryError:
+        size = 8e-9 * len(rows) * len(others)
+        raise TooLargeError(
+            f"a matrix of {len(rows):,} x {len(others):,} numbers takes {size:,.0f} GB, more than there is: ask for "
+            "some rows at a time, as in kernel(X[:1000], X), or for kernel.diagonal(X)"
+        ) from None
 
 
 def diagonal(expression: Expression, X: Any) -> Array:
     """Return k(x, x) for every row."""
-    rows, names = read_rows(X)
-    bound = bind_with_values(expression, rows.shape[1], names)
+    bound, rows = bind_to_rows(expression, X)
     return fused.diagonal(compile_program(bound), values_of(bound), rows)
+
+
+def bind_to_rows(expression: Expression, X: Any) -> tuple[Expression, Array]:
+    """Return the kernel on the columns of a table or an array, and its rows."""
+    names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
+    rows = None if names else read_rows(X, "X")
+    bound = bind_with_values(expression, len(names or ()) if rows is None else rows.shape[1], names)
+    return bound, read_rows(X, "X", compile_program(bound)) if rows is None else rows
 
 
 def bind_with_values(expression: Expression, dimensions: int, names: list[str] | None = None) -> Expression:
@@ -58,23 +73,49 @@ def bind_with_values(expression: Expression, dimensions: int, names: list[str] |
     return bound
 
 
-def read_rows(X: Any, names: list[str] | None = None) -> tuple[Array, list[str] | None]:
-    """Return rows of numbers, and the names of their columns where X is a table; `names` puts columns in order."""
-    own = [str(name) for name in X.columns] if hasattr(X, "columns") else None
-    if own is not None and names is not None and own != names:
-        missing = [name for name in names if name not in own]
+def read_rows(given: Any, name: str, program: Program | None = None, like: Any = None) -> Array:
+    """Return rows of numbers; of a table only the columns that the program reads, and zero in place of the others.
+
+    name : what it is called in sentences. like : what has the same columns, perhaps in another order.
+    """
+    if like is not None and hasattr(given, "columns") != hasattr(like, "columns"):
+        raise InputError("one of X and Z is a table with named columns, the other not: give two tables, or two arrays")
+    if hasattr(given, "columns") and program is not None:
+        own = [str(column) for column in given.columns]
+        names = own if like is None else [str(column) for column in like.columns]
+        missing = [column for column in names if column not in own]
         if missing:
-            raise InputError(f"Z has no column {', '.join(missing)}; it has {', '.join(own)}")
-        X = X[[X.columns[own.index(name)] for name in names]]
+            raise InputError(f"{name} has no column {', '.join(missing)}; it has {', '.join(own)}")
+        cells = np.zeros((len(given), len(names)))
+        for column in {d for leaf in program.leaves for d in leaf.dims}:
+            place = column if own == names else own.index(names[column])
+            values = given.iloc[:, place] if hasattr(given, "iloc") else given[own[place]]
+            cells[:, column] = _read_numbers(values, name)
+    else:
+        cells = _read_numbers(given, name)
+    if cells.ndim != 2:
+        raise InputError(
+            f"give {name} as rows and columns, not in {cells.ndim} dimensions: {name}.reshape(-1, 1) is one column"
+        )
+    if not np.isfinite(cells).all():
+        raise InputError(f"a kernel is evaluated at finite numbers: {name} has missing or infinite cells")
+    return cells
+
+
+def _read_numbers(given: Any, name: str) -> Array:
+    """Return cells as numbers, None as one that is missing; NumPy would take dates, texts and complex ones for some."""
+    if np.ma.is_masked(given):
+        raise InputError(f"a kernel is evaluated at finite numbers: {name} has masked cells")
     try:
-        rows = np.asarray(X, dtype=np.float64)
+        cells = np.asarray(given)
+        numbers = cells.dtype.kind in "biuf"
+        if cells.dtype.kind == "O":
+            numbers = all(cell is None or isinstance(cell, RealNumber) for cell in cells.flat)
+        if numbers:
+            return np.asarray(cells, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError("a kernel is evaluated at numbers: X has other cells, such as texts or dates") from None
-    if rows.ndim != 2:
-        raise InputError(f"give X as rows and columns, not in {rows.ndim} dimensions: X.reshape(-1, 1) is one column")
-    if not np.isfinite(rows).all():
-        raise InputError("a kernel is evaluated at finite numbers: X has missing or infinite cells")
-    return rows, own if own is not None else names
+        pass
+    raise InputError(f"a kernel is evaluated at numbers: {name} has other cells, such as texts or dates")
 
 
 # ----------------------------------------------------------------------- the units of a network (NKN appendix I.3)
@@ -103,16 +144,25 @@ def unit_patterns(network: Network, X: Array, Z: Array | None = None) -> tuple[L
     assert isinstance(bound, Network)
     if np.isnan(values_of(bound)).any():
         raise KernelError("the patterns of a network need a value for every parameter: fit it first")
-    units = np.stack([_primitive(part, left, right) for part in bound.primitives])
+    units = np.stack([_evaluate_primitive(part, left, right) for part in bound.primitives])
     result = [LayerPattern("primitives", network.primitive_names(), units)]
     for layer in bound.layers:
-        units = _applied(layer, units)
+        if isinstance(layer, Linear):
+            weights, bias = (np.array(parameter.values) for parameter in layer.parameters)
+            table = weights.reshape(layer.width, layer.inputs)
+            units = np.tensordot(table, units, axes=1) + bias[:, None, None]
+        elif isinstance(layer, Multiply):
+            units = units.reshape(layer.width, layer.step, *units.shape[1:]).prod(axis=1)
+        elif isinstance(layer, Exponential):
+            units = np.exp(units)
+        else:
+            units = np.polynomial.polynomial.polyval(units, layer.coefficients)
         names = tuple(f"{layer.symbol}[{unit}]" for unit in range(1, layer.width + 1))
         result.append(LayerPattern(layer.symbol, names, units))
     return tuple(result)
 
 
-def _primitive(primitive: Expression, X: Array, Z: Array) -> NDArray[Any]:
+def _evaluate_primitive(primitive: Expression, X: Array, Z: Array) -> NDArray[Any]:
     if isinstance(primitive, Base) and primitive.spec.form == "complex":
         columns = list(primitive.columns)
         variance, frequency = (np.array(parameter.values) for parameter in primitive.parameters)
@@ -120,15 +170,3 @@ def _primitive(primitive: Expression, X: Array, Z: Array) -> NDArray[Any]:
         return np.asarray(variance[0] * np.exp(2j * np.pi * phase))
     alone = Network((primitive,), ALONE)
     return fused.cross(compile_program(alone), values_of(alone), X, Z)
-
-
-def _applied(layer: Layer, units: NDArray[Any]) -> NDArray[Any]:
-    if isinstance(layer, Linear):
-        weights, bias = (np.array(parameter.values) for parameter in layer.parameters)
-        table = weights.reshape(layer.width, layer.inputs)
-        return np.asarray(np.tensordot(table, units, axes=1) + bias[:, None, None])
-    if isinstance(layer, Multiply):
-        return np.asarray(units.reshape(layer.width, layer.step, *units.shape[1:]).prod(axis=1))
-    if isinstance(layer, Exponential):
-        return np.asarray(np.exp(units))
-    return np.asarray(np.polynomial.polynomial.polyval(units, layer.coefficients))

@@ -12,7 +12,7 @@ node has one parent, so that in reverse nothing is added up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mercer.compute.leaves import forget_with
-from mercer.compute.program import LeafNode, Program, Term
-from mercer.compute.torch_leaves import Pairs, leaf_gradient, leaf_values
+from mercer.compute.program import Affine, LeafNode, Program, Term
+from mercer.compute.torch_leaves import Pairs, leaf_gradient, leaf_values, multiply
 
 Indices = NDArray[np.int64]
 Key = tuple[Any, ...]
@@ -102,59 +102,49 @@ def plant(trees: Sequence[tuple[Program, int]], width: int, device: torch.device
     counts = [count for _, count in trees]
     starts = np.concatenate([[0], np.cumsum(counts)])
     first: dict[tuple[int, int], int] = {}
-    groups, total = [], 0
+    groups: list[Leaves | Terms | Sums] = []
+    total = 0
 
-    def rows(tree: int, number: int) -> Indices:
-        return np.arange(first[tree, number], first[tree, number] + counts[tree])
+    def rows(tree: int, numbers: Sequence[int]) -> Indices:
+        """The rows of some nodes of a tree, (candidates, nodes)."""
+        return np.array([first[tree, n] for n in numbers], dtype=int) + np.arange(counts[tree])[:, None]
 
     def places(tree: int, columns: Indices) -> Indices:
         """Where columns of the values of each candidate of a tree are in the flat values: (candidates, *columns)."""
         candidates = np.arange(starts[tree], starts[tree + 1])
         return candidates.reshape(-1, *[1] * columns.ndim) * width + columns
 
-    def sent(parts: list[Indices]) -> Tensor:
-        return torch.as_tensor(np.concatenate(parts), device=device)
+    def send(parts: Iterable[Indices]) -> Tensor:
+        return torch.as_tensor(np.concatenate(list(parts)), device=device)
 
     for key in sorted(members):
         begin = total
         for tree, number in members[key]:
             first[tree, number] = total
             total += counts[tree]
-        nodes = [(tree, trees[tree][0].nodes[number]) for tree, number in members[key]]
-        groups.append(_group(slice(begin, total), nodes, width, rows, places, sent))
-    roots = sent([rows(tree, len(program.nodes) - 1) for tree, (program, _) in enumerate(trees)])
+        span, nodes = slice(begin, total), [(tree, trees[tree][0].nodes[number]) for tree, number in members[key]]
+        example = nodes[0][1]
+        if isinstance(example, LeafNode):
+            offsets = [(tree, node.offsets) for tree, node in nodes if isinstance(node, LeafNode)]
+            blocks = (
+                send(places(tree, starts_at[k] + np.arange(size)) for tree, starts_at in offsets)
+                for k, size in enumerate(example.sizes)
+            )
+            groups.append(Leaves(span, example, tuple(blocks)))
+        elif isinstance(example, Term):
+            logs, factors = (send(rows(t, getattr(node, name)) for t, node in nodes) for name in ("logs", "factors"))
+            groups.append(Terms(span, logs, factors))
+        else:
+            sums = [(tree, node) for tree, node in nodes if isinstance(node, Affine)]
+            longest = max(len(weight) for _, node in sums for weight in node.weights)
+            padded = [
+                (tree, np.array([[*w, *[width - 1] * (longest - len(w))] for w in node.weights], dtype=int))
+                for tree, node in sums
+            ]
+            children = send(rows(tree, node.children) for tree, node in sums)
+            groups.append(Sums(span, children, send(places(tree, columns) for tree, columns in padded)))
+    roots = send(rows(tree, [len(program.nodes) - 1])[:, 0] for tree, (program, _) in enumerate(trees))
     return Forest(tuple(groups), total, roots)
-
-
-def _group(
-    span: slice,
-    nodes: list[tuple[int, Any]],
-    width: int,
-    rows: Callable[[int, int], Indices],
-    places: Callable[[int, Indices], Indices],
-    sent: Callable[[list[Indices]], Tensor],
-) -> Leaves | Terms | Sums:
-    example = nodes[0][1]
-
-    def parts(name: str) -> Tensor:
-        if not getattr(example, name):
-            return sent([np.empty((span.stop - span.start, 0), dtype=int)])
-        return sent([np.stack([rows(tree, i) for i in getattr(node, name)], axis=1) for tree, node in nodes])
-
-    if isinstance(example, LeafNode):
-        blocks = [
-            sent([places(tree, node.offsets[k] + np.arange(size)) for tree, node in nodes])
-            for k, size in enumerate(example.sizes)
-        ]
-        return Leaves(span, example, tuple(blocks))
-    if isinstance(example, Term):
-        return Terms(span, parts("logs"), parts("factors"))
-    longest = max(len(weight) for _, node in nodes for weight in node.weights)
-    padded = [
-        (tree, np.array([[*weight, *[width - 1] * (longest - len(weight))] for weight in node.weights], dtype=int))
-        for tree, node in nodes
-    ]
-    return Sums(span, parts("children"), sent([places(tree, columns) for tree, columns in padded]))
 
 
 @lru_cache(maxsize=4096)
@@ -182,7 +172,7 @@ def forward(forest: Forest, values: Tensor, pairs: Pairs) -> Tensor:
         if isinstance(group, Leaves):
             result[group.rows] = leaf_values(group.example, pairs, [flat[places] for places in group.places])
         elif isinstance(group, Terms):
-            result[group.rows] = _product([_exponential(group, result), *_chosen(result, group.factors)], values)
+            result[group.rows] = multiply([_exponential(group, result), *_chosen(result, group.factors)], values)
         else:
             weights, total = flat[group.places].prod(2), result[group.rows]
             total.zero_()
@@ -216,7 +206,7 @@ def _into_terms(group: Terms, values: Tensor, nodes: Tensor, adjoint: Tensor, ad
     if group.factors.shape[1]:
         parts = [_exponential(group, nodes), *_chosen(nodes, group.factors)]
         for i, rows in enumerate(group.factors.unbind(1), start=1):
-            adjoints[rows] = adjoint * _product(parts[:i] + parts[i + 1 :], values)
+            adjoints[rows] = adjoint * multiply(parts[:i] + parts[i + 1 :], values)
 
 
 def _into_sums(group: Sums, flat: Tensor, nodes: Tensor, adjoint: Tensor, adjoints: Tensor, gradient: Tensor) -> None:
@@ -241,12 +231,3 @@ def _exponential(group: Terms, nodes: Tensor) -> Tensor | None:
     for rows in group.logs.unbind(1):
         total = nodes[rows] if total is None else total.add_(nodes[rows])
     return None if total is None else total.exp_()
-
-
-def _product(parts: Sequence[Tensor | None], values: Tensor) -> Tensor:
-    """The product, a new tensor or one of the parts; 1 where there are none."""
-    result: Tensor | None = None
-    for part in parts:
-        if part is not None:
-            result = part if result is None else result * part
-    return values.new_ones(1, 1) if result is None else result

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from mercer.compute import vector_math as vm
-from mercer.compute.compiling import compiled
+from mercer.compute.compiling import jit
 from mercer.compute.leaves import NUMBA, BuiltIn
 
 # Codes of the leaves in a tape; those up to ENVELOPE are radial.
@@ -25,7 +25,7 @@ TWO_PI = 2.0 * math.pi
 # ------------------------------------------------------------------------------------- radial kernels: SE, RQ, Matern
 
 
-@compiled
+@jit
 def squared_distance(out, m, dims, coef, xa, i, xb, j0):
     """out = sum_d coef_d (x_d - x'_d)^2."""
     c, x = coef[0], xa[dims[0], i]
@@ -46,7 +46,7 @@ def squared_distance(out, m, dims, coef, xa, i, xb, j0):
             out[l] += c * (t * t) + b * (u * u)
 
 
-@compiled
+@jit
 def radial_forward(kind, out, m, dims, coef, xa, i, xb, j0):
     """Logarithm of a radial kernel; coef holds one scale per dimension, then alpha for RQ."""
     squared_distance(out, m, dims, coef, xa, i, xb, j0)
@@ -70,7 +70,7 @@ def radial_forward(kind, out, m, dims, coef, xa, i, xb, j0):
             out[l] = vm.log1p(u + u * u / 3.0) - u
 
 
-@compiled
+@jit
 def radial_slope(kind, bar, work, m, dims, coef, sums, xa, i, xb, j0):
     """work = bar h, where d log k / d l_d = h (x_d - x'_d)^2 / l_d^3; RQ adds the gradient by alpha to its sum."""
     if kind == SE or kind == ENVELOPE:
@@ -99,7 +99,7 @@ def radial_slope(kind, bar, work, m, dims, coef, sums, xa, i, xb, j0):
                 work[l] = (5.0 / 3.0) * bar[l] * (1.0 + u) / (1.0 + u + u * u / 3.0)
 
 
-@compiled
+@jit
 def radial_reverse(kind, bar, work, m, dims, coef, sums, xa, i, xb, j0):
     """sums_d += sum bar h (x_d - x'_d)^2 with h as above."""
     radial_slope(kind, bar, work, m, dims, coef, sums, xa, i, xb, j0)
@@ -127,7 +127,7 @@ def radial_reverse(kind, bar, work, m, dims, coef, sums, xa, i, xb, j0):
 # ------------------------------------------------------------------------------------- LIN, white noise and gates
 
 
-@compiled
+@jit
 def lin_forward(out, m, dims, coef, xa, i, xb, j0):
     """sum_d w_d (x_d - c_d)(x'_d - c_d); coef: offsets, then weights."""
     count = len(dims)
@@ -143,7 +143,7 @@ def lin_forward(out, m, dims, coef, xa, i, xb, j0):
                 out[l] += slope * (other[l] - c)
 
 
-@compiled
+@jit
 def lin_reverse(bar, m, dims, coef, sums, xa, i, xb, j0):
     """sums: by offsets, then by weights."""
     count = len(dims)
@@ -158,7 +158,7 @@ def lin_reverse(bar, m, dims, coef, sums, xa, i, xb, j0):
         sums[count + k] += left * moment
 
 
-@compiled
+@jit
 def noise_forward(out, m, dims, xa, i, xb, j0):
     """One where the points agree on every dimension, else zero."""
     for l in range(m):
@@ -169,7 +169,7 @@ def noise_forward(out, m, dims, xa, i, xb, j0):
             out[l] = out[l] if xb[d, j0 + l] == x else 0.0
 
 
-@compiled
+@jit
 def gate_forward(out, m, ta, i, tb, j0, row):
     """s(x) s(x'); the table holds s at the points."""
     share = ta[row, i]
@@ -178,7 +178,7 @@ def gate_forward(out, m, ta, i, tb, j0, row):
         out[l] = share * other[l]
 
 
-@compiled
+@jit
 def gate_reverse(bar, m, ta, i, tb, j0, row, left, right):
     """Sensitivities by s at the points, left of the pair and right; surfaces.py carries them to the parameters."""
     share, total = ta[row, i], 0.0
@@ -195,7 +195,7 @@ def gate_reverse(bar, m, ta, i, tb, j0, row, left, right):
 # trigonometric function.
 
 
-@compiled
+@jit
 def per_forward(out, m, coef, ta, i, tb, j0, row):
     """-sum_d (1 - cos t_d) / l_d^2; rows of the tables: cos and sin of 2 pi x / p for each dimension."""
     for l in range(m):
@@ -206,7 +206,7 @@ def per_forward(out, m, coef, ta, i, tb, j0, row):
             out[l] += q * (c * tb[row + 2 * k, j0 + l] + s * tb[row + 2 * k + 1, j0 + l] - 1.0)
 
 
-@compiled
+@jit
 def per_reverse(bar, m, dims, sums, xa, ta, i, xb, tb, j0, row):
     """sums: first sum bar (1 - cos t_d), then sum bar sin t_d (x_d - x'_d)."""
     for k in range(len(dims)):
@@ -221,7 +221,7 @@ def per_reverse(bar, m, dims, sums, xa, ta, i, xb, tb, j0, row):
         sums[len(dims) + k] += by_period
 
 
-@compiled
+@jit
 def exp_less_one(x):
     """exp(x) - 1 for -0.1 <= x <= 0 by its Taylor series, which loses no digits near zero."""
     p = 1.0 + x / 9.0
@@ -235,7 +235,7 @@ def exp_less_one(x):
     return x * p
 
 
-@compiled
+@jit
 def cper_falls(out, m, q, ta, i, tb, j0, row):
     """exp(q (cos t - 1)) - 1. The choice stays outside the loops, so that they run in vector registers."""
     c, s = ta[row, i], ta[row + 1, i]
@@ -247,16 +247,16 @@ def cper_falls(out, m, q, ta, i, tb, j0, row):
             out[l] = vm.exp(q * (c * tb[row, j0 + l] + s * tb[row + 1, j0 + l] - 1.0)) - 1.0
 
 
-@compiled
+@jit
 def cper_forward(out, m, coef, ta, i, tb, j0, row):
-    """(exp(q (cos t - 1)) - I0e) / (1 - I0e); coef: q, 1 - I0e(q), I1e(q) - I0e(q)."""
+    """(exp(q (cos t - 1)) - I0e) / (1 - I0e); coef: q, 1 - I0e(q), I1e(q) - I0e(q), 2 pi / p."""
     cper_falls(out, m, coef[0], ta, i, tb, j0, row)
     room = coef[1]
     for l in range(m):
         out[l] = 1.0 + out[l] / room
 
 
-@compiled
+@jit
 def cper_reverse(bar, work, m, d, coef, sums, xa, ta, i, xb, tb, j0, row):
     """sums: by q, then sum bar E sin t (x - x')."""
     cper_falls(work, m, coef[0], ta, i, tb, j0, row)
@@ -272,55 +272,25 @@ def cper_reverse(bar, work, m, d, coef, sums, xa, ta, i, xb, tb, j0, row):
     sums[1] += by_period
 
 
-@compiled
-def cos_forward(out, m, ta, i, tb, j0, row):
-    """cos of the difference of two phases."""
-    c, s = ta[row, i], ta[row + 1, i]
+@jit
+def wave_forward(out, m, a, b, tb, j0, row):
+    """a cos t' + b sin t', t' the phases on the right; cos(t - t') has a = cos t and b = sin t of that on the left."""
     for l in range(m):
-        out[l] = c * tb[row, j0 + l] + s * tb[row + 1, j0 + l]
+        out[l] = a * tb[row, j0 + l] + b * tb[row + 1, j0 + l]
 
 
-@compiled
-def cos_reverse(bar, m, dims, sums, xa, ta, i, xb, tb, j0, row):
-    """sums_d += sum bar sin(phase) (x_d - x'_d)."""
-    c, s = ta[row, i], ta[row + 1, i]
+@jit
+def wave_reverse(bar, m, dims, sums, xa, i, xb, a, b, tb, j0, row):
+    """sums_d += sum bar (a cos t' + b sin t') (x_d - x'_d), a and b those of the slope."""
     for k in range(len(dims)):
         d, x = dims[k], xa[dims[k], i]
         total = 0.0
         for l in range(m):
-            total += bar[l] * (s * tb[row, j0 + l] - c * tb[row + 1, j0 + l]) * (x - xb[d, j0 + l])
+            total += bar[l] * (a * tb[row, j0 + l] + b * tb[row + 1, j0 + l]) * (x - xb[d, j0 + l])
         sums[k] += total
 
 
-@compiled
-def sin_forward(out, m, ta, i, tb, j0, row):
-    """sin of the difference of two phases."""
-    c, s = ta[row, i], ta[row + 1, i]
-    for l in range(m):
-        out[l] = s * tb[row, j0 + l] - c * tb[row + 1, j0 + l]
-
-
-@compiled
-def sin_reverse(bar, m, dims, sums, xa, ta, i, xb, tb, j0, row):
-    """sums_d += sum bar cos(phase) (x_d - x'_d)."""
-    c, s = ta[row, i], ta[row + 1, i]
-    for k in range(len(dims)):
-        d, x = dims[k], xa[dims[k], i]
-        total = 0.0
-        for l in range(m):
-            total += bar[l] * (c * tb[row, j0 + l] + s * tb[row + 1, j0 + l]) * (x - xb[d, j0 + l])
-        sums[k] += total
-
-
-@compiled
-def sumi_forward(out, m, ta, i, tb, j0, row):
-    """Product of the cosines of two phases."""
-    c = ta[row, i]
-    for l in range(m):
-        out[l] = c * tb[row, j0 + l]
-
-
-@compiled
+@jit
 def sumi_reverse(bar, m, dims, coef, sums, xa, ta, i, xb, tb, j0, row):
     """sums: sum bar (s c' (x_d - c_d) + c s' (x'_d - c_d)) by frequency, then sum bar (s c' + c s'); coef: offsets."""
     c, s = ta[row, i], ta[row + 1, i]
@@ -348,7 +318,7 @@ NUMBA |= {
     "M52": BuiltIn(M52, lambda d: d),
     "ENVELOPE": BuiltIn(ENVELOPE, lambda d: d),
     "PER": BuiltIn(PER, lambda d: 2 * d, lambda d: 2 * d),
-    "CPER": BuiltIn(CPER, lambda d: 3, lambda d: 2),
+    "CPER": BuiltIn(CPER, lambda d: 4, lambda d: 2),
     "LIN": BuiltIn(LIN, lambda d: 2 * d),
     "COS": BuiltIn(COS, lambda d: d, lambda d: 2),
     "WN": BuiltIn(WN, lambda d: 0),
@@ -358,7 +328,7 @@ NUMBA |= {
 }
 
 
-@compiled
+@jit
 def coefficients(kind, count, first, second, values, coef):
     """Fill the coefficients of a leaf from the values vector (CPER's Bessel functions are put in by the caller)."""
     for k in range(count):
@@ -373,16 +343,22 @@ def coefficients(kind, count, first, second, values, coef):
             coef[k] = 1.0 / (v * v)
         elif kind == PER:
             coef[k] = 1.0 / (values[second + k] * values[second + k])
+            coef[count + k] = TWO_PI / v
+        elif kind == CPER:
+            coef[3] = TWO_PI / v
         elif kind == LIN:
             coef[k] = v
             coef[count + k] = values[second + k]
+        elif kind == COS or kind == SIN:
+            coef[k] = TWO_PI * v
         elif kind == SUMI:
             coef[k] = values[second + k]
+            coef[count + k] = TWO_PI * v
     if kind == RQ:
         coef[count] = values[second]
 
 
-@compiled
+@jit
 def fill_table(kind, dims, first, second, values, x, origin, table, row):
     """Fill cos and sin of the phases of the points; phases are measured from `origin` to keep them small."""
     n = x.shape[1]
@@ -402,7 +378,7 @@ def fill_table(kind, dims, first, second, values, x, origin, table, row):
             table[row + 2 * k + 1, i] = math.sin(phase)
 
 
-@compiled
+@jit
 def finish(kind, count, first, second, values, coef, sums, gradient):
     """Add a leaf's sums over all pairs to the gradient by values."""
     for k in range(count):

@@ -68,10 +68,6 @@ def kind_of(name: str) -> Kind:
 # ------------------------------------------------------------------------------------------------------- functions
 
 
-def _none(columns: int) -> int:
-    return 0
-
-
 @dataclass(frozen=True, eq=False)
 class BuiltIn:
     """A leaf for which the compiled sweep has a branch: its code, and what it needs on this many columns.
@@ -85,7 +81,7 @@ class BuiltIn:
 
     code: int
     sums: Callable[[int], int]
-    rows: Callable[[int], int] = _none
+    rows: Callable[[int], int] = lambda columns: 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,9 +18,9 @@ imaginary part of the last unit, nor for what only it needs: `_prune` takes that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +31,7 @@ from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression, Product, Sum
 from mercer.kernels.functional import Functional
-from mercer.kernels.layers import Exponential, Layer, Linear, Multiply, Polynomial
+from mercer.kernels.layers import Exponential, Linear, Multiply, Polynomial
 from mercer.kernels.network import Network
 
 
@@ -79,6 +79,11 @@ class Affine:
     def multipliers(self) -> tuple[float, ...]:
         """The constants, written out."""
         return self.constants or (1.0,) * len(self.children)
+
+    @property
+    def edges(self) -> Iterator[tuple[int, tuple[int, ...], float]]:
+        """Each child with the places of the values that weigh it, and its constant."""
+        return zip(self.children, self.weights, self.multipliers, strict=True)
 
 
 Node = LeafNode | Term | Affine
@@ -205,17 +210,12 @@ class _Compiler:
         if not isinstance(term, Blend):
             return [self.gather(term)]
         regimes = [(i, self.gather(part)) for i, part in enumerate(term.parts) if part is not None]
-        gates = self.gates(term.surface, [i for i, _ in regimes])
+        offsets = tuple(self.take(size) for size in term.surface.sizes)  # its values follow those of the parts
+        bare, columns = term.surface.without_values(), term.surface.columns
         return [
-            _Factors(parts.weights, parts.logs, [*parts.factors, gate])
-            for (_, parts), gate in zip(regimes, gates, strict=True)
+            _Factors(parts.weights, parts.logs, [*parts.factors, self.add(LeafNode("GATE", columns, offsets, bare, i))])
+            for i, parts in regimes
         ]
-
-    def gates(self, surface: Surface, regimes: list[int]) -> list[int]:
-        """Gates of some regimes; the surface's values follow those of the parts."""
-        offsets = tuple(self.take(size) for size in surface.sizes)
-        bare, columns = surface.without_values(), surface.columns
-        return [self.add(LeafNode("GATE", columns, offsets, bare, i)) for i in regimes]
 
     def take(self, size: int) -> int:
         """Return the place of the next values, and go on behind them."""
@@ -250,12 +250,12 @@ class _Compiler:
         assert not parts.factors, "only kernels above zero are inside"
         power = {0: self.add(Term((), ())), 1: self.add(Term(tuple(parts.logs), ()))}
 
-        def raised(p: int) -> int:
+        def raise_to(p: int) -> int:
             if p not in power:
-                power[p] = self.add(Term((), (raised(p // 2), raised(p - p // 2))))
+                power[p] = self.add(Term((), (raise_to(p // 2), raise_to(p - p // 2))))
             return power[p]
 
-        children = tuple(raised(p) for p in functional.powers)
+        children = tuple(raise_to(p) for p in functional.powers)
         return _Factors(parts.weights, [], [self.add(Affine(children, ((),) * len(children), functional.weights))])
 
     # -------------------------------------------------------------------------------------------------- base kernels
@@ -303,7 +303,17 @@ class _Compiler:
         """Return the node of the last unit; weights and biases follow the parameters of the primitives."""
         units, one = [self.primitive(part) for part in network.primitives], self.add(Term((), ()))
         for number, layer in enumerate(network.layers):
-            units = self.layer(units, layer, one, last=number == len(network.layers) - 1)
+            if isinstance(layer, Linear):
+                first = self.take(layer.width * (layer.inputs + 1))
+                last = number == len(network.layers) - 1
+                units = [self.linear(units, layer, row, first, one, last) for row in range(layer.width)]
+            elif isinstance(layer, Multiply):
+                steps = range(0, len(units), layer.step)
+                units = [self.multiply(units[start : start + layer.step]) for start in steps]
+            elif isinstance(layer, Exponential):
+                units = [_Unit(self.add(Term((unit.real,), ()))) for unit in units]
+            else:
+                units = [self.polynomial(unit, layer, one) for unit in units]
         return units[0].real
 
     def primitive(self, expression: Expression) -> _Unit:
@@ -315,68 +325,51 @@ class _Compiler:
         parts = self.base(expression) if isinstance(expression, Base) else self.gather(expression)
         return _Unit(self.node_of(parts), None, tuple(parts.weights))
 
-    def layer(self, units: list[_Unit], layer: Layer, one: int, last: bool) -> list[_Unit]:
-        if isinstance(layer, Linear):
-            first = self.take(layer.width * (layer.inputs + 1))
-            return [self.linear(units, layer, u, first, one, last) for u in range(layer.width)]
-        if isinstance(layer, Multiply):
-            steps = range(0, len(units), layer.step)
-            return [self.multiply(units[start : start + layer.step]) for start in steps]
-        if isinstance(layer, Exponential):
-            return [_Unit(self.add(Term((unit.real,), ()))) for unit in units]
-        return [self.polynomial(unit, layer, one) for unit in units]
+    def combine(self, parts: Sequence[tuple[int | None, tuple[int, ...], float]]) -> int | None:
+        """Return the sum of nodes (None: zero) times the values at some places and constants; None where it is zero."""
+        children = tuple(node for node, _, _ in parts if node is not None)
+        weights = tuple(places for node, places, _ in parts if node is not None)
+        constants = tuple(constant for node, _, constant in parts if node is not None)
+        plain = all(constant == 1.0 for constant in constants)
+        if len(children) <= 1 and plain and not any(weights):
+            return children[0] if children else None
+        return self.add(Affine(children, weights, () if plain else constants))
 
     def linear(self, units: list[_Unit], layer: Linear, row: int, first: int, one: int, last: bool) -> _Unit:
         """sum_j w_j unit_j + bias."""
         places = [(first + row * layer.inputs + j, *unit.weights) for j, unit in enumerate(units)]
-        bias = first + layer.width * layer.inputs + row
-        parts = [(u.imaginary, p) for u, p in zip(units, places, strict=True) if u.imaginary is not None]
-        imaginary = None
-        if parts and not last:
-            imaginary = self.add(Affine(tuple(node for node, _ in parts), tuple(p for _, p in parts)))
-        real = self.add(Affine((*(u.real for u in units), one), (*places, (bias,))))
+        bias = (first + layer.width * layer.inputs + row,)
+        parts = [] if last else [(unit.imaginary, place, 1.0) for unit, place in zip(units, places, strict=True)]
+        imaginary = self.combine(parts)
+        real = self.add(Affine((*(unit.real for unit in units), one), (*places, bias)))
         return _Unit(real, imaginary)
 
     def multiply(self, units: list[_Unit]) -> _Unit:
         """Real units in one product; complex ones two by two."""
-        if len(units) == 1:
-            return units[0]
-        if all(unit.imaginary is None for unit in units):
+        if len(units) > 1 and all(unit.imaginary is None for unit in units):
             return _Unit(self.add(Term((), tuple(unit.real for unit in units))))
-        result = units[0]
-        for unit in units[1:]:
-            result = self.times(result, unit)
-        return result
+        return reduce(self.times, units)
 
     def times(self, a: _Unit, b: _Unit) -> _Unit:
         """(a + ib)(c + id)."""
-        real = self.both(a.real, b.real)
-        if a.imaginary is not None and b.imaginary is not None:
-            real = self.add(Affine((real, self.both(a.imaginary, b.imaginary)), ((), ()), (1.0, -1.0)))
-        crossed = [self.both(x, y) for x, y in ((a.real, b.imaginary), (a.imaginary, b.real)) if None not in (x, y)]
-        if len(crossed) == 2:
-            return _Unit(real, self.add(Affine(tuple(crossed), ((), ()))))
-        return _Unit(real, crossed[0] if crossed else None)
 
-    def both(self, a: int | None, b: int | None) -> int:
-        assert a is not None
-        assert b is not None
-        return self.add(Term((), (a, b)))
+        def product(x: int | None, y: int | None) -> int | None:
+            return None if x is None or y is None else self.add(Term((), (x, y)))
+
+        real = self.combine([(product(a.real, b.real), (), 1.0), (product(a.imaginary, b.imaginary), (), -1.0)])
+        imaginary = self.combine([(product(a.real, b.imaginary), (), 1.0), (product(a.imaginary, b.real), (), 1.0)])
+        assert real is not None
+        return _Unit(real, imaginary)
 
     def polynomial(self, unit: _Unit, layer: Polynomial, one: int) -> _Unit:
         """c0 + c1 z + c2 z^2 + ...; only the powers that are there."""
-        power, powers = unit, [(layer.coefficients[0], _Unit(one))]
-        for coefficient in layer.coefficients[1:]:
-            if len(powers) > 1:
-                power = self.times(power, unit)
-            powers.append((coefficient, power))
-        kept = [(c, p) for c, p in powers if c != 0.0] or [(0.0, _Unit(one))]
-        real = self.add(Affine(tuple(p.real for _, p in kept), ((),) * len(kept), tuple(c for c, _ in kept)))
-        parts = [(c, p.imaginary) for c, p in kept if p.imaginary is not None]
-        if not parts:
-            return _Unit(real)
-        constants = tuple(c for c, _ in parts)
-        return _Unit(real, self.add(Affine(tuple(node for _, node in parts), ((),) * len(parts), constants)))
+        powers = [_Unit(one), unit]
+        while len(powers) < len(layer.coefficients):
+            powers.append(self.times(powers[-1], unit))
+        kept = [(power, c) for power, c in zip(powers, layer.coefficients, strict=True) if c != 0.0]
+        real = self.combine([(power.real, (), c) for power, c in kept])
+        assert real is not None, "some coefficient is above zero"
+        return _Unit(real, self.combine([(power.imaginary, (), c) for power, c in kept]))
 
 
 def _prune(nodes: Sequence[Node]) -> tuple[Node, ...]:

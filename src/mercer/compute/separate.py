@@ -46,7 +46,7 @@ class _Part:
 
 @forget_with
 @lru_cache(maxsize=512)
-def separated(program: Program, columns: int) -> tuple[Program, ...] | None:
+def separate(program: Program, columns: int) -> tuple[Program, ...] | None:
     """Return one program for each column whose product is the kernel, or None; constants go to the first."""
     splitter = _Splitter(program, columns)
     try:
@@ -155,7 +155,7 @@ def white_columns(program: Program) -> Columns:
     return frozenset(leaf.dims for leaf in program.leaves if leaf.flags.white)
 
 
-def untied(columns: Columns, X: Array) -> Columns:
+def find_untied(columns: Columns, X: Array) -> Columns:
     """Return those sets of columns on which no two rows agree."""
     return frozenset(dims for dims in columns if _all_differ(X, dims))
 

@@ -15,20 +15,18 @@ noise. Rows that are equal on the columns of WN share its value under the kernel
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from mercer.compute import fused
 from mercer.compute.program import Affine, LeafNode, Program, Term, compile_program
 from mercer.compute.separate import white_columns, without_white
-from mercer.compute.spectral_draws import Atoms, Indices, Monomial, Source, draw_atoms, multiplied_out
+from mercer.compute.spectral_draws import Atoms, Indices, Monomial, Source, draw_atoms, is_log_leaf, multiply_out
 from mercer.errors import KernelError
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
-from mercer.kernels.leaf import LEAVES
 from mercer.kernels.parameters import bind, values_of
 
 CLOSE = 1e-9  # relative difference of numbers that have been multiplied in another order
@@ -61,12 +59,10 @@ class Features:
 
     @property
     def count(self) -> int:
-        """The number of columns."""
         return len(self._column_atom)
 
     @property
     def program(self) -> Program:
-        """The kernel that the features are of."""
         return self.atoms.program
 
     @property
@@ -98,9 +94,7 @@ class Features:
 
     def noise(self, X: Array) -> Array:
         """Return the variance that white noise adds at each row: k(x, x) less that of the kernel without WN."""
-        if not self.has_noise:
-            return np.zeros(len(X))
-        return self._noise_at(self.values, np.asarray(X, dtype=np.float64))
+        return self._noise_at(self.values, X) if self.has_noise else np.zeros(len(X))
 
     def noise_gradient(self, X: Array, weights: Array) -> Array:
         """Return the gradient by values of weights.noise(X)."""
@@ -125,9 +119,8 @@ class Features:
         by_frequency = np.zeros((total, X.shape[1]))
         by_angle = by_phi[:, sin] * phi[:, cos] - by_phi[:, cos] * phi[:, sin]
         by_frequency[waving] = by_angle.T @ (X - self.atoms.origin)
-        by_column = 0.5 * np.einsum("ij,ij->j", by_phi, phi)
         by_log = np.zeros(total)
-        np.add.at(by_log, self._column_atom, by_column)
+        np.add.at(by_log, self._column_atom, 0.5 * np.einsum("ij,ij->j", by_phi, phi))
         by_values = np.zeros(len(self._wide))
         if self.atoms.factors:
             self._factor_slopes(X, by_phi, by_values)
@@ -190,24 +183,15 @@ class Features:
         by_size[:, still] = by_phi[:, 2 * len(waving) :]
         by_size *= self._amplitude
         for one in self.atoms.factors:
-            others = by_size[:, one.atoms]
+            by_one = by_size.copy()
             for other in self.atoms.factors:
                 if other is not one:
-                    others *= _on(other.at(X, self._wide), other.atoms, one.atoms)
-            one.pull_back(X, self._wide, others, by_values)
+                    by_one[:, other.atoms] *= other.at(X, self._wide)
+            one.pull_back(X, self._wide, by_one[:, one.atoms], by_values)
 
     def _noise_at(self, values: Array, X: Array) -> Array:
         whole, smooth = (fused.diagonal(p, values, X) for p in (self.program, without_white(self.program)))
         return np.asarray(whole - smooth)
-
-
-def _on(factor: Array, has: Indices, wanted: Indices) -> Array:
-    """Return a factor of the atoms `has` at the atoms `wanted`, one where they have it not."""
-    place = np.searchsorted(has, wanted)
-    place[place == len(has)] = 0
-    there = has[place] == wanted
-    column = place if factor.shape[1] > 1 else np.zeros_like(place)
-    return np.where(there, factor[:, column], 1.0)
 
 
 def draw_features(
@@ -228,121 +212,50 @@ def draw_features(
     if np.isnan(values).any():
         raise KernelError(f"features need a kernel with all its values set, not {bound.text(digits=4)}")
     try:
-        return draw_program_features(compile_program(bound), values, count, dimensions, rng, rows, stratified)
+        atoms = draw_atoms(compile_program(bound), values, count, dimensions, Source(rng, stratified), rows)
     except KernelError as error:
         raise KernelError(f"{bound.text(digits=4)}: {error}") from None
-
-
-def draw_program_features(
-    program: Program,
-    values: Array,
-    count: int,
-    dimensions: int,
-    rng: np.random.Generator,
-    rows: Array | None = None,
-    stratified: bool = False,
-) -> Features:
-    """Draw the features of a compiled kernel."""
-    atoms = draw_atoms(program, values, count, dimensions, Source(rng, stratified), rows)
-    return Features(atoms, np.array(values, dtype=np.float64))
+    return Features(atoms, values)
 
 
 # ----------------------------------------------------------------------------------- which columns belong to a part
-#
-# The parts that a report shows are the summands of the kernel's canonical form: its numbers stand in other places, SE
-# factors are merged and constants added up. So summands are compared by what they compute, not by how they are written.
-
-
-@dataclass(frozen=True, order=True)
-class Signature:
-    """What a product computes: words for its structure, then its numbers."""
-
-    words: tuple[str, ...]
-    numbers: tuple[float, ...]
-
-    def agrees(self, other: Signature) -> bool:
-        """Tell whether both are the same to rounding."""
-        return self.words == other.words and bool(np.allclose(self.numbers, other.numbers, rtol=CLOSE, atol=0.0))
 
 
 def columns_of_part(features: Features, program: Program, values: Array) -> Indices | None:
-    """Return the columns of a part; None where some summand of it is not one of the kernel's."""
-    mine, values = features.program.widen(features.values), program.widen(values)
-    own = [_signature(features.program, mine, each) for each in features.atoms.summands]
+    """Return the columns of a part; None where some summand of it is not one of the kernel's.
+
+    The parts that a report shows are the summands of the kernel's canonical form: its numbers stand in other places, SE
+    factors are merged and constants added up. So summands are compared by what they compute, not by how they are
+    written: at pairs of points near to each other and far apart.
+    """
+    rng, distances = np.random.default_rng(0), np.logspace(-5, 4, 28)
+    points = features.atoms.origin + rng.standard_normal((len(distances), len(features.atoms.origin)))
+    moved = points + distances[:, None] * rng.standard_normal(points.shape)
+    own = [_evaluate(features.program, features.values, each, points, moved) for each in features.atoms.summands]
+    constants = {n for n, summand in enumerate(features.atoms.summands) if not summand.nodes}
     found: set[int] = set()
-    for summand in multiplied_out(program):
-        if any(_is_white(program, node) for node in summand.nodes):
+    for summand in multiply_out(program):
+        nodes = [program.nodes[number] for number in summand.nodes]
+        if any(isinstance(node, LeafNode) and node.flags.white for node in nodes):
             continue  # it has no columns
-        same = _same(own, _signature(program, values, summand), found)
-        if not same:
+        wanted = _evaluate(program, values, summand, points, moved)
+        agree = partial(np.allclose, wanted, rtol=CLOSE, atol=1e-3 * CLOSE * np.abs(wanted).max())
+        same = [n for n, each in enumerate(own) if n not in found and agree(each)]
+        left = constants - found
+        if same:
+            found.add(same[0])
+        elif left and not nodes and agree(np.sum([own[n] for n in left], axis=0)):
+            found |= left
+        else:
             return None
-        found.update(same)
     columns = [features.columns_of(number) for number in sorted(found)]
     return np.concatenate([np.empty(0, dtype=np.intp), *columns])
 
 
-def _same(own: list[Signature], wanted: Signature, taken: set[int]) -> list[int]:
-    """Return the first summand that agrees and is not taken yet, or all constants where it is their sum."""
-    free = [number for number in range(len(own)) if number not in taken]
-    alike = [number for number in free if own[number].agrees(wanted)][:1]
-    constants = [number for number in free if not own[number].words]
-    if alike or wanted.words or not np.isclose(sum(own[n].numbers[0] for n in constants), wanted.numbers[0], CLOSE, 0):
-        return alike
-    return constants
-
-
-def _is_white(program: Program, number: int) -> bool:
-    node = program.nodes[number]
-    return isinstance(node, LeafNode) and node.flags.white
-
-
-def _signature(program: Program, values: Array, summand: Monomial) -> Signature:
-    """The signature of a summand: its factors, then its coefficient."""
-    factors = _joined(program, values, summand.nodes)
-    coefficient = summand.constant * float(np.prod(values[list(summand.weights)]))
-    return Signature(factors.words, (*factors.numbers, coefficient))
-
-
-def _joined(program: Program, values: Array, nodes: Iterable[int]) -> Signature:
-    """The signature of a product: SE factors on the same columns are one, 1 / l^2 added up."""
-    merged: dict[tuple[str, tuple[int, ...]], Array] = {}
-    parts: list[Signature] = []
-    for number in nodes:
-        node = program.nodes[number]
-        if isinstance(node, LeafNode) and node.kind in LEAVES and LEAVES[node.kind].merges:
-            order = np.argsort(node.dims)
-            dims = tuple(sorted(node.dims))
-            lengths = values[node.offsets[0] : node.offsets[0] + len(dims)][order]
-            merged[node.kind, dims] = merged.get((node.kind, dims), np.zeros(len(dims))) + lengths**-2.0
-        else:
-            parts.append(_node_signature(program, values, number))
-    parts += [Signature((f"{kind}{dims}",), tuple(map(float, s))) for (kind, dims), s in merged.items()]
-    parts.sort()
-    return Signature(tuple(w for part in parts for w in part.words), tuple(n for part in parts for n in part.numbers))
-
-
-def _node_signature(program: Program, values: Array, number: int) -> Signature:
-    node = program.nodes[number]
-    if isinstance(node, LeafNode):
-        order = np.argsort(node.dims)
-        numbers: list[float] = []
-        for start, size in zip(node.offsets, node.sizes, strict=True):
-            block = values[start : start + size]
-            numbers += map(float, block[order] if size == len(order) else block)
-        return Signature((f"{node.kind}{tuple(sorted(node.dims))}",), tuple(numbers))
-    if isinstance(node, Term):
-        logs = [_node_signature(program, values, n) for n in node.logs]
-        rest = _joined(program, values, node.factors)
-        parts = [*sorted(logs), rest]
-    else:
-        parts = sorted(_weighted_parts(program, values, node))
-    words = tuple(w for part in parts for w in part.words)
-    return Signature((type(node).__name__, *words, "end"), tuple(n for part in parts for n in part.numbers))
-
-
-def _weighted_parts(program: Program, values: Array, node: Affine) -> list[Signature]:
-    result = []
-    for child, places, constant in zip(node.children, node.weights, node.multipliers, strict=True):
-        part = _node_signature(program, values, child)
-        result.append(Signature(part.words, (*part.numbers, constant * float(np.prod(values[list(places)])))))
-    return result
+def _evaluate(program: Program, values: Array, summand: Monomial, X: Array, Z: Array) -> Array:
+    """Return the cross-Gram matrix of one summand of a program."""
+    logs = tuple(n for n in summand.nodes if is_log_leaf(program.nodes[n]))
+    factors = tuple(n for n in summand.nodes if not is_log_leaf(program.nodes[n]))
+    last = len(program.nodes)
+    nodes = (*program.nodes, Term(logs, factors), Affine((last,), (summand.weights,), (summand.constant,)))
+    return fused.cross(Program(nodes, program.n_values, program.ties), values, X, Z)

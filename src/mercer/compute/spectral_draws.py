@@ -34,7 +34,6 @@ the power j from a Poisson law. Whatever was picked with probability p has its a
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -100,13 +99,24 @@ class Source:
 
 
 @dataclass(frozen=True, eq=False)
-class Wave(ABC):
-    """A stationary leaf in some atoms: what was drawn for each of them, (atoms, columns of the leaf)."""
+class Wave:
+    """A stationary leaf in some atoms: v = turn base p^power on each of its columns, p its first parameter.
+
+    base : what was drawn, (atoms, columns of the leaf). log_drawn : log of the probability of integers; for the others,
+        of density drawn from over density. turn, power : 1 / p for a lengthscale, 2 pi / p for a period, 2 pi p for a
+        frequency.
+    quantile : of RQ: those of the gamma numbers g whose roots multiply the base. centred : of PER (False) and CPER
+        (True), which weigh integers.
+    """
 
     leaf: LeafNode
     atoms: Indices
     base: Array
-    log_drawn: Array  # log of the probability of the integers; for the others, of density drawn from over density
+    log_drawn: Array
+    turn: float = 1.0
+    power: float = -1.0
+    quantile: Array | None = None
+    centred: bool | None = None
 
     @property
     def cells(self) -> tuple[Indices, Indices]:
@@ -117,118 +127,46 @@ class Wave(ABC):
         """Return the place of a parameter among the values."""
         return slice(self.leaf.offsets[number], self.leaf.offsets[number] + self.leaf.sizes[number])
 
-    @abstractmethod
+    def _base(self, values: Array) -> Array:
+        if self.quantile is None:
+            return self.base
+        return self.base * _gamma_root(self.quantile, float(values[self.leaf.offsets[1]]))[:, None]
+
     def frequency(self, values: Array) -> Array:
         """Return v for each atom on the columns of the leaf."""
+        return np.asarray(self.turn * self._base(values) * values[self.where(0)] ** self.power)
 
     def log_weight(self, values: Array) -> Array:
-        """Return the log of how much likelier, under the leaf's own law, what was drawn is than it was to be drawn."""
-        return -self.log_drawn
+        """Return the log of how much likelier, under the leaf's own law, what was drawn is than it was to be drawn.
 
-    @abstractmethod
+        For integers that law is prod_d I_n(q_d) exp(-q_d), q = 1 / l^2, over 1 - I_0(q) exp(-q) for CPER.
+        """
+        if self.centred is None:
+            return -self.log_drawn
+        lengths = values[self.where(1)]
+        result = log_bessel(np.abs(self.base), lengths**-2.0).sum(axis=1)
+        if self.centred:
+            result -= sum(math.log(centred_constants(float(length))[1]) for length in lengths)
+        return np.asarray(result - self.log_drawn)
+
     def pull_back(self, values: Array, by_frequency: Array, by_log_weight: Array, gradient: Array) -> None:
         """Add to the gradient by values what follows from those by frequency and by log weight."""
-
-
-@dataclass(frozen=True, eq=False)
-class ScaledWave(Wave):
-    """v = base / l, l the first parameter: SE and Matern kernels."""
-
-    def frequency(self, values: Array) -> Array:
-        return self.base / values[self.where(0)]
-
-    def pull_back(self, values: Array, by_frequency: Array, by_log_weight: Array, gradient: Array) -> None:
-        where = self.where(0)
-        gradient[where] -= np.einsum("ij,ij->j", by_frequency, self.frequency(values)) / values[where]
-
-
-@dataclass(frozen=True, eq=False)
-class GammaWave(Wave):
-    """v = base sqrt(g) / l with the gamma number at a quantile: RQ."""
-
-    quantile: Array
-
-    def frequency(self, values: Array) -> Array:
-        return self.base * _gamma_root(self.quantile, self._alpha(values))[:, None] / values[self.where(0)]
-
-    def pull_back(self, values: Array, by_frequency: Array, by_log_weight: Array, gradient: Array) -> None:
-        where, alpha = self.where(0), self._alpha(values)
-        gradient[where] -= np.einsum("ij,ij->j", by_frequency, self.frequency(values)) / values[where]
-        by_root = np.einsum("ij,ij->i", by_frequency, self.base / values[where])
-        step = ALPHA_STEP * alpha
-        roots = [_gamma_root(self.quantile, alpha + side) for side in (step, -step)]
-        gradient[self.leaf.offsets[1]] += float(by_root @ (roots[0] - roots[1])) / (2 * step)
-
-    def _alpha(self, values: Array) -> float:
-        return float(values[self.leaf.offsets[1]])
-
-
-@dataclass(frozen=True, eq=False)
-class RateWave(Wave):
-    """v = 2 pi base f, f the first parameter: COS and the envelopes of SM."""
-
-    def frequency(self, values: Array) -> Array:
-        return TWO_PI * values[self.where(0)] * self.base
-
-    def pull_back(self, values: Array, by_frequency: Array, by_log_weight: Array, gradient: Array) -> None:
-        base = np.broadcast_to(self.base, by_frequency.shape)
-        gradient[self.where(0)] += TWO_PI * np.einsum("ij,ij->j", by_frequency, base)
-
-
-@dataclass(frozen=True, eq=False)
-class HarmonicWave(Wave):
-    """v = 2 pi n / p with weighed integers n: PER, and CPER where there is no n = 0."""
-
-    centred: bool
-
-    def frequency(self, values: Array) -> Array:
-        return TWO_PI * self.base / values[self.where(0)]
-
-    def log_weight(self, values: Array) -> Array:
-        return integer_log_weight(self.centred, self.base, values[self.where(1)]) - self.log_drawn
-
-    def pull_back(self, values: Array, by_frequency: Array, by_log_weight: Array, gradient: Array) -> None:
-        where = self.where(0)
-        gradient[where] -= np.einsum("ij,ij->j", by_frequency, self.frequency(values)) / values[where]
-        by_length = _log_weight_by_length(self.centred, self.base, values[self.where(1)])
-        gradient[self.where(1)] += by_log_weight @ by_length
-
-
-def _draw_scaled(
-    freedom: int | None, kind: type[ScaledWave] | type[RateWave], walk: Walk, leaf: LeafNode, atoms: Indices
-) -> None:
-    """Draw normal numbers, or Student ones with this many degrees of freedom."""
-    source, count = walk.source, len(atoms)
-    if len(leaf.dims) == 1:
-        base, log_drawn = _draw_wide(freedom, count, source)
-        walk.waves.append(kind(leaf, atoms, base[:, None], log_drawn))
-        return
-    base = source.normals((count, len(leaf.dims)))
-    if freedom is not None:
-        base /= _gamma_root(source.uniforms(count), freedom / 2)[:, None]
-    walk.waves.append(kind(leaf, atoms, base, np.zeros(count)))
-
-
-def _draw_gamma(walk: Walk, leaf: LeafNode, atoms: Indices) -> None:
-    source, count = walk.source, len(atoms)
-    log_drawn = np.zeros(count)
-    if len(leaf.dims) == 1:
-        plain, log_drawn = _draw_wide(None, count, source)
-        base = plain[:, None]
-    else:
-        base = source.normals((count, len(leaf.dims)))
-    walk.waves.append(GammaWave(leaf, atoms, base, log_drawn, source.uniforms(count)))
-
-
-def _draw_line(walk: Walk, leaf: LeafNode, atoms: Indices) -> None:
-    walk.waves.append(RateWave(leaf, atoms, walk.source.signs(len(atoms))[:, None], np.zeros(len(atoms))))
-
-
-def _draw_harmonics(centred: bool, walk: Walk, leaf: LeafNode, atoms: Indices) -> None:
-    lengths = walk.values[leaf.offsets[1] : leaf.offsets[1] + len(leaf.dims)]
-    drawn = [_draw_integers(centred, float(length), len(atoms), walk.source) for length in lengths]
-    integers, log_drawn = np.stack([n for n, _ in drawn], axis=1), np.sum([p for _, p in drawn], axis=0)
-    walk.waves.append(HarmonicWave(leaf, atoms, integers, log_drawn, centred))
+        first = values[self.where(0)]
+        by_power = (by_frequency * self._base(values)).sum(axis=0)
+        gradient[self.where(0)] += self.turn * self.power * first ** (self.power - 1.0) * by_power
+        if self.quantile is not None:
+            alpha = float(values[self.leaf.offsets[1]])
+            by_root = np.einsum("ij,ij->i", by_frequency, self.base / first)
+            step = ALPHA_STEP * alpha
+            up, down = (_gamma_root(self.quantile, alpha + side) for side in (step, -step))
+            gradient[self.leaf.offsets[1]] += float(by_root @ (up - down)) / (2 * step)
+        if self.centred is not None:
+            lengths = values[self.where(1)]
+            by_q = log_bessel_slope(np.abs(self.base), lengths**-2.0)
+            if self.centred:
+                constants = np.array([centred_constants(float(length)) for length in lengths])
+                by_q = by_q + constants[:, 2] / constants[:, 1]
+            gradient[self.where(1)] += by_log_weight @ (by_q * (-2 * lengths**-3.0))  # dq / dl = -2 / l^3
 
 
 def _draw_wide(freedom: int | None, count: int, source: Source) -> tuple[Array, Array]:
@@ -256,34 +194,6 @@ def _log_student(t: Array, freedom: float) -> Array:
 def _gamma_root(quantile: Array, alpha: float) -> Array:
     """sqrt(g) of the gamma number with shape and rate alpha at these quantiles."""
     return np.asarray(np.sqrt(gammaincinv(alpha, quantile) / alpha))
-
-
-def _draw_integers(centred: bool, lengthscale: float, count: int, source: Source) -> tuple[Array, Array]:
-    """Draw n from a table of |n| that ends where the probabilities do (12 deviations); return log probabilities too."""
-    q = min(lengthscale**-2, LARGEST_Q)
-    sizes = np.arange(40.0 + math.ceil(12 * math.sqrt(q)))
-    weights = np.exp(log_bessel(sizes, np.array(q)) * (0.5 if source.stratified else 1.0))
-    weights[0] *= 0.0 if centred else 0.5
-    chosen = source.picks(weights, count)
-    probability = weights[chosen] / weights.sum() * np.where(chosen == 0, 1.0, 0.5)
-    return sizes[chosen] * source.signs(count), np.log(probability)
-
-
-def integer_log_weight(centred: bool, integers: Array, lengths: Array) -> Array:
-    """Return the log of prod_d I_n(q_d) exp(-q_d), over 1 - I_0(q) exp(-q) for CPER."""
-    result = log_bessel(np.abs(integers), lengths**-2.0).sum(axis=1)
-    if centred:
-        result = result - sum(math.log(centred_constants(float(length))[1]) for length in lengths)
-    return np.asarray(result)
-
-
-def _log_weight_by_length(centred: bool, integers: Array, lengths: Array) -> Array:
-    """The slope of the log weight by each lengthscale, dq/dl = -2 / l^3."""
-    by_q = log_bessel_slope(np.abs(integers), lengths**-2.0)
-    if centred:
-        constants = np.array([centred_constants(float(length)) for length in lengths])
-        by_q = by_q + constants[:, 2] / constants[:, 1]
-    return np.asarray(by_q * (-2 * lengths**-3.0))
 
 
 def log_bessel(n: Array, q: Array) -> Array:
@@ -382,6 +292,43 @@ Factor = Slope | Standing | Share
 # ------------------------------------------------------------------------------------------------ spectra of the leaves
 
 
+def _draw_scaled(
+    walk: Walk, leaf: LeafNode, atoms: Indices, freedom: int | None = None, rate: bool = False, gamma: bool = False
+) -> None:
+    """Draw normal numbers, or Student ones with this many degrees of freedom, for a lengthscale or a frequency."""
+    source, count = walk.source, len(atoms)
+    if len(leaf.dims) == 1:
+        column, log_drawn = _draw_wide(freedom, count, source)
+        base = column[:, None]
+    else:
+        base, log_drawn = source.normals((count, len(leaf.dims))), np.zeros(count)
+        if freedom is not None:
+            base /= _gamma_root(source.uniforms(count), freedom / 2)[:, None]
+    quantile = source.uniforms(count) if gamma else None
+    turn, power = (TWO_PI, 1.0) if rate else (1.0, -1.0)
+    walk.waves.append(Wave(leaf, atoms, base, log_drawn, turn, power, quantile))
+
+
+def _draw_line(walk: Walk, leaf: LeafNode, atoms: Indices) -> None:
+    signs = walk.source.signs(len(atoms))[:, None]
+    walk.waves.append(Wave(leaf, atoms, signs, np.zeros(len(atoms)), TWO_PI, 1.0))
+
+
+def _draw_harmonics(walk: Walk, leaf: LeafNode, atoms: Indices, centred: bool) -> None:
+    """Draw n from a table of |n| that ends where the probabilities do (12 deviations)."""
+    source, integers, log_drawn = walk.source, [], np.zeros(len(atoms))
+    for length in walk.values[leaf.offsets[1] : leaf.offsets[1] + len(leaf.dims)]:
+        q = min(float(length) ** -2, LARGEST_Q)
+        sizes = np.arange(40.0 + math.ceil(12 * math.sqrt(q)))
+        weights = np.exp(log_bessel(sizes, np.array(q)) * (0.5 if source.stratified else 1.0))
+        weights[0] *= 0.0 if centred else 0.5
+        chosen = source.picks(weights, len(atoms))
+        log_drawn += np.log(weights[chosen] / weights.sum() * np.where(chosen == 0, 1.0, 0.5))
+        integers.append(sizes[chosen] * source.signs(len(atoms)))
+    base = np.stack(integers, axis=1)
+    walk.waves.append(Wave(leaf, atoms, base, log_drawn, TWO_PI, -1.0, centred=centred))
+
+
 def _draw_slopes(walk: Walk, leaf: LeafNode, atoms: Indices) -> None:
     shares = walk.slopes(leaf)
     chosen = walk.source.picks(shares, len(atoms))
@@ -393,12 +340,8 @@ def _take_slopes(walk: Walk, leaf: LeafNode, atoms: Indices, numbers: Indices) -
     walk.slope(leaf, atoms, numbers % several, np.full(len(atoms), 1.0 / several))
 
 
-def _draw_standing(walk: Walk, leaf: LeafNode, atoms: Indices) -> None:
-    walk.factors.append(Standing(leaf, atoms))
-
-
-def _draw_share(walk: Walk, leaf: LeafNode, atoms: Indices) -> None:
-    walk.factors.append(Share(leaf, atoms))
+def _draw_factor(walk: Walk, leaf: LeafNode, atoms: Indices, kind: type[Standing] | type[Share]) -> None:
+    walk.factors.append(kind(leaf, atoms))
 
 
 def _draw_nothing(walk: Walk, leaf: LeafNode, atoms: Indices) -> None:
@@ -409,53 +352,32 @@ def _refuse_complex(walk: Walk, leaf: LeafNode) -> float:
     raise KernelError("there are no random features for networks of complex units (EXPI): use COS instead")
 
 
-def _size_one(walk: Walk, leaf: LeafNode) -> float:
-    return 1.0
-
-
-def _size_half(walk: Walk, leaf: LeafNode) -> float:
-    return 0.5
-
-
-def _size_zero(walk: Walk, leaf: LeafNode) -> float:
-    return 0.0
-
-
 @dataclass(frozen=True, eq=False)
 class Spectrum:
     """How the random part of a leaf is drawn: `draw(walk, leaf, atoms)` adds a wave or a factor to the walk.
 
-    size : k(x, x) of the leaf at a typical row. choices : of a leaf that is a finite sum of products, how many; None:
-    it is drawn. waves : False where it is a function of one point, without a wave. take : `take(walk, leaf, atoms,
-    numbers)` takes the choices by number, one for each atom, where all are taken; there is one for each column.
+    size : k(x, x) of the leaf at a typical row, or what finds it. choices : of a leaf that is a finite sum of products,
+    how many; None: it is drawn. waves : False where it is a function of one point, without a wave. take : `take(walk,
+    leaf, atoms, numbers)` takes the choices by number, one for each atom, where all are taken; there is one for each
+    column.
     """
 
     draw: Callable[[Walk, LeafNode, Indices], None]
-    size: Callable[[Walk, LeafNode], float] = _size_one
+    size: float | Callable[[Walk, LeafNode], float] = 1.0
     choices: Callable[[LeafNode], int] | None = None
     waves: bool = True
     take: Callable[[Walk, LeafNode, Indices, Indices], None] | None = None
 
 
-def gaussian_spectrum() -> Spectrum:
-    """Return the spectrum of a kernel exp(-r^2 / 2), r^2 = sum d^2 / l^2, l its first parameter."""
-    return Spectrum(partial(_draw_scaled, None, ScaledWave))
-
-
-def student_spectrum(freedom: int) -> Spectrum:
-    """Return the spectrum of a Matern kernel of order freedom / 2, l its first parameter."""
-    return Spectrum(partial(_draw_scaled, freedom, ScaledWave))
-
-
 SPECTRA |= {
-    "SE": gaussian_spectrum(),
-    "RQ": Spectrum(_draw_gamma),
-    "M12": student_spectrum(1),
-    "M32": student_spectrum(3),
-    "M52": student_spectrum(5),
-    "ENVELOPE": Spectrum(partial(_draw_scaled, None, RateWave)),
-    "PER": Spectrum(partial(_draw_harmonics, False)),
-    "CPER": Spectrum(partial(_draw_harmonics, True)),
+    "SE": Spectrum(_draw_scaled),
+    "RQ": Spectrum(partial(_draw_scaled, gamma=True)),
+    "M12": Spectrum(partial(_draw_scaled, freedom=1)),
+    "M32": Spectrum(partial(_draw_scaled, freedom=3)),
+    "M52": Spectrum(partial(_draw_scaled, freedom=5)),
+    "ENVELOPE": Spectrum(partial(_draw_scaled, rate=True)),
+    "PER": Spectrum(partial(_draw_harmonics, centred=False)),
+    "CPER": Spectrum(partial(_draw_harmonics, centred=True)),
     "COS": Spectrum(_draw_line, choices=lambda leaf: 1),
     "LIN": Spectrum(
         _draw_slopes,
@@ -464,9 +386,9 @@ SPECTRA |= {
         waves=False,
         take=_take_slopes,
     ),
-    "SUMI": Spectrum(_draw_standing, _size_half, lambda leaf: 1, waves=False),
-    "GATE": Spectrum(_draw_share, _size_half, lambda leaf: 1, waves=False),
-    "WN": Spectrum(_draw_nothing, _size_zero),
+    "SUMI": Spectrum(partial(_draw_factor, kind=Standing), 0.5, lambda leaf: 1, waves=False),
+    "GATE": Spectrum(partial(_draw_factor, kind=Share), 0.5, lambda leaf: 1, waves=False),
+    "WN": Spectrum(_draw_nothing, 0.0),
     "SIN": Spectrum(_draw_nothing, _refuse_complex),
 }
 
@@ -511,55 +433,66 @@ def draw_atoms(
     if dimensions < program.dimensions:
         raise InputError(f"the kernel needs {program.dimensions} columns, not {dimensions}")
     walk = Walk(program, program.widen(values), source, rows)
-    summands = multiplied_out(program)
-    sizes = [walk.size_of(summand) for summand in summands]
-    due = _columns(program, summands, sizes, count)
-    for number, summand in enumerate(summands):
-        if due[number] > 0:
-            walk.draw_summand(number, summand, due[number])
+    summands = multiply_out(program)
+    sizes = [
+        each.constant * float(np.prod(walk.values[list(each.weights)])) * math.prod(walk.sizes[n] for n in each.nodes)
+        for each in summands
+    ]
+    for number, columns in enumerate(_columns(program, summands, sizes, count)):
+        if columns > 0:
+            walk.draw_summand(number, summands[number], columns)
+    if not walk.summand_of:  # a kernel of white noise alone has one atom, of amplitude zero
+        walk.summand_of, walk.wave_of = [-1], [False]
+        walk.constants.append((np.zeros(1, dtype=np.intp), np.array([-np.inf])))
+    log_constant = np.zeros(len(walk.summand_of))
+    for atoms, logs in walk.constants:
+        log_constant[atoms] += logs
+    waving, none = np.array(walk.wave_of), [np.empty(0, dtype=np.intp)]
     origin = np.zeros(dimensions) if rows is None or not len(rows) else np.mean(rows, axis=0)
-    return walk.atoms(summands, origin)
+    return Atoms(
+        program, summands, origin, np.array(walk.summand_of, dtype=np.intp), log_constant,
+        np.concatenate(none + walk.weighed), np.concatenate(none + walk.weights), tuple(walk.waves),
+        tuple(walk.factors), np.flatnonzero(waving), np.flatnonzero(~waving),
+    )  # fmt: skip
 
 
 @forget_with
 @lru_cache(maxsize=1024)
-def multiplied_out(program: Program) -> tuple[Monomial, ...]:
+def multiply_out(program: Program) -> tuple[Monomial, ...]:
     """Return the summands of a program; a part with too many of them, or under an Exp, stays as it is."""
     found: list[tuple[Monomial, ...]] = []
     for number, node in enumerate(program.nodes):
-        itself = (Monomial((), 1.0, (number,)),)
         parts: list[Monomial] | None = None
         if isinstance(node, Affine):
             parts = [
                 Monomial((*part.weights, *weights), part.constant * constant, part.nodes)
-                for child, weights, constant in zip(node.children, node.weights, node.multipliers, strict=True)
+                for child, weights, constant in node.edges
                 for part in found[child]
             ]
-        elif isinstance(node, Term) and all(_is_log_leaf(program.nodes[n]) for n in node.logs):
+        elif isinstance(node, Term) and all(is_log_leaf(program.nodes[n]) for n in node.logs):
             choices = [found[n] for n in (*node.logs, *node.factors)]
             if math.prod(map(len, choices)) <= MOST_SUMMANDS:
-                parts = [_product(choice) for choice in cartesian(*choices)]
-        found.append(itself if parts is None or len(parts) > MOST_SUMMANDS else tuple(parts))
+                parts = [
+                    Monomial(
+                        tuple(place for factor in choice for place in factor.weights),
+                        math.prod(factor.constant for factor in choice),
+                        tuple(node for factor in choice for node in factor.nodes),
+                    )
+                    for choice in cartesian(*choices)
+                ]
+        fits = parts is not None and len(parts) <= MOST_SUMMANDS
+        found.append(tuple(parts) if parts is not None and fits else (Monomial((), 1.0, (number,)),))
     return found[-1]
 
 
-def _product(parts: tuple[Monomial, ...]) -> Monomial:
-    return Monomial(
-        tuple(place for part in parts for place in part.weights),
-        math.prod(part.constant for part in parts),
-        tuple(node for part in parts for node in part.nodes),
-    )
-
-
-def _is_log_leaf(node: Node) -> bool:
+def is_log_leaf(node: Node) -> bool:
+    """Tell whether a node is a leaf that gives its logarithm."""
     return isinstance(node, LeafNode) and node.flags.log_form
 
 
-@forget_with
-@lru_cache(maxsize=1024)
-def _has_wave(program: Program, number: int) -> bool:
-    node = program.nodes[number]
-    return not isinstance(node, LeafNode) or spectrum_of(node.kind).waves
+def _has_wave(program: Program, summand: Monomial) -> bool:
+    nodes = (program.nodes[number] for number in summand.nodes)
+    return any(not isinstance(node, LeafNode) or spectrum_of(node.kind).waves for node in nodes)
 
 
 def _finite_atoms(program: Program, summand: Monomial) -> int | None:
@@ -575,7 +508,7 @@ def _finite_atoms(program: Program, summand: Monomial) -> int | None:
 
 def _columns(program: Program, summands: tuple[Monomial, ...], sizes: list[float], count: int) -> list[int]:
     """Return the columns due to each summand (see the rules above)."""
-    columns = [2 if any(_has_wave(program, n) for n in s.nodes) else 1 for s in summands]  # of one atom
+    columns = [2 if _has_wave(program, summand) else 1 for summand in summands]  # of one atom
     alive = [number for number, size in enumerate(sizes) if size > 0]
     due = [0] * len(summands)
     share = count // max(1, len(alive))
@@ -600,12 +533,13 @@ def _columns(program: Program, summands: tuple[Monomial, ...], sizes: list[float
 
 @dataclass
 class Walk:
-    """Draws atoms and gathers what they are made of."""
+    """Draws atoms and gathers what they are made of; sizes : k(x, x) of each node at a typical row."""
 
     program: Program
     values: Array
     source: Source
     rows: Array | None
+    sizes: list[float] = field(default_factory=list)
     waves: list[Wave] = field(default_factory=list)
     factors: list[Factor] = field(default_factory=list)
     weighed: list[Indices] = field(default_factory=list)
@@ -615,27 +549,17 @@ class Walk:
     wave_of: list[bool] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.sizes: list[float] = []
-        for node in self.program.nodes:
-            self.sizes.append(self._size(node))
-
-    # ------------------------------------------------------------------------------------------- sizes at a typical row
-
-    def size_of(self, summand: Monomial) -> float:
-        parts = (self.sizes[n] for n in summand.nodes)
-        return summand.constant * float(np.prod(self.values[list(summand.weights)])) * math.prod(parts)
-
-    def _size(self, node: Node) -> float:
-        if isinstance(node, LeafNode):
-            return spectrum_of(node.kind).size(self, node)
-        if isinstance(node, Term):
-            logs = (1.0 if _is_log_leaf(self.program.nodes[n]) else self._exp(self.sizes[n]) for n in node.logs)
-            return math.prod(logs) * math.prod(self.sizes[n] for n in node.factors)
-        return float(self._shares(node).sum())
-
-    @staticmethod
-    def _exp(size: float) -> float:
-        return math.exp(min(size, LARGEST_EXPONENT))
+        nodes, sizes = self.program.nodes, self.sizes
+        for node in nodes:
+            if isinstance(node, LeafNode):
+                size = spectrum_of(node.kind).size
+                sizes.append(size if isinstance(size, float) else size(self, node))
+            elif isinstance(node, Term):
+                powers = (sizes[n] for n in node.logs if not is_log_leaf(nodes[n]))
+                exponentials = (math.exp(min(power, LARGEST_EXPONENT)) for power in powers)
+                sizes.append(math.prod(exponentials) * math.prod(sizes[n] for n in node.factors))
+            else:
+                sizes.append(float(self._shares(node).sum()))
 
     def slopes(self, leaf: LeafNode) -> Array:
         """w_d times the mean of (x_d - c_d)^2 over the rows, for each column of LIN."""
@@ -647,27 +571,19 @@ class Walk:
 
     def _shares(self, node: Affine) -> Array:
         """Weight times size of each part of a sum."""
-        constants = node.multipliers
-        if min(constants, default=0.0) < 0:
+        if min(node.multipliers, default=0.0) < 0:
             raise KernelError("there are no random features for networks of complex units (EXPI): use COS instead")
-        products = [
-            constant * np.prod(self.values[list(w)]) for w, constant in zip(node.weights, constants, strict=True)
-        ]
-        return np.array([p * self.sizes[child] for p, child in zip(products, node.children, strict=True)])
-
-    # --------------------------------------------------------------------------------------------------------- drawing
+        return np.array([c * np.prod(self.values[list(w)]) * self.sizes[child] for child, w, c in node.edges])
 
     def draw_summand(self, number: int, summand: Monomial, columns: int) -> None:
         """Draw the atoms of one summand: as many as its columns hold."""
-        waving = any(_has_wave(self.program, n) for n in summand.nodes)
+        waving = _has_wave(self.program, summand)
         count = columns // 2 if waving else columns
         finite = _finite_atoms(self.program, summand)
         atoms = np.arange(len(self.summand_of), len(self.summand_of) + count)
         self.summand_of += [number] * count
         self.wave_of += [waving] * count
-        self._multiply(atoms, summand.constant / count)
-        for place in summand.weights:
-            self._weigh(atoms, np.full(count, place))
+        self._multiply(atoms, summand.constant / count, summand.weights)
         step = 1  # in a finite summand, with as many atoms as products, atoms run through all choices of columns
         for node in summand.nodes:
             leaf = self.program.nodes[node]
@@ -683,31 +599,25 @@ class Walk:
         node = self.program.nodes[number]
         if not len(atoms):
             return
-        if isinstance(node, Affine):
-            self._draw_part(node, atoms)
+        if isinstance(node, LeafNode):
+            spectrum_of(node.kind).draw(self, node, atoms)
         elif isinstance(node, Term):
             for child in node.logs:
-                if _is_log_leaf(self.program.nodes[child]):
+                if is_log_leaf(self.program.nodes[child]):
                     self._draw(child, atoms)
                 else:
                     self._draw_exp(child, atoms)
             for child in node.factors:
                 self._draw(child, atoms)
         else:
-            spectrum_of(node.kind).draw(self, node, atoms)
-
-    def _draw_part(self, node: Affine, atoms: Indices) -> None:
-        shares = self._shares(node)
-        shares = shares / shares.sum()
-        chosen = self.source.picks(shares, len(atoms))
-        constants = node.multipliers
-        for place, child in enumerate(node.children):
-            those = atoms[chosen == place]
-            if len(those):
-                self._multiply(those, constants[place] / shares[place])
-                for weight in node.weights[place]:
-                    self._weigh(those, np.full(len(those), weight))
-                self._draw(child, those)
+            shares = self._shares(node)
+            shares = shares / shares.sum()
+            chosen = self.source.picks(shares, len(atoms))
+            for place, child in enumerate(node.children):
+                those = atoms[chosen == place]
+                if len(those):
+                    self._multiply(those, node.multipliers[place] / shares[place], node.weights[place])
+                    self._draw(child, those)
 
     def _draw_exp(self, child: int, atoms: Indices) -> None:
         """exp(u): the power j has probability s^j exp(-s) / j!, s the size of u, and the weight exp(s) / s^j."""
@@ -720,30 +630,16 @@ class Walk:
             self._draw(child, atoms[powers >= power])
 
     def slope(self, leaf: LeafNode, atoms: Indices, chosen: Indices, probability: Array) -> None:
+        """Multiply the column of LIN chosen for each atom into it."""
         offset, weight = leaf.offsets
         self.factors.append(Slope(atoms, np.array(leaf.dims, dtype=np.intp)[chosen], offset + chosen))
-        self._weigh(atoms, weight + chosen)
+        self.weighed.append(atoms)
+        self.weights.append(weight + chosen)
         self.constants.append((atoms, -np.log(probability)))
 
-    def _weigh(self, atoms: Indices, places: Indices) -> None:
-        self.weighed.append(atoms)
-        self.weights.append(places)
-
-    def _multiply(self, atoms: Indices, constant: float) -> None:
+    def _multiply(self, atoms: Indices, constant: float, places: tuple[int, ...]) -> None:
+        """Multiply a constant, and the values at some places, into the atoms."""
         self.constants.append((atoms, np.full(len(atoms), math.log(constant))))
-
-    def atoms(self, summands: tuple[Monomial, ...], origin: Array) -> Atoms:
-        """Return all that was drawn; a kernel of white noise alone has one atom, of amplitude zero."""
-        if not self.summand_of:
-            self.summand_of, self.wave_of = [-1], [False]
-            self.constants.append((np.zeros(1, dtype=np.intp), np.array([-np.inf])))
-        log_constant = np.zeros(len(self.summand_of))
-        for atoms, logs in self.constants:
-            log_constant[atoms] += logs
-        waving = np.array(self.wave_of)
-        none = [np.empty(0, dtype=np.intp)]
-        return Atoms(
-            self.program, summands, origin, np.array(self.summand_of, dtype=np.intp), log_constant,
-            np.concatenate(none + self.weighed), np.concatenate(none + self.weights), tuple(self.waves),
-            tuple(self.factors), np.flatnonzero(waving), np.flatnonzero(~waving),
-        )  # fmt: skip
+        for place in places:
+            self.weighed.append(atoms)
+            self.weights.append(np.full(len(atoms), place))

@@ -23,7 +23,7 @@ def values_in(surface: Surface) -> Array:
 
 def shares(surface: Surface, values: Array, X: Array) -> Array:
     """Return s_i(x), (regimes, rows); `values` are those of the surface alone, X whole rows."""
-    parts, x = _split(surface, values), _columns(surface, X)
+    parts, x = _read(surface, values, X)
     if surface.kind == "CP":
         return _broken(expit(_steps(parts, x)))
     if surface.kind == "CW":
@@ -35,7 +35,7 @@ def shares(surface: Surface, values: Array, X: Array) -> Array:
 
 def pull_back(surface: Surface, values: Array, X: Array, by_shares: Array) -> Array:
     """Turn the gradient of something by s_i(x), (regimes, rows), into that by the surface's values."""
-    parts, x = _split(surface, values), _columns(surface, X)
+    parts, x = _read(surface, values, X)
     if surface.kind == "CP":
         return _change_points_back(parts, x, by_shares)
     if surface.kind == "CW":
@@ -50,7 +50,7 @@ def nearest_weights(surface: Surface, values: Array, X: Array, wanted: Array) ->
 
     wanted : w_2 ... w_r at the rows, (regimes - 1, rows); a little ridge keeps the weights small.
     """
-    features = _features(surface, _split(surface, values), _columns(surface, X))
+    features = _features(surface, *_read(surface, values, X))
     result = values.copy()  # the weights come first
     for number, function in enumerate(wanted):
         own = slice(number * surface.features, (number + 1) * surface.features)
@@ -59,13 +59,11 @@ def nearest_weights(surface: Surface, values: Array, X: Array, wanted: Array) ->
     return result
 
 
-def _split(surface: Surface, values: Array) -> dict[str, Array]:
-    ends = np.cumsum(surface.sizes)[:-1]
-    return dict(zip((p.name for p in surface.parameters), np.split(values, ends), strict=True))
-
-
-def _columns(surface: Surface, X: Array) -> Array:
-    return np.asarray(X[:, list(surface.columns)], dtype=np.float64)
+def _read(surface: Surface, values: Array, X: Array) -> tuple[dict[str, Array], Array]:
+    """Return the values of each parameter, and the columns of the surface."""
+    parts = np.split(values, np.cumsum(surface.sizes)[:-1])
+    names = (parameter.name for parameter in surface.parameters)
+    return dict(zip(names, parts, strict=True)), np.asarray(X[:, list(surface.columns)], dtype=np.float64)
 
 
 # ------------------------------------------------------------------------------------- change points and windows
@@ -122,18 +120,14 @@ def _functions(surface: Surface, parts: dict[str, Array], x: Array) -> Array:
 
 def _features(surface: Surface, parts: dict[str, Array], x: Array) -> Array:
     """Waves or bumps, (features of all functions, rows)."""
-    return np.cos(_angles(parts, x)) if surface.kind == "rks" else np.exp(_exponents(parts, x))
+    if surface.kind == "rks":
+        return np.cos(_angles(parts, x))
+    return np.asarray(np.exp(-0.5 * ((_from_centres(parts, x) / parts["lengthscale"]) ** 2).sum(axis=2)))
 
 
 def _angles(parts: dict[str, Array], x: Array) -> Array:
     """Of the waves, (features, rows)."""
     return np.asarray(TWO_PI * parts["frequency"].reshape(-1, x.shape[1]) @ x.T + parts["phase"][:, None])
-
-
-def _exponents(parts: dict[str, Array], x: Array) -> Array:
-    """Of the bumps, (features, rows)."""
-    away = _from_centres(parts, x) / parts["lengthscale"]
-    return np.asarray(-0.5 * (away**2).sum(axis=2))
 
 
 def _from_centres(parts: dict[str, Array], x: Array) -> Array:
@@ -150,7 +144,7 @@ def _functions_back(surface: Surface, parts: dict[str, Array], x: Array, by_func
         by_angle = -each * parts["amplitude"][:, None] * np.sin(angle)
         by_frequency = TWO_PI * by_angle @ x
         return np.concatenate([(each * np.cos(angle)).sum(axis=1), by_frequency.ravel(), by_angle.sum(axis=1)])
-    bumps = np.exp(_exponents(parts, x))
+    bumps = _features(surface, parts, x)
     weighed = (each * parts["weights"][:, None] * bumps)[:, :, None]
     away, length = _from_centres(parts, x), parts["lengthscale"]
     by_centres = (weighed * away).sum(axis=1) / length**2

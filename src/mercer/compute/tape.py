@@ -1,9 +1,8 @@
 """Program -> integer arrays that the compiled sweeps run over.
 
 Node codes are those of built-in leaves plus EXTERNAL (a leaf from outside), EXP (exponential of a sum of nodes; of
-none: one), PRODUCT and AFFINE. Where the
-inputs are evenly spaced, a stationary node takes only N different values: such nodes are *tabled* by lag and the sweep
-over pairs looks them up instead of computing them.
+none: one), PRODUCT and AFFINE. Where the inputs are evenly spaced, a stationary node takes only N different values:
+such nodes are *tabled* by lag and the sweep over pairs looks them up instead of computing them.
 """
 
 from __future__ import annotations
@@ -89,7 +88,6 @@ class _Builder:
         self.edge_child: list[int] = []
         self.edge_weights: list[tuple[int, ...]] = []
         self.edge_constants: list[float] = []
-        self.parents: list[list[int]] = []
         self.children: list[list[int]] = []
         self.stationary: list[bool] = []
         self.sums = self.waves = 0

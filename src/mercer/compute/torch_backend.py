@@ -15,7 +15,7 @@ leaf turns its adjoint into sums over pairs. It keeps nothing between strips, an
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -23,8 +23,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mercer.compute.program import Affine, LeafNode, Program, Term, parts_of
-from mercer.compute.torch_leaves import Pairs, leaf_gradient, leaf_values
+from mercer.compute.program import LeafNode, Program, Term, parts_of
+from mercer.compute.torch_leaves import Pairs, leaf_gradient, leaf_values, multiply
 
 # How many numbers a node holds at a time: few enough for the cache of a CPU, or enough to keep a GPU busy for longer
 # than the launches take.
@@ -170,61 +170,46 @@ class _Tape:
 
 def _forward(program: Program, values: Tensor, pairs: Pairs) -> Tensor:
     """Return the kernel of every pair, (B, M)."""
-    tape = _Tape({}, {})
-    for number in range(len(program.nodes)):
-        _evaluate(program, number, values, pairs, tape)
-        for done in _last_uses(program)[number]:
-            tape.values.pop(done, None)
-        tape.exponentials.clear()
+    tape = _evaluate(program, values, pairs, len(program.nodes), keep=False)
     return tape.values[len(program.nodes) - 1].expand(len(values), pairs.count)
 
 
-def _evaluate(program: Program, number: int, values: Tensor, pairs: Pairs, tape: _Tape) -> None:
-    node = program.nodes[number]
-    if isinstance(node, LeafNode):
-        if not node.flags.log_form:
-            tape.values[number] = leaf_values(node, pairs, _parameters(node, values))
-    elif isinstance(node, Term):
-        tape.exponentials[number] = exponential = _exponential(program, node, values, pairs, tape)
-        tape.values[number] = _product(exponential, [tape.values[i] for i in node.factors], values)
-    else:
+def _evaluate(program: Program, values: Tensor, pairs: Pairs, count: int, keep: bool) -> _Tape:
+    """Run the first nodes of a program; unless they are to be kept, values go after their last use."""
+    tape = _Tape({}, {})
+    for number, node in enumerate(program.nodes[:count]):
         total: Tensor | None = None
-        for child, places, constant in _edges(node):
-            value, weight = tape.values[child], _weight(values, places, constant)
-            total = weight * value.expand(-1, pairs.count) if total is None else total.addcmul_(weight, value)
-        assert total is not None, "an Affine has at least one child"
-        tape.values[number] = total
-
-
-def _exponential(program: Program, term: Term, values: Tensor, pairs: Pairs, tape: _Tape) -> Tensor | None:
-    """exp(sum of the log leaves, or of the unit that an Exp unit takes); None where there are none."""
-    total: Tensor | None = None
-    for number in term.logs:
-        node = program.nodes[number]
         if isinstance(node, LeafNode):
-            logarithm = leaf_values(node, pairs, _parameters(node, values))
+            if not node.flags.log_form:
+                tape.values[number] = leaf_values(node, pairs, _parameters(node, values))
+        elif isinstance(node, Term):
+            for log in node.logs:  # leaves, or the unit that an Exp unit takes
+                below = program.nodes[log]
+                if isinstance(below, LeafNode):
+                    logarithm = leaf_values(below, pairs, _parameters(below, values))
+                else:
+                    logarithm = tape.values[log].clone()
+                total = logarithm if total is None else total.add_(logarithm)
+            tape.exponentials[number] = exponential = None if total is None else total.exp_()
+            tape.values[number] = multiply([exponential, *(tape.values[i] for i in node.factors)], values)
         else:
-            logarithm = tape.values[number].clone()
-        total = logarithm if total is None else total.add_(logarithm)
-    return None if total is None else total.exp_()
-
-
-def _product(first: Tensor | None, factors: Sequence[Tensor], values: Tensor) -> Tensor:
-    parts = ([] if first is None else [first]) + list(factors)
-    if not parts:
-        return values.new_ones(1, 1)
-    result = parts[0]
-    for part in parts[1:]:
-        result = result * part
-    return result
+            for child, places, constant in node.edges:
+                value, weight = tape.values[child], _weight(values, places, constant)
+                total = weight * value.expand(-1, pairs.count) if total is None else total.addcmul_(weight, value)
+            assert total is not None, "an Affine has at least one child"
+            tape.values[number] = total
+        if not keep:
+            for done in _last_uses(program)[number]:
+                tape.values.pop(done, None)
+            tape.exponentials.clear()
+    return tape
 
 
 def _reverse(program: Program, values: Tensor, pairs: Pairs, weights: Tensor) -> Tensor:
     """Return the sum over pairs of weights (B, M) times d(kernel)/d(values), (B, P)."""
     root = len(program.nodes) - 1
-    tape = _Tape({}, {})
-    for number in range(root + isinstance(program.nodes[root], Term)):  # nobody asks for the value of a root sum
-        _evaluate(program, number, values, pairs, tape)
+    needed = root + isinstance(program.nodes[root], Term)  # nobody asks for the value of a root sum
+    tape = _evaluate(program, values, pairs, needed, keep=True)
     gradient = torch.zeros_like(values)
     adjoints = {root: _Adjoint(torch.ones_like(values[:, :1]), weights)}
     for number in reversed(range(root + 1)):
@@ -270,9 +255,9 @@ def _pull_back(
                     _add_adjoint(adjoints, log, _Adjoint(scale, by_logarithm))
         for i, factor in enumerate(node.factors):
             others = [tape.values[other] for k, other in enumerate(node.factors) if k != i]
-            _add_adjoint(adjoints, factor, _Adjoint(scale, array * _product(exponential, others, values)))
+            _add_adjoint(adjoints, factor, _Adjoint(scale, array * multiply([exponential, *others], values)))
     else:
-        for child, places, constant in _edges(node):
+        for child, places, constant in node.edges:
             times_child = array * tape.values[child]
             by_weight = scale * times_child.sum(1, keepdim=True)
             for i, place in enumerate(places):
@@ -298,11 +283,6 @@ def _add_leaf_gradient(
 def _parameters(leaf: LeafNode, values: Tensor) -> list[Tensor]:
     """The parameter blocks of a leaf, (B, number of its columns) each; alpha of RQ is (B, 1), a surface has its own."""
     return [values[:, offset : offset + size] for offset, size in zip(leaf.offsets, leaf.sizes, strict=True)]
-
-
-def _edges(node: Affine) -> Iterator[tuple[int, tuple[int, ...], float]]:
-    """Child, places of the values that weigh it, and constant."""
-    return zip(node.children, node.weights, node.multipliers, strict=True)
 
 
 def _weight(values: Tensor, places: tuple[int, ...], constant: float) -> Tensor:

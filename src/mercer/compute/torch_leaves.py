@@ -32,7 +32,6 @@ class Pairs:
 
     @property
     def count(self) -> int:
-        """The number of pairs."""
         return self.left.shape[1]
 
     @cached_property
@@ -62,7 +61,16 @@ class Pairs:
         return self._selections[dims]
 
 
-def _weighted(weights: Tensor, columns: Tensor) -> Tensor:
+def multiply(parts: Sequence[Tensor | None], like: Tensor) -> Tensor:
+    """Return the product of those that are not None, a new tensor or one of them; 1 where there are none."""
+    result: Tensor | None = None
+    for part in parts:
+        if part is not None:
+            result = part if result is None else result * part
+    return like.new_ones(1, 1) if result is None else result
+
+
+def _weigh(weights: Tensor, columns: Tensor) -> Tensor:
     """sum_d weights_d columns_d for every candidate and pair: (B, d), (d, M) -> (B, M)."""
     return weights * columns if len(columns) == 1 else weights @ columns
 
@@ -74,7 +82,7 @@ def _over_pairs(adjoint: Tensor, columns: Tensor) -> Tensor:
 
 def _scaled_square(x: Pairs, lengthscale: Tensor) -> Tensor:
     """r^2 = sum d^2 / l^2."""
-    return _weighted(lengthscale**-2, x.squares)
+    return _weigh(lengthscale**-2, x.squares)
 
 
 def _by_lengthscale(x: Pairs, by_square: Tensor, lengthscale: Tensor) -> Tensor:
@@ -84,7 +92,7 @@ def _by_lengthscale(x: Pairs, by_square: Tensor, lengthscale: Tensor) -> Tensor:
 
 def _se(x: Pairs, lengthscale: Tensor) -> Tensor:
     """-r^2 / 2."""
-    return _weighted(-0.5 * lengthscale**-2, x.squares)
+    return _weigh(-0.5 * lengthscale**-2, x.squares)
 
 
 def _se_reverse(x: Pairs, adjoint: Tensor, lengthscale: Tensor) -> tuple[Tensor, ...]:
@@ -93,12 +101,12 @@ def _se_reverse(x: Pairs, adjoint: Tensor, lengthscale: Tensor) -> tuple[Tensor,
 
 def _rq(x: Pairs, lengthscale: Tensor, alpha: Tensor) -> Tensor:
     """-a log(1 + z), z = r^2 / 2a."""
-    return _weighted(0.5 / alpha * lengthscale**-2, x.squares).log1p_().mul_(-alpha)
+    return _weigh(0.5 / alpha * lengthscale**-2, x.squares).log1p_().mul_(-alpha)
 
 
 def _rq_reverse(x: Pairs, adjoint: Tensor, lengthscale: Tensor, alpha: Tensor) -> tuple[Tensor, ...]:
     """By z: -a / (1 + z). By a, l kept: -log(1 + z) + z / (1 + z), as dz/da = -z / a."""
-    z = _weighted(0.5 / alpha * lengthscale**-2, x.squares)
+    z = _weigh(0.5 / alpha * lengthscale**-2, x.squares)
     share = adjoint / (1 + z)
     by_lengthscale = _over_pairs(share, x.squares) * lengthscale**-3
     by_alpha = share.mul_(z).sum(1, keepdim=True) - z.log1p_().mul_(adjoint).sum(1, keepdim=True)
@@ -147,7 +155,7 @@ def _m52_reverse(x: Pairs, adjoint: Tensor, lengthscale: Tensor) -> tuple[Tensor
 
 def _envelope(x: Pairs, bandwidth: Tensor) -> Tensor:
     """-2 pi^2 sum b^2 d^2."""
-    return _weighted(-2 * math.pi**2 * bandwidth**2, x.squares)
+    return _weigh(-2 * math.pi**2 * bandwidth**2, x.squares)
 
 
 def _envelope_reverse(x: Pairs, adjoint: Tensor, bandwidth: Tensor) -> tuple[Tensor, ...]:
@@ -230,28 +238,28 @@ def _lin_reverse(x: Pairs, adjoint: Tensor, offset: Tensor, weights: Tensor) -> 
 
 def _cos(x: Pairs, frequency: Tensor) -> Tensor:
     """cos(2 pi f.d)."""
-    return _weighted(2 * math.pi * frequency, x.difference).cos_()
+    return _weigh(2 * math.pi * frequency, x.difference).cos_()
 
 
 def _cos_reverse(x: Pairs, adjoint: Tensor, frequency: Tensor) -> tuple[Tensor, ...]:
-    sine = _weighted(2 * math.pi * frequency, x.difference).sin_()
+    sine = _weigh(2 * math.pi * frequency, x.difference).sin_()
     return (_over_pairs(sine.mul_(adjoint), x.difference) * (-2 * math.pi),)
 
 
 def _sin(x: Pairs, frequency: Tensor) -> Tensor:
     """sin(2 pi f.d)."""
-    return _weighted(2 * math.pi * frequency, x.difference).sin_()
+    return _weigh(2 * math.pi * frequency, x.difference).sin_()
 
 
 def _sin_reverse(x: Pairs, adjoint: Tensor, frequency: Tensor) -> tuple[Tensor, ...]:
-    cosine = _weighted(2 * math.pi * frequency, x.difference).cos_()
+    cosine = _weigh(2 * math.pi * frequency, x.difference).cos_()
     return (_over_pairs(cosine.mul_(adjoint), x.difference) * (2 * math.pi),)
 
 
 def _phases(x: Pairs, frequency: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
     """2 pi f.(x - c) on both sides."""
     start = (frequency * offset).sum(1, keepdim=True)
-    left, right = (_weighted(frequency, side).sub(start).mul_(2 * math.pi) for side in (x.left, x.right))
+    left, right = (_weigh(frequency, side).sub(start).mul_(2 * math.pi) for side in (x.left, x.right))
     return left, right
 
 

@@ -27,8 +27,7 @@ from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression
-from mercer.kernels.parameters import bind, values_of
-from mercer.kernels.units import Units, to_data_units, to_scaled_units
+from mercer.kernels.parameters import Units, bind, to_data_units, to_scaled_units, values_of
 from mercer.learners.classes import (
     ColumnScales,
     CrossValidation,

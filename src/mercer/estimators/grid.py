@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.compute.program import compile_program
-from mercer.compute.separate import separated
+from mercer.compute.separate import separate
 from mercer.errors import DataWarning, FitWarning, InputError, KernelError, NumericalError
 from mercer.estimators.inputs import EstimatorSettings, Shown, ShownFit, read_fit_options
 from mercer.fitting.grid import GridFitPolicy, fit_grid
@@ -24,9 +24,8 @@ from mercer.kernels.algebra import structure
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, Product, product_of
 from mercer.kernels.network import time_series_network
-from mercer.kernels.parameters import bind
+from mercer.kernels.parameters import bind, to_data_units, to_scaled_units
 from mercer.kernels.text import parse
-from mercer.kernels.units import to_data_units, to_scaled_units
 from mercer.learners.criteria import bic
 from mercer.model import archive
 from mercer.model.grid import FittedGrid, GridInput, GridScale, condition, grid_engine, read_coordinates, read_grid
@@ -123,7 +122,7 @@ class GridRegressor(ShownFit, EstimatorSettings, BaseEstimator):
             notes.append(f"whole slices of the grid hold no value ({gone}); they are predicted all the same")
             warnings.warn(notes[0], DataWarning, stacklevel=2)
         whole = _whole_kernel(self.kernel, grid, [d for d, n in enumerate(lattice.shape) if n > 1])
-        if separated(compile_program(structure(whole)), grid.values.ndim) is None:
+        if separate(compile_program(structure(whole)), grid.values.ndim) is None:
             raise KernelError(
                 f"{whole.text(digits=4)} is not a product of one kernel for each axis: give one kernel for all axes, a "
                 "list with one for each, or a product such as SE(0)*PER(1). Sums over axes and change surfaces: "

@@ -19,7 +19,7 @@ from mercer.errors import DataWarning, InputError
 from mercer.fitting.problem import FitOptions
 from mercer.inference.choose import Choice
 from mercer.kernels.domains import Array
-from mercer.kernels.units import Units
+from mercer.kernels.parameters import Units
 from mercer.learners.contract import Learner
 from mercer.model.fitted import LEARNERS, Columns, TrainingRows
 

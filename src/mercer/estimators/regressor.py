@@ -28,10 +28,9 @@ from mercer.inference.choose import check_memory, exact_for_few, fall_back
 from mercer.inference.contract import Data, Engine
 from mercer.kernels.algebra import structure
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Expression
-from mercer.kernels.network import networks_in
-from mercer.kernels.parameters import bind
-from mercer.kernels.units import to_scaled_units
+from mercer.kernels.expression import Expression, find_all
+from mercer.kernels.network import Network
+from mercer.kernels.parameters import bind, to_scaled_units
 from mercer.learners.contract import Context, Learned, Learner, learned_alone, read_jobs
 from mercer.learners.many_rows import AllRows, ManyRowsPolicy, draw_sample, fit_to_all, whole_of
 from mercer.model import archive
@@ -346,7 +345,7 @@ class GPRegressor(EstimatorSettings, RegressorMixin, BaseEstimator):
         found = make_fitted(learned, old.training, old.choice, old.origin)
         text = structure(found.kernel).text()  # fitting the new model to other data fits this structure
         new = type(self)(**{**self.get_params(deep=False), "kernel": text})
-        source = list_names([network_phrase(network) for network in networks_in(old.kernel)])
+        source = list_names([network_phrase(network) for network in find_all(old.kernel, Network)])
         if not math.isfinite(found.scores.leave_one_out):  # engines that are not exact work it out when asked
             left = found.explained.posterior.left_out_score() - found.training.log_scale
             found = replace(found, scores=replace(found.scores, leave_one_out=left))

@@ -26,7 +26,7 @@ from mercer.inference.contract import Sum
 from mercer.inference.sparse import slices
 from mercer.inference.vfe import VFE, is_sparse
 from mercer.kernels.domains import Array
-from mercer.kernels.units import Units
+from mercer.kernels.parameters import Units
 from mercer.model.fitted import Columns, TrainingRows
 from mercer.tables.parquet_rows import ParquetRows, finite_block
 

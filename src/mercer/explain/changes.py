@@ -20,11 +20,10 @@ from mercer.fitting.starts import WEIGHT
 from mercer.fitting.uncertainty import Profile, profile, slice_draws
 from mercer.inference.exact import Exact
 from mercer.kernels.algebra import components
-from mercer.kernels.blend import Blend, Surface, blends_in, has_blend
+from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Expression
-from mercer.kernels.parameters import layout, values_of, with_values
-from mercer.kernels.units import to_data_units
+from mercer.kernels.expression import Expression, contains, find_all
+from mercer.kernels.parameters import layout, to_data_units, values_of, with_values
 from mercer.learners.contract import Candidate
 from mercer.model.fitted import Fitted
 
@@ -181,7 +180,7 @@ _CHANGES: WeakKeyDictionary[Fitted, Change] = WeakKeyDictionary()  # its uncerta
 
 def change_in(fitted: Fitted) -> Change | None:
     """Return where behaviour changes: at the outermost change surface; None without one."""
-    if not has_blend(fitted.kernel):
+    if not contains(fitted.kernel, Blend):
         return None
     if fitted not in _CHANGES:
         _CHANGES[fitted] = change_of(subject_of(fitted), fitted.candidates)
@@ -190,7 +189,7 @@ def change_in(fitted: Fitted) -> Change | None:
 
 def change_of(subject: Subject, candidates: Sequence[Candidate]) -> Change:
     """Work out the change: where it is, what holds before and after, and whether the data ask for it."""
-    own, scaled = next(blends_in(subject.fitted)), next(blends_in(subject.kernel))
+    own, scaled = next(find_all(subject.fitted, Blend)), next(find_all(subject.kernel, Blend))
     surface, columns = own.surface, subject.columns
     X = np.asarray(subject.data.X * np.array(subject.units.scale) + np.array(subject.units.shift))
     ends = tuple((float(X[:, c].min()), float(X[:, c].max())) for c in surface.columns)
@@ -276,7 +275,7 @@ def _uncertain(subject: Subject, scaled: Blend) -> tuple[tuple[Surface, ...], Ar
     drawn = drawn or [values_of(kernel)]  # nothing of it was fitted
     total = np.array(weights) if weights else np.ones(len(drawn))
     units = subject.units
-    surfaces = [next(blends_in(to_data_units(with_values(kernel, values), units))).surface for values in drawn]
+    surfaces = [next(find_all(to_data_units(with_values(kernel, values), units), Blend)).surface for values in drawn]
     return tuple(surfaces), total / total.sum(), found
 
 

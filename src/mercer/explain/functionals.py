@@ -16,8 +16,8 @@ from mercer.explain.claims import Claim, round_all
 from mercer.explain.wording import Column
 from mercer.explain.words import Narrator
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Base, Expression, Parameter
-from mercer.kernels.functional import Functional, functionals_in
+from mercer.kernels.expression import Base, Expression, Parameter, find_all
+from mercer.kernels.functional import Functional
 from mercer.kernels.parameters import values_of
 
 MOST = 6  # that are explained
@@ -69,7 +69,9 @@ def explain_functionals(
     kernel: Expression, columns: Sequence[Column], names: Sequence[str] | None, narrator: Narrator
 ) -> tuple[FunctionalExplanation, ...]:
     """Explain the functionals of a kernel in the user's units; a product over columns has one for each, all alike."""
-    return tuple(_explain_functional(each, columns, names, narrator) for each in islice(functionals_in(kernel), MOST))
+    return tuple(
+        _explain_functional(each, columns, names, narrator) for each in islice(find_all(kernel, Functional), MOST)
+    )
 
 
 def _explain_functional(

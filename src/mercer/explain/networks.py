@@ -22,12 +22,12 @@ from mercer.explain.phrases import phrase, title
 from mercer.explain.subject import KernelPart, Subject
 from mercer.explain.wording import Column
 from mercer.explain.words import NAMED_TERMS, Narrator
-from mercer.kernels.algebra import components, told_components
+from mercer.kernels.algebra import components, described_components
 from mercer.kernels.blend import Blend, under, within
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Base, Expression, Product, build_base, product_of
+from mercer.kernels.expression import Base, Expression, Product, build_base, contains, product_of
 from mercer.kernels.layers import Layer, Linear, Multiply, Polynomial
-from mercer.kernels.network import Network, has_network
+from mercer.kernels.network import Network
 from mercer.kernels.parameters import values_of
 from mercer.kernels.polynomial import degree
 
@@ -130,7 +130,7 @@ def networks_of(subject: Subject) -> list[Found]:
     Those inside a network belong to it.
     """
     found = []
-    terms = told_components(subject.kernel)
+    terms = described_components(subject.kernel)
     for position, (part, term) in enumerate(zip(subject.parts, terms, strict=True)):
         inside, shown = ((t.factors if isinstance(t, Product) else (t,)) for t in (within(term), within(part.kernel)))
         for factor, twin in zip(inside, shown, strict=True):  # units change no order
@@ -378,4 +378,4 @@ def term_words(network: Network, powers: Sequence[int], columns: Sequence[Column
 
 
 def _has_words(primitive: Expression) -> bool:
-    return not has_network(primitive) and not any(leaf.spec.outside_networks for leaf in primitive.leaves())
+    return not contains(primitive, Network) and not any(leaf.spec.outside_networks for leaf in primitive.leaves())

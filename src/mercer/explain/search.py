@@ -10,13 +10,12 @@ from functools import partial
 import numpy as np
 
 from mercer.explain.claims import Claim, ClaimEvidence, certainty_of
-from mercer.explain.phrases import contains
 from mercer.explain.subject import Subject, structure_text
 from mercer.explain.words import Narrator
 from mercer.kernels.algebra import structure
-from mercer.kernels.expression import Base, Expression, Product
-from mercer.kernels.functional import Functional, functionals_in
-from mercer.kernels.network import Network, networks_in
+from mercer.kernels.expression import Base, Expression, Product, contains, find_all
+from mercer.kernels.functional import Functional
+from mercer.kernels.network import Network
 from mercer.kernels.parameters import layout
 from mercer.learners.contract import Candidate
 from mercer.learners.criteria import CRITERIA, bic, penalty
@@ -162,7 +161,7 @@ def tell_story(subject: Subject, candidates: Sequence[Candidate], score: str, na
 
     def text(candidate: Candidate) -> str:
         if contains(candidate.expression, Functional):
-            inside = next(functionals_in(candidate.expression)).inside  # its weights would fill the page
+            inside = next(find_all(candidate.expression, Functional)).inside  # its weights would fill the page
             return f"KF({structure_text(inside, subject.names, columns)}), {candidate.step}"
         if is_network and structure(candidate.expression) == structure(kernel):
             return candidate.step.text()  # starts of one network: which of them, not what they all are
@@ -245,7 +244,7 @@ def left_out_gain_over_noise(subject: Subject, leave_one_out: float) -> float:
     spread = (float((y**2).sum()) - y**2) / (n - 1) - others**2
     spread = np.maximum(spread, 1e-12 * float(y.var())) * n / (n - 1)  # the mean is not known exactly either
     alone = -0.5 * float(np.sum(np.log(2 * math.pi * spread) + (y - others) ** 2 / spread))
-    slots = [slot for network in networks_in(subject.kernel) for slot in layout(network).slots if slot.fitted]
+    slots = [slot for network in find_all(subject.kernel, Network) for slot in layout(network).slots if slot.fitted]
     own = sum(s.spec.domain.free_size(s.size) for s in slots if s.spec.name not in ("weights", "bias"))
     return 2.0 * (leave_one_out - alone) - penalty(own, n)
 

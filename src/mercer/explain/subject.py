@@ -16,12 +16,11 @@ from mercer.compute import fused
 from mercer.compute.program import Program, compile_program
 from mercer.explain.wording import Column, Vocabulary
 from mercer.inference.contract import Data, Engine, Posterior, Prediction
-from mercer.kernels.algebra import structure, told_components
+from mercer.kernels.algebra import described_components, structure
 from mercer.kernels.blend import Surface
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, build_base
-from mercer.kernels.parameters import values_of
-from mercer.kernels.units import Units, to_data_units
+from mercer.kernels.parameters import Units, to_data_units, values_of
 from mercer.linalg.factor import Failure, factorise
 from mercer.model.fitted import Columns, Fitted, Mixture
 
@@ -79,7 +78,7 @@ class Subject:
     def parts(self) -> tuple[KernelPart, ...]:
         """The summands of the canonical form, in its order."""
         found = []
-        for term in told_components(self.kernel):
+        for term in described_components(self.kernel):
             kernel, program, values = to_data_units(term, self.units), compile_program(term), values_of(term)
             texts = kernel.text(SHOWN_DIGITS, self.names), kernel.text(None, self.names)
             found.append(KernelPart(kernel, program, values, *texts))

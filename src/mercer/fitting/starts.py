@@ -304,7 +304,7 @@ class Starts:
         return found
 
     def _carriers(self, node: Expression, first: int) -> list[int]:
-        """Return the places of the values that carry the scale of a node, as `Expression.multiplied` does."""
+        """Return the places of the values that carry the scale of a node, as `Expression.multiply_by` does."""
         places: list[int] = []
         todo = [(node, first)]
         while todo:
@@ -318,7 +318,7 @@ class Starts:
                 continue
             parts: list[tuple[bool, bool, int, Expression, int]] = []
             for child in node.children:
-                parts.append((child.pinned, not isinstance(child, Network), len(parts), child, first))
+                parts.append((child.has_fixed_scale, not isinstance(child, Network), len(parts), child, first))
                 first += len(list(child.owners()))
             chosen = [min(parts, key=itemgetter(0, 1, 2))] if isinstance(node, Product) else parts
             todo += [(child, start) for *_, child, start in chosen]

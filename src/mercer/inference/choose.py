@@ -8,7 +8,7 @@ from typing import Any
 
 from mercer.compute.backend import NUMBA, Backend
 from mercer.compute.program import Program
-from mercer.compute.separate import separated, summands
+from mercer.compute.separate import separate, summands
 from mercer.errors import InputError, TooLargeError
 from mercer.inference.contract import Data, Engine
 from mercer.inference.exact import Exact
@@ -150,7 +150,7 @@ def choose_grid(program: Program, data: Data, policy: ChoicePolicy = DEFAULT) ->
     rows, columns = data.X.shape
     if rows <= policy.exact_rows or columns < 2:
         return None
-    product = separated(program, columns) is not None
+    product = separate(program, columns) is not None
     changes = rows <= policy.surface_rows and any(summand.gates for summand in summands(program, columns) or ())
     if not product and not changes:
         return None

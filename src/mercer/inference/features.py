@@ -29,7 +29,8 @@ import numpy as np
 from mercer.compute import fused
 from mercer.compute.program import Program
 from mercer.compute.separate import without_white
-from mercer.compute.spectral import Features, columns_of_part, draw_program_features
+from mercer.compute.spectral import Features, columns_of_part
+from mercer.compute.spectral_draws import Source, draw_atoms
 from mercer.errors import InputError, NumericalError
 from mercer.inference.contract import Data, Engine, Evidence, Level, Part, Posterior, Projection, leave_out
 from mercer.inference.likelihood import LOG_2_PI, Likelihood
@@ -72,8 +73,8 @@ class RandomFeatures(Engine):
         if self.drawn is not None and self.drawn.program == program:
             return self.drawn.at(values)
         typical = data.X[:: max(1, data.count // TYPICAL_ROWS)]
-        rng = np.random.default_rng(self.seed)
-        return draw_program_features(program, values, self.count, data.X.shape[1], rng, typical, self.stratified)
+        source = Source(np.random.default_rng(self.seed), self.stratified)
+        return Features(draw_atoms(program, values, self.count, data.X.shape[1], source, typical), np.array(values))
 
     def hold(self, program: Program, values: Array, data: Data) -> RandomFeatures:
         """Return the engine that keeps, for this program, what is drawn at these values."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 from mercer.compute.backend import NUMBA, Backend
 from mercer.compute.program import Program
-from mercer.compute.separate import separated, summands
+from mercer.compute.separate import separate, summands
 from mercer.errors import InputError, KernelError, NumericalError
 from mercer.inference.contract import Data, Engine, Evidence, Posterior
 from mercer.inference.exact import Exact
@@ -125,7 +125,7 @@ class Grid(Engine):
         from mercer.inference.grid_sum import SumProblem
 
         columns, few = data.X.shape[1], not self.backend.batches and data.count <= self.exact_cells
-        parts, terms = separated(program, columns), summands(program, columns)
+        parts, terms = separate(program, columns), summands(program, columns)
         if parts is None and terms is None:
             raise KernelError(
                 "on a grid the kernel must be a product of one kernel for each column, such as SE(0)*PER(1) or "

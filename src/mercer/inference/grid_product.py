@@ -40,7 +40,7 @@ from torch import Tensor
 from mercer.compute import fused
 from mercer.compute.accelerator import TorchBackend
 from mercer.compute.program import Program
-from mercer.compute.separate import separated
+from mercer.compute.separate import separate
 from mercer.errors import KernelError, TooLargeError
 from mercer.inference.contract import Data, Level, Part, Posterior, Prediction, Projection
 from mercer.inference.grid import UNDEFINED, Grid, GridEvidence
@@ -507,7 +507,7 @@ class GridPosterior(Posterior):
                 f"ask for at most {int(MOST_JOINT / size):,} rows"
             )
         program, values = part or (self.problem.program, self.values)
-        parts = separated(program, X.shape[1])
+        parts = separate(program, X.shape[1])
         if parts is None:
             raise KernelError("a summand of a kernel on a grid must be a product of one kernel for each column")
         rows = self._project_axes(parts, values, X.T)

@@ -24,7 +24,7 @@ from scipy.linalg import blas, lapack
 from mercer.compute import fused
 from mercer.compute.backend import NUMBA, Backend, Matrix
 from mercer.compute.program import Program
-from mercer.compute.separate import Columns, untied, white_columns, without_white
+from mercer.compute.separate import Columns, find_untied, white_columns, without_white
 from mercer.inference.contract import Data, Sum
 from mercer.inference.likelihood import LOG_2_PI
 from mercer.kernels.domains import Array
@@ -135,7 +135,7 @@ class Model:
 def model_of(program: Program, values: Array, noise: float, data: Data, Z: Array, backend: Backend = NUMBA) -> Model:
     """Take the white noise of single rows out of the kernel."""
     white = white_columns(program)
-    white = untied(white, data.X) if white else white  # of a source: those of its sample
+    white = find_untied(white, data.X) if white else white  # of a source: those of its sample
     values = np.asarray(values, dtype=np.float64)
     return Model(program, without_white(program, white), white, values, float(noise), Z, backend)
 

@@ -34,7 +34,6 @@ from scipy.linalg import blas
 
 from mercer.compute import fused
 from mercer.compute.backend import NUMBA, Backend
-from mercer.compute.fused import can_move, contract_points
 from mercer.compute.program import Program
 from mercer.compute.separate import without_white
 from mercer.errors import InputError, NumericalError
@@ -105,7 +104,7 @@ class VFE(Engine):
     ) -> FixedVFE:
         """Return the engine with just enough points, among `candidates` rows, to leave a mean variance of `spare`."""
         rows = greedy(program, values, data.X, self.inducing, candidates=candidates, spare=spare)
-        joint = self.joint and can_move(program)
+        joint = self.joint and fused.can_move(program)
         return FixedVFE(data.X[rows], None, self.n_jobs, self.device, joint=joint)
 
     def evidence(
@@ -270,7 +269,8 @@ def _gradient(
     by_values = total.by_values - 0.5 * fused.contract(model.smooth, model.values, at, square, np.zeros(points))
     by_points = total.by_points
     if moving:  # of Kuu a point is both a row and a column
-        by_points = by_points - contract_points(model.smooth, model.values, model.Z, model.Z, square)
+        _, by_kernel = fused.contract_cross(model.smooth, model.values, model.Z, model.Z, square, moving=True)
+        by_points = by_points - by_kernel
     if model.has_white:
         return by_values, total.by_noise, by_points
     freedom = sums.count - points + float(np.trace(inverse))  # noise tr (Q + noise I)^-1

@@ -13,8 +13,9 @@ summand of each regime gives.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product as cartesian
 from operator import methodcaller
 
@@ -30,11 +31,12 @@ from mercer.kernels.expression import (
     Sum,
     broadcast,
     build_base,
+    contains,
     product_of,
     sum_of,
 )
-from mercer.kernels.functional import Functional, has_functional
-from mercer.kernels.network import Network, has_network
+from mercer.kernels.functional import Functional
+from mercer.kernels.network import Network
 from mercer.kernels.parameters import fill_held
 
 Whole = Network | Blend | Functional  # taken as a whole: its sums and products stay inside
@@ -51,59 +53,50 @@ def canonical(expression: Expression) -> Expression:
 
 
 def components(expression: Expression) -> tuple[Expression, ...]:
-    """Return the summands of the canonical form, change surfaces taken apart: what a report shows one by one."""
-    return tuple(part for term in _terms(expression) for part in _taken_apart(term))
+    """Return the summands of the canonical form, change surfaces taken apart: what a report shows one by one.
+
+    s_i(x) (a + b)(x, x') c(x, x') s_i(x') of all regimes i: one component for a c and one for b c in each.
+    """
+    parts: list[Expression] = []
+    for term in _terms(expression):
+        whole = next((factor for factor in term if isinstance(factor, Blend)), None)
+        if whole is None:
+            parts.append(product_of(term))
+            continue
+        others = [factor for factor in term if factor is not whole]
+        for regime, part in enumerate(whole.parts):
+            if part is not None:
+                parts += [whole.only(regime, inside) for inside in components(product_of([part, *others]))]
+    return tuple(parts)
 
 
 def _terms(expression: Expression) -> list[Term]:
-    terms = _merge_sum(list(map(_simplified, _expanded(fill_held(expression)))))
+    terms = _merge_sum(list(map(_simplify, _expand(fill_held(expression)))))
     return sorted(terms, key=_order)
 
 
-def _taken_apart(term: Term) -> tuple[Expression, ...]:
-    """s_i(x) (a + b)(x, x') c(x, x') s_i(x') of all regimes i: one component for a c and one for b c in each."""
-    whole = next((factor for factor in term if isinstance(factor, Blend)), None)
-    if whole is None:
-        return (product_of(term),)
-    others = [factor for factor in term if factor is not whole]
-    return tuple(
-        whole.only(regime, component)
-        for regime, part in enumerate(whole.parts)
-        if part is not None
-        for component in components(product_of([part, *others]))
-    )
-
-
-def told_components(expression: Expression) -> tuple[Expression, ...]:
-    """Return the summands as they are told: a nearly flat PER among factors is split into its mean and a wave.
+def described_components(expression: Expression) -> tuple[Expression, ...]:
+    """Return the summands as they are described: a nearly flat PER among factors is split into its mean and a wave.
 
     PER = m + (1 - m) CPER with m = I0e(1 / l^2) (METHODS 1): LIN * PER with a long lengthscale l is a trend with a
     small wave on it, and to call it a wave would hide the trend.
     """
-    return components(sum_of([_waves_around_zero(term) for term in components(expression)]))
 
+    def split(leaf: Base) -> Expression:
+        if not leaf.spec.centred or any(p.values is None for p in leaf.parameters):
+            return leaf
+        (variance,), period, lengths = (leaf.parameter(n).values or () for n in ("variance", "period", "lengthscale"))
+        if len(lengths) != 1 or lengths[0] < FLAT:
+            return leaf
+        mean, dims = float(i0e(lengths[0] ** -2)), leaf.dims or ()
+        wave = build_base(
+            leaf.spec.centred, *dims, variance=variance * (1 - mean), period=period, lengthscale=lengths
+        )  # fmt: skip
+        return sum_of([build_base("C", variance=variance * mean), wave])
 
-def _waves_around_zero(term: Expression) -> Expression:
-    if size(term) == 1 or has_network(term) or has_functional(term):
-        return term
-    return term.map_leaves(lambda leaf: _around_zero(leaf) if _is_flat(leaf) else leaf)
-
-
-def _is_flat(leaf: Base) -> bool:
-    if not leaf.spec.centred or any(p.values is None for p in leaf.parameters):
-        return False
-    lengths = leaf.parameter("lengthscale").values
-    return lengths is not None and len(lengths) == 1 and lengths[0] >= FLAT
-
-
-def _around_zero(leaf: Base) -> Expression:
-    (variance,), (length,) = (leaf.parameter(name).values or () for name in ("variance", "lengthscale"))
-    mean = float(i0e(length**-2))
-    wave = build_base(
-        leaf.spec.centred, *(leaf.dims or ()), variance=variance * (1 - mean), period=leaf.parameter("period").values,
-        lengthscale=length,
-    )  # fmt: skip
-    return sum_of([build_base("C", variance=variance * mean), wave])
+    terms = components(expression)
+    whole = [size(term) == 1 or contains(term, Network) or contains(term, Functional) for term in terms]
+    return components(sum_of([t if alone else t.map_leaves(split) for t, alone in zip(terms, whole, strict=True)]))
 
 
 def structure(expression: Expression) -> Expression:
@@ -137,72 +130,55 @@ def substitute(expression: Expression, path: Path, new: Expression) -> Expressio
     return expression.with_children(children)
 
 
-def _expanded(expression: Expression) -> list[Term]:
+def _expand(expression: Expression) -> list[Term]:
     if isinstance(expression, Base | Network | Functional):
         return [(expression,)]
     if isinstance(expression, Blend):
-        return [(_canonical_parts(expression),)]
-    parts = [_expanded(child) for child in expression.children]
+        return [(expression.with_children([canonical(part) for part in expression.children]),)]
+    parts = [_expand(child) for child in expression.children]
     if isinstance(expression, Sum):
         return [term for part in parts for term in part]
     assert isinstance(expression, Product)
     return [tuple(leaf for term in choice for leaf in term) for choice in cartesian(*parts)]
 
 
-def _canonical_parts(blend: Blend) -> Blend:
-    inside = blend.with_children([canonical(part) for part in blend.children])
-    assert isinstance(inside, Blend)
-    return inside
-
-
 def _order(term: Term) -> tuple[str, str]:
     return " * ".join([leaf.write(BARE) for leaf in term]), " * ".join([leaf.write(EXACT) for leaf in term])
 
 
-def _factor_order(leaf: Base) -> tuple[str, str]:
-    return leaf.write(BARE), leaf.write(UNSCALED)
-
-
-def _simplified(term: Term) -> Term:
+def _simplify(term: Term) -> Term:
     """Absorb constants, merge SE factors, let white noise swallow, sort, and put the whole variance on the first."""
-    wholes = _in_order([part for part in term if not isinstance(part, Base)])
+    wholes = sorted((part for part in term if not isinstance(part, Base)), key=lambda whole: _order((whole,)))
     bases = tuple(part for part in term if isinstance(part, Base))
     if wholes:
-        return _with_wholes(wholes, bases)
-    variance = _product_of_variances(bases)
-    factors = [_dims_in_order(leaf) for leaf in bases if leaf.spec.form != "constant"]
+        return _simplify_wholes(wholes, bases)
+    variance = _join(bases, "variance", lambda values: (math.prod(sorted(v for (v,) in values)),))
+    factors = [_order_dims(leaf) for leaf in bases if leaf.spec.form != "constant"]
     factors = _merge_factors(_swallow(factors)) or [bases[0]]
-    factors.sort(key=_factor_order)
+    factors.sort(key=lambda leaf: (leaf.write(BARE), leaf.write(UNSCALED)))
     rest = Parameter("variance", None if variance.values is None else (1.0,), variance.fixed)
     return (factors[0].with_parameter(variance), *(leaf.with_parameter(rest) for leaf in factors[1:]))
 
 
-def _in_order(wholes: list[Whole]) -> list[Whole]:
-    return sorted(wholes, key=lambda each: _order((each,)))
-
-
-def _with_wholes(wholes: list[Whole], bases: tuple[Base, ...]) -> Term:
+def _simplify_wholes(wholes: list[Whole], bases: tuple[Base, ...]) -> Term:
     """The first of them carries the scale of a product: base kernels beside it have variance one."""
-    others = [leaf for leaf in _simplified(bases) if isinstance(leaf, Base)] if bases else []
+    others = [leaf for leaf in _simplify(bases) if isinstance(leaf, Base)] if bases else []
     scale = others[0].parameter("variance") if others else Parameter("variance", (1.0,))
-    if scale.values is not None and _is_open(wholes[0]):  # nowhere to put it yet
+    first = wholes[0]
+    unset = isinstance(first, Blend) and any(leaf.parameter("variance").values is None for leaf in first.leaves())
+    if scale.values is not None and unset:  # nowhere to put it yet
         return (*wholes, *others)
     if scale.values is not None:
-        carrier = wholes[0].multiplied(scale.values[0])
+        carrier = first.multiply_by(scale.values[0])
         assert isinstance(carrier, Whole)
         if isinstance(carrier, Blend):  # terms that differ only in their numbers may change places
-            carrier = _canonical_parts(carrier)
-        wholes = _in_order([carrier, *wholes[1:]])
+            carrier = carrier.with_children([canonical(part) for part in carrier.children])
+        wholes = sorted([carrier, *wholes[1:]], key=lambda whole: _order((whole,)))
         others = [leaf.with_parameter(Parameter("variance", (1.0,), scale.fixed)) for leaf in others]
     return (*wholes, *(leaf for leaf in others if leaf.spec.form != "constant"))
 
 
-def _is_open(whole: Whole) -> bool:
-    """Tell whether a regime of a change surface has a variance that is still to be found."""
-    return isinstance(whole, Blend) and any(leaf.parameter("variance").values is None for leaf in whole.leaves())
-
-
-def _dims_in_order(leaf: Base) -> Base:
+def _order_dims(leaf: Base) -> Base:
     """SE(1, 0) is SE(0, 1) with its lengthscales exchanged."""
     dims = leaf.dims or ()
     order = sorted(range(len(dims)), key=lambda i: _dim_order(dims[i]))
@@ -222,12 +198,15 @@ def _dim_order(dim: int | str) -> tuple[int, str]:
     return (-1, dim) if isinstance(dim, str) else (dim, "")
 
 
-def _product_of_variances(term: tuple[Base, ...]) -> Parameter:
-    parameters = [leaf.parameter("variance") for leaf in term]
-    values = [p.values[0] for p in parameters if p.values is not None]
+def _join(
+    leaves: Sequence[Base], name: str, combine: Callable[[list[tuple[float, ...]]], tuple[float, ...]]
+) -> Parameter:
+    """Return one parameter for that of several kernels: unset where one of them is, fixed where all are."""
+    parameters = [leaf.parameter(name) for leaf in leaves]
+    values = [p.values for p in parameters if p.values is not None]
     if len(values) < len(parameters):
-        return Parameter("variance")
-    return Parameter("variance", (math.prod(sorted(values)),), all(p.fixed for p in parameters))
+        return Parameter(name)
+    return Parameter(name, combine(values), all(p.fixed for p in parameters))
 
 
 def _merge_factors(factors: list[Base]) -> list[Base]:
@@ -236,23 +215,18 @@ def _merge_factors(factors: list[Base]) -> list[Base]:
     for leaf in factors:
         if leaf.spec.merges:
             groups.setdefault((leaf.symbol, leaf.dims, leaf.isotropic, leaf.ratios), []).append(leaf)
-    return [leaf for leaf in factors if not leaf.spec.merges] + [_combined(group) for group in groups.values()]
+    merged = [leaf for leaf in factors if not leaf.spec.merges]
+    for group in groups.values():
+        length = _join(group, "lengthscale", partial(_joint_lengths, group[0])) if len(group) > 1 else None
+        merged.append(group[0] if length is None else group[0].with_parameter(length))
+    return merged
 
 
-def _combined(group: list[Base]) -> Base:
-    parameters = [leaf.parameter("lengthscale") for leaf in group]
-    given = [p.values for p in parameters if p.values is not None]
-    if len(given) < len(parameters):
-        return group[0].with_parameter(Parameter("lengthscale"))
-    size = max(map(len, given))
-    spec = next(s for s in group[0].specs if s.name == "lengthscale")
-    values = tuple(map(_joint_length, zip(*(broadcast(group[0].symbol, spec, v, size) for v in given), strict=True)))
-    return group[0].with_parameter(Parameter("lengthscale", values, all(p.fixed for p in parameters)))
-
-
-def _joint_length(lengths: tuple[float, ...]) -> float:
-    shortest = min(lengths)  # taken out of the root, so that no square overflows
-    return shortest / math.sqrt(math.fsum((shortest / length) ** 2 for length in lengths))
+def _joint_lengths(leaf: Base, given: list[tuple[float, ...]]) -> tuple[float, ...]:
+    spec, count = next(s for s in leaf.specs if s.name == "lengthscale"), max(map(len, given))
+    columns = zip(*(broadcast(leaf.symbol, spec, values, count) for values in given), strict=True)
+    shortest = [(min(lengths), lengths) for lengths in columns]  # taken out of the root, so that no square overflows
+    return tuple(s / math.sqrt(math.fsum((s / length) ** 2 for length in lengths)) for s, lengths in shortest)
 
 
 def _swallow(factors: list[Base]) -> list[Base]:
@@ -263,30 +237,25 @@ def _swallow(factors: list[Base]) -> list[Base]:
     covered = {d for noise in noises for d in noise.dims or ()}
     everywhere = any(noise.dims is None for noise in noises)
     noise = replace(noises[0], dims=None if everywhere else tuple(sorted(covered, key=_dim_order)))
-
-    def swallowed(leaf: Base) -> bool:
+    kept = [noise]
+    for leaf in factors:
         inside = everywhere or (leaf.dims is not None and covered.issuperset(leaf.dims))
-        return leaf.spec.white or (leaf.spec.stationary and inside)
-
-    return [noise, *(leaf for leaf in factors if not swallowed(leaf))]
+        if not (leaf.spec.white or (leaf.spec.stationary and inside)):
+            kept.append(leaf)
+    return kept
 
 
 def _merge_sum(terms: list[Term]) -> list[Term]:
     """Add up constants, and white noises on the same dimensions: they are one component each."""
     groups: dict[object, list[Base]] = {}
-    others: list[Term] = []
+    merged: list[Term] = []
     for term in terms:
         only = term[0]
         if len(term) == 1 and isinstance(only, Base) and (only.spec.white or only.spec.form == "constant"):
             groups.setdefault((only.symbol, only.dims), []).append(only)
         else:
-            others.append(term)
-    return others + [(_added(group),) for group in groups.values()]
-
-
-def _added(group: list[Base]) -> Base:
-    parameters = [leaf.parameter("variance") for leaf in group]
-    values = [p.values[0] for p in parameters if p.values is not None]
-    if len(values) < len(parameters):
-        return group[0].with_parameter(Parameter("variance"))
-    return group[0].with_parameter(Parameter("variance", (math.fsum(values),), all(p.fixed for p in parameters)))
+            merged.append(term)
+    for group in groups.values():
+        total = _join(group, "variance", lambda values: (math.fsum(v for (v,) in values),))
+        merged.append((group[0].with_parameter(total),))
+    return merged

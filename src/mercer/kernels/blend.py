@@ -45,9 +45,9 @@ from mercer.kernels.expression import (
     as_expression,
     carriers_of,
     check_depth,
+    check_dims,
     check_names,
     check_parameter,
-    checked_dims,
     common_carrier,
     is_whole,
     read_given,
@@ -55,12 +55,12 @@ from mercer.kernels.expression import (
 )
 
 if TYPE_CHECKING:
+    from mercer.kernels.parameters import Units
     from mercer.kernels.text import Parser
-    from mercer.kernels.units import Units
 
 MOST_REGIMES = 20
 MOST_FEATURES = 1000
-FEATURES = {"rks": 10, "gp": 16}  # of each function w_i, unless told
+FEATURES = {"rks": 10, "gp": 16}  # of each function w_i, unless given
 
 _EACH: Shape = "per component and dimension"
 LOCATION = ParameterSpec("location", Real(), _EACH, "position")
@@ -124,7 +124,7 @@ class Surface(Owner):
         return f"{self.kind}(on={list(self.dims)})" if self.dims else self.kind
 
     def bind(self, dims: tuple[int, ...]) -> Surface:
-        """Return the surface on these columns, one value given for several repeated."""
+        """Return the surface on these columns, one value given for several of them repeated."""
         if self.kind in ONE_COLUMN and len(dims) != 1:
             raise KernelError(f"{self.kind} changes along one column, not along {len(dims)}: name it, as in on=0")
         bare = replace(self, dims=dims)
@@ -164,7 +164,7 @@ def surface(
         raise KernelError(f"{kind} has no features; only {' and '.join(FEATURES)} have")
     if not is_whole(count) or not 1 <= count <= MOST_FEATURES:
         raise KernelError(f"a surface has 1 to {MOST_FEATURES} features, not {count!r}")
-    dims = checked_dims(kind, tuple(on))
+    dims = check_dims(kind, tuple(on))
     if kind in ONE_COLUMN and dims is not None and len(dims) != 1:
         raise KernelError(f"{kind} changes along one column, not along {len(dims)}")
     check_names(kind, KINDS[kind], values)
@@ -193,7 +193,7 @@ class Blend(Expression):
     def children(self) -> tuple[Expression, ...]:
         return tuple(part for part in self.parts if part is not None)
 
-    def with_children(self, children: Sequence[Expression]) -> Expression:
+    def with_children(self, children: Sequence[Expression]) -> Blend:
         new = iter(children)
         return replace(self, parts=tuple(None if part is None else next(new) for part in self.parts))
 
@@ -203,18 +203,16 @@ class Blend(Expression):
         yield self.surface
 
     def map_owners(self, change: Callable[[Any], Any]) -> Blend:
-        parts = tuple(None if part is None else part.map_owners(change) for part in self.parts)
-        changed = change(self.surface)
-        assert isinstance(changed, Surface)
-        return Blend(parts, changed)
+        inside = self.with_children([part.map_owners(change) for part in self.children])
+        return replace(inside, surface=change(self.surface))
 
     def only(self, regime: int, part: Expression) -> Blend:
         """Return one regime's share alone, with the kernel given: s_i(x) part(x, x') s_i(x')."""
         return Blend(tuple(part if i == regime else None for i in range(len(self.parts))), self.surface)
 
     def convert(self, units: Units) -> Blend:
-        parts = tuple(None if part is None else part.convert(units) for part in self.parts)
-        return Blend(parts, self.surface.convert(units))
+        inside = self.with_children([part.convert(units) for part in self.children])
+        return replace(inside, surface=self.surface.convert(units))
 
     def find_carrier(self, start: int, held: set[int]) -> tuple[int, int | None]:
         start, carriers = carriers_of(self.children, start, held)
@@ -269,19 +267,6 @@ def blend(
     return Blend(kernels, surface(kind, len(kernels), features=features, on=columns, **values))
 
 
-def blends_in(expression: Expression) -> Iterator[Blend]:
-    """Yield every change surface of a kernel, those inside others too, from outside in."""
-    if isinstance(expression, Blend):
-        yield expression
-    for child in expression.children:
-        yield from blends_in(child)
-
-
-def has_blend(expression: Expression) -> bool:
-    """Tell whether there is a change surface anywhere in a kernel."""
-    return next(blends_in(expression), None) is not None
-
-
 def within(part: Expression) -> Expression:
     """Return what stands under the change surfaces of a component, which has one regime of each."""
     return within(part.children[0]) if isinstance(part, Blend) else part
@@ -301,7 +286,13 @@ def parse_blend(parser: Parser, word: str, start: int) -> Expression:
     parser.deeper()
     kind, features = word, None
     if word == "BLEND":
-        kind, features = _surface_name(parser)
+        token, found, end = parser.peek()
+        match = _NAMED.fullmatch(found) if token == "name" else None
+        if match is None or (match["features"] and match["kind"] not in FEATURES):
+            raise parser.fail("expected the surface, linear, rks or gp (rks8: with 8 features), before the kernels")
+        parser.position = end
+        parser.expect(",", f"and the kernels after {found}")
+        kind, features = match["kind"], int(match["features"]) if match["features"] else None
     parts: list[Expression | None] = []
     columns: list[int | str] = []
     values: dict[str, Any] = {}
@@ -317,17 +308,7 @@ def parse_blend(parser: Parser, word: str, start: int) -> Expression:
             break
     parser.expect(")", f"to close {word}(")
     parser.depth -= 1
-    return parser.checked(partial(blend, parts, kind, features=features, on=columns, **values), start)
-
-
-def _surface_name(parser: Parser) -> tuple[str, int | None]:
-    kind, found, end = parser.peek()
-    match = _NAMED.fullmatch(found) if kind == "name" else None
-    if match is None or (match["features"] and match["kind"] not in FEATURES):
-        raise parser.fail("expected the surface, linear, rks or gp (rks8: with 8 features), before the kernels")
-    parser.position = end
-    parser.expect(",", f"and the kernels after {found}")
-    return match["kind"], int(match["features"]) if match["features"] else None
+    return parser.check(partial(blend, parts, kind, features=features, on=columns, **values), start)
 
 
 def _part(parser: Parser) -> Expression | None:

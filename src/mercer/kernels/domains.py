@@ -13,7 +13,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 Array = NDArray[np.float64]
 Shape = Literal["one", "per dimension", "per component", "per component and dimension"]
@@ -107,30 +106,6 @@ class NonNegative(Domain):
 
     def describe(self) -> str:
         return "a number not below zero"
-
-
-@dataclass(frozen=True)
-class Between(Domain):
-    """Strictly between two numbers; free = logit of the relative position."""
-
-    low: float
-    high: float
-
-    def contains(self, values: Array) -> bool:
-        return bool(np.all((values > self.low) & (values < self.high)))
-
-    def to_free(self, values: Array) -> Array:
-        share = (values - self.low) / (self.high - self.low)
-        return np.log(share) - np.log1p(-share)
-
-    def from_free(self, free: Array) -> Array:
-        return np.asarray(self.low + (self.high - self.low) * expit(free))
-
-    def pullback(self, values: Array, gradient: Array) -> Array:
-        return gradient * (values - self.low) * (self.high - values) / (self.high - self.low)
-
-    def describe(self) -> str:
-        return f"a number between {self.low:g} and {self.high:g}"
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from mercer.kernels.domains import Array, ParameterSpec, Positive, Simplex
 from mercer.kernels.leaf import LEAVES, Leaf
 
 if TYPE_CHECKING:
-    from mercer.kernels.units import Units
+    from mercer.kernels.parameters import Units
 
 MOST_COMPONENTS = 1000  # of a mixture; a slip such as SM40000000 is an error and not a memory of gigabytes
 DEEPEST = 200  # nested sums and products: enough for any kernel, and far from Python's limit on recursion
@@ -191,19 +191,19 @@ class Expression(ABC):
 
     @abstractmethod
     def find_carrier(self, start: int, held: set[int]) -> tuple[int, int | None]:
-        """Return the number of the next owner, and the one that carries the overall scale (None: it is pinned).
+        """Return the number of the next owner, and the one that carries the overall scale (None: it is fixed).
 
         start : the number of its own first owner. held : gathers the owners whose variance is redundant.
         """
 
     @property
-    def pinned(self) -> bool:
+    def has_fixed_scale(self) -> bool:
         """Whether fixed variances leave the kernel no scale to fit."""
-        return any(child.pinned for child in self.children)
+        return any(child.has_fixed_scale for child in self.children)
 
-    def multiplied(self, factor: float) -> Expression:
+    def multiply_by(self, factor: float) -> Expression:
         """Return factor times the kernel without a new node: variances that carry the scale take the factor."""
-        return self.with_children([child.multiplied(factor) for child in self.children])
+        return self.with_children([child.multiply_by(factor) for child in self.children])
 
     def convert(self, units: Units) -> Expression:
         """Return the kernel over inputs in other units; the scale of the target is left as it is."""
@@ -241,9 +241,6 @@ class Expression(ABC):
     def __rmul__(self, other: float) -> Expression:
         return product_of([as_expression(other), self])
 
-    def __str__(self) -> str:
-        return self.text()
-
     def __repr__(self) -> str:
         return self.text()
 
@@ -272,7 +269,7 @@ class Base(Expression, Owner):
     """A base kernel on some dimensions (None: all of them), with its parameters in the order of its record.
 
     isotropic : one lengthscale l for all dimensions; ratios : that of dimension d is l times ratios[d] (none: l).
-        A kernel that is isotropic in one set of units is so in others only with such ratios: see `units.py`.
+        A kernel that is isotropic in one set of units is so in others only with such ratios: see `parameters.py`.
     """
 
     symbol: str
@@ -340,7 +337,7 @@ class Base(Expression, Owner):
         return tuple(values[0] * ratio for ratio in self.ratios or (1.0,) * max(1, len(self.dims or ())))
 
     def bind(self, dims: tuple[int, ...]) -> Base:
-        """Return the kernel on column numbers, one value given for several repeated."""
+        """Return the kernel on column numbers, one value given for several of them repeated."""
         if not self.spec.uses_inputs:
             return self
         if self.ratios and len(self.ratios) != len(dims):
@@ -389,10 +386,10 @@ class Base(Expression, Owner):
         return start + 1, None if self.parameters[0].fixed else start  # the first is the variance
 
     @property
-    def pinned(self) -> bool:
+    def has_fixed_scale(self) -> bool:
         return self.parameters[0].fixed
 
-    def multiplied(self, factor: float) -> Base:
+    def multiply_by(self, factor: float) -> Base:
         variance = self.parameter("variance")
         if variance.values is None:
             return self
@@ -403,25 +400,21 @@ class Base(Expression, Owner):
             return self
         _, scale = units.of(self.columns)
         changed = replace(self, parameters=self.in_units(units))
-        if self.isotropic:
-            changed = changed.rescale_isotropic(scale)
+        if self.isotropic:  # l times the mean scale, and new ratios unless all are one
+            factor = float(scale[0] if np.all(scale == scale[0]) else np.exp(np.mean(np.log(scale))))
+            ratios = np.array(self.ratios or (1.0,) * len(scale)) * (scale / factor)
+            ratios = np.empty(0) if np.all(np.abs(ratios - 1.0) <= SAME) else ratios
+            length = self.parameter("lengthscale")
+            values = None if length.values is None else (float(length.values[0] * factor),)
+            changed = changed.with_parameter(replace(length, values=values))
+            changed = replace(changed, ratios=tuple(ratios.tolist()))
         if self.spec.unit_rule is None:
             return changed
         given = {p.name: None if p.values is None else np.array(p.values) for p in self.parameters}
-        replaced, factor = self.spec.unit_rule(given, scale)
-        for name, values in replaced.items():
-            changed = changed.with_parameter(replace(self.parameter(name), values=tuple(values.tolist())))
-        return changed.multiplied(factor)
-
-    def rescale_isotropic(self, scale: Array) -> Base:
-        """Return it where columns are scaled: l times the mean scale, and new ratios unless all are one."""
-        factor = float(scale[0] if np.all(scale == scale[0]) else np.exp(np.mean(np.log(scale))))
-        ratios = np.array(self.ratios or (1.0,) * len(scale)) * (scale / factor)
-        if np.all(np.abs(ratios - 1.0) <= SAME):
-            ratios = np.empty(0)
-        length = self.parameter("lengthscale")
-        values = None if length.values is None else (float(length.values[0] * factor),)
-        return replace(self.with_parameter(replace(length, values=values)), ratios=tuple(ratios.tolist()))
+        replaced, multiple = self.spec.unit_rule(given, scale)
+        for name, new in replaced.items():
+            changed = changed.with_parameter(replace(self.parameter(name), values=tuple(new.tolist())))
+        return changed.multiply_by(multiple)
 
 
 def _restore(module: str, symbol: str, *fields: Any) -> Base:
@@ -495,19 +488,19 @@ class Product(Expression):
         return start, free[0] if free else None
 
     @property
-    def pinned(self) -> bool:
-        return all(factor.pinned for factor in self.factors)
+    def has_fixed_scale(self) -> bool:
+        return all(factor.has_fixed_scale for factor in self.factors)
 
-    def multiplied(self, factor: float) -> Expression:
+    def multiply_by(self, factor: float) -> Expression:
         factors = list(self.factors)
-        carrier = min(range(len(factors)), key=lambda i: (factors[i].pinned, not factors[i].scale_in_weights))
-        factors[carrier] = factors[carrier].multiplied(factor)
+        carrier = min(range(len(factors)), key=lambda i: (factors[i].has_fixed_scale, not factors[i].scale_in_weights))
+        factors[carrier] = factors[carrier].multiply_by(factor)
         return self.with_children(factors)
 
     def convert(self, units: Units) -> Expression:
         """Convert the factors, and keep one variance: that of the first free one, or in the weights of a network."""
         factors, total = [factor.convert(units) for factor in self.factors], 1.0
-        carriers = [i for i, f in enumerate(factors) if f.scale_in_weights and not f.pinned][:1]
+        carriers = [i for i, f in enumerate(factors) if f.scale_in_weights and not f.has_fixed_scale][:1]
         for i, base in enumerate(factors):
             variance = base.parameter("variance") if isinstance(base, Base) else None
             if variance is None or variance.fixed or variance.values is None:
@@ -518,7 +511,7 @@ class Product(Expression):
             else:
                 carriers = [i]
         if total != 1.0:
-            factors[carriers[0]] = factors[carriers[0]].multiplied(total)
+            factors[carriers[0]] = factors[carriers[0]].multiply_by(total)
         return self.with_children(factors)
 
 
@@ -566,6 +559,19 @@ def check_depth(parts: Iterable[Expression], what: str) -> None:
             level += part.children
 
 
+def find_all(expression: Expression, kind: type[Node]) -> Iterator[Node]:
+    """Yield every node of one kind, those inside others too, from outside in."""
+    if isinstance(expression, kind):
+        yield expression
+    for child in expression.children:
+        yield from find_all(child, kind)
+
+
+def contains(expression: Expression, kind: type[Expression]) -> bool:
+    """Tell whether there is a node of one kind anywhere in a kernel."""
+    return next(find_all(expression, kind), None) is not None
+
+
 def sum_of(parts: Sequence[Expression]) -> Expression:
     """Add kernels; sums inside are spliced in (addition is associative), a single part is returned as it is."""
     terms = tuple([t for part in parts for t in (part.terms if isinstance(part, Sum) else (part,))])
@@ -594,7 +600,7 @@ def build_base(
     symbol: str,
     *dims: int | str,
     components: int | None = None,
-    isotropic: bool | Sequence[float] = False,
+    isotropic: bool | Sequence[float] | None = None,
     **values: Given,
 ) -> Base:
     """Build a base kernel, checking names, sizes and domains; every constructor and the parser come through here.
@@ -609,27 +615,33 @@ def build_base(
     if not is_whole(components) or not 1 <= components <= most:
         advice = f"give a whole number from 1 to {most}" if spec.mixture else "only a mixture such as SM has several"
         raise KernelError(f"{symbol} cannot have {components!r} components: {advice}")
-    checked = checked_dims(symbol, dims, spec.uses_inputs)
+    checked = check_dims(symbol, dims, spec.uses_inputs)
     one, ratios = _isotropy(spec, isotropic, checked)
     bare = Base(symbol, checked, (), int(components), one, ratios)
     return replace(bare, parameters=tuple([check_parameter(bare, p, values.get(p.name)) for p in bare.specs]))
 
 
 def _isotropy(
-    spec: Leaf, given: bool | Sequence[float], dims: tuple[int | str, ...] | None
+    spec: Leaf, given: bool | Sequence[float] | None, dims: tuple[int | str, ...] | None
 ) -> tuple[bool, tuple[float, ...]]:
     """Return whether there is one lengthscale for all dimensions, and what multiplies it (nothing: empty)."""
-    if given is False:
+    is_flag = isinstance(given, bool | np.bool_)
+    if given is None or (is_flag and not given):
         return False, ()
     if not spec.radial:
         able = ", ".join(symbol for symbol, leaf in LEAVES.items() if leaf.radial)
-        raise KernelError(f"{spec.symbol} cannot be isotropic: only {able} have a lengthscale for each dimension")
-    if given is True:
+        raise KernelError(f"{spec.symbol} cannot be isotropic: {able} can have one lengthscale for all dimensions")
+    if is_flag:
         return dims is None or len(dims) > 1, ()
-    ratios = as_tuple(given)
-    if not Positive().contains(np.asarray(ratios)) or (dims is not None and len(ratios) != len(dims)):
+    try:
+        ratios = as_tuple(given) if isinstance(given, list | tuple | np.ndarray) else ()
+    except KernelError:
+        ratios = ()
+    fits = bool(ratios) and Positive().contains(np.asarray(ratios)) and len(ratios) == len(dims or ratios)
+    if not fits:
         raise KernelError(
-            f"{spec.symbol}: 'isotropic' is True, or one number greater than zero for each dimension, not {given!r:.80}"
+            f"{spec.symbol}: 'isotropic' is True, or a list of one number greater than zero for each dimension, "
+            f"not {given!r:.80}"
         )
     return True, () if set(ratios) == {1.0} else ratios
 
@@ -642,7 +654,7 @@ def check_names(symbol: str, specs: Sequence[ParameterSpec], values: Iterable[st
             raise KernelError(f"{symbol} has no parameter '{name}'; it has {', '.join(known)}")
 
 
-def checked_dims(symbol: str, dims: tuple[int | str, ...], uses_inputs: bool = True) -> tuple[int | str, ...] | None:
+def check_dims(symbol: str, dims: tuple[int | str, ...], uses_inputs: bool = True) -> tuple[int | str, ...] | None:
     """Return the dimensions of a base kernel or a surface (None: all of them), refusing what is none."""
     if not uses_inputs:
         if dims:

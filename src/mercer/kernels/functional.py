@@ -13,13 +13,13 @@ The cost of a pair of points is that of the kernel inside and of a few multiplic
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from mercer.errors import KernelError
-from mercer.kernels.expression import Base, Expression, Product, Style, as_tuple, is_whole
+from mercer.kernels.expression import Base, Expression, Product, Style, as_tuple, find_all, is_whole
 from mercer.kernels.leaf import positive_kernels
 
 if TYPE_CHECKING:
@@ -48,7 +48,19 @@ class Functional(Expression):
                 f"KF takes a kernel that is above zero everywhere ({', '.join(positive_kernels())}, or a product of "
                 f"them), not {self.inside!r:.80}"
             )
-        _check_series(self.powers, self.weights)
+        powers, weights = self.powers, self.weights
+        fits = isinstance(powers, tuple) and isinstance(weights, tuple) and len(powers) == len(weights)
+        if not fits or not 1 <= len(powers) <= MOST_POWERS:
+            raise KernelError(
+                f"KF has 1 to {MOST_POWERS} powers and as many weights, not {powers!r:.50}, {weights!r:.50}"
+            )
+        whole = all(is_whole(p) and 0 <= p <= HIGHEST_POWER for p in powers)
+        if not whole or any(b <= a for a, b in pairwise(powers)):
+            raise KernelError(
+                f"powers of KF are whole numbers from 0 to {HIGHEST_POWER}, rising, not {list(powers)!r:.80}"
+            )
+        if not all(math.isfinite(w) for w in weights) or not any(weights):
+            raise KernelError(f"the weights of KF are finite numbers, not all zero, not {list(weights)!r:.80}")
 
     @property
     def children(self) -> tuple[Expression, ...]:
@@ -80,17 +92,6 @@ class Functional(Expression):
         return math.fsum(w * unit**p for w, p in zip(self.weights, self.powers, strict=True))
 
 
-def _check_series(powers: tuple[int, ...], weights: tuple[float, ...]) -> None:
-    fits = isinstance(powers, tuple) and isinstance(weights, tuple) and len(powers) == len(weights)
-    if not fits or not 1 <= len(powers) <= MOST_POWERS:
-        raise KernelError(f"KF has 1 to {MOST_POWERS} powers and as many weights, not {powers!r:.50}, {weights!r:.50}")
-    whole = all(is_whole(p) and 0 <= p <= HIGHEST_POWER for p in powers)
-    if not whole or any(b <= a for a, b in pairwise(powers)):
-        raise KernelError(f"powers of KF are whole numbers from 0 to {HIGHEST_POWER}, rising, not {list(powers)!r:.80}")
-    if not all(math.isfinite(w) for w in weights) or not any(weights):
-        raise KernelError(f"the weights of KF are finite numbers, not all zero, not {list(weights)!r:.80}")
-
-
 def functional(inside: Expression, powers: Sequence[float], weights: float | Sequence[float]) -> Functional:
     """Build a functional from what a user, a parser or a file gives."""
     if not isinstance(inside, Expression):
@@ -102,22 +103,9 @@ def functional(inside: Expression, powers: Sequence[float], weights: float | Seq
     return Functional(inside, whole, as_tuple(weights))  # type: ignore[arg-type]  # the node refuses fractions
 
 
-def functionals_in(expression: Expression) -> Iterator[Functional]:
-    """Yield every functional of a kernel."""
-    if isinstance(expression, Functional):
-        yield expression
-    for child in expression.children:
-        yield from functionals_in(child)
-
-
-def has_functional(expression: Expression) -> bool:
-    """Tell whether there is a functional anywhere in a kernel."""
-    return next(functionals_in(expression), None) is not None
-
-
 def is_definite(expression: Expression) -> bool:
     """Tell whether no functional in a kernel has a weight below zero."""
-    return all(each.definite for each in functionals_in(expression))
+    return all(each.definite for each in find_all(expression, Functional))
 
 
 def parse_functional(parser: Parser, start: int) -> Expression:
@@ -133,7 +121,7 @@ def parse_functional(parser: Parser, start: int) -> Expression:
     parser.expect(")", "to close KF(")
     if len(given) != 2:
         raise parser.fail("KF needs powers=[...] and weights=[...]", start)
-    return parser.checked(lambda: functional(inside, given["powers"], given["weights"]), start)
+    return parser.check(lambda: functional(inside, given["powers"], given["weights"]), start)
 
 
 def functional_from_node(data: Any, read: Callable[[Any], Expression]) -> Functional:

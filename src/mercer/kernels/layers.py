@@ -55,8 +55,7 @@ class Linear(Owner):
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """It does not look at the inputs itself."""
-        return ()
+        return ()  # it does not look at the inputs itself
 
     def text(self, digits: int | None = None) -> str:
         return self.symbol
@@ -70,15 +69,14 @@ class Linear(Owner):
         """Return the layer with its weights and biases still to be found."""
         return Linear(self.width, self.inputs)
 
-    def multiplied(self, factor: float) -> Linear:
+    def multiply_by(self, factor: float) -> Linear:
         """Return the layer with all that is set multiplied."""
-        changed = (
-            p if p.values is None else replace(p, values=tuple(v * factor for v in p.values)) for p in self.parameters
-        )
-        return replace(self, parameters=tuple(changed))
+        for p in self.parameters:
+            if p.values is not None:
+                self = self.with_parameter(replace(p, values=tuple(v * factor for v in p.values)))
+        return self
 
     def to_node(self) -> dict[str, Any]:
-        """Return the layer as JSON data."""
         return {"linear": self.width, "parameters": self.to_given()}
 
 
@@ -91,16 +89,13 @@ class Multiply:
 
     @property
     def symbol(self) -> str:
-        """The name of the layer, as in the paper."""
         return f"Product{self.width}"
 
     @property
     def inputs(self) -> int:
-        """The units before it."""
         return self.width * self.step
 
     def to_node(self) -> dict[str, Any]:
-        """Return the layer as JSON data."""
         return {"product": self.width}
 
 
@@ -112,16 +107,13 @@ class Exponential:
 
     @property
     def symbol(self) -> str:
-        """The name of the activation."""
         return "Exp"
 
     @property
     def inputs(self) -> int:
-        """The units before it."""
         return self.width
 
     def to_node(self) -> dict[str, Any]:
-        """Return the layer as JSON data."""
         return {"exp": True}
 
 
@@ -134,16 +126,13 @@ class Polynomial:
 
     @property
     def symbol(self) -> str:
-        """The name of the activation with its coefficients, lowest power first."""
         return f"Poly({', '.join(map(repr, self.coefficients))})"
 
     @property
     def inputs(self) -> int:
-        """The units before it."""
         return self.width
 
     def to_node(self) -> dict[str, Any]:
-        """Return the layer as JSON data."""
         return {"poly": list(self.coefficients)}
 
 
@@ -161,24 +150,27 @@ def layers_from(text: Any, inputs: int) -> tuple[Layer, ...]:
         raise KernelError(f"cannot read the layers {text!r:.80}: {EXAMPLE}")
     layers: list[Layer] = []
     for match in _NAME.finditer(text):
-        before = layers[-1].symbol if layers else f"{inputs} primitive{'s' if inputs != 1 else ''}"
         kind, width, inside = match["kind"].lower(), match["width"], match["inside"]
-        layer = _layer(kind, width, inside, match[0], inputs, before)
-        layers.append(layer)
-        inputs = layer.width
+        if kind == "exp" and not width and inside is None:
+            layers.append(Exponential(inputs))
+        elif kind == "poly" and not width and inside is not None:
+            try:
+                numbers = [float(part) for part in inside.split(",")]
+            except ValueError:
+                advice = "give the coefficients, lowest power first, as in Poly(0, 1, 0.5)"
+                raise KernelError(f"Poly({inside}): {advice}") from None
+            layers.append(Polynomial(inputs, check_coefficients(numbers)))
+        elif kind not in ("linear", "product") or not width or inside is not None:
+            raise KernelError(f"there is no layer '{match[0]}': there are LinearK, ProductM, Exp and Poly(c0, c1, ...)")
+        elif len(width) > 9 or not 1 <= int(width) <= WIDEST:
+            raise KernelError(f"{match[0]}: a layer has 1 to {WIDEST} units")
+        elif kind == "linear":
+            layers.append(Linear(int(width), inputs))
+        else:
+            before = layers[-1].symbol if layers else f"{inputs} primitive{'s' if inputs != 1 else ''}"
+            layers.append(multiply(int(width), inputs, before))
+        inputs = layers[-1].width
     return check_layers(layers)
-
-
-def _layer(kind: str, width: str, inside: str | None, shown: str, inputs: int, before: str) -> Layer:
-    if kind == "exp" and not width and inside is None:
-        return Exponential(inputs)
-    if kind == "poly" and not width and inside is not None:
-        return Polynomial(inputs, _coefficients(inside))
-    if kind not in ("linear", "product") or not width or inside is not None:
-        raise KernelError(f"there is no layer '{shown}': there are LinearK, ProductM, Exp and Poly(c0, c1, ...)")
-    if len(width) > 9 or not 1 <= int(width) <= WIDEST:
-        raise KernelError(f"{shown}: a layer has 1 to {WIDEST} units")
-    return Linear(int(width), inputs) if kind == "linear" else multiply(int(width), inputs, before)
 
 
 def multiply(width: int, inputs: int, before: str) -> Multiply:
@@ -193,15 +185,7 @@ def multiply(width: int, inputs: int, before: str) -> Multiply:
     )
 
 
-def _coefficients(text: str) -> tuple[float, ...]:
-    try:
-        numbers = tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise KernelError(f"Poly({text}): give the coefficients, lowest power first, as in Poly(0, 1, 0.5)") from None
-    return checked_coefficients(numbers)
-
-
-def checked_coefficients(numbers: Iterable[float]) -> tuple[float, ...]:
+def check_coefficients(numbers: Iterable[float]) -> tuple[float, ...]:
     """Return the coefficients of an activation if it keeps kernels kernels."""
     coefficients = tuple(map(float, numbers))
     shown = ", ".join(f"{c:g}" for c in coefficients)
@@ -231,13 +215,13 @@ def layer_from_node(entry: Any, inputs: int) -> Layer:
     if "product" in entry:
         return multiply(_whole(entry["product"]), inputs, f"{inputs} units")
     if "poly" in entry:
-        return Polynomial(inputs, checked_coefficients(entry["poly"]))
+        return Polynomial(inputs, check_coefficients(entry["poly"]))
     if entry.get("exp") is True:
         return Exponential(inputs)
     raise KeyError(f"unknown layer {entry!r:.80}")
 
 
 def _whole(value: Any) -> int:
-    if type(value) is not int or not 1 <= value <= 1000:
-        raise TypeError(f"a layer has 1 to 1000 units, not {value!r:.80}")
+    if type(value) is not int or not 1 <= value <= WIDEST:
+        raise TypeError(f"a layer has 1 to {WIDEST} units, not {value!r:.80}")
     return value

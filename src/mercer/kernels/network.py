@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -48,8 +48,8 @@ from mercer.kernels.expression import (
 from mercer.kernels.layers import Exponential, Layer, Linear, check_layers, layer_from_node, layers_from
 
 if TYPE_CHECKING:
+    from mercer.kernels.parameters import Units
     from mercer.kernels.polynomial import PolynomialTerm
-    from mercer.kernels.units import Units
 
 MOST_PRIMITIVES = 1000
 MOST_COPIES = 100  # of one primitive
@@ -71,7 +71,18 @@ class Network(Expression):
     scale_in_weights: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check_primitives(self.primitives, self.complex)
+        fits = isinstance(self.primitives, tuple) and all(isinstance(p, Expression) for p in self.primitives)
+        if not fits or not 1 <= len(self.primitives) <= MOST_PRIMITIVES:
+            raise KernelError(f"a network has 1 to {MOST_PRIMITIVES} primitive kernels, not {self.primitives!r:.80}")
+        check_depth(self.primitives, "sums, products and networks")
+        for primitive in self.primitives:
+            if not any(leaf.spec.form == "complex" for leaf in primitive.leaves()):
+                continue
+            if not isinstance(primitive, Base):
+                text = primitive.text(digits=4)
+                raise KernelError(f"{text}: EXPI must be a primitive of its own; the layers multiply it with others")
+            if not self.complex:
+                raise KernelError("EXPI is complex: give complex=True, or use COS, its real part")
         check_layers(self.layers)
         width = len(self.primitives)
         for layer in self.layers:
@@ -120,7 +131,7 @@ class Network(Expression):
         return self.with_linears([one.with_values(w, b) for one, w, b in zip(self.linears, *given, strict=True)])
 
     @property
-    def pinned(self) -> bool:
+    def has_fixed_scale(self) -> bool:
         """Whether fixed weights leave the network no scale to fit."""
         return all(p.fixed for p in self.linears[-1].parameters)
 
@@ -129,9 +140,9 @@ class Network(Expression):
         """The layers as text."""
         return "-".join(layer.symbol for layer in self.layers)
 
-    def multiplied(self, factor: float) -> Network:
+    def multiply_by(self, factor: float) -> Network:
         """Return factor times the network: the last layer carries the scale."""
-        return self.with_linears([*self.linears[:-1], self.linears[-1].multiplied(factor)])
+        return self.with_linears([*self.linears[:-1], self.linears[-1].multiply_by(factor)])
 
     def convert(self, units: Units) -> Network:
         """Convert the primitives; unless their variances are fitted, the weights of the first layer take them."""
@@ -150,7 +161,7 @@ class Network(Expression):
         start, carriers = carriers_of(self.primitives, start, held)
         if not self.variances:
             held.update(c for c in carriers if c is not None and c != NETWORK)
-        return start + len(self.linears), None if self.pinned else NETWORK
+        return start + len(self.linears), None if self.has_fixed_scale else NETWORK
 
     def write(self, style: Style) -> str:
         parts = [f"({p.write(style)})" if isinstance(p, Sum) else p.write(style) for p in self.primitives]
@@ -189,7 +200,10 @@ class Network(Expression):
 
     def primitive_names(self) -> tuple[str, ...]:
         """Name the primitives: by symbol and columns, with a number where there are copies (SE, PER[1], PER[2])."""
-        bare = [_short_name(primitive) for primitive in self.primitives]
+        from mercer.kernels.algebra import structure  # algebra.py imports this file
+
+        texts = [structure(primitive).text() for primitive in self.primitives]
+        bare = [t if isinstance(p, Base) else f"({t})" for p, t in zip(self.primitives, texts, strict=True)]
         count, seen, names = Counter(bare), Counter[str](), []
         for name in bare:
             seen[name] += 1
@@ -210,37 +224,17 @@ def network(
     layers : as in the paper, such as "Linear8-Product4-Linear4-Product2-Linear1".
     complex : None: where a primitive is (EXPI).
     """
-    parts = _primitives_from(primitives)
-    if complex is None:
-        complex = any(isinstance(part, Base) and part.spec.form == "complex" for part in parts)
-    built = tuple(layers) if _are_layers(layers) else layers_from(layers, len(parts))
-    return Network(parts, built, complex, variances)
-
-
-def _are_layers(given: Any) -> TypeGuard[Sequence[Layer]]:
-    return isinstance(given, Sequence) and not isinstance(given, str) and all(isinstance(each, Layer) for each in given)
-
-
-def _primitives_from(given: str | Sequence[Expression | str]) -> tuple[Expression, ...]:
     from mercer.kernels.text import parse_primitives  # text.py imports this file: the parser is needed only here
 
-    if isinstance(given, Expression) or not isinstance(given, str | Iterable):
-        raise KernelError(f'primitives are a text such as "2*SE + LIN", or a list of kernels, not {given!r:.80}')
-    parts = [given] if isinstance(given, str) else list(given)
-    return tuple(kernel for part in parts for kernel in (parse_primitives(part) if isinstance(part, str) else [part]))
-
-
-def networks_in(expression: Expression) -> Iterator[Network]:
-    """Yield every network of a kernel, those inside others too."""
-    if isinstance(expression, Network):
-        yield expression
-    for child in expression.children:
-        yield from networks_in(child)
-
-
-def has_network(expression: Expression) -> bool:
-    """Tell whether there is a network anywhere in a kernel."""
-    return next(networks_in(expression), None) is not None
+    if isinstance(primitives, Expression) or not isinstance(primitives, str | Iterable):
+        raise KernelError(f'primitives are a text such as "2*SE + LIN", or a list of kernels, not {primitives!r:.80}')
+    listed = [primitives] if isinstance(primitives, str) else list(primitives)
+    parts = tuple(kernel for one in listed for kernel in (parse_primitives(one) if isinstance(one, str) else [one]))
+    if complex is None:
+        complex = any(isinstance(part, Base) and part.spec.form == "complex" for part in parts)
+    if isinstance(layers, Sequence) and not isinstance(layers, str) and all(isinstance(each, Layer) for each in layers):
+        return Network(parts, tuple(layers), complex, variances)
+    return Network(parts, layers_from(layers, len(parts)), complex, variances)
 
 
 def time_series_network() -> Network:
@@ -258,28 +252,6 @@ def regression_network(dimensions: int) -> Network:
     return network([kernel for kernel in (rq, se, lin) for _ in range(2)], PAPER_LAYERS, variances=True)
 
 
-def _check_primitives(primitives: tuple[Expression, ...], is_complex: bool) -> None:
-    fits = isinstance(primitives, tuple) and all(isinstance(p, Expression) for p in primitives)
-    if not fits or not 1 <= len(primitives) <= MOST_PRIMITIVES:
-        raise KernelError(f"a network has 1 to {MOST_PRIMITIVES} primitive kernels, not {primitives!r:.80}")
-    check_depth(primitives, "sums, products and networks")
-    for primitive in primitives:
-        if isinstance(primitive, Base):
-            if primitive.spec.form == "complex" and not is_complex:
-                raise KernelError("EXPI is complex: give complex=True, or use COS, its real part")
-        elif any(leaf.spec.form == "complex" for leaf in primitive.leaves()):
-            raise KernelError(
-                f"{primitive.text(digits=4)}: EXPI must be a primitive of its own; the layers multiply it with others"
-            )
-
-
-def _short_name(primitive: Expression) -> str:
-    from mercer.kernels.algebra import structure  # algebra.py imports this file
-
-    text = structure(primitive).text()
-    return text if isinstance(primitive, Base) else f"({text})"
-
-
 def _without_scale(expression: Expression) -> tuple[Expression, float]:
     """Return a base kernel, or a product led by one, with variance one, and what its variance was."""
     if isinstance(expression, Base):
@@ -295,22 +267,12 @@ def _without_scale(expression: Expression) -> tuple[Expression, float]:
 
 def with_given(network: Network, given: dict[str, Fixed | tuple[float, ...]]) -> Network:
     """Return the network with the values of a text, `weights1`, `bias1` and so on."""
-    known = [f"{name}{number}" for number in range(1, 1 + len(network.linears)) for name in ("weights", "bias")]
+    numbers = range(1, 1 + len(network.linears))
+    known = [f"{name}{number}" for number in numbers for name in ("weights", "bias")]
     for name in given:
         if name not in known:
             raise KernelError(f"'{name}' is not a parameter of this network; it has {', '.join(known)}")
-    numbers = range(1, 1 + len(network.linears))
     return network.with_weights([given.get(f"weights{n}") for n in numbers], [given.get(f"bias{n}") for n in numbers])
-
-
-def repeated(primitive: Expression, count: str) -> list[Expression]:
-    """Return copies of a primitive; `count` is the number before the star, as it was written."""
-    if not count.isdigit() or not 1 <= int(count[:9]) <= MOST_COPIES:
-        raise KernelError(
-            f"{count}* means so many copies of a primitive, a whole number from 1 to {MOST_COPIES}; "
-            f"a constant factor is written C(variance={count})*..."
-        )
-    return [primitive] * int(count)
 
 
 def network_from_node(data: Any, read: Callable[[Any], Expression]) -> Network:

@@ -9,6 +9,8 @@ Three views of the same numbers:
 Products carry one variance only: the variances of the factors of a product are not separately identifiable (METHODS 1),
 so all but one of them are *held* at their value (1 where none was given) and do not count as parameters. A network has
 its scale in its last layer, and that of its primitives in the weights of its first: their variances are held too.
+
+At the end: the same numbers where the inputs and the target have other units.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.domains import Array, Domain, ParameterSpec, Simplex
 from mercer.kernels.expression import Base, Expression, Owner, Parameter, Sum, sum_of
 
+Indices = NDArray[np.intp]
+
 
 def bind(
     expression: Expression,
@@ -42,7 +46,7 @@ def bind(
     if dimensions < 1:
         raise KernelError(f"a kernel needs data with at least one column, not {dimensions}")
 
-    def bound(owner: Owner) -> Any:
+    def bind_one(owner: Owner) -> Any:
         if not isinstance(owner, Base | Surface):
             return owner
         if owner.dims is None:
@@ -52,7 +56,7 @@ def bind(
             raise KernelError(f"{owner.text()} names the same column twice")
         return owner.bind(dims)
 
-    return expression.map_owners(bound)
+    return expression.map_owners(bind_one)
 
 
 def _columns(owner: Owner, dim: int | str, dimensions: int, names: Sequence[str] | None) -> list[int]:
@@ -124,15 +128,6 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class _Block:
-    """Fitted values that share a domain, transformed together."""
-
-    domain: Domain
-    values: NDArray[np.intp]
-    free: NDArray[np.intp]
-
-
-@dataclass(frozen=True)
 class Layout:
     """The map between the values of a bound expression and its free vector."""
 
@@ -145,7 +140,6 @@ class Layout:
 
     @cached_property
     def n_values(self) -> int:
-        """Length of the values vector."""
         return sum(slot.size for slot in self.slots)
 
     @cached_property
@@ -154,26 +148,22 @@ class Layout:
         return sum(slot.spec.domain.free_size(slot.size) for slot in self.slots if slot.fitted)
 
     @cached_property
-    def _blocks(self) -> tuple[_Block, ...]:
-        grouped: dict[Domain, tuple[list[int], list[int]]] = {}
-        blocks, position = [], 0
-        for slot in self.slots:
-            if not slot.fitted:
-                continue
-            count = slot.spec.domain.free_size(slot.size)
-            values, free = range(slot.offset, slot.offset + slot.size), range(position, position + count)
-            if isinstance(slot.spec.domain, Simplex):  # its values depend on each other: a block of its own
-                blocks.append(_Block(slot.spec.domain, np.array(values, dtype=np.intp), np.array(free, dtype=np.intp)))
-            else:
-                indices = grouped.setdefault(slot.spec.domain, ([], []))
-                indices[0].extend(values)
-                indices[1].extend(free)
-            position += count
-        blocks += [
-            _Block(domain, np.array(values, dtype=np.intp), np.array(free, dtype=np.intp))
-            for domain, (values, free) in grouped.items()
-        ]
-        return tuple(blocks)
+    def _blocks(self) -> tuple[tuple[Domain, Indices, Indices], ...]:
+        """Fitted values that share a domain, transformed together: the domain, and places in the values and free."""
+        grouped: dict[tuple[Domain, int], tuple[list[int], list[int]]] = {}
+        position = 0
+        for number, slot in enumerate(self.slots):
+            if slot.fitted:
+                domain = slot.spec.domain
+                alone = number if isinstance(domain, Simplex) else -1  # its values depend on each other
+                values, free = grouped.setdefault((domain, alone), ([], []))
+                values += range(slot.offset, slot.offset + slot.size)
+                free += range(position, position + domain.free_size(slot.size))
+                position += domain.free_size(slot.size)
+        return tuple(
+            (domain, np.array(values, dtype=np.intp), np.array(free, dtype=np.intp))
+            for (domain, _), (values, free) in grouped.items()
+        )
 
     def free_paths(self) -> tuple[str, ...]:
         """Name each entry of the free vector."""
@@ -187,22 +177,22 @@ class Layout:
     def to_free(self, values: Array) -> Array:
         """Map values to the free vector."""
         free = np.empty(self.n_free)
-        for block in self._blocks:
-            free[block.free] = block.domain.to_free(values[block.values])
+        for domain, places, entries in self._blocks:
+            free[entries] = domain.to_free(values[places])
         return free
 
     def from_free(self, free: Array, values: Array) -> Array:
         """Map a free vector to values; what is not fitted is taken from `values`."""
         result = values.copy()
-        for block in self._blocks:
-            result[block.values] = block.domain.from_free(free[block.free])
+        for domain, places, entries in self._blocks:
+            result[places] = domain.from_free(free[entries])
         return result
 
     def pullback(self, values: Array, gradient: Array) -> Array:
         """Turn a gradient by values into a gradient by the free vector."""
         result = np.empty(self.n_free)
-        for block in self._blocks:
-            result[block.free] = block.domain.pullback(values[block.values], gradient[block.values])
+        for domain, places, entries in self._blocks:
+            result[entries] = domain.pullback(values[places], gradient[places])
         return result
 
 
@@ -241,7 +231,7 @@ def with_values(expression: Expression, values: Array) -> Expression:
     """Return the bound expression holding these values (the inverse of `values_of`: NaN unsets a parameter)."""
     position, sizes = 0, iter([owner.sizes for owner in expression.owners()])
 
-    def filled(leaf: Any) -> Any:
+    def fill(leaf: Any) -> Any:
         nonlocal position
         parameters = []
         for parameter, size in zip(leaf.parameters, next(sizes), strict=True):
@@ -251,7 +241,61 @@ def with_values(expression: Expression, values: Array) -> Expression:
             position += size
         return replace(leaf, parameters=tuple(parameters))
 
-    result = expression.map_owners(filled)
+    result = expression.map_owners(fill)
     if position != len(values):
         raise KernelError(f"{expression.text(digits=4)} has {position} values, {len(values)} given")
     return result
+
+
+# ------------------------------------------------------------------------------------------------------- other units
+#
+# Every parameter follows from its unit in its record; only LIN mixes units (its variance is y^2 / x^2), and a change
+# surface, whose biases and phases are counted from where x = 0.
+#
+# One lengthscale for all columns is one in the units of the user, in which `isotropic=True` is written. Columns that
+# are scaled differently then have lengthscales l r_d in other units: still one free number l, with ratios r_d that
+# follow from the scales (their geometric mean is one) and go away on the way back.
+
+
+@dataclass(frozen=True)
+class Units:
+    """Shift and scale of each input column, and the scale of the target: z = (x - shift) / scale, t = y / y_scale."""
+
+    shift: tuple[float, ...]
+    scale: tuple[float, ...]
+    y_scale: float = 1.0
+
+    def of(self, columns: Sequence[int]) -> tuple[Array, Array]:
+        """Return shift and scale of some columns."""
+        chosen = list(columns)
+        return np.array(self.shift)[chosen], np.array(self.scale)[chosen]
+
+    def inverse(self) -> Units:
+        """Return the units that undo these."""
+        shift = tuple(-m / s for m, s in zip(self.shift, self.scale, strict=True))
+        return Units(shift, tuple(1.0 / s for s in self.scale), 1.0 / self.y_scale)
+
+
+def to_data_units(expression: Expression, units: Units) -> Expression:
+    """Return the kernel over the data, y_scale^2 k(z, z'), for a bound kernel over scaled inputs and target.
+
+    Fixed values are rounded to 15 digits: going to other units and back costs the last one, and the user wrote them.
+    """
+    converted = fill_held(expression).convert(units).multiply_by(units.y_scale**2)
+    if not any(p.fixed for owner in converted.owners() for p in owner.parameters):
+        return converted
+
+    def round_fixed(owner: Any) -> Any:
+        for parameter in owner.parameters:
+            if parameter.fixed and parameter.values is not None:
+                rounded = tuple(float(f"{value:.15g}") for value in parameter.values)
+                owner = owner.with_parameter(replace(parameter, values=rounded))
+        return owner
+
+    return converted.map_owners(round_fixed)
+
+
+def to_scaled_units(expression: Expression, units: Units) -> Expression:
+    """Return the kernel over scaled inputs and target for a bound kernel over the data."""
+    inverse = units.inverse()
+    return fill_held(expression).convert(inverse).multiply_by(inverse.y_scale**2)

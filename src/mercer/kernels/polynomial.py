@@ -7,10 +7,13 @@ cancels: every term is a kernel of its own.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from itertools import accumulate
+from itertools import product as cartesian
 from math import comb
-from numbers import Integral
 
 from mercer.errors import KernelError
+from mercer.kernels.expression import is_whole
 from mercer.kernels.layers import Exponential, Linear, Multiply, Polynomial
 from mercer.kernels.network import Network
 
@@ -31,24 +34,37 @@ class PolynomialTerm:
 
 def polynomial(network: Network, top: int | None = 20) -> tuple[PolynomialTerm, ...]:
     """Return the terms with the largest coefficients, largest first; `top` of None: all of them."""
-    if top is not None and (not isinstance(top, Integral) or isinstance(top, bool) or top < 1):
+    if top is not None and (not is_whole(top) or top < 1):
         raise KernelError(f"top must be None (all terms) or a whole number of at least 1, not {top!r}")
-    _check_size(network)
-    count = len(network.primitives)
+    count, highest = len(network.primitives), degree(network)
+    if (terms := comb(count + highest, highest)) > MOST_TERMS:
+        raise KernelError(
+            f"the polynomial of {count} primitives up to degree {highest} has up to {terms:,} terms, more than "
+            f"{MOST_TERMS:,}: look at single units instead, or take fewer primitives or layers"
+        )
+    unset = [linear.symbol for linear in network.linears if any(p.values is None for p in linear.parameters)]
+    if unset:
+        raise KernelError(f"the polynomial needs all weights and biases; without them: {', '.join(unset)}")
     units: list[Unit] = [{tuple(int(i == j) for i in range(count)): 1.0} for j in range(count)]
-    nothing: Powers = (0,) * count
+    one: Unit = {(0,) * count: 1.0}
     for layer in network.layers:
         if isinstance(layer, Linear):
-            units = _linear(units, layer, nothing)
+            weights, bias = (parameter.values or () for parameter in layer.parameters)
+            rows = [weights[row * layer.inputs : (row + 1) * layer.inputs] for row in range(layer.width)]
+            units = [_add([*zip(row, units, strict=True), (b, one)]) for row, b in zip(rows, bias, strict=True)]
         elif isinstance(layer, Multiply):
             steps = range(0, len(units), layer.step)
-            units = [_product(units[start : start + layer.step], nothing) for start in steps]
+            units = [reduce(_multiply, units[start : start + layer.step]) for start in steps]
         else:
             assert isinstance(layer, Polynomial)
-            units = [_activated(unit, layer, nothing) for unit in units]
-    names = network.primitive_names()
+            powers = [accumulate([one, *[unit] * (len(layer.coefficients) - 1)], _multiply) for unit in units]
+            units = [_add(list(zip(layer.coefficients, each, strict=True))) for each in powers]
     ordered = sorted(units[0].items(), key=lambda item: (-item[1], sum(item[0]), item[0]))[:top]
-    return tuple(PolynomialTerm(coefficient, powers, _name(powers, names)) for powers, coefficient in ordered)
+    names, found = network.primitive_names(), []
+    for powers_of, coefficient in ordered:
+        factors = [f"{n}^{p}" if p > 1 else n for p, n in zip(powers_of, names, strict=True) if p > 0]
+        found.append(PolynomialTerm(coefficient, powers_of, "*".join(factors) or "1"))
+    return tuple(found)
 
 
 def degree(network: Network) -> int:
@@ -64,59 +80,17 @@ def degree(network: Network) -> int:
     return result
 
 
-def _check_size(network: Network) -> None:
-    count, highest = len(network.primitives), degree(network)
-    terms = comb(count + highest, highest)
-    if terms > MOST_TERMS:
-        raise KernelError(
-            f"the polynomial of {count} primitives up to degree {highest} has up to {terms:,} terms, more than "
-            f"{MOST_TERMS:,}: look at single units instead, or take fewer primitives or layers"
-        )
-    unset = [linear.symbol for linear in network.linears if any(p.values is None for p in linear.parameters)]
-    if unset:
-        raise KernelError(f"the polynomial needs all weights and biases; without them: {', '.join(unset)}")
-
-
-def _linear(units: list[Unit], layer: Linear, nothing: Powers) -> list[Unit]:
-    weights, bias = (parameter.values or () for parameter in layer.parameters)
-    result: list[Unit] = []
-    for row in range(layer.width):
-        total: Unit = {nothing: bias[row]} if bias[row] else {}
-        for weight, unit in zip(weights[row * layer.inputs : (row + 1) * layer.inputs], units, strict=True):
-            _add(total, unit, weight)
-        result.append(total)
-    return result
-
-
-def _add(total: Unit, unit: Unit, factor: float) -> None:
-    if factor:
-        for powers, coefficient in unit.items():
-            total[powers] = total.get(powers, 0.0) + factor * coefficient
-
-
-def _product(units: list[Unit], nothing: Powers) -> Unit:
-    result: Unit = {nothing: 1.0}
-    for unit in units:
-        longer: Unit = {}
-        for one, a in result.items():
-            for other, b in unit.items():
-                powers = tuple(map(int.__add__, one, other))
-                longer[powers] = longer.get(powers, 0.0) + a * b
-        result = longer
-    return result
-
-
-def _activated(unit: Unit, layer: Polynomial, nothing: Powers) -> Unit:
+def _add(parts: list[tuple[float, Unit]]) -> Unit:
     total: Unit = {}
-    power: Unit = {nothing: 1.0}
-    for number, coefficient in enumerate(layer.coefficients):
-        power = _product([power, unit], nothing) if number else power
-        _add(total, power, coefficient)
+    for factor, unit in parts:
+        for powers, coefficient in unit.items() if factor else ():
+            total[powers] = total.get(powers, 0.0) + factor * coefficient
     return total
 
 
-def _name(powers: Powers, names: tuple[str, ...]) -> str:
-    factors = (
-        name if power == 1 else f"{name}^{power}" for power, name in zip(powers, names, strict=True) if power > 0
-    )
-    return "*".join(factors) or "1"
+def _multiply(one: Unit, other: Unit) -> Unit:
+    result: Unit = {}
+    for (p, a), (q, b) in cartesian(one.items(), other.items()):
+        powers = tuple(map(int.__add__, p, q))
+        result[powers] = result.get(powers, 0.0) + a * b
+    return result

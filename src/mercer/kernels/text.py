@@ -16,22 +16,23 @@ from functools import partial
 from typing import Any, TypeVar
 
 from mercer.errors import KernelError, KernelSyntaxError
-from mercer.kernels.blend import WORDS, blend_from_node, has_blend, parse_blend
+from mercer.kernels.blend import WORDS, Blend, blend_from_node, parse_blend
 from mercer.kernels.expression import (
     DEEPEST,
     Expression,
     Fixed,
     as_expression,
     build_base,
+    contains,
     fixed,
     product_of,
     read_given,
     sum_of,
 )
-from mercer.kernels.functional import functional_from_node, has_functional, parse_functional
+from mercer.kernels.functional import Functional, functional_from_node, parse_functional
 from mercer.kernels.layers import LAYERS
 from mercer.kernels.leaf import LEAVES
-from mercer.kernels.network import has_network, network, network_from_node, repeated, with_given
+from mercer.kernels.network import MOST_COPIES, Network, network, network_from_node, with_given
 
 JSON_VERSION = 4
 BLEND_VERSION = 3  # of a kernel with change surfaces and without isotropic base kernels
@@ -60,17 +61,14 @@ def parse(text: str) -> Expression:
     """Read a kernel from text; a `KernelSyntaxError` points at the character that does not fit."""
     if not isinstance(text, str):
         raise KernelError(f"a kernel text is a string, not {type(text).__name__}")
-    return Parser(text).whole()
+    parser = Parser(text)
+    return parser.expect_end(parser.sum())
 
 
 def parse_primitives(text: str) -> list[Expression]:
     """Read the primitives of a network: "2*SE + PER(0)" is two SE and one PER."""
     parser = Parser(text)
-    primitives = parser.primitives()
-    kind, found, _ = parser.peek()
-    if kind != "end":
-        raise parser.fail(f"expected '+', '*' or the end, found '{found}'")
-    return primitives
+    return parser.expect_end(parser.primitives())
 
 
 class Parser:
@@ -118,12 +116,11 @@ class Parser:
         if self.depth > MOST_PARENTHESES:
             raise self.fail(f"parentheses nest more than {MOST_PARENTHESES} deep")
 
-    def whole(self) -> Expression:
-        expression = self.sum()
+    def expect_end(self, result: T) -> T:
         kind, found, _ = self.peek()
         if kind != "end":
             raise self.fail(f"expected '+', '*' or the end, found '{found}'")
-        return expression
+        return result
 
     def sum(self) -> Expression:
         terms = [self.product()]
@@ -148,7 +145,7 @@ class Parser:
         kind, found, end = self.peek()
         if kind == "number":
             self.position = end
-            return self.checked(lambda: as_expression(float(found)), start)
+            return self.check(lambda: as_expression(float(found)), start)
         if kind == "name":
             self.position = end
             if found == "KF":
@@ -163,13 +160,13 @@ class Parser:
         mixture = re.fullmatch(r"(.*?)(\d{1,9})", word)
         if mixture and mixture[1] in LEAVES and LEAVES[mixture[1]].mixture:
             symbol, components = mixture[1], int(mixture[2])
-        self.checked(lambda: LEAVES[symbol], start)
+        self.check(lambda: LEAVES[symbol], start)
         dims: list[int | str] = []
         values: dict[str, Any] = {}
         if self.accept("(") and not self.accept(")"):
             self.arguments(symbol, dims, values)
             self.expect(")", f"to close {symbol}(")
-        return self.checked(lambda: build_base(symbol, *dims, components=components, **values), start)
+        return self.check(lambda: build_base(symbol, *dims, components=components, **values), start)
 
     def network(self, start: int) -> Expression:
         """NKN(primitives, layers, complex, variances, weights1=[...], bias1=[...], ...)."""
@@ -198,8 +195,8 @@ class Parser:
         self.depth -= 1
         is_complex = True if "complex" in flags else None
         build = partial(network, primitives, match[0], complex=is_complex, variances="variances" in flags)
-        bare = self.checked(build, at)
-        return self.checked(lambda: with_given(bare, values), start)
+        bare = self.check(build, at)
+        return self.check(lambda: with_given(bare, values), start)
 
     def primitives(self) -> list[Expression]:
         """Terms of a sum, of which a whole number times something means copies."""
@@ -207,28 +204,30 @@ class Parser:
         while True:
             kind, found, end = self.peek()
             start = self.position
+            copies = 1
             if kind == "number":
                 self.position = end
-                self.expect("*", f"after {found}: so many copies of a primitive, as in 2*SE")
-                try:
-                    primitives += repeated(self.product(), found)
-                except KernelError as error:
-                    raise error if isinstance(error, KernelSyntaxError) else self.fail(str(error), start) from None
-            else:
-                primitives.append(self.product())
+                self.expect("*", f"after {found}: the number of copies of a primitive, as in 2*SE")
+                if not found.isdigit() or not 1 <= int(found[:9]) <= MOST_COPIES:
+                    meaning = f"the number of copies of a primitive, a whole number from 1 to {MOST_COPIES}"
+                    factor = f"a constant factor is written C(variance={found})*..."
+                    raise self.fail(f"{found}* means {meaning}; {factor}", start)
+                copies = int(found)
+            primitives += [self.product()] * copies
             if not self.accept("+"):
                 return primitives
 
     def arguments(self, symbol: str, dims: list[int | str], values: dict[str, Any]) -> None:
         spec = LEAVES[symbol]
         known = [p.name for p in spec.parameters] + ["isotropic"] * spec.radial
+        allowed = [*known, "isotropic"]  # of another kernel the builder says which ones can be
         while True:
             before, name = self.position, self.keyword()
             if name is None:
                 dims.append(self.dimension(symbol))
                 if values:
                     raise self.fail("dimensions come before parameters", before)
-            elif name in values or name not in known:
+            elif name in values or name not in allowed:
                 problem = "is given twice" if name in values else f"is not a parameter of {symbol}"
                 raise self.fail(f"'{name}' {problem}; it has {', '.join(known)}", before)
             else:
@@ -293,7 +292,7 @@ class Parser:
         self.position = end
         return float(found)
 
-    def checked(self, build: Callable[[], T], start: int) -> T:
+    def check(self, build: Callable[[], T], start: int) -> T:
         """Build a node; what the builder rejects is reported at the place in the text."""
         try:
             return build()
@@ -306,8 +305,8 @@ class Parser:
 
 def to_json(expression: Expression) -> dict[str, Any]:
     """Return the kernel as plain JSON data with a version."""
-    version = NETWORK_VERSION if has_network(expression) or has_functional(expression) else PLAIN_VERSION
-    version = BLEND_VERSION if has_blend(expression) else version
+    version = NETWORK_VERSION if contains(expression, Network) or contains(expression, Functional) else PLAIN_VERSION
+    version = BLEND_VERSION if contains(expression, Blend) else version
     if any(leaf.isotropic for leaf in expression.leaves()):
         version = JSON_VERSION
     return {"format": "mercer-kernel", "version": version, "kernel": expression.to_node()}
@@ -334,21 +333,19 @@ def _from_node(node: Any, depth: int = 0) -> Expression:
             return sum_of(list(map(read, _list(node["sum"]))))
         if "product" in node:
             return product_of(list(map(read, _list(node["product"]))))
-        kind = next((key for key in READERS if key in node), None)
-        return _base_from_node(node) if kind is None else READERS[kind](node[kind], read)
+        for kind, read_whole in READERS.items():
+            if kind in node:
+                return read_whole(node[kind], read)
+        values = {name: read_given(entry) for name, entry in node["parameters"].items()}
+        isotropic = node.get("isotropic", False)
+        if not isinstance(isotropic, bool | list):
+            raise TypeError(f"'isotropic' is true, false or a list of ratios, not {isotropic!r:.80}")
+        dims = _list(node.get("dims", []))
+        return build_base(node["base"], *dims, components=node.get("components"), isotropic=isotropic, **values)
     except KernelError:
         raise
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise KernelError(f"this kernel is damaged: {type(error).__name__}: {error}") from None
-
-
-def _base_from_node(node: Any) -> Expression:
-    values = {name: read_given(entry) for name, entry in node["parameters"].items()}
-    isotropic = node.get("isotropic", False)
-    if not isinstance(isotropic, bool | list):
-        raise TypeError(f"'isotropic' is true, false or a list of ratios, not {isotropic!r:.80}")
-    dims = _list(node.get("dims", []))
-    return build_base(node["base"], *dims, components=node.get("components"), isotropic=isotropic, **values)
 
 
 def _list(data: Any) -> list[Any]:

@@ -24,7 +24,6 @@ from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, build_base, sum_of
 from mercer.kernels.functional import is_definite
 from mercer.kernels.parameters import bind, values_of
-from mercer.kernels.units import multiplied
 from mercer.learners.contract import Candidate, Step, Stopped
 from mercer.learners.margin import (
     COSTS,
@@ -229,7 +228,7 @@ def mix(kernels: Sequence[Expression], weights: Array) -> Expression:
     """Return the weighted sum, the weights adding up to one, without faint parts."""
     shares = np.where(weights < FAINT_SHARE * weights.max(), 0.0, weights)
     shares = shares / shares.sum()
-    return sum_of([multiplied(k, float(w)) for k, w in zip(kernels, shares, strict=True) if w > 0])
+    return sum_of([k.multiply_by(float(w)) for k, w in zip(kernels, shares, strict=True) if w > 0])
 
 
 def combine_kernels(X: Array, labels: Labels, seed: int, weights: str) -> LearnedForClasses:

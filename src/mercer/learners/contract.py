@@ -20,7 +20,7 @@ from mercer.inference.contract import Data, Engine
 from mercer.inference.vfe import VFE
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression
-from mercer.kernels.units import Units
+from mercer.kernels.parameters import Units
 
 FADE = 1.0 / 27.0  # of the range of the data: a third of the stretch that a rolling origin forecasts
 Policy = TypeVar("Policy")

@@ -34,11 +34,10 @@ from mercer.inference.likelihood import Gaussian
 from mercer.kernels.algebra import components, structure
 from mercer.kernels.blend import Blend, Surface, under, within
 from mercer.kernels.domains import Array, Positive
-from mercer.kernels.expression import Base, Expression, Parameter, Product, build_base, product_of, sum_of
+from mercer.kernels.expression import Base, Expression, Parameter, Product, build_base, find_all, product_of, sum_of
 from mercer.kernels.layers import Exponential, Linear
-from mercer.kernels.network import Network, networks_in
+from mercer.kernels.network import Network
 from mercer.kernels.parameters import fill_held, layout, values_of
-from mercer.kernels.units import multiplied
 from mercer.learners.contract import Candidate, Context, Learned, Step, draw_some, read_time_budget
 from mercer.learners.criteria import bic, penalty
 from mercer.learners.simplify import simplify
@@ -118,7 +117,7 @@ class Distillation:
         run = minimise(problem, [point], self.policy.weight_iterations)[0]
         weights = problem.split(run.point)[0][-1 - len(terms) : -1]
         changed = [
-            ExpandedTerm(multiplied(term.kernel, float(weight)), term.spread * float(weight))
+            ExpandedTerm(term.kernel.multiply_by(float(weight)), term.spread * float(weight))
             for term, weight in zip(terms, weights, strict=True)
         ]
         total = math.fsum(term.spread for term in changed)
@@ -275,7 +274,7 @@ class ExpandedTerm:
 
 def check_networks(expression: Expression) -> None:
     """Refuse kernels whose networks are no real polynomials, or that have none."""
-    networks = list(networks_in(expression))
+    networks = list(find_all(expression, Network))
     if not networks:
         raise KernelError(
             f"there is nothing to distil: {structure(expression).text()} has no network; it is an expression already"
@@ -362,7 +361,7 @@ def _terms(
         if size > least:
             chosen = [fill_held(network.primitives[i]) for i, power in enumerate(term.powers) for _ in range(power)]
             factors = [*chosen, *others] or [build_base("C", variance=1.0)]
-            result += components(multiplied(product_of(factors), term.coefficient))
+            result += components(product_of(factors).multiply_by(term.coefficient))
     return [each for kernel in result for each in components(under(part, merge_factors(kernel)))]
 
 
@@ -414,7 +413,7 @@ def merge_terms(terms: Sequence[ExpandedTerm]) -> list[ExpandedTerm]:
         else:
             larger = kept[twin]
             both = larger.spread + term.spread
-            kept[twin] = ExpandedTerm(multiplied(larger.kernel, both / larger.spread), both)
+            kept[twin] = ExpandedTerm(larger.kernel.multiply_by(both / larger.spread), both)
     return sorted(kept, key=lambda each: -each.spread)
 
 

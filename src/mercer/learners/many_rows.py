@@ -22,7 +22,8 @@ from mercer.inference.exact import Exact
 from mercer.inference.lattice import MOST_MISSING, find_lattice
 from mercer.inference.vfe import VFE, FixedVFE, holds_points, is_sparse
 from mercer.kernels.domains import Array
-from mercer.kernels.network import has_network
+from mercer.kernels.expression import contains
+from mercer.kernels.network import Network
 from mercer.learners.contract import Candidate, Learned, Learner, WholeData, draw_some
 from mercer.learners.criteria import bic
 
@@ -132,7 +133,9 @@ class AllRows:
         near what it was like when they were chosen: it gets them near its end.
         """
         if self.engine.is_bound:
-            return has_network(fit.expression) and self.data.source is None and self.data.count > self.policy.nearer
+            return (
+                contains(fit.expression, Network) and self.data.source is None and self.data.count > self.policy.nearer
+            )
         return self.engine.exact
 
     def first_rows(self, fit: Fit) -> int:
@@ -257,7 +260,7 @@ def fit_to_all(learned: Learned, all_rows: AllRows) -> Learned:
     by_intervals = engine.is_bound and any(c.interval is not None for c in learned.candidates)
     order = np.argsort([-w for w in within], kind="stable")
     worth = [int(i) for i in order if i != 0 and not (by_intervals and within[i] < policy.least_weight)]
-    alone = engine.is_bound and has_network(learned.fit.expression)  # each takes minutes
+    alone = engine.is_bound and contains(learned.fit.expression, Network)  # each takes minutes
     chosen = [0, *worth][: 1 if alone else policy.members]
     fits = all_rows.fit({i: learned.members[i] for i in chosen}, learned.settled)
     kept = [i for i in fits if fits[i].status != "failed"] or [next(iter(fits))]

@@ -30,8 +30,7 @@ from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression, Sum
 from mercer.kernels.layers import Exponential, Linear, Multiply
 from mercer.kernels.network import PAPER_LAYERS, Network, network, regression_network, time_series_network
-from mercer.kernels.parameters import bind, values_of, with_values
-from mercer.kernels.units import Units, to_scaled_units
+from mercer.kernels.parameters import Units, bind, to_scaled_units, values_of, with_values
 from mercer.learners.averaging import Forecasts, forecast, leave_out, stacked_weights, weigh_forecasts
 from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Weights, draw_some
 from mercer.learners.trials import Trials, run_parallel
@@ -420,7 +419,7 @@ def _scaled_point(problem: Problem, values: Array, noise: float) -> Array:
     network = _limit_exponents(network, rows)
     gram = fused.gram(problem.program, values_of(network), rows)
     size = float(np.mean(np.diagonal(gram)) - np.mean(gram))  # the expected variance over rows of a function of it
-    network = network.multiplied(1.0 / size) if 0 < size < math.inf else network
+    network = network.multiply_by(1.0 / size) if 0 < size < math.inf else network
     return problem.point(values_of(network), Gaussian(noise))
 
 
@@ -438,6 +437,6 @@ def _limit_exponents(network: Network, rows: Array) -> Network:
         if factor < 1.0:
             linears = list(network.linears)
             number = sum(isinstance(each, Linear) for each in network.layers[:below])
-            linears[number] = linears[number].multiplied(factor)
+            linears[number] = linears[number].multiply_by(factor)
             network = network.with_linears(linears)
     return network

@@ -20,7 +20,6 @@ from mercer.kernels.blend import Blend
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression, Parameter, Product, Sum, build_base, product_of, sum_of
 from mercer.kernels.parameters import fill_held, layout, values_of
-from mercer.kernels.units import multiplied
 from mercer.learners.contract import Step
 
 IDLE = 0.3  # of a lengthscale: a column whose whole range is less changes next to nothing
@@ -56,7 +55,7 @@ def _steps(kernel: Expression, X: Array) -> Iterator[Simpler]:
                 filled, size = fill_held(factor), 1.0
                 if not np.isnan(values := values_of(filled)).any():
                     size = float(np.mean(diagonal(compile_program(filled), values, X))) or 1.0
-                yield substitute(kernel, path, multiplied(others, size)), Step("divide", structure(factor))
+                yield substitute(kernel, path, others.multiply_by(size)), Step("divide", structure(factor))
         elif isinstance(node, Blend):
             for part in node.children:
                 yield substitute(kernel, path, part), Step("everywhere", structure(part))
@@ -103,9 +102,7 @@ def _on_fewer_columns(leaf: Base, dropped: tuple[int, ...]) -> Base:
                 share = sum(values) or 1.0
                 values = [value / share for value in values]
             result = result.with_parameter(replace(parameter, values=tuple(values)))
-    scaled = multiplied(result, share)
-    assert isinstance(scaled, Base)
-    return scaled
+    return result.multiply_by(share)
 
 
 def _share_factors(node: Sum) -> Iterator[tuple[Expression, Expression]]:
@@ -129,4 +126,4 @@ def _rest(factors: list[Expression], out: Expression) -> Expression:
     assert isinstance(out, Base)
     variance = (out.parameter("variance").values or (1.0,))[0]
     others = [factor for factor in factors if factor is not out]
-    return multiplied(product_of(others), variance) if others else build_base("C", variance=variance)
+    return product_of(others).multiply_by(variance) if others else build_base("C", variance=variance)

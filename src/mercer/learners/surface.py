@@ -30,9 +30,8 @@ from mercer.kernels.algebra import structure
 from mercer.kernels.blend import FEATURES, MOST_REGIMES, Surface, surface
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
-from mercer.kernels.parameters import bind, values_of, with_values
+from mercer.kernels.parameters import Units, bind, to_scaled_units, values_of, with_values
 from mercer.kernels.text import parse
-from mercer.kernels.units import Units, to_scaled_units
 from mercer.learners import regimes
 from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, draw_some
 from mercer.learners.criteria import bic

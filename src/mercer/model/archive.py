@@ -31,9 +31,8 @@ from mercer.inference.sparse import Statistics, model_of, solve
 from mercer.inference.vfe import VFE, FixedVFE, VFEPosterior
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
-from mercer.kernels.parameters import bind, values_of
+from mercer.kernels.parameters import Units, bind, to_data_units, to_scaled_units, values_of
 from mercer.kernels.text import from_json, parse, to_json
-from mercer.kernels.units import Units, to_data_units, to_scaled_units
 from mercer.learners.contract import Candidate, Learner, Stopped, Verdict, Weights, read_step
 from mercer.linalg.factor import Failure
 from mercer.model.classes import FittedClasses, LabelledRows, fit_machine, gram_of

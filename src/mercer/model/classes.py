@@ -14,8 +14,7 @@ from mercer.compute.program import compile_program
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.functional import is_definite
-from mercer.kernels.parameters import values_of
-from mercer.kernels.units import Units
+from mercer.kernels.parameters import Units, values_of
 from mercer.learners.contract import Candidate
 from mercer.learners.margin import Labels, build_machine, clip_spectrum, compute_margins, fit_sharpness, make_folds
 from mercer.model.fitted import Columns

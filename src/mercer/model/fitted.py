@@ -27,12 +27,11 @@ from mercer.inference.choose import Choice, choose, choose_grid, read_inference
 from mercer.inference.contract import Data, Engine, Posterior, Prediction, RowSource
 from mercer.inference.likelihood import Gaussian
 from mercer.inference.vfe import VFE, is_sparse
-from mercer.kernels.algebra import told_components
+from mercer.kernels.algebra import described_components
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
-from mercer.kernels.parameters import values_of
+from mercer.kernels.parameters import Units, to_data_units, values_of
 from mercer.kernels.text import parse
-from mercer.kernels.units import Units, to_data_units
 from mercer.learners.averaging import inverse_freedom, student_log_density
 from mercer.learners.contract import Candidate, Learned, Learner, Stopped, Weights, share_beyond
 from mercer.learners.criteria import bic
@@ -387,7 +386,7 @@ class Fitted:
         rows, scale = self.training.data.X if X is None else self.training.scale(X), self.units.y_scale
         posterior = self.explained.posterior
         parts: list[Component] = []
-        for term in told_components(self.explained.kernel):
+        for term in described_components(self.explained.kernel):
             part = posterior.predict_part(compile_program(term), values_of(term), rows)
             parts.append(Component(to_data_units(term, self.units), scale * part.mean, scale * np.sqrt(part.variance)))
         mean, std = self._in_data_units(posterior.level)

@@ -19,8 +19,7 @@ from mercer.inference.grid import Grid
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
-from mercer.kernels.parameters import values_of
-from mercer.kernels.units import Units
+from mercer.kernels.parameters import Units, values_of
 
 if TYPE_CHECKING:
     from mercer.inference.grid_product import GridPosterior  # it loads PyTorch

@@ -98,11 +98,9 @@ class Surrogate:
         variance = fused.diagonal(self.program, self.values, rows) - np.einsum("ij,ij->j", cross, solved)
         variance = np.maximum(variance, 0.0) + level.variance * (1.0 - pull) ** 2
         weights = -2.0 * (solved + np.outer(level.pull, level.variance * (1.0 - pull)))
-        nothing = np.zeros((len(X), len(rows)))
-        by_mean = fused.contract_points(
-            self.program, self.values, X, rows, nothing, posterior.alpha, np.ones(len(rows))
-        )
-        by_variance = fused.contract_points(self.program, self.values, X, rows, weights)
+        each = np.outer(posterior.alpha, np.ones(len(rows)))
+        _, by_mean = fused.contract_cross(self.program, self.values, X, rows, each, moving=True)
+        _, by_variance = fused.contract_cross(self.program, self.values, X, rows, weights, moving=True)
         return Prediction(level.mean + cross.T @ posterior.alpha, variance), by_mean, by_variance
 
 

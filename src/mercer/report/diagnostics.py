@@ -14,7 +14,8 @@ from mercer.explain.checks import CLEAR, correlations, periodogram
 from mercer.explain.claims import WITHIN_95
 from mercer.explain.search import UNFINISHED, path_to, winner_of
 from mercer.kernels.domains import Array
-from mercer.kernels.network import has_network
+from mercer.kernels.expression import contains
+from mercer.kernels.network import Network
 from mercer.report.view import BLUE, GREY, ORANGE, Paper, View, draw_points
 from mercer.tables.columns import DateColumn
 
@@ -125,7 +126,7 @@ def search_figure(fitted: Fitted | View, score: str, *, width: int = 1200, densi
     """Draw every kernel that was tried, by depth and by how far it is behind the winner; None without a search."""
     found, paper = View.of(fitted).fitted, Paper(width, density)
     candidates, winner = found.candidates, winner_of(found.candidates, found.kernel)
-    if winner is None or has_network(found.kernel):  # starts of one network: no way leads from one to another
+    if winner is None or contains(found.kernel, Network):  # starts of one network: no way leads from one to another
         return None
     best = candidates[winner].score
     with paper.drawing(1, 1, height=0.8 if paper.narrow else 0.45) as figure:
@@ -155,7 +156,9 @@ def search_figure(fitted: Fitted | View, score: str, *, width: int = 1200, densi
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.yaxis.minorticks_off()
         axes.set_ylim(bottom * 1.3, top - 3.0)  # the best is at the top
-        axes.set_xlabel(f"steps from {'the network' if has_network(candidates[0].expression) else 'a base kernel'}")
+        axes.set_xlabel(
+            f"steps from {'the network' if contains(candidates[0].expression, Network) else 'a base kernel'}"
+        )
         axes.set_ylabel(f"{score} behind" if paper.narrow else f"{score} behind the winner")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6 if paper.narrow else 12))
         axes.set_xlim(-0.5, max(c.depth for c in candidates) + 0.5)
