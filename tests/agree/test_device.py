@@ -222,7 +222,8 @@ def test_traces_that_do_not_fit_on_a_device_are_worked_out_here() -> None:
     assert (there.lower, there.upper) == pytest.approx((here.lower, here.upper), rel=1e-9)
 
 
-Quick = regressor_with(ManyRowsPolicy(sample=100, rounds=1, iterations=4))
+QUICK = ManyRowsPolicy(sample=100, rounds=1, iterations=4)
+Quick = regressor_with(QUICK)
 FEW = ChoicePolicy(exact_rows=200)
 
 
@@ -235,10 +236,10 @@ def test_an_interval_that_does_not_fit_on_a_card_is_worked_out_here() -> None:
     assert model.evidence_interval() == pytest.approx(expected, rel=1e-9)
 
 
-def fitted(**settings: object) -> mercer.GPRegressor:
+def fitted(policy: ChoicePolicy = FEW, **settings: object) -> mercer.GPRegressor:
     data = rows(250)
-    settings = {"inference": FEW, "device": Card(), **settings}
-    return Quick("SE(0) + LIN(1)", restarts=1, random_state=0, **settings).fit(data.X, data.y)
+    settings = {"device": Card(), **settings}
+    return regressor_with(QUICK, policy)("SE(0) + LIN(1)", restarts=1, random_state=0, **settings).fit(data.X, data.y)
 
 
 def test_exact_inference_on_the_card_where_it_fits(tmp_path) -> None:
@@ -280,7 +281,7 @@ def test_out_of_memory_never_reaches_the_user() -> None:
 
 def test_few_rows_that_do_not_fit_go_to_the_cpu() -> None:
     card = Card(short={"anything"}, error="CUDA error: out of memory")
-    model = fitted(device=card, inference=ChoicePolicy(exact_rows=1000))
+    model = fitted(ChoicePolicy(exact_rows=1000), device=card)
     assert model.inference_.engine == Exact()
     assert "on the CPU: cuda ran out of memory" in model.inference_.reason
 
@@ -296,6 +297,6 @@ def test_cuda_where_there_is_none(count: int) -> None:
     data, few = rows(count), ChoicePolicy(exact_rows=100)
     for kernel in ("SE", "search", "nkn"):
         with pytest.raises(InputError, match="finds no CUDA device here"):
-            Quick(kernel, inference=few, device="cuda").fit(data.X, data.y)
+            regressor_with(QUICK, few)(kernel, device="cuda").fit(data.X, data.y)
     with pytest.raises(InputError, match="there is no device 'gpu'"):
         Quick("SE", device="gpu").fit(data.X, data.y)

@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
 import mercer
-from mercer import GPRegressor
+from mercer import GPRegressor, GrammarSearch, InputError, ModelFileError
 from mercer.kernels import LIN, PER, SE, fixed
+from mercer.model.fitted import LEARNERS
 
 Array = NDArray[np.float64]
 NEW = np.linspace(-3, 60, 17)[:, None]
@@ -368,3 +370,33 @@ def test_a_failed_writing_leaves_the_old_file(
         model.save(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+@dataclass(frozen=True)
+class Patient(GrammarSearch):
+    """A learner from outside."""
+
+
+@dataclass(frozen=True)
+class Careful(mercer.Exact):
+    """An engine from outside."""
+
+
+def test_learners_and_engines_from_outside_are_named_or_refused(tmp_path: Path) -> None:
+    learner = Patient(bases=("SE", "LIN"), max_depth=0, restarts=1, average=False)
+    model = GPRegressor(learner, random_state=0).fit(*series())
+    with pytest.raises(InputError, match=r"the learner Patient, which has no name.*LEARNERS\['name'\] = Patient"):
+        model.save(tmp_path / "m")
+    assert not list(tmp_path.iterdir())
+    LEARNERS["patient"] = Patient
+    try:
+        model.save(tmp_path / "m")
+        again = mercer.load(tmp_path / "m").kernel
+        assert (type(again), again.max_depth) == (Patient, 0)
+    finally:
+        del LEARNERS["patient"]
+    with pytest.raises(ModelFileError, match="it was learned by 'patient', and there is no learner of that name here"):
+        mercer.load(tmp_path / "m")
+    model = GPRegressor("SE", inference=Careful(), restarts=1, random_state=0).fit(*series())
+    with pytest.raises(InputError, match="Careful is not among the engines that files name"):
+        model.save(tmp_path / "n")

@@ -40,7 +40,7 @@ FEW = choose.ChoicePolicy(exact_rows=500)
 
 def test_rows_that_form_a_grid_are_recognised(tmp_path: Path) -> None:
     X, y = grid_rows()
-    model = Regressor("SE", restarts=2, random_state=0, inference=FEW).fit(X, y)
+    model = regressor_with(SMALL, FEW)("SE", restarts=2, random_state=0).fit(X, y)
     assert model.inference_.engine.name == "grid"
     assert "900 rows form a grid of 40 x 25 but for 100 cells" in model.inference_.reason
     assert 0.005 < model.noise_ < 0.02
@@ -60,7 +60,7 @@ def test_rows_that_form_a_grid_are_recognised(tmp_path: Path) -> None:
 def test_other_kernels_on_a_grid_are_left_to_sparse_inference(kernel: str) -> None:
     X, y = grid_rows()
     given = None if kernel == "search" else bind(parse(kernel), 2)
-    choice = choose_engine(expression_or_learner(kernel), FEW, NUMBA, Data(X, y, free_level=True), given)
+    choice = choose_engine(expression_or_learner(kernel), None, NUMBA, Data(X, y, free_level=True), given, FEW)
     assert choice.engine.name == "vfe"
 
 
@@ -92,11 +92,11 @@ def wavy_and_smooth() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def test_a_change_surface_is_learned_on_a_grid(tmp_path: Path) -> None:
-    quick = regressor_with(ManyRowsPolicy(sample=300, rounds=1, iterations=5))
+    policy = choose.ChoicePolicy(exact_rows=500, grid=mercer.Grid(exact_cells=0))  # so that it iterates
+    quick = regressor_with(ManyRowsPolicy(sample=300, rounds=1, iterations=5), policy)
     X, y, late = wavy_and_smooth()
     learner = mercer.ChangeSurface(surface="linear", draws=4, kernel_draws=4, restarts=2, max_iterations=60)
-    policy = choose.ChoicePolicy(exact_rows=500, grid=mercer.Grid(exact_cells=0))  # so that it iterates
-    model = quick(learner, random_state=0, inference=policy).fit(X, y)
+    model = quick(learner, random_state=0).fit(X, y)
     assert model.inference_.engine.name == "grid"
     assert "30 x 25 but for 30 cells, and the kernel is a change between products" in model.inference_.reason
     assert model.change_ is not None

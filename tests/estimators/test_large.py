@@ -51,7 +51,7 @@ def test_large_engines_agree_with_exact_inference(engine: object) -> None:
 
 def test_many_rows_choose_the_sparse_engine_and_few_the_exact_one() -> None:
     policy = choose_module.ChoicePolicy(exact_rows=300)
-    many = Regressor("SE(0) + LIN(1)", inference=policy, random_state=0).fit(*rows(301))
+    many = regressor_with(ManyRowsPolicy(sample=120), policy)("SE(0) + LIN(1)", random_state=0).fit(*rows(301))
     assert many.inference_.engine == mercer.VFE(predicting=500)
     assert "301 rows" in many.inference_.reason
     assert Regressor("LIN").fit(*rows(300)).inference_.engine == mercer.Exact()

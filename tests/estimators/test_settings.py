@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
+from tests.policies import regressor_with
 
 import mercer
 from mercer import (
@@ -22,6 +23,8 @@ from mercer import (
 )
 from mercer.compute.accelerator import TorchBackend
 from mercer.fitting.minimise import Progress
+from mercer.inference.choose import ChoicePolicy
+from mercer.learners.many_rows import ManyRowsPolicy
 
 LEARNERS: dict[str, Any] = {
     "search": GrammarSearch, "nkn": NeuralKernelNetwork, "surface": ChangeSurface, "kfo": KernelFunctional,
@@ -154,3 +157,44 @@ def test_grid_search_tries_settings_of_a_classifiers_learner() -> None:
     search = GrammarSearch(bases=("SE",), max_depth=0, restarts=1, average=False)
     found = GridSearchCV(KernelSVC(search, random_state=0), {"kernel__bases": [("LIN",), ("SE",)]}, cv=2)
     assert found.fit(X, X[:, 0] > 0).best_estimator_.kernel.bases in (("LIN",), ("SE",))
+
+
+# ------------------------------------------------------------------------------------- engines, feature maps, progress
+
+
+def test_set_params_puts_a_changed_engine_in_place() -> None:
+    engine = mercer.VFE(inducing=30)
+    model = GPRegressor("SE", inference=engine).set_params(inference__inducing=20, restarts=1)
+    assert model.inference == mercer.VFE(inducing=20)
+    assert engine == mercer.VFE(inducing=30)
+    assert model.get_params()["inference__inducing"] == 20
+    assert clone(model).get_params() == model.get_params()
+    with pytest.raises(InputError, match="VFE has no setting 'points'; it has inducing"):
+        model.set_params(inference__points=20)
+    with pytest.raises(InputError, match=r"inference is 'auto'.*mercer\.VFE\(\)"):
+        GPRegressor("SE").set_params(inference__inducing=20)
+
+
+@pytest.mark.parametrize("kernel", ["SE(variance=1, lengthscale=1)", mercer.parse("SE(variance=1, lengthscale=1)")])
+def test_the_kernel_of_a_feature_map_is_given_as_a_whole(kernel: Any) -> None:
+    model = mercer.FeatureMap(kernel)
+    with pytest.raises(InputError, match=r"kernel is .*variance=2\.0 can only be set.*give kernel as a whole"):
+        model.set_params(kernel__variance=2.0)
+    assert model.set_params(count=7).count == 7
+
+
+def test_progress_that_cannot_be_called() -> None:
+    X, y = wave()
+    for model in (GPRegressor("SE"), KernelSVC("rbf"), GridRegressor("SE")):
+        with pytest.raises(InputError, match=r"progress must be a function.*not 3"):
+            model.fit(X, y, progress=3)
+    with pytest.raises(InputError, match=r"progress must be a function.*not 3"):
+        GPRegressor("SE", restarts=1, random_state=0).fit(X, y).distil(progress=3)
+
+
+def test_policies_have_one_way_in() -> None:
+    policy = ChoicePolicy(exact_rows=30)
+    with pytest.raises(InputError, match="inference must be 'auto'"):
+        GPRegressor("SE", inference=policy).fit(*wave())
+    few = regressor_with(policy, ManyRowsPolicy(sample=20, rounds=1, iterations=2))
+    assert few("SE", restarts=1, random_state=0).fit(*wave()).inference_.engine.name == "vfe"

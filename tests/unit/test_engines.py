@@ -12,7 +12,7 @@ import mercer
 from mercer.compute.backend import NUMBA, backend_for
 from mercer.compute.program import compile_program
 from mercer.errors import InputError
-from mercer.inference.choose import ENGINES, ChoicePolicy, engine_from_plain, engine_to_plain, read_inference
+from mercer.inference.choose import ENGINES, engine_from_plain, engine_to_plain, read_inference
 from mercer.inference.contract import Data, Engine
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels import bind, parse
@@ -41,12 +41,11 @@ def test_an_engine_refuses_a_likelihood_that_it_does_not_know(engine: Engine) ->
 @pytest.mark.parametrize(
     "inference",
     [mercer.Exact(), mercer.VFE(60, predicting=90), mercer.VFE(joint=False), mercer.RandomFeatures(20, seed=3),
-     mercer.Grid(tolerance=1e-5, exact_cells=0), ChoicePolicy(exact_rows=20), "auto"],
+     mercer.Grid(tolerance=1e-5, exact_cells=0), "auto"],
 )  # fmt: skip
 def test_what_an_estimator_is_given_goes_through_a_file(inference: object) -> None:
     assert engine_from_plain(engine_to_plain(inference)) == inference
-    asked, policy = read_inference(inference)
-    assert (asked is None) == (inference == "auto" or inference is policy)
+    assert read_inference(inference) == (None if inference == "auto" else inference)
 
 
 def test_where_to_work_is_a_word_or_a_back_end() -> None:

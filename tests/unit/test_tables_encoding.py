@@ -93,7 +93,7 @@ def test_date_columns(values):
     assert encoding.units == ("months",)
     assert encoding.notes == ("column 'x' holds dates and is measured in months since 1949-01",)
     assert encoding.describe_value("x", 86.0) == "1956-03"
-    assert encoding.inverse_dates("x", [0, 12]).tolist() == [datetime(1949, 1, 1), datetime(1950, 1, 1)]
+    assert encoding.columns[0].timeline.moments([0, 12]).tolist() == [datetime(1949, 1, 1), datetime(1950, 1, 1)]
 
 
 def test_a_guessed_order_of_day_and_month_is_told_and_kept():
@@ -279,7 +279,6 @@ def test_columns_of_another_kind_than_learned():
 def test_unknown_names_in_questions():
     encoding, _ = learned(month=["1949-01", "1949-02"], size=[1, 2])
     refused(lambda: encoding.describe_value("mnth", 1.0), "'mnth'", "Did you mean 'month'?")
-    refused(lambda: encoding.inverse_dates("size", [1.0]), "'size'", "'month'")
 
 
 # --- JSON
@@ -393,5 +392,5 @@ def test_any_table_is_encoded_alike_after_json_and_shuffling(table, random):
 def test_dates_come_back_from_their_numbers(dates):
     frame = pd.DataFrame({"when": [str(day) for day in dates]})
     encoding = Encoding.learn(frame)
-    back = encoding.inverse_dates("when", encoding.apply(frame)[:, 0])
+    back = encoding.columns[0].timeline.moments(encoding.apply(frame)[:, 0])
     assert back.astype("datetime64[D]").tolist() == dates

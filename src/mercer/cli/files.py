@@ -53,10 +53,15 @@ def prepare_folder(path: Path) -> Path:
 
 
 def prepare_table(path: Path, *sources: Path) -> Path:
-    """See that a table can be written to this file, which must not be one of those that are read."""
-    file = path.expanduser()
-    if file.suffix.lower() not in TABLE_ENDINGS:
+    """See that a table can be written to this file."""
+    if path.suffix.lower() not in TABLE_ENDINGS:
         raise InputError(f"The output '{path}' must end in {' or '.join(TABLE_ENDINGS)}.")
+    return prepare_file(path, *sources)
+
+
+def prepare_file(path: Path, *sources: Path) -> Path:
+    """See that this file can be written; it must not be one of those that are read."""
+    file = path.expanduser()
     if file.is_dir():
         raise InputError(f"The output '{path}' is a folder. Give the name of a file with --out.")
     if any(file.resolve() == source.expanduser().resolve() for source in sources):

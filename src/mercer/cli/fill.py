@@ -12,14 +12,16 @@ A mask file is .npy or .png: cells that are not zero are holes.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.cli.files import prepare_folder
+from mercer.cli.files import prepare_file
 from mercer.cli.terminal import Terminal, interrupt_once
 from mercer.errors import InputError
 from mercer.kernels.domains import Array
@@ -47,17 +49,33 @@ class FillRequest:
 
 
 def fill_and_write(request: FillRequest, terminal: Terminal) -> None:
-    """Do the whole command; the output is tried before the long work."""
+    """Do the whole command; kernels and the output are tried before the long work."""
     started = time.perf_counter()
-    file = _prepare_output(request)
-    kernel = _parse_kernels(request.kernel)
+    from mercer.estimators import GridRegressor
+    from mercer.kernels import parse
+
+    ending = request.source.suffix.lower()
+    if request.out.suffix.lower() not in {ending, ".npy"} & set(ENDINGS):
+        allowed = ending if ending == ".npy" else f"{ending} or .npy"
+        raise InputError(f"The output '{request.out}' must end in {allowed}, as '{request.source.name}' does.")
+    file = prepare_file(request.out, request.source)
+    kernels = [part.strip() for part in request.kernel.split(";")]  # one for all axes, or one for each
+    for part in kernels:
+        if part != "nkn":
+            parse(part)
     with terminal.working("reading the grid"):
         source = read_grid(request.source.expanduser(), request.mask, request.variable)
     for note in source.notes:
         terminal.note(note)
     terminal.prepare_core()
+    model = GridRegressor(kernels[0] if len(kernels) == 1 else kernels, random_state=request.seed)
     with interrupt_once():
-        model = _fit(source, kernel, request, terminal)
+        with terminal.stepping("fitting") as progress:
+            model.fit(source.training_array, progress=progress)
+        if model.status_ == "interrupted":
+            terminal.aside("stopped at your request; going on with the best so far")
+        for note in model.notes_:
+            terminal.note(note)
         with terminal.working("filling"):
             filled, std = _fill_channels(source, model, request.bands)
             files = write_grid(source, filled, std, file)
@@ -65,43 +83,6 @@ def fill_and_write(request: FillRequest, terminal: Terminal) -> None:
                 model.save(request.model)
                 files["model"] = str(request.model)
     _report(model, files, time.perf_counter() - started, terminal)
-
-
-def _prepare_output(request: FillRequest) -> Path:
-    file, ending = request.out.expanduser(), request.source.suffix.lower()
-    if file.suffix.lower() not in {ending, ".npy"} or file.suffix.lower() not in ENDINGS:
-        allowed = ending if ending == ".npy" else f"{ending} or .npy"
-        raise InputError(f"The output '{request.out}' must end in {allowed}, as '{request.source.name}' does.")
-    if file.is_dir():
-        raise InputError(f"The output '{request.out}' is a folder. Give the name of a file with --out.")
-    if file.resolve() == request.source.expanduser().resolve():
-        raise InputError(f"The output '{request.out}' is the file that is read; it would be lost. Choose another name.")
-    prepare_folder(file.parent)
-    return file
-
-
-def _parse_kernels(text: str) -> Any:
-    """One kernel for all axes, or one for each with semicolons between them."""
-    from mercer.kernels import parse
-
-    parts = [part.strip() for part in text.split(";")]
-    for part in parts:
-        if part != "nkn":
-            parse(part)
-    return parts[0] if len(parts) == 1 else parts
-
-
-def _fit(source: GridFile, kernel: Any, request: FillRequest, terminal: Terminal) -> GridRegressor:
-    from mercer.estimators import GridRegressor
-
-    model = GridRegressor(kernel, random_state=request.seed)
-    with terminal.stepping("fitting") as progress:
-        model.fit(source.training_array, progress=progress)
-    if model.status_ == "interrupted":
-        terminal.aside("stopped at your request; going on with the best so far")
-    for note in model.notes_:
-        terminal.note(note)
-    return model
 
 
 def _fill_channels(source: GridFile, model: GridRegressor, bands: bool) -> tuple[list[Array], list[Array] | None]:
@@ -168,12 +149,19 @@ def read_grid(file: Path, mask: Path | None, variable: str | None) -> GridFile:
         raise InputError(f"There is no file '{file}'.")
     if variable is not None and ending != ".nc":
         raise InputError(f"--variable is for NetCDF files; '{file.name}' holds only one array.")
-    if ending == ".nc":
-        source = _read_netcdf(file, variable)
-    else:
-        source = _read_array(file) if ending == ".npy" else _read_picture(file)
+    readers: dict[str, Callable[[Path], GridFile]] = {
+        ".nc": partial(_read_netcdf, variable=variable),
+        ".npy": _read_array,
+        ".png": _read_picture,
+    }
+    source = readers[ending](file)
     if mask is not None:
-        holes = _read_mask(mask)
+        if mask.suffix.lower() not in (".npy", ".png"):
+            raise InputError(f"The mask '{mask}' must end in .npy or .png.")
+        if not mask.is_file():
+            raise InputError(f"There is no file '{mask}'.")
+        picture = mask.suffix.lower() == ".png"
+        holes = np.asarray(_open_picture(mask).convert("L") if picture else _load_array(mask)) != 0
         shape = source.channels[0].shape
         if holes.shape != shape:
             raise InputError(f"The mask '{mask}' has the shape {holes.shape}, '{file.name}' has {shape}.")
@@ -229,8 +217,6 @@ def _open_picture(file: Path) -> Any:
         with Image.open(file) as image:
             image.load()
             return image
-    except FileNotFoundError:
-        raise InputError(f"There is no file '{file}'.") from None
     except (OSError, UnidentifiedImageError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise InputError(f"'{file}' cannot be read as a picture ({str(error).splitlines()[0]:.80}).") from None
 
@@ -257,25 +243,20 @@ def _read_netcdf(file: Path, variable: str | None) -> GridFile:
     return GridFile([dataset[variable].values.astype(np.float64)], (), dataset, variable)
 
 
-def _read_mask(file: Path) -> NDArray[np.bool_]:
-    if file.suffix.lower() == ".png":
-        return np.asarray(_open_picture(file).convert("L")) > 0
-    if file.suffix.lower() != ".npy":
-        raise InputError(f"The mask '{file}' must end in .npy or .png.")
-    if not file.is_file():
-        raise InputError(f"There is no file '{file}'.")
-    return np.asarray(_load_array(file) != 0)
-
-
 def write_grid(source: GridFile, filled: list[Array], std: list[Array] | None, file: Path) -> dict[str, str]:
     """Write the filled grid, and the bands beside it (.npy) or in it (.nc); return the files by what they hold."""
     try:
         if file.suffix.lower() == ".nc":
             return _write_netcdf(source, filled[0], None if std is None else std[0], file)
+        pixels = _stack(filled)
         if file.suffix.lower() == ".png":
-            _write_picture(_stack(filled), file)
+            from PIL import Image
+
+            wide = np.nanmax(pixels) > 255  # sixteen bits
+            kind, top = (np.uint16, 65535) if wide else (np.uint8, 255)
+            Image.fromarray(np.clip(np.round(pixels), 0, top).astype(kind)).save(file)
         else:
-            np.save(file, _stack(filled))
+            np.save(file, pixels)
         files = {"filled": str(file)}
         if std is not None:
             beside = file.with_name(f"{file.stem}-std.npy")
@@ -288,14 +269,6 @@ def write_grid(source: GridFile, filled: list[Array], std: list[Array] | None, f
 
 def _stack(channels: list[Array]) -> Array:
     return channels[0] if len(channels) == 1 else np.stack(channels, axis=-1)
-
-
-def _write_picture(pixels: Array, file: Path) -> None:
-    from PIL import Image
-
-    wide = np.nanmax(pixels) > 255  # sixteen bits
-    kind, top = (np.uint16, 65535) if wide else (np.uint8, 255)
-    Image.fromarray(np.clip(np.round(pixels), 0, top).astype(kind)).save(file)
 
 
 def _write_netcdf(source: GridFile, filled: Array, std: Array | None, file: Path) -> dict[str, str]:

@@ -50,28 +50,34 @@ class Request:
     regimes: int | None = None
 
 
-@dataclass(frozen=True)
-class Rows:
-    """What to learn from: inputs and target, which all rows have; a stream knows its target."""
-
-    inputs: pd.DataFrame | ParquetRows
-    target: pd.Series | None
-    names: tuple[str, ...]  # of the encoded columns
-
-
 def learn_and_write(request: Request, read: Callable[[], pd.DataFrame | ParquetRows], terminal: Terminal) -> None:
     """Learn, explain and write; options and the output folder are tried before the long work."""
     started = time.perf_counter()
+    from mercer.estimators import GPRegressor, KernelSVC
     from mercer.explain import explain
     from mercer.explain.classes import explain_classes
     from mercer.model.classes import FittedClasses
 
-    kernel = choose_class_kernel(request) if request.classes else choose_kernel(request)
+    kernel = choose_kernel(request)
     folder = prepare_folder(request.out)
     with terminal.working("reading the data"):
-        rows = prepare_rows(request, read(), terminal)
+        inputs, target, names = prepare_rows(request, read(), terminal)
+    model: GPRegressor | KernelSVC
+    if request.classes:
+        model, scored = KernelSVC(kernel=kernel, random_state=request.seed), None  # scores are errors: no units
+    else:
+        jobs = -1 if request.jobs is None and not isinstance(kernel, str) else request.jobs
+        model = GPRegressor(kernel=kernel, random_state=request.seed, n_jobs=jobs)
+        scored = None if target is None else target.to_numpy()
     with interrupt_once():
-        fitted = fit_model(kernel, rows, request, terminal)
+        terminal.prepare_core()
+        with terminal.fitting(scored, names if len(names) > 1 else None) as progress:
+            fitted: Fitted | FittedClasses = model.fit(inputs, target, progress=progress).fitted_
+        if fitted.stopped == "request":
+            terminal.aside("stopped at your request; going on with the best so far")
+        for note in fitted.notes:
+            terminal.note(note)
+        fitted = replace(fitted, notes=tuple(terminal.notes))
         with terminal.working("explaining"):
             explanation = explain_classes(fitted) if isinstance(fitted, FittedClasses) else explain(fitted)
             files = write_results(fitted, explanation, folder)
@@ -83,23 +89,18 @@ def learn_and_write(request: Request, read: Callable[[], pd.DataFrame | ParquetR
     )
 
 
-def choose_class_kernel(request: Request) -> Any:
-    """Return the same for a classifier, which has some names of its own."""
-    from mercer.model.fitted import CLASS_KERNELS
-
-    if request.kernel in CLASS_KERNELS and request.kernel not in (FUNCTIONAL, SEARCH, NETWORK):
-        choose_kernel(replace(request, kernel="SE"))  # refuses options that are for a search
-        return request.kernel
-    return choose_kernel(request)
-
-
 def choose_kernel(request: Request) -> Any:
-    """Return the structure that the user gave, or the learner with the user's settings, checked."""
+    """Return the structure that the user gave, or the learner with the user's settings, checked.
+
+    For classes there are some names more.
+    """
     from mercer.kernels import REGISTRY, parse
     from mercer.learners.criteria import CRITERIA
     from mercer.learners.grammar import GrammarSearch, check_operators
     from mercer.learners.kfo import KernelFunctional
     from mercer.learners.nkn import NeuralKernelNetwork
+    from mercer.learners.surface import ChangeSurface
+    from mercer.model.fitted import CLASS_KERNELS
 
     settings: dict[str, Any] = {
         "--bases": request.bases, "--time-budget": request.time_budget, "--depth": request.depth,
@@ -116,12 +117,11 @@ def choose_kernel(request: Request) -> Any:
         if request.kernel == NETWORK:
             return NeuralKernelNetwork()
         if request.kernel == SURFACE:
-            from mercer.learners.surface import ChangeSurface
-
             return ChangeSurface() if request.regimes is None else ChangeSurface(regimes=request.regimes)
         if request.kernel == FUNCTIONAL:
             return KernelFunctional(time_budget=_check_seconds(request.time_budget))
-        parse(request.kernel)
+        if not (request.classes and request.kernel in CLASS_KERNELS):
+            parse(request.kernel)
         return request.kernel
     budget = MOST_SECONDS if request.time_budget is None else _check_seconds(request.time_budget)
     bases = [name.upper() for name in request.bases] if request.bases is not None else None
@@ -134,12 +134,15 @@ def choose_kernel(request: Request) -> Any:
         raise InputError(f"--score: there is no score {request.score!r}. There are {', '.join(CRITERIA)}.")
     if request.finalists not in (None, "score", "forward"):
         raise InputError(f"--finalists is score or forward, not {request.finalists!r}.")
-    search = GrammarSearch(score=score, max_depth=request.depth, time_budget=budget, checkpoint=request.checkpoint)
     if request.operators is not None:
         check_operators(request.operators)
-        search = replace(search, operators=request.operators)
-    chosen: dict[str, Any] = {"finalists": request.finalists, "bases": tuple(bases) if bases is not None else None}
-    return replace(search, **{name: value for name, value in chosen.items() if value is not None})
+    search = GrammarSearch(score=score, max_depth=request.depth, time_budget=budget, checkpoint=request.checkpoint)
+    given: dict[str, Any] = {
+        "operators": request.operators,
+        "finalists": request.finalists,
+        "bases": bases and tuple(bases),
+    }
+    return replace(search, **{name: value for name, value in given.items() if value is not None})
 
 
 def _check_seconds(budget: float | None) -> float | None:
@@ -148,8 +151,13 @@ def _check_seconds(budget: float | None) -> float | None:
     return None if budget == math.inf else budget
 
 
-def prepare_rows(request: Request, table: pd.DataFrame | ParquetRows, terminal: Terminal) -> Rows:
-    """Part a table into inputs and target, checking all that can be checked before the fit; notes are kept."""
+def prepare_rows(
+    request: Request, table: pd.DataFrame | ParquetRows, terminal: Terminal
+) -> tuple[pd.DataFrame | ParquetRows, pd.Series | None, tuple[str, ...]]:
+    """Return inputs, target (a stream knows its own) and the names of the encoded columns; notes are kept.
+
+    All that can be checked before the fit is checked.
+    """
     from mercer.tables import Encoding, describe_gaps, split_classes, split_target
     from mercer.tables.parquet_rows import ParquetRows
 
@@ -159,7 +167,7 @@ def prepare_rows(request: Request, table: pd.DataFrame | ParquetRows, terminal: 
                 "The table does not fit into memory, and classes can only be learned there. Take fewer rows."
             )
         terminal.note(f"the table does not fit into memory: its {table.total:,} rows are read in parts")
-        return Rows(table, None, table.names)
+        return table, None, table.names
     split = (split_classes if request.classes else split_target)(table, request.target, request.inputs)
     present = split.target.notna()
     inputs, target = split.inputs[present], split.target[present]
@@ -176,9 +184,13 @@ def prepare_rows(request: Request, table: pd.DataFrame | ParquetRows, terminal: 
             f"No input column varies ({', '.join(map(repr, inputs.columns))}), so nothing can be learned from them. "
             "Name other columns with --inputs."
         )
-    for note in (*split.notes, *encoding.notes, *describe_gaps(inputs, encoding), *_note_copies(inputs, target)):
+    for note in (*split.notes, *encoding.notes, *describe_gaps(inputs, encoding)):
         terminal.note(note)
-    return Rows(inputs, target, encoding.names)
+    copies = int(inputs.assign(**{"\0target": target}).duplicated().sum())
+    if copies:
+        what = "1 row is an exact copy of another" if copies == 1 else f"{copies} rows are exact copies of others"
+        terminal.note(f"{what}; they are kept and count as repeated measurements")
+    return inputs, target, encoding.names
 
 
 def _check_numbers(target: pd.Series, rows: int) -> None:
@@ -209,37 +221,6 @@ def _check_classes(target: pd.Series, rows: int) -> None:
             f"The target column '{target.name}' has {kinds} different values, more than {MOST_CLASSES} classes. "
             "If it is a number, leave out --task; otherwise join rare classes."
         )
-
-
-def _note_copies(inputs: pd.DataFrame, target: pd.Series) -> list[str]:
-    """Say how many rows are copies of others."""
-    count = int(inputs.assign(**{"\0target": target}).duplicated().sum())
-    if not count:
-        return []
-    what = "1 row is an exact copy of another" if count == 1 else f"{count} rows are exact copies of others"
-    return [f"{what}; they are kept and count as repeated measurements"]
-
-
-def fit_model(kernel: Any, rows: Rows, request: Request, terminal: Terminal) -> Fitted | FittedClasses:
-    """Fit the model, with progress; Ctrl-C keeps the best so far."""
-    from mercer.estimators import GPRegressor
-    from mercer.estimators.classifier import KernelSVC
-
-    terminal.prepare_core()
-    model: GPRegressor | KernelSVC
-    if request.classes:
-        model, scored = KernelSVC(kernel=kernel, random_state=request.seed), None  # scores are errors: no units
-    else:
-        jobs = -1 if request.jobs is None and not isinstance(kernel, str) else request.jobs
-        model = GPRegressor(kernel=kernel, random_state=request.seed, n_jobs=jobs)
-        scored = None if rows.target is None else rows.target.to_numpy()
-    with terminal.fitting(scored, rows.names if len(rows.names) > 1 else None) as progress:
-        fitted: Fitted | FittedClasses = model.fit(rows.inputs, rows.target, progress=progress).fitted_
-    if fitted.stopped == "request":
-        terminal.aside("stopped at your request; going on with the best so far")
-    for note in fitted.notes:
-        terminal.note(note)
-    return replace(fitted, notes=tuple(terminal.notes))
 
 
 def write_results(fitted: Fitted | FittedClasses, explanation: Any, folder: Path) -> dict[str, str]:

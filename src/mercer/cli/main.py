@@ -12,11 +12,11 @@ import tempfile
 import time
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from mercer.cli.terminal import Terminal, write
 from mercer.errors import InputError, MercerError, NumericalError
@@ -30,17 +30,15 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
-OutFolder = Annotated[Path, typer.Option("--out", help="Folder for the report, the model and the other results.")]
+AsJson = Annotated[bool, Option("--json", help="Print one JSON document instead of text.")]
+OutFolder = Annotated[Path, Option(help="Folder for the report, the model and the other results.")]
 TimeBudget = Annotated[
-    float | None,
-    typer.Option(
-        "--time-budget", help="Seconds after which a search takes the best kernel so far: 600 by default; inf: no end."
-    ),
+    float | None, Option(help="Seconds after which a search takes the best kernel so far: 600 by default; inf: no end.")
 ]
-Depth = Annotated[int | None, typer.Option("--depth", min=0, help="Most steps from a single base kernel.")]
-Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Kernels fitted at a time; all cores by default.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the random starts; same seed, same result.")]
+Depth = Annotated[int | None, Option(min=0, help="Most steps from a single base kernel.")]
+Jobs = Annotated[int | None, Option(min=1, help="Kernels fitted at a time; all cores by default.")]
+Seed = Annotated[int, Option(min=0, help="Seed of the random starts; same seed, same result.")]
+ModelFile = Annotated[Path, Argument(help="A model file written by Mercer.", show_default=False)]
 
 
 def run(arguments: Sequence[str] | None = None) -> None:
@@ -58,67 +56,40 @@ def execute(arguments: Sequence[str], terminal: Terminal | None = None) -> int:
             raise KeyboardInterrupt
         return int(code or 0)
     except (KeyboardInterrupt, typer.Abort):
-        return report_failure(explain_failure(KeyboardInterrupt()), terminal.as_json, [])
+        message, kind, code = "stopped before there was a result; nothing was written", "Interrupted", INTERRUPTED
     except BaseException as error:  # the last resort of a program that never shows a stack trace
-        return report_failure(explain_failure(error), terminal.as_json, terminal.notes)
-
-
-@dataclass(frozen=True)
-class ExitMessage:
-    """A sentence or two, the kind of error, and the exit code."""
-
-    message: str
-    kind: str
-    code: int
-
-
-def explain_failure(error: BaseException) -> ExitMessage:
-    """Turn an exception into a message for the user."""
-    if isinstance(error, KeyboardInterrupt):
-        return ExitMessage("stopped before there was a result; nothing was written", "Interrupted", INTERRUPTED)
-    if isinstance(error, NumericalError):
-        return ExitMessage(f"{error}{_advise(str(error))}", type(error).__name__, USER)
-    if isinstance(error, MercerError):
-        return ExitMessage(str(error), type(error).__name__, USER)
-    if isinstance(error, MemoryError):
-        return ExitMessage("There is not enough memory for this. Use fewer rows or columns.", "TooLargeError", USER)
-    if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # typer's own, whichever click it carries
-        return ExitMessage(f"{error.format_message()}{_point_to_help(error)}", "UsageError", USER)
-    return ExitMessage(_describe_bug(error), "Bug", BUG)
-
-
-def report_failure(failure: ExitMessage, as_json: bool, notes: list[str]) -> int:
-    """Write the failure where it belongs, and return the exit code."""
-    if as_json:
-        write(json.dumps({"error": failure.message, "kind": failure.kind}))
-    elif failure.code == INTERRUPTED:
-        print(failure.message, file=sys.stderr)
+        message, kind, code = explain_failure(error)
+    if terminal.as_json:
+        write(json.dumps({"error": message, "kind": kind}))
+    elif code == INTERRUPTED:
+        print(message, file=sys.stderr)
     else:
-        for note in notes:
-            print(f"note: {note}", file=sys.stderr)
-        print(f"error: {failure.message}", file=sys.stderr)
-    return failure.code
+        print(*(f"note: {note}" for note in terminal.notes), f"error: {message}", sep="\n", file=sys.stderr)
+    return code
 
 
-def _advise(message: str) -> str:
-    return "" if "try" in message else "; try another kernel, or look for rows that are (almost) copies of each other"
-
-
-def _point_to_help(error: BaseException) -> str:
-    context = getattr(error, "ctx", None)
-    return "" if context is None else f"\nSee '{context.command_path} --help'."
-
-
-def _describe_bug(error: BaseException) -> str:
+def explain_failure(error: BaseException) -> tuple[str, str, int]:
+    """Return a sentence or two for the user, the kind of error, and the exit code."""
+    kind = type(error).__name__
+    if isinstance(error, NumericalError) and "try" not in str(error):
+        return f"{error}; try another kernel, or look for rows that are (almost) copies of each other", kind, USER
+    if isinstance(error, MercerError):
+        return str(error), kind, USER
+    if isinstance(error, MemoryError):
+        return "There is not enough memory for this. Use fewer rows or columns.", "TooLargeError", USER
+    if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # typer's own, whichever click it carries
+        context = getattr(error, "ctx", None)
+        see = "" if context is None else f"\nSee '{context.command_path} --help'."
+        return f"{error.format_message()}{see}", "UsageError", USER
     text = "".join(traceback.format_exception(error))
-    summary = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+    summary = f"{kind}: {error}".splitlines()[0][:200]
     try:
         with tempfile.NamedTemporaryFile("w", prefix="mercer-crash-", suffix=".txt", delete=False) as file:
             file.write(f"arguments: {sys.argv}\n\n{text}")
             kept = f"The details are in {Path(file.name)}"
     except OSError:
         kept = "The details could not be written to a file"
-    return f"This is a bug in Mercer ({summary}). {kept}; please send them to {REPORT_AT}."
+    return f"This is a bug in Mercer ({summary}). {kept}; please send them to {REPORT_AT}.", "Bug", BUG
 
 
 def _version(wanted: bool) -> None:
@@ -133,7 +104,7 @@ def _version(wanted: bool) -> None:
 def main(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+        bool, Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Learns the kernel of a Gaussian process from data, and explains what it learned."""
@@ -162,43 +133,35 @@ def demo(
 @app.command()
 def discover(  # noqa: PLR0913  # typer makes an option of every parameter
     context: typer.Context,
-    data: Annotated[Path, typer.Argument(help="A table: CSV or Parquet.", show_default=False)],
-    target: Annotated[str, typer.Option("--target", help="The column to explain.", show_default=False)],
-    inputs: Annotated[
-        str | None, typer.Option("--inputs", help="Columns to explain it by, as a,b; all others by default.")
-    ] = None,
+    data: Annotated[Path, Argument(help="A table: CSV or Parquet.", show_default=False)],
+    target: Annotated[str, Option(help="The column to explain.", show_default=False)],
+    inputs: Annotated[str | None, Option(help="Columns to explain it by, as a,b; all others by default.")] = None,
     kernel: Annotated[
         str | None,
-        typer.Option(
-            "--kernel",
+        Option(
             help="'search' for a structure (the default), 'nkn' (a network), 'surface' (changes), "
             "'kfo' (a kernel without a formula, the default for classes), or say 'SE*PER + LIN'.",
         ),
     ] = None,
     task: Annotated[
-        str, typer.Option("--task", help="regression: the target is a number; classification: it is a class.")
+        str, Option(help="regression: the target is a number; classification: it is a class.")
     ] = "regression",
-    regimes: Annotated[
-        int | None, typer.Option("--regimes", min=2, help="With --kernel surface: how many regimes (2).")
-    ] = None,
+    regimes: Annotated[int | None, Option(min=2, help="With --kernel surface: how many regimes (2).")] = None,
     operators: Annotated[
-        str | None, typer.Option("--operators", help="Of a search: +*r (the default), +*r| with changes and windows.")
+        str | None, Option(help="Of a search: +*r (the default), +*r| with changes and windows.")
     ] = None,
     bases: Annotated[
-        str | None, typer.Option("--bases", help="Base kernels to search with, as SE,PER,LIN,RQ,M12 (the default).")
+        str | None, Option(help="Base kernels to search with, as SE,PER,LIN,RQ,M12 (the default).")
     ] = None,
-    score: Annotated[
-        str | None, typer.Option("--score", help="What a search goes by: bic (the default), aic, loo or heldout.")
-    ] = None,
+    score: Annotated[str | None, Option(help="What a search goes by: bic (the default), aic, loo or heldout.")] = None,
     finalists: Annotated[
-        str | None,
-        typer.Option("--finalists", help="Who wins of the best: by score (the default) or forward (to forecast)."),
+        str | None, Option(help="Who wins of the best: by score (the default) or forward (to forecast).")
     ] = None,
     time_budget: TimeBudget = None,
     depth: Depth = None,
     jobs: Jobs = None,
     checkpoint: Annotated[
-        Path | None, typer.Option("--checkpoint", help="Folder to keep finished work in; the same call goes on there.")
+        Path | None, Option(help="Folder to keep finished work in; the same call goes on there.")
     ] = None,
     out: OutFolder = Path("mercer-out"),
     seed: Seed = 0,
@@ -227,9 +190,9 @@ def _split_names(names: str | None) -> list[str] | None:
 @app.command()
 def predict(
     context: typer.Context,
-    model: Annotated[Path, typer.Argument(help="A model file written by Mercer.", show_default=False)],
-    new: Annotated[Path, typer.Argument(help="A table with the model's input columns.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", help="Where to write: .csv or .parquet.", show_default=False)],
+    model: ModelFile,
+    new: Annotated[Path, Argument(help="A table with the model's input columns.", show_default=False)],
+    out: Annotated[Path, Option(help="Where to write: .csv or .parquet.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
     """Predict at new rows: NEW with mean, std, lower_95, upper_95 of new observations, or class and its probability."""
@@ -256,7 +219,7 @@ def predict(
 @app.command()
 def explain(
     context: typer.Context,
-    model: Annotated[Path, typer.Argument(help="A model file written by Mercer.", show_default=False)],
+    model: ModelFile,
     as_json: AsJson = False,
 ) -> None:
     """Say in words what a model file holds."""
@@ -276,17 +239,15 @@ def explain(
 @app.command()
 def fill(  # noqa: PLR0913  # typer makes an option of every parameter
     context: typer.Context,
-    source: Annotated[Path, typer.Argument(metavar="IN", help="A grid: .npy, .png or .nc.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", help="Where to write: as IN, or .npy.", show_default=False)],
-    mask: Annotated[
-        Path | None, typer.Option("--mask", help="Cells to fill: .npy or .png of the same shape, not zero there.")
-    ] = None,
+    source: Annotated[Path, Argument(metavar="IN", help="A grid: .npy, .png or .nc.", show_default=False)],
+    out: Annotated[Path, Option(help="Where to write: as IN, or .npy.", show_default=False)],
+    mask: Annotated[Path | None, Option(help="Cells to fill: .npy or .png of the same shape, not zero there.")] = None,
     kernel: Annotated[
-        str, typer.Option("--kernel", help="For every axis, say 'SE' or 'nkn'; or one for each, say 'SE; PER*SE'.")
+        str, Option(help="For every axis, say 'SE' or 'nkn'; or one for each, say 'SE; PER*SE'.")
     ] = "SM6",
-    variable: Annotated[str | None, typer.Option("--variable", help="Which array of a NetCDF file.")] = None,
-    bands: Annotated[bool, typer.Option(help="Also write standard deviations: OUT-std.npy, or a variable.")] = True,
-    model: Annotated[Path | None, typer.Option("--model", help="Also write the model to this file.")] = None,
+    variable: Annotated[str | None, Option(help="Which array of a NetCDF file.")] = None,
+    bands: Annotated[bool, Option(help="Also write standard deviations: OUT-std.npy, or a variable.")] = True,
+    model: Annotated[Path | None, Option(help="Also write the model to this file.")] = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,25 +40,23 @@ def predict_table(model_file: Path, table_file: Path, terminal: Terminal) -> pd.
     with terminal.working("predicting"):
         model, table = load_table_model(model_file), read_table(table_file)
         encoding = model.fitted_.columns.encoding
-        inputs = [column.name for column in encoding.columns]
         if isinstance(model, GPRegressor):
-            _refuse_taken(("mean", "std", "lower_95", "upper_95"), table, table_file)
-            encoding.apply(table)  # names what is missing or wrong in the table
-            mean, std = model.predict(table[inputs], return_std=True)
+            names = ["mean", "std", "lower_95", "upper_95"]
+        else:
+            names = ["class", "probability", *(f"probability_{name}" for name in model.classes_)]
+        taken = [name for name in names if name in table.columns]
+        if taken:
+            raise InputError(
+                f"'{table_file.name}' already has a column {', '.join(map(repr, taken))}; rename it first, "
+                "because the predictions are written under that name."
+            )
+        encoding.apply(table)  # names what is missing or wrong in the table
+        inputs = table[[column.name for column in encoding.columns]]
+        if isinstance(model, GPRegressor):
+            mean, std = model.predict(inputs, return_std=True)
             reach = WITHIN_95 * std
-            return table.assign(mean=mean, std=std, lower_95=mean - reach, upper_95=mean + reach)
-        names = [f"probability_{name}" for name in model.classes_]
-        _refuse_taken(("class", "probability", *names), table, table_file)
-        encoding.apply(table)
-        found, chances = model.predict(table[inputs]), model.predict_proba(table[inputs])
-        new = {"class": found, "probability": chances.max(axis=1)}
-        return table.assign(**new, **{name: chances[:, number] for number, name in enumerate(names)})
-
-
-def _refuse_taken(names: Sequence[str], table: pd.DataFrame, file: Path) -> None:
-    taken = [name for name in names if name in table.columns]
-    if taken:
-        raise InputError(
-            f"'{file.name}' already has a column {', '.join(map(repr, taken))}; rename it first, "
-            "because the predictions are written under that name."
-        )
+            found = [mean, std, mean - reach, mean + reach]
+        else:
+            chances = model.predict_proba(inputs)
+            found = [model.predict(inputs), chances.max(axis=1), *chances.T]
+        return table.assign(**dict(zip(names, found, strict=True)))

@@ -15,7 +15,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -68,20 +68,14 @@ class Terminal:
     @contextmanager
     def working(self, task: str) -> Iterator[None]:
         """Show a spinner (on a terminal) and turn Mercer's warnings into notes."""
-        with self._note_warnings(), spinner(self.console) as bar:
+        with self._note_warnings(), self._spinner() as bar:
             bar.add_task(task, total=None)
             yield
 
     @contextmanager
-    def fitting(self, target: Any, names: Sequence[str] | None) -> Iterator[Callable[[State], None]]:
-        """Show how a fit or a search goes on (on a terminal); yields the callback for `GPRegressor.fit`."""
-        with self._note_warnings(), FitDisplay(self.console, target, names) as display:
-            yield display
-
-    @contextmanager
     def stepping(self, task: str) -> Iterator[Callable[[State], None]]:
         """Show how many of the steps are done (on a terminal); yields the callback for `GridRegressor.fit`."""
-        with self._note_warnings(), spinner(self.console) as bar:
+        with self._note_warnings(), self._spinner() as bar:
             shown = bar.add_task(task, total=None)
 
             def step(state: State) -> None:
@@ -90,6 +84,46 @@ class Terminal:
                 bar.update(shown, completed=state.done, total=state.total, description=text)
 
             yield step
+
+    @contextmanager
+    def fitting(self, target: Any, names: Sequence[str] | None) -> Iterator[Callable[[State], None]]:
+        """Show how a fit or a search goes on (on a terminal), with the best kernel so far below.
+
+        Yields the callback for `GPRegressor.fit`. `names` are those of the encoded columns, None where there is only
+        one input; `target` is None where scores have no units, or the rows are read in parts.
+        """
+        import numpy as np
+
+        from mercer.explain.subject import structure_text
+
+        scale = 0.0 if target is None else float(np.std(target))
+        shift = 2.0 * len(target) * math.log(scale) if scale > 0 else 0.0  # a score is that of the scaled target
+        bar, best = self._spinner(), Text("", no_wrap=True, overflow="ellipsis")
+        task = bar.add_task("looking for a kernel", total=None)
+
+        def show(state: State) -> None:
+            rung = f"rung {state.rung + 1}"
+            doing = f"step {state.depth}{f', {rung}' if state.depth else ''}"
+            if state.counted == "starts":  # of one structure
+                doing = rung if state.rung else "fitting"
+            shown = f"{doing}: {state.done} of {state.total} {state.counted}"
+            if state.seconds_left is not None:
+                shown += f", {state.seconds_left:.0f} s left"
+            bar.update(task, completed=state.done, total=state.total, description=shown)
+            if state.best is not None:
+                kernel = structure_text(state.best, names, 1 if names is None else len(names))
+                best.plain = f"  best so far {kernel}, score {state.score + shift:.1f}"
+
+        live = Live(Group(bar, best), console=self.console, transient=True, refresh_per_second=8)
+        shown_here = self.console.is_terminal
+        with self._note_warnings(), live if shown_here else nullcontext():
+            yield show if shown_here else lambda state: None
+
+    def _spinner(self) -> Progress:
+        """Return a line with a spinner, a bar and the time; gone when the work is done."""
+        text = TextColumn("{task.description}", markup=False)
+        columns = SpinnerColumn(), text, BarColumn(bar_width=20), TimeElapsedColumn()
+        return Progress(*columns, console=self.console, transient=True, disable=not self.console.is_terminal)
 
     @contextmanager
     def _note_warnings(self) -> Iterator[None]:
@@ -104,10 +138,23 @@ class Terminal:
 
     def prepare_core(self) -> None:
         """Compile the numerical core where that has yet to be done on this machine, and say so."""
-        if not core_is_compiled(self.cache):
-            self.aside(f"{COMPILING} ...")
-            with defer_interrupt(lambda: self.aside("stopping when it is compiled; once more to stop now")):
-                compile_core()
+        if core_is_compiled(self.cache):
+            return
+        import numpy as np
+
+        from mercer.compute.program import compile_program
+        from mercer.inference.contract import Data
+        from mercer.inference.exact import Exact
+        from mercer.inference.likelihood import Gaussian
+        from mercer.kernels import bind, parse
+        from mercer.kernels.parameters import values_of
+
+        self.aside(f"{COMPILING} ...")
+        kernel = bind(parse("SE(0, variance=1, lengthscale=1)"), 1)
+        program, values, data = compile_program(kernel), values_of(kernel), Data(np.arange(3.0)[:, None], np.zeros(3))
+        with defer_interrupt(lambda: self.aside("stopping when it is compiled; once more to stop now")):
+            Exact().evidence(program, values, Gaussian(0.1), data)
+            Exact().posterior(program, values, Gaussian(0.1), data).predict(data.X)
 
 
 def write(text: str) -> None:
@@ -132,86 +179,6 @@ def core_is_compiled(cache: Path | None = None) -> bool:
         )
     except (AttributeError, OSError, TypeError):
         return True
-
-
-def compile_core() -> None:
-    """Run everything that Numba compiles once: evidence, gradient, prediction."""
-    import numpy as np
-
-    from mercer.compute.program import compile_program
-    from mercer.inference.contract import Data
-    from mercer.inference.exact import Exact
-    from mercer.inference.likelihood import Gaussian
-    from mercer.kernels.parameters import bind, values_of
-    from mercer.kernels.text import parse
-
-    kernel = bind(parse("SE(0, variance=1, lengthscale=1)"), 1)
-    program, values, data = compile_program(kernel), values_of(kernel), Data(np.arange(3.0)[:, None], np.zeros(3))
-    Exact().evidence(program, values, Gaussian(0.1), data)
-    Exact().posterior(program, values, Gaussian(0.1), data).predict(data.X)
-
-
-def spinner(console: Console) -> Progress:
-    """A line with a spinner, a bar and the time; gone when the work is done."""
-    return Progress(*_columns(), console=console, transient=True, disable=not console.is_terminal)
-
-
-def _columns() -> tuple[Any, ...]:
-    return SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(bar_width=20), TimeElapsedColumn()
-
-
-class FitDisplay:
-    """A callback for `GPRegressor.fit`: starts of a given structure, or a search with the best kernel so far below.
-
-    `names` are those of the encoded columns, None where there is only one input.
-    """
-
-    def __init__(self, console: Console, target: Any, names: Sequence[str] | None) -> None:
-        self.console, self.names = console, None if names is None else tuple(names)
-        self.shift = shift_score(target)
-        self.bar = Progress(*_columns(), console=console)
-        self.task = self.bar.add_task("looking for a kernel", total=None)
-        self.best = Text("", no_wrap=True, overflow="ellipsis")
-        self.stack = ExitStack()
-
-    def __enter__(self) -> FitDisplay:
-        if self.console.is_terminal:
-            live = Live(Group(self.bar, self.best), console=self.console, transient=True, refresh_per_second=8)
-            self.stack.enter_context(live)
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self.stack.close()
-
-    def __call__(self, state: State) -> None:
-        """Show how far a fit or a search is."""
-        if not self.console.is_terminal:
-            return
-        rung = f"rung {state.rung + 1}"
-        doing = f"step {state.depth}{f', {rung}' if state.depth else ''}"
-        if state.counted == "starts":  # of one structure
-            doing = rung if state.rung else "fitting"
-        shown = f"{doing}: {state.done} of {state.total} {state.counted}"
-        if state.seconds_left is not None:
-            shown += f", {state.seconds_left:.0f} s left"
-        self.bar.update(self.task, completed=state.done, total=state.total, description=shown)
-        if state.best is not None:
-            self.best.plain = f"  best so far {self._structure(state.best)}, score {state.score + self.shift:.1f}"
-
-    def _structure(self, kernel: Any) -> str:
-        from mercer.explain.subject import structure_text
-
-        return structure_text(kernel, self.names, 1 if self.names is None else len(self.names))
-
-
-def shift_score(target: Any) -> float:
-    """A score is computed for the scaled target; this is what the user's units add to it."""
-    import numpy as np
-
-    if target is None:  # of a stream: not known yet
-        return 0.0
-    scale = float(np.std(target))
-    return 2.0 * len(target) * math.log(scale) if scale > 0 else 0.0
 
 
 @contextmanager

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,48 +11,39 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
-from mercer.errors import DataWarning, InputError, NumericalError
+from mercer.errors import DataWarning, InputError
 from mercer.estimators import inputs
-from mercer.estimators.inputs import EstimatorSettings, Shown
+from mercer.estimators.inputs import Shown, TableEstimator
 from mercer.explain.classes import ClassExplanation, explain_classes
-from mercer.fitting.minimise import fit
-from mercer.fitting.problem import FitOptions
 from mercer.inference.choose import check_memory
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Base, Expression
-from mercer.kernels.parameters import Units, bind, to_data_units, to_scaled_units, values_of
+from mercer.kernels.expression import Expression
+from mercer.kernels.parameters import Units, bind, to_data_units, to_scaled_units
 from mercer.learners.classes import (
-    ColumnScales,
-    CrossValidation,
     LearnedForClasses,
-    choose_cost,
+    choose_nu,
     combine_kernels,
-    draw_rows,
-    evaluate_blocks,
-    make_candidate,
-    scale_columns,
+    highest_nu,
+    learn_from_labels,
+    learn_linear,
+    learn_radial,
 )
-from mercer.learners.contract import Candidate, Context, Learner, Stopped
+from mercer.learners.contract import Context, Learner
 from mercer.learners.kfo import KernelFunctional
-from mercer.learners.margin import ClassScore, Labels, cross_validate, make_folds, split_gram
-from mercer.model import archive
+from mercer.learners.margin import Labels, cross_validate, make_folds, split_gram
 from mercer.model.classes import FittedClasses, LabelledRows, fit_machine, gram_of
-from mercer.model.fitted import CLASS_KERNELS, LEARNERS, candidate_in_data_units, expression_or_learner
+from mercer.model.fitted import candidate_in_data_units, expression_or_learner
 
 MIXED = "SE + M32 + LIN"
-RBF_FACTORS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)  # of the median distance
-RBF_ROWS = 1500
-LABEL_ROWS = 400  # that the parameters of a given kernel are fitted to
-SEEN = "the kernel had seen the rows that were left out, so their error is too low: new rows will tell"
-NUS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+USUAL = ("rbf", "linear", "mkl", "mkl-uniform")
 SYMMETRIC = 1e-8  # of the largest entry: by how much a Gram matrix may differ from its transpose
 
 
-class KernelSVC(EstimatorSettings, ClassifierMixin, BaseEstimator):
+class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
     """Support vector classification with a kernel that is found on the training rows.
 
     Parameters
@@ -106,25 +94,20 @@ class KernelSVC(EstimatorSettings, ClassifierMixin, BaseEstimator):
 
     fitted_: FittedClasses
     classes_ = Shown(lambda fitted: fitted.training.classes)
-    kernel_ = Shown(lambda fitted: fitted.kernel)
     C_ = Shown(lambda fitted: fitted.cost)
     nu_ = Shown(lambda fitted: fitted.nu)
     error_ = Shown(lambda fitted: fitted.error)
     functional_ = Shown(lambda fitted: fitted.functional)
-    candidates_ = Shown(lambda fitted: fitted.candidates)
-    stopped_ = Shown(lambda fitted: fitted.stopped)
-    notes_ = Shown(lambda fitted: fitted.notes)
-    fit_seconds_ = Shown(lambda fitted: fitted.seconds)
-    target_name_ = Shown(lambda fitted: fitted.training.target_name)
-    encoding_ = Shown(lambda fitted: fitted.columns.learned)
-    X_train_ = Shown(lambda fitted: fitted.training.X)
-    column_names_ = Shown(lambda fitted: fitted.columns.names)
 
     def fit(self, X: Any, y: Any, progress: Any = None) -> KernelSVC:
         """Find the kernel and the cost, and fit the machine. `progress(state)` is called after every kernel tried."""
         started = time.perf_counter()
-        kernel, given = self.kernel, self._is_gram
-        if not (isinstance(kernel, str) and (given or kernel in CLASS_KERNELS)):
+        inputs.check_progress(progress)
+        given = self._is_gram
+        kernel: Any = self.kernel
+        if isinstance(kernel, str) and kernel == "kfo-mkl":
+            kernel = KernelFunctional(plus=MIXED)
+        elif not given and not (isinstance(kernel, str) and kernel in USUAL):
             kernel = expression_or_learner(kernel)
         cost = _read_cost("C", self.C, np.inf)
         nu = None if self.nu is None else _read_cost("nu", self.nu, 1.0)
@@ -138,42 +121,28 @@ class KernelSVC(EstimatorSettings, ClassifierMixin, BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if given:
             _check_gram(matrix)
-        units = Units((0.0,) * len(matrix), (1.0,) * len(matrix)) if given else _scaling(matrix)
-        training = LabelledRows(matrix, labels, classes, units, columns, inputs.target_name(y))
-        learned = None if given else _learn(kernel, training, seed, progress)
-        scaled_kernel = None if learned is None else learned.kernel
-        gram, clip = gram_of(scaled_kernel, training)
-        if learned is None:
-            folds = make_folds(labels, seed)
-            score = cross_validate(split_gram(gram, folds), labels, folds)
-            told = "the Gram matrix has eigenvalues below zero; they were clipped"
-            notes: tuple[str, ...] = () if clip is None else (told,)
+            units = Units((0.0,) * len(matrix), (1.0,) * len(matrix))
         else:
-            score, notes = ClassScore(learned.cost, learned.error, math.nan), learned.notes
+            units = _scaling(matrix)
+        training = LabelledRows(matrix, labels, classes, units, columns, inputs.target_name(y))
+        learned = _judge_gram(training, seed) if given else _learn(kernel, training, seed, progress)
+        gram, clip = gram_of(learned.kernel, training)
         if self.nu is not None and nu is None:
-            nu = _choose_nu(scaled_kernel, training, seed)
-        highest = _highest_nu(labels)
+            if learned.kernel is None:
+                raise InputError("nu='auto' is not offered for a precomputed Gram matrix: give a number")
+            nu = choose_nu(learned.kernel, training.scaled, labels, seed)
+        highest = highest_nu(labels)
         if nu is not None and nu > highest:
             raise InputError(f"nu={nu:g} is too high for classes so uneven: give up to {highest:.3g}, or 'auto'")
-        cost = float(score.cost) if cost is None else cost
-        functional = None if learned is None else learned.functional
+        cost = float(learned.cost) if cost is None else cost
+        found, functional = learned.kernel, learned.functional
         self.fitted_ = FittedClasses(
-            training=training,
-            kernel=None if scaled_kernel is None else to_data_units(scaled_kernel, units),
-            scaled_kernel=scaled_kernel,
-            clip=clip,
-            cost=cost,
-            nu=nu,
-            error=score.error,
-            machine=fit_machine(gram, labels, cost, nu, seed),
-            seed=seed,
-            options=self.get_params(deep=False),
+            training, None if found is None else to_data_units(found, units), found, clip, cost, nu, learned.error,
+            machine=fit_machine(gram, labels, cost, nu, seed), seed=seed, options=self.get_params(deep=False),
             functional=None if functional is None else to_data_units(functional, units),
-            candidates=tuple(candidate_in_data_units(c, units, 0) for c in (learned.candidates if learned else ())),
-            notes=notes,
-            stopped=learned.stopped if learned else "",
-            seconds=time.perf_counter() - started,
-        )
+            candidates=tuple(candidate_in_data_units(candidate, units, 0) for candidate in learned.candidates),
+            notes=learned.notes, stopped=learned.stopped, seconds=time.perf_counter() - started,
+        )  # fmt: skip
         return self
 
     @property
@@ -182,11 +151,7 @@ class KernelSVC(EstimatorSettings, ClassifierMixin, BaseEstimator):
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
     def _read_labels(self, matrix: Array, y: Any) -> tuple[Array, Any]:
-        if y is None:
-            raise InputError("This KernelSVC requires y to be passed, but the target y is None")
-        target = column_or_1d(check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False), warn=True)
-        if len(target) != len(matrix):
-            raise InputError(f"X has {len(matrix)} rows and y has {len(target)}: they must agree")
+        target = inputs.read_column(self, y, len(matrix))
         missing = np.array([value is None or value != value for value in target], dtype=bool)  # NaN is not itself
         if missing.any() and self._is_gram:
             raise InputError("with a precomputed Gram matrix every row needs a class; leave out the rows without one")
@@ -203,11 +168,6 @@ class KernelSVC(EstimatorSettings, ClassifierMixin, BaseEstimator):
         return matrix, target
 
     # ---------------------------------------------------------------------------------------------------- predicting
-
-    def _rows(self, X: Any) -> Array:
-        """Return new rows as numbers, in the units of the data."""
-        check_is_fitted(self)
-        return inputs.read_rows(self, X, self.fitted_.columns)
 
     def decision_function(self, X: Any) -> Array:
         """Return the margin of each row; with several classes one for each, the largest being the prediction."""
@@ -236,124 +196,39 @@ class KernelSVC(EstimatorSettings, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         write_class_report(self.fitted_, path)
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to a file of JSON and raw arrays; `mercer.load` reads it."""
-        check_is_fitted(self)
-        archive.save(self.fitted_, path)
-
 
 # ---------------------------------------------------------------------------------------------------- finding a kernel
 
 
 def _learn(kernel: Any, training: LabelledRows, seed: int, report: Any) -> LearnedForClasses:
     """Find a kernel (scaled units) and a cost on the training rows."""
-    columns = inputs.find_varying(np.ptp(training.X, axis=0) > 0, training.columns.names)
-    if isinstance(kernel, str) and kernel in LEARNERS:
-        kernel = LEARNERS[kernel]()
-    elif kernel == "kfo-mkl":
-        kernel = KernelFunctional(plus=MIXED)
-    if isinstance(kernel, Expression | Learner) and not isinstance(kernel, KernelFunctional):
-        return _learn_from_labels(kernel, training, columns, seed, report)
-    X, labels = training.scaled[:, columns], training.labels
-    if isinstance(kernel, KernelFunctional):
+    names, units, labels = training.columns.names, training.units, training.labels
+    columns = inputs.find_varying(np.ptp(training.X, axis=0) > 0, names)
+    if isinstance(kernel, Expression):
+        bound = to_scaled_units(bind(kernel, len(names), names, default=columns), units)
+        return learn_from_labels(bound, training.scaled, labels, columns, seed, report)
+    if isinstance(kernel, Learner) and not isinstance(kernel, KernelFunctional):
+        scaled = kernel.scale_kernels(columns, names, units)
+        return learn_from_labels(scaled, training.scaled, labels, columns, seed, report)
+    X = training.scaled[:, columns]
+    if kernel == "rbf":
+        found = learn_radial(X, labels, seed)
+    elif kernel == "linear":
+        found = learn_linear(X, labels, seed)
+    elif isinstance(kernel, KernelFunctional):
         data = Data(X, labels.astype(np.float64))
         found = kernel.learn_classes(Context(data, Exact(), list(range(len(columns))), seed, report=report))
-    elif kernel == "rbf":
-        found = _choose_lengthscale(X, labels, seed)
-    elif kernel == "linear":
-        linear = scale_columns(X, labels, seed, ard=False).linear()
-        score = choose_cost(linear, X, labels, seed)
-        found = LearnedForClasses(linear, score.cost, score.error)
     else:
         found = combine_kernels(X, labels, seed, "easy" if kernel == "mkl" else "uniform")
-    return _spread_over_columns(found, columns)
+    return found.on_columns(columns)
 
 
-def _choose_lengthscale(X: Array, labels: Labels, seed: int) -> LearnedForClasses:
-    """SVM-RBF: lengthscale and cost by cross-validation of the error; the log loss breaks ties."""
-    started = time.perf_counter()
-    folds = CrossValidation.draw(X, labels, seed, ard=False, most=RBF_ROWS)
-    whole = scale_columns(X, labels, seed, ard=False)
-    scores = [folds.score_by_svm(partial(_radial, factor=factor)) for factor in RBF_FACTORS]
-    seconds = time.perf_counter() - started
-    candidates = tuple(
-        make_candidate(_radial(whole, factor), score, 0, "lengthscale", seconds)
-        for factor, score in zip(RBF_FACTORS, scores, strict=True)
-    )
-    best = min(range(len(scores)), key=lambda i: (scores[i].error, scores[i].loss))
-    return LearnedForClasses(candidates[best].expression, scores[best].cost, scores[best].error, candidates)
-
-
-def _radial(scales: ColumnScales, factor: float) -> Expression:
-    return scales.radial("SE", 0.0, factor)
-
-
-def _learn_from_labels(
-    kernel: Expression | Learner, training: LabelledRows, columns: list[int], seed: int, report: Any
-) -> LearnedForClasses:
-    """Structure and parameters by the evidence of a Gaussian process on the labels (+1 and -1), the cost by folds.
-
-    With several classes the labels are those of the class that parts the rows most evenly.
-    """
-    X, labels, names, units = training.scaled, training.labels, training.columns.names, training.units
-    shares = np.bincount(labels) / len(labels)
-    target = np.where(labels == int(np.argmax(shares * (1.0 - shares))), 1.0, -1.0)
-    chosen = draw_rows(labels, LABEL_ROWS, seed)
-    data = Data(X[chosen], target[chosen], free_level=True)
-    candidates: tuple[Candidate, ...] = ()
-    notes: tuple[str, ...] = ()
-    stopped: Stopped = ""
-    if isinstance(kernel, Expression):
-        bound = to_scaled_units(bind(kernel, X.shape[1], names, default=columns), units)
-        if np.isnan(values_of(bound)).any():
-            options = FitOptions(restarts=3, max_iterations=100, priors=True, seed=seed)
-            result = fit(bound, data, Exact(), options, report)
-            if result.status == "failed":
-                raise NumericalError(f"the kernel could not be fitted to the labels: {result.message}")
-            bound, stopped = result.expression, "request" if result.status == "interrupted" else ""
-            notes = ("parameters without a value were fitted to the labels by the evidence of a Gaussian process", SEEN)
-    else:
-        scaled = kernel.scale_kernels(columns, names, units)
-        learned = scaled.learn(Context(data, Exact(), columns, seed, report=report))
-        bound, candidates, stopped = learned.fit.expression, learned.candidates, learned.stopped
-        how = "the kernel was learned from the labels by the evidence of a Gaussian process"
-        notes = (*learned.notes, how, SEEN)
-    score = choose_cost(bound, X, labels, seed)
-    return LearnedForClasses(bound, score.cost, score.error, candidates, notes, stopped)
-
-
-def _spread_over_columns(learned: LearnedForClasses, columns: list[int]) -> LearnedForClasses:
-    """Return what was learned on some columns for the whole table."""
-
-    def move_leaf(leaf: Base) -> Base:
-        return leaf if leaf.dims is None else replace(leaf, dims=tuple(columns[int(d)] for d in leaf.dims))
-
-    candidates = tuple(replace(c, expression=c.expression.map_leaves(move_leaf)) for c in learned.candidates)
-    functional = None if learned.functional is None else learned.functional.map_leaves(move_leaf)
-    return replace(learned, kernel=learned.kernel.map_leaves(move_leaf), candidates=candidates, functional=functional)
-
-
-def _choose_nu(kernel: Expression | None, training: LabelledRows, seed: int) -> float:
-    """Return the nu of nu-SVM with the best cross-validated score."""
-    if kernel is None:
-        raise InputError("nu='auto' is not offered for a precomputed Gram matrix: give a number")
-    known, chosen = kernel, draw_rows(training.labels, RBF_ROWS, seed)
-    _, few = np.unique(training.labels[chosen], return_inverse=True)
-    rows, folds = training.scaled[chosen], make_folds(few, seed)
-    highest = _highest_nu(few)
-    feasible = [nu for nu in NUS if nu < 0.95 * highest] or [0.9 * highest]
-
-    def blocks(number: int) -> tuple[Array, Array]:
-        train, out = folds[number]
-        return evaluate_blocks(known, rows[train], rows[out])
-
-    return cross_validate(blocks, few, folds, feasible, nu=True).cost
-
-
-def _highest_nu(labels: Labels) -> float:
-    """Return the largest nu that a nu-SVM can reach for every pair of classes."""
-    counts = np.bincount(labels)
-    return float(2.0 * counts.min() / (counts.min() + counts.max()))
+def _judge_gram(training: LabelledRows, seed: int) -> LearnedForClasses:
+    """Return the cost for a Gram matrix that was given."""
+    (gram, clip), folds = gram_of(None, training), make_folds(training.labels, seed)
+    score = cross_validate(split_gram(gram, folds), training.labels, folds)
+    told = "the Gram matrix has eigenvalues below zero; they were clipped"
+    return LearnedForClasses(None, score.cost, score.error, notes=() if clip is None else (told,))
 
 
 # ------------------------------------------------------------------------------------------------------------- checks
@@ -406,7 +281,4 @@ def _scaling(X: Array) -> Units:
     largest = np.abs(X).max(axis=0)
     largest = np.where(largest > 0, largest, 1.0)  # squares of numbers near the ends of the range are none
     shift, spread = (X / largest).mean(axis=0) * largest, (X / largest).std(axis=0) * largest
-    scale = np.where((spread > 0) & (np.ptp(X, axis=0) > 0), spread, 1.0)
-    if not (np.isfinite(scale).all() and np.isfinite(shift).all()):
-        raise InputError("the numbers are too large to be scaled: change their unit (by a factor of 1000, say)")
-    return Units(tuple(map(float, shift)), tuple(map(float, scale)))
+    return inputs.units_from(shift, np.where(np.ptp(X, axis=0) > 0, spread, 0.0), 1.0)

@@ -12,21 +12,22 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.compute.evaluate import bind_with_values
 from mercer.compute.spectral import draw_features
 from mercer.errors import InputError, KernelError
-from mercer.estimators.inputs import read_rows, read_table
+from mercer.estimators.inputs import NestedSettings, read_rows, read_table
 from mercer.kernels import Expression, parse
 from mercer.kernels.domains import Array
 
 ROWS = 2000  # of the inputs: enough to tell how large LIN is
 
 
-class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class FeatureMap(NestedSettings, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Turn rows into features phi: phi(x).phi(z) is an unbiased estimate of k(x, z), with an error of 1 / sqrt(count).
 
     kernel : text or expression
         With all its values set, in the units of the data: `"SE(0, variance=1, lengthscale=2)"`, or the `kernel_` of a
         fitted model. White noise has no features: it is left out.
     count : int
-        Columns of the result, at most; an exact kernel such as LIN needs fewer.
+        Columns of the result, at most. A wave takes two, its cosine and its sine, so that of an odd count one may be
+        left over; an exact kernel such as LIN needs fewer.
     random_state : None, int or RandomState
 
     Attributes: `kernel_`, the kernel on the columns of the data; `features_`, what was drawn; `n_features_in_`, and

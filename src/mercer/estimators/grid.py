@@ -6,7 +6,6 @@ import math
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.compute.program import compile_program
 from mercer.compute.separate import separate
 from mercer.errors import DataWarning, FitWarning, InputError, KernelError, NumericalError
-from mercer.estimators.inputs import EstimatorSettings, Shown, ShownFit, read_fit_options
+from mercer.estimators.inputs import Estimator, Shown, ShownFit, check_progress, read_fit_options
 from mercer.fitting.grid import GridFitPolicy, fit_grid
 from mercer.inference.choose import Choice
 from mercer.inference.grid import EXACT_WORK
@@ -27,11 +26,10 @@ from mercer.kernels.network import time_series_network
 from mercer.kernels.parameters import bind, to_data_units, to_scaled_units
 from mercer.kernels.text import parse
 from mercer.learners.criteria import bic
-from mercer.model import archive
 from mercer.model.grid import FittedGrid, GridInput, GridScale, condition, grid_engine, read_coordinates, read_grid
 
 
-class GridRegressor(ShownFit, EstimatorSettings, BaseEstimator):
+class GridRegressor(ShownFit, Estimator, BaseEstimator):
     """A Gaussian process over the cells of an array, NaN where a cell is missing: fills holes, extends the edges.
 
     The kernel is a product of one kernel for each axis, which lets the work grow as N sum(n_d) for N cells with n_d
@@ -108,6 +106,7 @@ class GridRegressor(ShownFit, EstimatorSettings, BaseEstimator):
         `progress(state)` is called with a `mercer.fitting.minimise.Progress` after each step.
         """
         started = time.perf_counter()
+        check_progress(progress)
         grid = read_grid(array, coordinates)
         self._template = array if grid.names is not None else None
         scale = GridScale.learn(grid)
@@ -206,11 +205,6 @@ class GridRegressor(ShownFit, EstimatorSettings, BaseEstimator):
             if old is not None and old.dtype.kind == "M":
                 coords[name] = np.datetime64("1970-01-01", "ns") + np.round(axis * 86400e9).astype("timedelta64[ns]")
         return xarray.DataArray(values, dims=self.axis_names_, coords=coords, name=self._template.name)
-
-    def save(self, path: str | Path) -> None:
-        """Write a model file (JSON and arrays; reading one never runs code); `mercer.load` reads it."""
-        check_is_fitted(self)
-        archive.save(self.fitted_, path)
 
 
 def _whole_kernel(kernel: Any, grid: GridInput, axes: Sequence[int]) -> Expression:

@@ -1,4 +1,7 @@
-"""Checks on what the user gives: arrays or tables in, finite numbers out, or an error that names the column."""
+"""What estimators have in common: settings, and checks on what the user gives.
+
+Arrays or tables in, finite numbers out, or an error that names the column.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from inspect import signature
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeGuard, TypeVar, cast
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,76 +22,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mercer.errors import DataWarning, InputError
 from mercer.fitting.problem import FitOptions
 from mercer.inference.choose import Choice
+from mercer.inference.contract import Engine
 from mercer.kernels.domains import Array
 from mercer.kernels.parameters import Units
 from mercer.learners.contract import Learner
+from mercer.model import archive
 from mercer.model.fitted import LEARNERS, Columns, TrainingRows
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 Value = TypeVar("Value")
 Model = TypeVar("Model")
 Policy = TypeVar("Policy")
-NESTED = "kernel__"  # before the name of a learner's setting
-
-
-class EstimatorSettings:
-    """Lets `get_params` and `set_params` of an estimator reach the settings of a learner, as `kernel__max_depth`.
-
-    Learners do not change: a copy with the new setting takes the place of the old one.
-    """
-
-    kernel: Any
-    policies: ClassVar[tuple[Any, ...]] = ()  # in place of the defaults, in a subclass: (RacePolicy(sample=100),)
-
-    def _policy(self, kind: Callable[[], Policy]) -> Policy:
-        """Return the policy of a kind: the one that was given, or its defaults."""
-        return next((each for each in self.policies if type(each) is kind), kind())
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters, with `deep` those of a learner too."""
-        own: dict[str, Any] = super().get_params(deep=False)  # type: ignore[misc]
-        if deep:
-            own |= {f"{NESTED}{name}": value for name, value in learner_settings(self.kernel).items()}
-        return own
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters; those of a learner are called `kernel__` and its own name."""
-        nested = {name.removeprefix(NESTED): value for name, value in params.items() if name.startswith(NESTED)}
-        super().set_params(**{name: value for name, value in params.items() if not name.startswith(NESTED)})  # type: ignore[misc]
-        if nested:
-            self.kernel = change_learner(self.kernel, nested)
-        return self
-
-
-def learner_settings(kernel: Any) -> dict[str, Any]:
-    """Return the settings of a learner by name; none of anything else."""
-    return {f.name: getattr(kernel, f.name) for f in fields(kernel)} if _has_settings(kernel) else {}
-
-
-def change_learner(kernel: Any, changes: dict[str, Any]) -> Learner:
-    """Return a learner with some of its settings changed."""
-    given = ", ".join(f"{name}={value!r}" for name, value in changes.items())
-    if isinstance(kernel, str) and kernel in LEARNERS:
-        learner = LEARNERS[kernel].__name__
-        raise InputError(
-            f"kernel is the text {kernel!r}, which has no settings: give kernel=mercer.{learner}({given}), and later "
-            f"set_params reaches them as {NESTED}{next(iter(changes))}"
-        )
-    if not _has_settings(kernel):
-        raise InputError(
-            f"kernel is {kernel!r:.60}: {given} can only be set for a learner ({', '.join(map(repr, LEARNERS))})"
-        )
-    known = learner_settings(kernel)
-    unknown = [name for name in changes if name not in known]
-    if unknown:
-        raise InputError(f"{type(kernel).__name__} has no setting {unknown[0]!r}; it has {', '.join(known)}")
-    return cast("Learner", replace(kernel, **changes))
-
-
-def _has_settings(kernel: Any) -> TypeGuard[DataclassInstance]:
-    return isinstance(kernel, Learner) and is_dataclass(kernel)
 
 
 class Shown(Generic[Value]):
@@ -109,14 +53,98 @@ class Shown(Generic[Value]):
 class ShownFit:
     """What the fit of one kernel found, of any estimator whose `fitted_` has it."""
 
-    kernel_ = Shown(lambda fitted: fitted.kernel)
     noise_ = Shown(lambda fitted: fitted.noise)
     status_ = Shown(lambda fitted: fitted.status)
     message_ = Shown(lambda fitted: fitted.message)
-    stopped_ = Shown(lambda fitted: fitted.stopped)
     inference_ = Shown(lambda fitted: fitted.choice)
+
+
+class NestedSettings:
+    """Lets `get_params` and `set_params` reach the settings of a learner or an engine.
+
+    They are called `kernel__max_depth` or `inference__inducing`. Learners and engines do not change: a copy with the
+    new setting takes the place of the old one.
+    """
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters, with `deep` those of a learner and an engine too."""
+        own: dict[str, Any] = super().get_params(deep=False)  # type: ignore[misc]
+        parts = own.items() if deep else ()
+        return own | {f"{name}__{key}": value for name, part in parts for key, value in settings_of(part).items()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; those of a learner are called `kernel__` and its own name, of an engine `inference__`."""
+        known, own = self.get_params(deep=False), dict(params)
+        nested: dict[str, dict[str, Any]] = {}
+        for name in params:
+            outer, _, inner = name.partition("__")
+            if inner and outer in known:
+                nested.setdefault(outer, {})[inner] = own.pop(name)
+        super().set_params(**own)  # type: ignore[misc]
+        for name, changes in nested.items():
+            setattr(self, name, change_settings(name, getattr(self, name), changes))
+        return self
+
+
+class Estimator(NestedSettings):
+    """What estimators that keep a `fitted_` have in common."""
+
+    fitted_: Any
+    kernel_ = Shown(lambda fitted: fitted.kernel)
+    stopped_ = Shown(lambda fitted: fitted.stopped)
     notes_ = Shown(lambda fitted: fitted.notes)
     fit_seconds_ = Shown(lambda fitted: fitted.seconds)
+    policies: ClassVar[tuple[Any, ...]] = ()  # in place of the defaults, in a subclass: (RacePolicy(sample=100),)
+
+    def _policy(self, kind: Callable[[], Policy]) -> Policy:
+        """Return the policy of a kind: the one that was given, or its defaults."""
+        return next((each for each in self.policies if type(each) is kind), kind())
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a file of JSON and raw arrays, reading which never runs code; `mercer.load` reads it."""
+        check_is_fitted(self)
+        archive.save(self.fitted_, path)
+
+
+class TableEstimator(Estimator):
+    """What estimators for tables have in common."""
+
+    candidates_ = Shown(lambda fitted: fitted.candidates)
+    target_name_ = Shown(lambda fitted: fitted.training.target_name)
+    encoding_ = Shown(lambda fitted: fitted.columns.learned)
+    X_train_ = Shown(lambda fitted: fitted.training.X)
+    column_names_ = Shown(lambda fitted: fitted.columns.names)
+
+    def _rows(self, X: Any) -> Array:
+        """Return new rows as numbers, in the units of the data."""
+        check_is_fitted(self)
+        return read_rows(self, X, self.fitted_.columns)
+
+
+def settings_of(part: Any) -> dict[str, Any]:
+    """Return the settings of a learner or an engine by name; none of anything else."""
+    has_some = isinstance(part, Learner | Engine) and is_dataclass(part)
+    return {each.name: getattr(part, each.name) for each in fields(part)} if has_some else {}
+
+
+def change_settings(name: str, part: Any, changes: dict[str, Any]) -> Any:
+    """Return the learner or engine of a parameter with some of its settings changed."""
+    given, first = ", ".join(f"{key}={value!r}" for key, value in changes.items()), next(iter(changes))
+    if isinstance(part, str) and part in LEARNERS:
+        raise InputError(
+            f"{name} is the text {part!r}, which has no settings: give {name}=mercer.{LEARNERS[part].__name__}"
+            f"({given}), and later set_params reaches them as {name}__{first}"
+        )
+    known = settings_of(part)
+    if not known:
+        raise InputError(
+            f"{name} is {part!r:.60}: {given} can only be set for a learner ({', '.join(map(repr, LEARNERS))}) or an "
+            f"engine such as mercer.VFE(); give {name} as a whole"
+        )
+    unknown = [key for key in changes if key not in known]
+    if unknown:
+        raise InputError(f"{type(part).__name__} has no setting {unknown[0]!r}; it has {', '.join(known)}")
+    return replace(part, **changes)
 
 
 def read_fit_options(estimator: Any, units: Units, zero_noise: bool, **others: Any) -> FitOptions:
@@ -136,6 +164,12 @@ def read_fit_options(estimator: Any, units: Units, zero_noise: bool, **others: A
         seed=int(check_random_state(estimator.random_state).randint(2**31 - 1)),
         **others,
     )
+
+
+def check_progress(progress: Any) -> None:
+    """Refuse what cannot be called."""
+    if progress is not None and not callable(progress):
+        raise InputError(f"progress must be a function that is given the state of the fit, or None, not {progress!r}")
 
 
 def restore(kind: Callable[..., Model], options: Mapping[str, Any], fitted: Any) -> Model:
@@ -158,20 +192,9 @@ def name_columns(estimator: Any, columns: Columns) -> None:
         del estimator.feature_names_in_
 
 
-def is_streamed(X: Any) -> bool:
-    """Tell whether X is read or worked on in parts: `mercer.ParquetRows`, or a collection of Dask."""
-    return type(X).__name__ == "ParquetRows" or is_dask(X)
-
-
 def is_dask(value: Any) -> bool:
     """Tell whether this is a collection of Dask."""
     return type(value).__module__.split(".")[0] in ("dask", "dask_expr")
-
-
-def is_mixed_table(X: Any) -> bool:
-    """Tell whether X is a pandas table with dates, categories or text: those columns are encoded as numbers."""
-    dtypes = getattr(X, "dtypes", None)
-    return hasattr(X, "columns") and dtypes is not None and any(d.kind not in "biuf" for d in dtypes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,27 +208,30 @@ class Reading:
 
 
 def read_training(estimator: Any, X: Any, y: Any) -> Reading:
-    """Return the rows of a table in memory that have a target, with how they are scaled."""
+    """Return the rows of a table in memory that have a target, with how they are scaled to unit spread."""
     matrix, columns = read_table(estimator, X)
-    matrix, target = drop_missing_targets(matrix, read_target(y, len(matrix)))
-    varying = find_varying(np.ptp(matrix, axis=0) > 0, columns.names)
+    target = read_target(estimator, y, len(matrix))
+    missing = np.isnan(target)
+    if missing.any():
+        told = f"{int(missing.sum())} of {len(target)} rows have no target value (NaN) and were left out"
+        warnings.warn(told, DataWarning, stacklevel=3)
+        matrix, target = matrix[~missing], target[~missing]
+    if len(target) < 2:
+        raise InputError(
+            f"n_samples={len(target)}: at least 2 rows with a target are needed to learn anything; give more data"
+        )
+    varies = np.ptp(matrix, axis=0) > 0
+    varying = find_varying(varies, columns.names)
     if np.ptp(target) == 0:
         raise InputError(f"the target is the same ({target[0]:g}) in all {len(target)} rows: there is nothing to learn")
-    units, level = scaling(matrix, target)
-    rows = TrainingRows(matrix, target, units, level, columns, target_name(y))
-    return Reading(rows, varying)
+    units = units_from(matrix.mean(axis=0), np.where(varies, matrix.std(axis=0), 0.0), float(target.std()))
+    return Reading(TrainingRows(matrix, target, units, float(target.mean()), columns, target_name(y)), varying)
 
 
 def target_name(y: Any) -> str | None:
     """Return the name of a target that has one."""
     name = getattr(y, "name", None)
     return None if name is None else str(name)
-
-
-def scaling(X: Array, y: Array) -> tuple[Units, float]:
-    """Centre and scale to unit spread; a constant column keeps its unit."""
-    shift, spread = X.mean(axis=0), X.std(axis=0)
-    return units_from(shift, np.where(np.ptp(X, axis=0) > 0, spread, 0.0), float(y.std())), float(y.mean())
 
 
 def units_from(shift: Array, spread: Array, y_scale: float) -> Units:
@@ -219,17 +245,16 @@ def units_from(shift: Array, spread: Array, y_scale: float) -> Units:
 
 
 def read_table(estimator: Any, X: Any) -> tuple[Array, Columns]:
-    """Return X as a finite float64 matrix with its columns; dates and categories are encoded as numbers."""
-    if is_mixed_table(X):
+    """Return X as a finite float64 matrix with its columns; dates, categories and texts are encoded as numbers."""
+    dtypes = getattr(X, "dtypes", None)
+    if hasattr(X, "columns") and dtypes is not None and any(d.kind not in "biuf" for d in dtypes):
         from mercer.tables import Encoding
 
         validate_data(estimator, X, reset=True, skip_check_array=True)
         encoding = Encoding.learn(X)
-        return np.asarray(encoding.apply(X)), Columns(estimator.n_features_in_, _features(estimator), encoding)
+        return np.asarray(encoding.apply(X)), replace(_columns(estimator), learned=encoding)
     matrix = _numbers(estimator, X, reset=True)
-    columns = Columns(estimator.n_features_in_, _features(estimator))
-    _require_finite(matrix, columns.names)
-    return matrix, columns
+    return matrix, _columns(estimator)
 
 
 def read_rows(estimator: Any, X: Any, columns: Columns) -> Array:
@@ -237,86 +262,68 @@ def read_rows(estimator: Any, X: Any, columns: Columns) -> Array:
     if columns.learned is not None and hasattr(X, "columns"):
         validate_data(estimator, X, reset=False, skip_check_array=True)
         return columns.encode(X)
-    matrix = _numbers(estimator, X, reset=False)
-    _require_finite(matrix, columns.names)
-    return matrix
+    return _numbers(estimator, X, reset=False)
 
 
-def _features(estimator: Any) -> tuple[str, ...] | None:
+def _columns(estimator: Any) -> Columns:
+    """Return the columns that scikit-learn has seen."""
     names = getattr(estimator, "feature_names_in_", None)
-    return None if names is None else tuple(map(str, names))
+    return Columns(estimator.n_features_in_, None if names is None else tuple(map(str, names)))
 
 
 def _numbers(estimator: Any, X: Any, reset: bool) -> Array:
+    """Return X as a finite matrix; otherwise say where the first entry is that is not a finite number."""
     try:
-        return np.asarray(validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False))
+        matrix = np.asarray(validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False))
     except ValueError as error:
-        if "could not convert" in str(error):
-            _refuse_text(X)
+        if "could not convert" not in str(error):
+            raise
+        rows = np.asarray(X, dtype=object)
+        for column, name in enumerate(getattr(X, "columns", range(rows.shape[1]))):
+            for row, entry in enumerate(rows[:, column]):
+                try:
+                    float(entry)
+                except (TypeError, ValueError):
+                    raise InputError(
+                        f"column '{name}', row {row + 1}: {entry!r} is not a number; correct it, leave the column out, "
+                        "or give a pandas table, whose columns of dates and categories are understood"
+                    ) from None
         raise
-
-
-def _refuse_text(X: Any) -> None:
-    """Say where the first entry is that is not a number."""
-    rows = np.asarray(X, dtype=object)
-    names = getattr(X, "columns", range(rows.shape[1]))
-    for column, name in enumerate(names):
-        for row, entry in enumerate(rows[:, column]):
-            try:
-                float(entry)
-            except (TypeError, ValueError):
-                raise InputError(
-                    f"column '{name}', row {row + 1}: {entry!r} is not a number; correct it, leave the column out, or "
-                    "give a pandas table, whose columns of dates and categories are understood"
-                ) from None
-
-
-def _require_finite(matrix: Array, names: list[str]) -> None:
     bad = ~np.isfinite(matrix)
     if bad.any():
         column = int(np.flatnonzero(bad.any(axis=0))[0])
-        rows = np.flatnonzero(bad[:, column])
-        kind = "NaN" if np.isnan(matrix[rows[0], column]) else "infinity"
+        places = np.flatnonzero(bad[:, column])
+        kind = "NaN" if np.isnan(matrix[places[0], column]) else "infinity"
         raise InputError(
-            f"Input X contains {kind} in column '{names[column]}' ({len(rows)} such entries, the first in row "
-            f"{rows[0] + 1}); drop these rows or fill them in"
+            f"Input X contains {kind} in column '{_columns(estimator).names[column]}' ({len(places)} such entries, the "
+            f"first in row {places[0] + 1}); drop these rows or fill them in"
         )
+    return matrix
 
 
-def read_target(y: Any, rows: int) -> Array:
-    """Return y as a float64 vector, NaN allowed (those rows are dropped later), infinity not."""
+def read_column(estimator: Any, y: Any, rows: int) -> NDArray[Any]:
+    """Return y as a vector with an entry for each row."""
     if y is None:
-        raise InputError("This GPRegressor requires y to be passed, but the target y is None")
+        raise InputError(f"This {type(estimator).__name__} requires y to be passed, but the target y is None")
     target = column_or_1d(check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False), warn=True)
-    if target.dtype.kind in "mM":
-        raise InputError(f"the target must hold numbers, not dates or durations; its first entry is {target[0]}")
-    try:
-        target = np.asarray(target, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"the target must hold numbers; its first entry is {target[0]!r}") from None
     if len(target) != rows:
         raise InputError(f"X has {rows} rows and y has {len(target)}: they must agree")
-    if np.isinf(target).any():
-        row = int(np.flatnonzero(np.isinf(target))[0]) + 1
-        raise InputError(f"Input y contains infinity (first in row {row}); drop these rows")
     return np.asarray(target)
 
 
-def drop_missing_targets(X: Array, y: Array) -> tuple[Array, Array]:
-    """Drop the rows whose target is NaN, and say how many."""
-    missing = np.isnan(y)
-    if missing.any():
-        warnings.warn(
-            f"{int(missing.sum())} of {len(y)} rows have no target value (NaN) and were left out",
-            DataWarning,
-            stacklevel=4,
-        )
-        X, y = X[~missing], y[~missing]
-    if len(y) < 2:
-        raise InputError(
-            f"n_samples={len(y)}: at least 2 rows with a target are needed to learn anything; give more data"
-        )
-    return X, y
+def read_target(estimator: Any, y: Any, rows: int) -> Array:
+    """Return y as a float64 vector, NaN allowed (those rows are dropped later), infinity not."""
+    given = read_column(estimator, y, rows)
+    if given.dtype.kind in "mM":
+        raise InputError(f"the target must hold numbers, not dates or durations; its first entry is {given[0]}")
+    try:
+        target = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"the target must hold numbers; its first entry is {given[0]!r}") from None
+    if np.isinf(target).any():
+        row = int(np.flatnonzero(np.isinf(target))[0]) + 1
+        raise InputError(f"Input y contains infinity (first in row {row}); drop these rows")
+    return target
 
 
 def find_varying(varying: NDArray[np.bool_], names: list[str]) -> list[int]:

@@ -7,7 +7,6 @@ import time
 import warnings
 from dataclasses import replace
 from inspect import signature
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +18,12 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.compute.backend import Backend, backend_for
 from mercer.errors import FitWarning, InputError, NumericalError
 from mercer.estimators import inputs
-from mercer.estimators.inputs import EstimatorSettings, Reading, Shown, learner_settings
+from mercer.estimators.inputs import Reading, Shown, ShownFit, TableEstimator, settings_of
 from mercer.explain.changes import Change, change_in
 from mercer.explain.explanation import Explanation, explain
 from mercer.fitting.minimise import fit
-from mercer.fitting.problem import Fit, FitOptions
-from mercer.inference.choose import check_memory, exact_for_few, fall_back
-from mercer.inference.contract import Data, Engine
+from mercer.inference.choose import ChoicePolicy, check_memory, exact_for_few, fall_back, read_inference
+from mercer.inference.contract import Engine
 from mercer.kernels.algebra import structure
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, find_all
@@ -33,12 +31,10 @@ from mercer.kernels.network import Network
 from mercer.kernels.parameters import bind, to_scaled_units
 from mercer.learners.contract import Context, Learned, Learner, learned_alone, read_jobs
 from mercer.learners.many_rows import AllRows, ManyRowsPolicy, draw_sample, fit_to_all, whole_of
-from mercer.model import archive
 from mercer.model.fitted import (
     Component,
     Fitted,
     Origin,
-    TrainingRows,
     choose_engine,
     expression_or_learner,
     make_fitted,
@@ -48,7 +44,7 @@ from mercer.report import write_report
 GIVEN_KERNELS = ("restarts", "priors", "max_iterations")  # settings of these: a learner has its own
 
 
-class GPRegressor(EstimatorSettings, RegressorMixin, BaseEstimator):
+class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
     """Gaussian-process regression with a kernel expression whose parameters are fitted to the data.
 
     Parameters
@@ -123,26 +119,13 @@ class GPRegressor(EstimatorSettings, RegressorMixin, BaseEstimator):
     # ------------------------------------------------------------------------------------------------------- fitting
 
     fitted_: Fitted
-    kernel_ = Shown(lambda fitted: fitted.kernel)
-    noise_ = Shown(lambda fitted: fitted.noise)
     log_evidence_ = Shown(lambda fitted: fitted.scores.log_evidence)
     bic_ = Shown(lambda fitted: fitted.scores.bic)
     loo_ = Shown(lambda fitted: fitted.scores.leave_one_out)
     n_parameters_ = Shown(lambda fitted: fitted.scores.parameters)
     jitter_ = Shown(lambda fitted: fitted.scores.jitter)
-    status_ = Shown(lambda fitted: fitted.status)
-    message_ = Shown(lambda fitted: fitted.message)
-    inference_ = Shown(lambda fitted: fitted.choice)
-    candidates_ = Shown(lambda fitted: fitted.candidates)
     distilled_from_ = Shown(lambda fitted: fitted.origin.distilled_from)
-    stopped_ = Shown(lambda fitted: fitted.stopped)
-    notes_ = Shown(lambda fitted: fitted.notes)
-    fit_seconds_ = Shown(lambda fitted: fitted.seconds)
-    target_name_ = Shown(lambda fitted: fitted.training.target_name)
-    encoding_ = Shown(lambda fitted: fitted.columns.learned)
-    X_train_ = Shown(lambda fitted: fitted.training.X)
     y_train_ = Shown(lambda fitted: fitted.training.y)
-    column_names_ = Shown(lambda fitted: fitted.columns.names)
 
     def fit(self, X: Any, y: Any = None, progress: Any = None) -> GPRegressor:
         """Fit the kernel: its parameters where the structure is given, otherwise the structure too.
@@ -154,16 +137,24 @@ class GPRegressor(EstimatorSettings, RegressorMixin, BaseEstimator):
         every candidate.
         """
         started = time.perf_counter()
-        if inputs.is_streamed(X):
+        inputs.check_progress(progress)
+        if type(X).__name__ == "ParquetRows" or inputs.is_dask(X):
             from mercer.estimators.streams import StreamPolicy, read_stream  # brings pandas
 
             reading = read_stream(self, X, y, self._policy(StreamPolicy))
         else:
             reading = inputs.read_training(self, X, y)
-        rows, asked = reading.rows, backend_for(self.device)
-        backend = asked
-        kernel, known = self._prepare_kernel(reading)
-        choice = reading.choice or choose_engine(kernel, self.inference, backend, rows.data, known)
+        rows, varying, names = reading.rows, reading.varying, reading.rows.columns.names
+        kernel, known = expression_or_learner(self.kernel), None  # known: the structure that will be fitted, if any is
+        if isinstance(kernel, Expression):
+            known = bind(kernel, rows.X.shape[1], names, default=varying)
+            kernel = to_scaled_units(known, rows.units)
+        else:
+            kernel = kernel.scale_kernels(varying, names, rows.units)
+            known = kernel.foresee(varying, rows.X.shape[1])
+        backend = asked = backend_for(self.device)
+        engine, policy = read_inference(self.inference), self._policy(ChoicePolicy)
+        choice = reading.choice or choose_engine(kernel, engine, backend, rows.data, known, policy)
         origin = Origin(self.get_params(deep=False))
         while True:  # where a GPU runs out of memory, with the next engine
             try:
@@ -179,57 +170,36 @@ class GPRegressor(EstimatorSettings, RegressorMixin, BaseEstimator):
         self.fitted_ = replace(fitted, notes=notes, seconds=time.perf_counter() - started)
         return self
 
-    def _prepare_kernel(self, reading: Reading) -> tuple[Expression | Learner, Expression | None]:
-        """Return the kernel or learner for scaled data, and the structure that will be fitted where that is known."""
-        kernel, rows, varying = expression_or_learner(self.kernel), reading.rows, reading.varying
-        dimensions, names = rows.X.shape[1], rows.columns.names
-        if isinstance(kernel, Expression):
-            bound = bind(kernel, dimensions, names, default=varying)
-            return to_scaled_units(bound, rows.units), bound
-        scaled = kernel.scale_kernels(varying, names, rows.units)
-        return scaled, scaled.foresee(varying, dimensions)
-
     def _learn(
         self, kernel: Expression | Learner, reading: Reading, engine: Engine, progress: Any, backend: Backend
     ) -> Learned:
         """Learn with one engine: from all rows where it is exact, else from a sample first."""
-        options, data = self._options(reading.rows), reading.rows.data
-        many = self._policy(ManyRowsPolicy)
+        if self.priors not in (None, "weak"):
+            raise InputError(f"priors must be None or 'weak', not {self.priors!r}")
+        own: Any = {"priors": self.priors == "weak", "n_jobs": read_jobs(self.n_jobs)}
+        options, data = inputs.read_fit_options(self, reading.rows.units, zero_noise=True, **own), reading.rows.data
+        many, few = self._policy(ManyRowsPolicy), exact_for_few(backend)
         rows = draw_sample(data.sample, options.seed, many) if engine.many_rows else data
         if isinstance(kernel, Expression):
-            learned = learned_alone(_fit(kernel, rows, options, progress, backend))
+            result = fit(kernel, rows, few, options, progress, backend)
+            if result.status == "failed":
+                raise NumericalError(f"the fit failed: {result.message}; try another kernel or a larger noise")
+            if result.status in ("stopped", "interrupted"):
+                warnings.warn(f"the fit {result.status}: {result.message}", FitWarning, stacklevel=4)
+            learned = learned_alone(result)
         else:
             self._check_learner(kernel, engine, backend)
             whole = whole_of(kernel, data, engine, many) if engine.many_rows else None
             context = Context(
-                rows, exact_for_few(backend), reading.varying, options.seed, options.n_jobs, progress, backend,
-                options.noise, whole, self.policies,
+                rows, few, reading.varying, options.seed, options.n_jobs, progress, backend, options.noise, whole,
+                self.policies,
             )  # fmt: skip
             learned = kernel.learn(context)
         return fit_to_all(learned, AllRows(data, engine, options, many)) if engine.many_rows else learned
 
-    def _options(self, rows: TrainingRows) -> FitOptions:
-        for name in ("restarts", "max_iterations"):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or value < 1:
-                raise InputError(f"{name} must be a whole number of at least 1, not {value!r}")
-        if self.priors not in (None, "weak"):
-            raise InputError(f"priors must be None or 'weak', not {self.priors!r}")
-        known = self.noise
-        if known is not None and not (isinstance(known, Real) and np.isfinite(known) and known >= 0):
-            raise InputError(f"noise must be None (fit it) or a variance not below zero, not {known!r}")
-        return FitOptions(
-            restarts=self.restarts,
-            max_iterations=self.max_iterations,
-            priors=self.priors == "weak",
-            noise=_scale_noise(known, rows),
-            n_jobs=read_jobs(self.n_jobs),
-            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
-        )
-
     def _check_learner(self, learner: Learner, engine: Engine, backend: Backend) -> None:
         """Refuse settings that this learner does not honour: those of given kernels, a known noise, a device."""
-        name, own = type(learner).__name__, learner_settings(learner)
+        name, own = type(learner).__name__, settings_of(learner)
         for setting, parameter in signature(GPRegressor).parameters.items():
             value = getattr(self, setting)
             if setting in GIVEN_KERNELS and value != parameter.default:
@@ -248,11 +218,6 @@ class GPRegressor(EstimatorSettings, RegressorMixin, BaseEstimator):
             raise InputError(f"{name} works on the CPU, and device={self.device!r} was given: leave device='cpu'")
 
     # ---------------------------------------------------------------------------------------------------- predicting
-
-    def _rows(self, X: Any) -> Array:
-        """Return new rows as numbers, in the units of the data."""
-        check_is_fitted(self)
-        return inputs.read_rows(self, X, self.fitted_.columns)
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, include_noise: bool = True) -> Any:
         """Return the mean of y at new rows and, if asked, its standard deviation or covariance.
@@ -335,31 +300,25 @@ class GPRegressor(EstimatorSettings, RegressorMixin, BaseEstimator):
             raise InputError(
                 "a network that was learned from a stream cannot be distilled: fit it to a table in memory"
             )
+        inputs.check_progress(progress)
         started = time.perf_counter()
         context = Context(
-            old.training.data, old.choice.engine, [], jobs=self.n_jobs, report=progress,
-            noise=_scale_noise(self.noise, old.training), policies=self.policies,
+            old.training.data, old.choice.engine, [], jobs=self.n_jobs, report=progress, policies=self.policies,
+            noise=None if self.noise is None else float(self.noise) / old.units.y_scale**2,
         )  # fmt: skip
         learned = distil(old.as_fit(), context, self.max_iterations, time_budget)
         seconds = time.perf_counter() - started
         found = make_fitted(learned, old.training, old.choice, old.origin)
-        text = structure(found.kernel).text()  # fitting the new model to other data fits this structure
-        new = type(self)(**{**self.get_params(deep=False), "kernel": text})
-        source = list_names([network_phrase(network) for network in find_all(old.kernel, Network)])
         if not math.isfinite(found.scores.leave_one_out):  # engines that are not exact work it out when asked
             left = found.explained.posterior.left_out_score() - found.training.log_scale
             found = replace(found, scores=replace(found.scores, leave_one_out=left))
         scores = [(each.log_evidence, each.leave_one_out, each.parameters) for each in (old.scores, found.scores)]
-        new.fitted_ = replace(
-            found,
-            origin=Origin(new.get_params(deep=False), source),
-            notes=(distilled_note(seconds, *scores), *learned.notes),
-            seconds=seconds,
-        )
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self, name):
-                setattr(new, name, getattr(self, name))
-        return new
+        source = list_names([network_phrase(network) for network in find_all(old.kernel, Network)])
+        text = structure(found.kernel).text()  # fitting the new model to other data fits this structure
+        options = {**self.get_params(deep=False), "kernel": text}
+        notes = (distilled_note(seconds, *scores), *learned.notes)
+        found = replace(found, origin=Origin(options, source), notes=notes, seconds=seconds)
+        return inputs.restore(type(self), options, found)
 
     def explain(self) -> Explanation:
         """Return what was learned as plain data and words: `print` it, or see `to_json`."""
@@ -377,22 +336,3 @@ class GPRegressor(EstimatorSettings, RegressorMixin, BaseEstimator):
         """Write the explanation with its pictures to one HTML file that needs nothing else."""
         check_is_fitted(self)
         write_report(self.fitted_, path)
-
-    def save(self, path: str | Path) -> None:
-        """Write the model to a file of JSON and raw arrays; `mercer.load` reads it."""
-        check_is_fitted(self)
-        archive.save(self.fitted_, path)
-
-
-def _scale_noise(noise: Any, rows: TrainingRows) -> float | None:
-    return None if noise is None else float(noise) / rows.units.y_scale**2
-
-
-def _fit(expression: Expression, data: Data, options: FitOptions, progress: Any, backend: Backend) -> Fit:
-    """Fit a kernel that was given; a failure is an error, an early end a warning."""
-    result = fit(expression, data, exact_for_few(backend), options, progress, backend)
-    if result.status == "failed":
-        raise NumericalError(f"the fit failed: {result.message}; try another kernel or a larger noise")
-    if result.status in ("stopped", "interrupted"):
-        warnings.warn(f"the fit {result.status}: {result.message}", FitWarning, stacklevel=5)
-    return result

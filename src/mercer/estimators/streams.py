@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 import zlib
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
@@ -41,7 +40,7 @@ class StreamPolicy:
 
 def read_stream(estimator: Any, X: Any, y: Any, policy: StreamPolicy) -> Reading:
     """Go once over `mercer.ParquetRows`, or a Dask collection and its target."""
-    asked, _ = read_inference(estimator.inference)
+    asked = read_inference(estimator.inference)
     if asked is not None and not is_sparse(asked):
         raise InputError(
             f"rows that are read in parts need sparse inference, which works with sums over them: "
@@ -127,29 +126,17 @@ def _smallest(keys: Array, count: int) -> Any:
 
 
 # ------------------------------------------------------------------------------------------------------------- streams
+# Rows as they were given, in the user's units; `named` where the columns have names of their own. `total` counts all
+# rows, with a target and without; `add_up` is the sum of work(X, y) over blocks of those with one.
 
 
 @dataclass(frozen=True, eq=False)
-class Stream(ABC):
-    """Rows as they were given, in the user's units; `named` where the columns have names of their own."""
+class FileStream:
+    """Parquet files, read in order on each pass."""
 
     names: Sequence[str]
     target_name: str | None
     named: bool
-
-    @abstractmethod
-    def total(self) -> int:
-        """Return how many rows there are, with a target and without."""
-
-    @abstractmethod
-    def add_up(self, work: Callable[[Array, Array], Sum], size: int) -> Sum:
-        """Return the sum of work(X, y) over blocks of all rows with a target."""
-
-
-@dataclass(frozen=True, eq=False)
-class FileStream(Stream):
-    """Parquet files, read in order on each pass."""
-
     rows: ParquetRows
 
     def total(self) -> int:
@@ -163,9 +150,12 @@ class FileStream(Stream):
 
 
 @dataclass(frozen=True, eq=False)
-class DaskStream(Stream):
+class DaskStream:
     """A Dask dataframe or array with its target; `parts` are pairs of delayed partitions."""
 
+    names: Sequence[str]
+    target_name: str | None
+    named: bool
     parts: list[tuple[Any, Any]] = field(repr=False)
     held: Any = field(default=None, repr=False)  # a cluster forgets what nobody holds
 
@@ -232,7 +222,7 @@ def _require(total: Sum | None) -> Sum:
 class ScaledSource:
     """A stream in the units of the fit."""
 
-    stream: Stream
+    stream: FileStream | DaskStream
     units: Units
     level: float
     count: int
@@ -264,7 +254,7 @@ def _sum_scaled(work: Callable[[Array, Array], Any], units: Units, level: float,
     return CountedSum(len(y), work(scaled, (y - level) / units.y_scale))
 
 
-def open_stream(X: Any, y: Any) -> Stream:
+def open_stream(X: Any, y: Any) -> FileStream | DaskStream:
     """Return rows that are read or worked on in parts."""
     if isinstance(X, ParquetRows):
         if y is not None:
@@ -289,7 +279,16 @@ def _open_dask(X: Any, y: Any) -> DaskStream:
         if getattr(X, "ndim", 0) != 2:
             raise InputError("a Dask array X must have rows and columns")
         X, names = X.rechunk({1: -1}), [str(i) for i in range(X.shape[1])]
-    X, y = _persist(X, y)
+    try:  # keep the partitions on the workers of a cluster, where there is one: every evaluation goes over all of them
+        from distributed import get_client
+
+        get_client()
+    except (ImportError, ValueError):
+        pass
+    else:
+        import dask
+
+        X, y = dask.persist(X, y)
     left, right = (list(np.ravel(np.array(part.to_delayed(), dtype=object))) for part in (X, y))
     if len(left) != len(right):
         raise InputError(
@@ -298,17 +297,3 @@ def _open_dask(X: Any, y: Any) -> DaskStream:
     name = getattr(y, "name", None) if framed else None
     parts = list(zip(left, right, strict=True))
     return DaskStream(names, None if name is None else str(name), framed, parts, (X, y))
-
-
-def _persist(X: Any, y: Any) -> tuple[Any, Any]:
-    """Keep the partitions on the workers of a cluster, where there is one: every evaluation goes over all of them."""
-    try:
-        from distributed import get_client
-
-        get_client()
-    except (ImportError, ValueError):
-        return X, y
-    import dask
-
-    kept: tuple[Any, Any] = dask.persist(X, y)
-    return kept

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from mercer.compute.backend import NUMBA, Backend
@@ -23,7 +23,7 @@ NEGLIGIBLE = 10_000_000  # bytes beside any memory: how much there is need not b
 
 @dataclass(frozen=True)
 class ChoicePolicy:
-    """When to choose which engine. Given as an estimator's `inference` it takes the place of "auto"."""
+    """When to choose which engine, where the user leaves it to Mercer."""
 
     exact_rows: int = 3000  # an evaluation takes under a second up to here on two cores, and grows with the cube
     moderate_rows: int = 20_000  # up to which more can be done for a single kernel
@@ -166,41 +166,35 @@ def choose_grid(program: Program, data: Data, policy: ChoicePolicy = DEFAULT) ->
     )
 
 
-def read_inference(inference: Any) -> tuple[Engine | None, ChoicePolicy]:
-    """Return the engine that the user asks for, None for "auto", and how to choose one then."""
+def read_inference(inference: Any) -> Engine | None:
+    """Return the engine that the user asks for, None for "auto"."""
     if isinstance(inference, str) and inference == "auto":
-        return None, DEFAULT
-    if isinstance(inference, ChoicePolicy):
-        return None, inference
+        return None
     if isinstance(inference, Engine):
-        return inference, DEFAULT
+        return inference
     raise InputError(
         f"inference must be 'auto', mercer.Exact(), mercer.VFE(inducing=...), "
         f"mercer.RandomFeatures(count=...) or mercer.Grid(), not {inference!r}"
     )
 
 
-def engine_to_plain(inference: Any) -> Any:
+def engine_to_plain(inference: str | Engine) -> Any:
     """Return what an estimator's `inference` says as JSON data."""
-    if isinstance(inference, ChoicePolicy):
-        numbers = {each.name: getattr(inference, each.name) for each in fields(inference) if each.name != "grid"}
-        return {"engine": "auto", **numbers, "grid": inference.grid.to_plain()}
-    return inference.to_plain() if isinstance(inference, Engine) else "auto"
+    if isinstance(inference, str):
+        return inference
+    if type(inference) not in ENGINES:
+        raise InputError(
+            f"a model file cannot hold {inference!r}: {type(inference).__name__} is not among the engines that files "
+            "name, mercer.inference.choose.ENGINES"
+        )
+    return inference.to_plain()
 
 
-def engine_from_plain(data: Any) -> str | Engine | ChoicePolicy:
+def engine_from_plain(data: Any) -> str | Engine:
     """Read `engine_to_plain` back, checking it."""
     if isinstance(data, str):  # version 0.1 wrote exact inference as a word
         return Exact() if data == Exact.name else "auto"
-    if data["engine"] == "auto":
-        known = {each.name: data[each.name] for each in fields(ChoicePolicy) if each.name in data}
-        return ChoicePolicy(**{**known, "grid": Grid.from_plain(data["grid"])})
-    return next(each for each in ENGINES if each.name == data["engine"]).from_plain(data)
-
-
-def name_to_keep(engine: Engine) -> str | None:
-    """Name the engine where the rows and the kernel alone may not lead to it again: memory had its part in it."""
-    return engine.name if engine.exact or isinstance(engine, Grid) else None
+    return {each.name: each for each in ENGINES}[data["engine"]].from_plain(data)
 
 
 def check_memory(rows: int, policy: ChoicePolicy = DEFAULT) -> None:

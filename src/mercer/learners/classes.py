@@ -9,22 +9,24 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
 from mercer.compute import fused
 from mercer.compute.program import compile_program
+from mercer.errors import NumericalError
 from mercer.fitting.minimise import fit
 from mercer.fitting.problem import FitOptions
 from mercer.inference.contract import Data, Engine
 from mercer.inference.exact import Exact
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Expression, build_base, sum_of
+from mercer.kernels.expression import Base, Expression, build_base, sum_of
 from mercer.kernels.functional import is_definite
 from mercer.kernels.parameters import bind, values_of
-from mercer.learners.contract import Candidate, Step, Stopped
+from mercer.learners.contract import Candidate, Context, Learner, Step, Stopped
 from mercer.learners.margin import (
     COSTS,
     ClassScore,
@@ -47,19 +49,36 @@ MIXED_FACTORS = (0.2, 0.4, 0.8, 1.6)  # of the median distance: the lengthscales
 FAINT_SHARE = 0.02  # of the largest weight: kernels with less are left out
 WEIGHING_ROWS = 800  # that weights are found on
 UNEVENNESS = 0.5  # weight of EasyMKL's penalty on uneven points
+RBF_FACTORS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)  # of the median distance
+RBF_ROWS = 1500
+LABEL_ROWS = 400  # that the parameters of a given kernel are fitted to
+SEEN = "the kernel had seen the rows that were left out, so their error is too low: new rows will tell"
+NUS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 
 
 @dataclass(frozen=True, eq=False)
 class LearnedForClasses:
     """A kernel (scaled units) and a cost for an SVM, how well they did on rows left out, and what was tried."""
 
-    kernel: Expression
+    kernel: Expression | None  # None: a Gram matrix was given
     cost: float
     error: float
     candidates: tuple[Candidate, ...] = ()
     notes: tuple[str, ...] = ()
     stopped: Stopped = ""
     functional: Expression | None = None  # the one that was found, where others were added to it
+
+    def on_columns(self, columns: Sequence[int]) -> LearnedForClasses:
+        """Return what was learned on some columns for the whole table."""
+
+        def move(kernel: Any) -> Any:
+            return None if kernel is None else kernel.map_leaves(move_leaf)
+
+        def move_leaf(leaf: Base) -> Base:
+            return leaf if leaf.dims is None else replace(leaf, dims=tuple(columns[int(d)] for d in leaf.dims))
+
+        candidates = tuple(replace(c, expression=move(c.expression)) for c in self.candidates)
+        return replace(self, kernel=move(self.kernel), candidates=candidates, functional=move(self.functional))
 
 
 # --------------------------------------------------------------------------------------------------- families, on folds
@@ -175,9 +194,10 @@ class CrossValidation:
         """Return the score of a family of kernels with least-squares SVMs, which is quick."""
         return cross_validate_quickly(lambda number: self.blocks(family, number), self.labels, self.folds)
 
-    def score_by_svm(self, family: Family, costs: Sequence[float] = COSTS) -> ClassScore:
-        """Return the score with the SVMs themselves."""
-        return cross_validate(lambda number: self.blocks(family, number, clip=True), self.labels, self.folds, costs)
+    def score_by_svm(self, family: Family, costs: Sequence[float] = COSTS, nu: bool = False) -> ClassScore:
+        """Return the score with the SVMs themselves; with `nu` the costs are those of nu-SVMs."""
+        blocks = partial(self.blocks, family, clip=True)
+        return cross_validate(blocks, self.labels, self.folds, costs, nu=nu)
 
 
 def evaluate_blocks(kernel: Expression, rows: Array, new: Array, clip: bool = True) -> tuple[Array, Array]:
@@ -219,6 +239,76 @@ def choose_cost(kernel: Expression, X: Array, labels: Labels, seed: int) -> Clas
     """Return the score of one kernel with its cost chosen on the rows, or on a sample of many."""
     folds = CrossValidation.draw(X, labels, seed, ard=False, most=COST_ROWS, repeats=1)
     return folds.score_by_svm(lambda scales: kernel)
+
+
+def choose_nu(kernel: Expression, X: Array, labels: Labels, seed: int) -> float:
+    """Return the nu of nu-SVM with the best cross-validated score."""
+    folds = CrossValidation.draw(X, labels, seed, ard=False, most=RBF_ROWS, repeats=1)
+    highest = highest_nu(folds.labels)
+    feasible = [nu for nu in NUS if nu < 0.95 * highest] or [0.9 * highest]
+    return folds.score_by_svm(lambda scales: kernel, feasible, nu=True).cost
+
+
+def highest_nu(labels: Labels) -> float:
+    """Return the largest nu that a nu-SVM can reach for every pair of classes."""
+    counts = np.bincount(labels)
+    return float(2.0 * counts.min() / (counts.min() + counts.max()))
+
+
+# --------------------------------------------------------------------------------------------- one kernel, as usual
+
+
+def learn_radial(X: Array, labels: Labels, seed: int) -> LearnedForClasses:
+    """SVM-RBF: lengthscale and cost by cross-validation of the error; the log loss breaks ties."""
+    started = time.perf_counter()
+    folds = CrossValidation.draw(X, labels, seed, ard=False, most=RBF_ROWS)
+    whole = scale_columns(X, labels, seed, ard=False)
+    families = [partial(ColumnScales.radial, symbol="SE", strength=0.0, factor=factor) for factor in RBF_FACTORS]
+    scores = [folds.score_by_svm(family) for family in families]
+    seconds = time.perf_counter() - started
+    candidates = tuple(
+        make_candidate(family(whole), score, 0, "lengthscale", seconds)
+        for family, score in zip(families, scores, strict=True)
+    )
+    best = min(range(len(scores)), key=lambda i: (scores[i].error, scores[i].loss))
+    return LearnedForClasses(candidates[best].expression, scores[best].cost, scores[best].error, candidates)
+
+
+def learn_linear(X: Array, labels: Labels, seed: int) -> LearnedForClasses:
+    """Return the linear kernel with its cost."""
+    linear = scale_columns(X, labels, seed, ard=False).linear()
+    score = choose_cost(linear, X, labels, seed)
+    return LearnedForClasses(linear, score.cost, score.error)
+
+
+def learn_from_labels(
+    kernel: Expression | Learner, X: Array, labels: Labels, columns: list[int], seed: int, report: Any
+) -> LearnedForClasses:
+    """Structure and parameters by the evidence of a Gaussian process on the labels (+1 and -1), the cost by folds.
+
+    With several classes the labels are those of the class that parts the rows most evenly.
+    """
+    shares = np.bincount(labels) / len(labels)
+    target = np.where(labels == int(np.argmax(shares * (1.0 - shares))), 1.0, -1.0)
+    chosen = draw_rows(labels, LABEL_ROWS, seed)
+    data = Data(X[chosen], target[chosen], free_level=True)
+    candidates: tuple[Candidate, ...] = ()
+    notes: tuple[str, ...] = ()
+    stopped: Stopped = ""
+    if isinstance(kernel, Learner):
+        learned = kernel.learn(Context(data, Exact(), columns, seed, report=report))
+        kernel, candidates, stopped = learned.fit.expression, learned.candidates, learned.stopped
+        how = "the kernel was learned from the labels by the evidence of a Gaussian process"
+        notes = (*learned.notes, how, SEEN)
+    elif np.isnan(values_of(kernel)).any():
+        options = FitOptions(restarts=3, max_iterations=100, priors=True, seed=seed)
+        result = fit(kernel, data, Exact(), options, report)
+        if result.status == "failed":
+            raise NumericalError(f"the kernel could not be fitted to the labels: {result.message}")
+        kernel, stopped = result.expression, "request" if result.status == "interrupted" else ""
+        notes = ("parameters without a value were fitted to the labels by the evidence of a Gaussian process", SEEN)
+    score = choose_cost(kernel, X, labels, seed)
+    return LearnedForClasses(kernel, score.cost, score.error, candidates, notes, stopped)
 
 
 # ----------------------------------------------------------------------------------------------------- multiple kernels

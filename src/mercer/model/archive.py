@@ -12,7 +12,7 @@ import math
 import re
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from numbers import Integral
 from pathlib import Path
 from typing import Any, get_args
@@ -24,9 +24,8 @@ from mercer.compute.program import compile_program
 from mercer.errors import InputError, MercerError, ModelFileError, TooLargeError
 from mercer.fitting.problem import AtBound
 from mercer.inference.bounds import Interval
-from mercer.inference.choose import Choice, choose, engine_from_plain, engine_to_plain, name_to_keep, read_inference
+from mercer.inference.choose import Choice, choose, engine_from_plain, engine_to_plain, read_inference
 from mercer.inference.contract import Data, Posterior, Sum
-from mercer.inference.exact import Exact
 from mercer.inference.sparse import Statistics, model_of, solve
 from mercer.inference.vfe import VFE, FixedVFE, VFEPosterior
 from mercer.kernels.domains import Array
@@ -42,7 +41,6 @@ from mercer.model.fitted import (
     Columns,
     FitScores,
     Fitted,
-    Member,
     Origin,
     TrainingRows,
     choose_engine,
@@ -55,6 +53,7 @@ from mercer.model.grid import FittedGrid, GridInput, GridScale, condition, grid_
 FORMAT = "mercer-model"
 VERSION = 3
 SCORES = ("noise_", "log_evidence_", "bic_", "loo_", "jitter_")
+GRID_NUMBERS = ("noise_", "log_evidence_", "bic_", "fit_seconds_")
 CLASS_KINDS = {"bool": bool, "int": np.int64, "float": np.float64, "text": object}
 
 Document = dict[str, Any]
@@ -72,7 +71,23 @@ def save(fitted: AnyFitted, path: str | Path) -> None:
     }
     kind, write = writers[type(fitted)]
     document, arrays = write(fitted)
-    _write_file({"format": FORMAT, "version": VERSION, "kind": kind, **document}, arrays, Path(path).resolve())
+    document = {"format": FORMAT, "version": VERSION, "kind": kind, **document}
+    file = Path(path).resolve()
+    buffer, unfinished = io.BytesIO(), file.with_name(file.name + ".part")
+    try:
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("model.json", json.dumps(document, indent=1))
+            for name, array in arrays.items():
+                content = io.BytesIO()
+                np.save(content, array, allow_pickle=False)
+                archive.writestr(f"{name}.npy", content.getvalue())
+        unfinished.write_bytes(buffer.getvalue())
+        unfinished.replace(file)  # an older file stays whole until the new one is
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise InputError(
+            f"cannot write the model to '{file}': {error.strerror or error}; choose a folder that can be written"
+        ) from None
 
 
 def load(path: str | Path) -> AnyFitted:
@@ -102,28 +117,6 @@ def load(path: str | Path) -> AnyFitted:
         raise ModelFileError(f"'{file}' is damaged: {error}") from None
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError) as error:
         raise ModelFileError(f"'{file}' is damaged: {type(error).__name__}: {error}") from None
-
-
-# ------------------------------------------------------------------------------------------------- the file on the disk
-
-
-def _write_file(document: Document, arrays: Arrays, path: Path) -> None:
-    buffer = io.BytesIO()
-    unfinished = path.with_name(path.name + ".part")
-    try:
-        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("model.json", json.dumps(document, indent=1))
-            for name, array in arrays.items():
-                content = io.BytesIO()
-                np.save(content, array, allow_pickle=False)
-                archive.writestr(f"{name}.npy", content.getvalue())
-        unfinished.write_bytes(buffer.getvalue())
-        unfinished.replace(path)  # an older file stays whole until the new one is
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise InputError(
-            f"cannot write the model to '{path}': {error.strerror or error}; choose a folder that can be written"
-        ) from None
 
 
 def _read_file(file: Path) -> tuple[Document, Arrays]:
@@ -167,10 +160,16 @@ def _options_to_plain(options: Mapping[str, Any], kernel: Any) -> Document:
 
 def kernel_to_plain(kernel: Any) -> Any:
     """Return the `kernel` of an estimator as JSON data: a text, or the name and settings of a learner."""
+    if not isinstance(kernel, Learner):
+        return str(kernel)
     for name, learner in LEARNERS.items():
-        if isinstance(kernel, learner):
+        if type(kernel) is learner:
             return {"learner": name, "settings": kernel.describe()}
-    return str(kernel)
+    kind = type(kernel).__name__
+    raise InputError(
+        f"a model file cannot hold the learner {kind}, which has no name: give it one, before saving and before "
+        f"loading, by mercer.model.fitted.LEARNERS['name'] = {kind}; or fit the kernel that it found, and save that"
+    )
 
 
 def read_kernel_setting(data: Any) -> str | Learner:
@@ -178,12 +177,11 @@ def read_kernel_setting(data: Any) -> str | Learner:
     if isinstance(data, str):
         expression_or_learner(data)
         return data
-    learner: Learner = LEARNERS[data["learner"]](**data["settings"])
+    name = data["learner"]
+    if name not in LEARNERS:
+        raise InputError(f"it was learned by {name!r}, and there is no learner of that name here; give it to LEARNERS")
+    learner: Learner = LEARNERS[name](**data["settings"])
     return learner
-
-
-def _units_to_plain(units: Units) -> Document:
-    return {"shift": units.shift, "scale": units.scale, "y_scale": units.y_scale}
 
 
 def _read_units(entry: Document, columns: int) -> Units:
@@ -222,14 +220,6 @@ def _read_rows(arrays: Arrays) -> tuple[Array, Array]:
     return matrix, target
 
 
-def _read_kernel(data: Any, columns: int) -> Expression:
-    return bind(from_json(data), columns)
-
-
-def _read_notes(document: Document) -> tuple[str, ...]:
-    return tuple(str(note) for note in document.get("notes", ()))
-
-
 def _text_or_none(value: Any) -> str | None:
     return None if value is None else str(value)
 
@@ -248,28 +238,25 @@ def _write_regression(fitted: Fitted) -> tuple[Document, Arrays]:
     training, mixture, scores = fitted.training, fitted.mixture, fitted.scores
     options = fitted.origin.options
     values = (fitted.noise, scores.log_evidence, scores.bic, scores.leave_one_out, scores.jitter)
+    members = [
+        {
+            "kernel": to_json(to_data_units(member.kernel, training.units)),
+            "noise": member.noise * training.units.y_scale**2,
+            "weights": [member.within, member.beyond, member.widening],
+        }
+        for member in mixture.members
+    ]
     document = {
-        "options": _options_to_plain(options, kernel_to_plain(options["kernel"])),
-        "kernel": to_json(fitted.kernel),
-        "members": [_member_to_plain(member, training.units) for member in mixture.members],
-        "time_column": mixture.column,
-        "tails_beyond": mixture.tails_beyond,
-        "scores": dict(zip(SCORES, values, strict=True)),
-        "parameters": scores.parameters,
-        "status": fitted.status,
-        "message": fitted.message,
-        "at_bounds": [list(bound) for bound in fitted.at_bounds],
-        "stopped": fitted.stopped,
-        "units": _units_to_plain(training.units),
-        "level": training.level,
-        **_columns_to_plain(training.columns),
-        "target": training.target_name,
-        "notes": list(fitted.notes),
-        "engine": name_to_keep(fitted.choice.engine),
-        "distilled_from": fitted.origin.distilled_from,
-        "fit_seconds": fitted.seconds,
+        "options": _options_to_plain(options, kernel_to_plain(options["kernel"])), "kernel": to_json(fitted.kernel),
+        "members": members, "time_column": mixture.column, "tails_beyond": mixture.tails_beyond,
+        "scores": dict(zip(SCORES, values, strict=True)), "parameters": scores.parameters, "status": fitted.status,
+        "message": fitted.message, "at_bounds": [list(bound) for bound in fitted.at_bounds],
+        "stopped": fitted.stopped, "units": asdict(training.units), "level": training.level,
+        **_columns_to_plain(training.columns), "target": training.target_name, "notes": list(fitted.notes),
+        "engine": engine_to_plain(fitted.choice.engine), "reason": fitted.choice.reason,
+        "distilled_from": fitted.origin.distilled_from, "fit_seconds": fitted.seconds,
         "candidates": candidates_to_plain(fitted.candidates),
-    }
+    }  # fmt: skip
     arrays = {"X": training.X, "y": training.y}
     if training.source is not None:
         document["stream"], sums = _sums_to_plain(fitted)
@@ -289,69 +276,59 @@ def _read_regression(document: Document, arrays: Arrays) -> Fitted:
     level, name = _finite(document["level"]), _text_or_none(document.get("target"))
     training = TrainingRows(matrix, target, units, level, columns, name)
     noise, log_evidence, bic, leave_one_out, jitter = (float(document["scores"][score]) for score in SCORES)
-    kernel = _read_kernel(document["kernel"], matrix.shape[1])
+    kernel = bind(from_json(document["kernel"]), matrix.shape[1])
     origin = Origin(options, _text_or_none(document.get("distilled_from")))
     choice = _read_choice(document, origin, kernel, training.data)
     kernels, weights = _read_members(document, units)
     if document.get("stream") is not None:
         training = replace(training, source=Forgotten(int(document["stream"]["count"])))
-        choice = _choose_for_stream(options["inference"])
         known: Sequence[Posterior] = _read_sums(document["stream"], arrays, kernels, training.data)
     elif document.get("moved") is True:
-        if not choice.engine.is_bound:  # there was less memory where it was learned
-            choice = Choice(VFE(), "sparse variational inference, as where the model was learned")
         known = _read_points(arrays, kernels, training.data)
     else:
         known = posteriors(kernels, [choice.engine] * len(kernels), training.data)
     stopped, seconds = document.get("stopped", ""), document.get("fit_seconds")
     return Fitted(
-        training=training,
-        choice=choice,
-        kernel=kernel,
-        noise=noise,
-        mixture=make_mixture(kernels, weights, training.data, known),
+        training, choice, kernel, noise, make_mixture(kernels, weights, training.data, known),
         scores=FitScores(log_evidence, bic, leave_one_out, int(document["parameters"]), jitter),
-        status=str(document["status"]),
-        message=str(document["message"]),
-        origin=origin,
+        status=str(document["status"]), message=str(document["message"]), origin=origin,
         at_bounds=_read_bounds(document),
         candidates=candidates_from_plain(document.get("candidates", []), matrix.shape[1]),
-        notes=_read_notes(document),
-        stopped=stopped if stopped in get_args(Stopped) else "",
+        notes=tuple(map(str, document.get("notes", ()))), stopped=stopped if stopped in get_args(Stopped) else "",
         seconds=None if seconds is None else _finite(seconds),
-    )
+    )  # fmt: skip
 
 
 def _read_choice(document: Document, origin: Origin, kernel: Expression, data: Data) -> Choice:
-    """Return the engine: by its name where memory had its part in the choice, else it is chosen again."""
-    engine, options = document.get("engine"), origin.options
-    if engine == "exact":  # also on a GPU, which may not be here
-        return choose(len(data.y), Exact())
-    structure = kernel if origin.given is not None or engine == "grid" else None
-    return choose_engine(origin.kernel, options["inference"], backend_for(options["device"]), data, structure)
+    """Return the engine with the reason for it; where versions 1 and 2 do not keep it, it is chosen again."""
+    kept, options = document.get("engine"), origin.options
+    engine = engine_from_plain(kept or "auto")
+    if not isinstance(engine, str):
+        return choose(len(data.y), engine) if engine.exact else Choice(engine, str(document["reason"]))
+    if document.get("stream") is not None:
+        asked = read_inference(options["inference"])
+        able = asked if asked is not None and asked.streams else VFE()
+        return Choice(able, "sparse variational inference, by sums over parts")
+    structure = kernel if origin.given is not None or kept == "grid" else None
+    backend, asked = backend_for(options["device"]), read_inference(options["inference"])
+    choice = choose_engine(origin.kernel, asked, backend, data, structure)
+    if document.get("moved") is True and not choice.engine.is_bound:  # there was less memory where it was learned
+        return Choice(VFE(), "sparse variational inference, as where the model was learned")
+    return choice
 
 
 def _read_bounds(document: Document) -> tuple[AtBound, ...]:
     """Return the parameters at bounds; versions 1 and 2 name them only in the message."""
-    if "at_bounds" in document:
-        entries = [(path, side) for path, side in document["at_bounds"]]
-    elif document["status"] == "at a bound":
+    entries = document.get("at_bounds", [])
+    if "at_bounds" not in document and document["status"] == "at a bound":
         entries = re.findall(r"([\w:.\[\]]+) at its (lower|upper) bound", str(document["message"]))
-    else:
-        entries = []
     return tuple(AtBound(str(path), "lower" if side == "lower" else "upper") for path, side in entries)
-
-
-def _member_to_plain(member: Member, units: Units) -> Document:
-    kernel = to_json(to_data_units(member.kernel, units))
-    weights = [member.within, member.beyond, member.widening]
-    return {"kernel": kernel, "noise": member.noise * units.y_scale**2, "weights": weights}
 
 
 def _read_members(document: Document, units: Units) -> tuple[Kernels, Weights]:
     entries, columns = document["members"], len(units.shift)
     kernels = [
-        (to_scaled_units(_read_kernel(entry["kernel"], columns), units), _finite(entry["noise"]) / units.y_scale**2)
+        (to_scaled_units(bind(from_json(entry["kernel"]), columns), units), _finite(entry["noise"]) / units.y_scale**2)
         for entry in entries
     ]
     within, beyond, widening = (tuple(_finite(entry["weights"][k]) for entry in entries) for k in (0, 1, 2))
@@ -384,12 +361,6 @@ class Forgotten:
             "this needs the rows that the model was learned from, and they are not in its file: they were read in "
             "parts. Fit the model again"
         )
-
-
-def _choose_for_stream(inference: Any) -> Choice:
-    engine, _ = read_inference(inference)
-    able = engine if engine is not None and engine.streams else VFE()
-    return Choice(able, "sparse variational inference, by sums over parts")
 
 
 def _sparse_posteriors(fitted: Fitted) -> list[tuple[int, VFEPosterior]]:
@@ -448,23 +419,15 @@ def _write_classes(fitted: FittedClasses) -> tuple[Document, Arrays]:
     training, kernel = fitted.training, fitted.options["kernel"]
     named = isinstance(kernel, str) and kernel in CLASS_KERNELS
     kind = {"b": "bool", "i": "int", "u": "int", "f": "float"}.get(training.classes.dtype.kind, "text")
+    classes = [str(value) if kind == "text" else value.item() for value in training.classes]
     document = {
         "options": _options_to_plain(fitted.options, kernel if named else kernel_to_plain(kernel)),
-        "kernel": to_json(fitted.kernel),
-        "C": fitted.cost,
-        "nu": fitted.nu,
-        "error": fitted.error,
-        "seed": fitted.seed,
-        "classes": [str(value) if kind == "text" else value.item() for value in training.classes],
-        "class_kind": kind,
-        "units": _units_to_plain(training.units),
-        **_columns_to_plain(training.columns),
-        "target": training.target_name,
-        "notes": list(fitted.notes),
-        "stopped": fitted.stopped,
-        "fit_seconds": fitted.seconds,
+        "kernel": to_json(fitted.kernel), "C": fitted.cost, "nu": fitted.nu, "error": fitted.error,
+        "seed": fitted.seed, "classes": classes, "class_kind": kind, "units": asdict(training.units),
+        **_columns_to_plain(training.columns), "target": training.target_name, "notes": list(fitted.notes),
+        "stopped": fitted.stopped, "fit_seconds": fitted.seconds,
         "candidates": candidates_to_plain(fitted.candidates),
-    }
+    }  # fmt: skip
     return document, {"X": training.X, "y": training.labels.astype(np.float64)}
 
 
@@ -480,27 +443,18 @@ def _read_classes(document: Document, arrays: Arrays) -> FittedClasses:
     columns, units = _read_columns(document, rows.shape[1]), _read_units(document["units"], rows.shape[1])
     labels, name = target.astype(np.intp), _text_or_none(document.get("target"))
     training = LabelledRows(rows, labels, classes, units, columns, name)
-    kernel = _read_kernel(document["kernel"], rows.shape[1])
+    kernel = bind(from_json(document["kernel"]), rows.shape[1])
     scaled_kernel = to_scaled_units(kernel, units)
     cost, nu = _finite(document["C"]), None if document["nu"] is None else _finite(document["nu"])
     gram, clip = gram_of(scaled_kernel, training)
     seed = int(document["seed"])
     return FittedClasses(
-        training=training,
-        kernel=kernel,
-        scaled_kernel=scaled_kernel,
-        clip=clip,
-        cost=cost,
-        nu=nu,
-        error=_finite(document["error"]),
-        machine=fit_machine(gram, labels, cost, nu, seed),
-        seed=seed,
-        options=options,
+        training, kernel, scaled_kernel, clip, cost, nu, _finite(document["error"]),
+        machine=fit_machine(gram, labels, cost, nu, seed), seed=seed, options=options,
         candidates=candidates_from_plain(document.get("candidates", []), rows.shape[1]),
-        notes=_read_notes(document),
-        stopped=str(document.get("stopped", "")),
+        notes=tuple(map(str, document.get("notes", ()))), stopped=str(document.get("stopped", "")),
         seconds=_finite(document.get("fit_seconds", 0.0)),
-    )
+    )  # fmt: skip
 
 
 # --------------------------------------------------------------------------------------------------------------- grids
@@ -509,24 +463,14 @@ def _read_classes(document: Document, arrays: Arrays) -> FittedClasses:
 def _write_grid(fitted: FittedGrid) -> tuple[Document, Arrays]:
     """Return the array as X, its coordinates one after the other as y."""
     grid, options = fitted.grid, fitted.options
+    numbers = (fitted.noise, fitted.log_evidence, fitted.bic, fitted.seconds)
     document = {
         "options": _options_to_plain(options, _axis_kernels_to_plain(options["kernel"])),
-        "kernel": to_json(fitted.kernel),
-        "numbers": {
-            "noise_": fitted.noise,
-            "log_evidence_": fitted.log_evidence,
-            "bic_": fitted.bic,
-            "fit_seconds_": fitted.seconds,
-        },
-        "parameters": fitted.parameters,
-        "status": fitted.status,
-        "message": fitted.message,
-        "notes": list(fitted.notes),
-        "units": _units_to_plain(fitted.scale.units),
-        "level": fitted.scale.level,
-        "names": None if grid.names is None else list(grid.names),
-        "reason": fitted.choice.reason,
-    }
+        "kernel": to_json(fitted.kernel), "numbers": dict(zip(GRID_NUMBERS, numbers, strict=True)),
+        "parameters": fitted.parameters, "status": fitted.status, "message": fitted.message,
+        "notes": list(fitted.notes), "units": asdict(fitted.scale.units), "level": fitted.scale.level,
+        "names": None if grid.names is None else list(grid.names), "reason": fitted.choice.reason,
+    }  # fmt: skip
     return document, {"X": grid.values, "y": np.concatenate(grid.coordinates)}
 
 
@@ -538,43 +482,33 @@ def _axis_kernels_to_plain(kernel: Any) -> Any:
     return kernel.text() if isinstance(kernel, Expression) else str(kernel)
 
 
-def _read_axis_kernels(data: Any) -> Any:
-    if isinstance(data, dict):
-        return {name: str(part) for name, part in data["by axis"]}
-    return [str(part) for part in data] if isinstance(data, list) else str(data)
-
-
 def _read_grid(document: Document, arrays: Arrays) -> FittedGrid:
-    values, numbers = arrays["X"], document["numbers"]
+    values = arrays["X"]
+    noise, log_evidence, bic, seconds = (float(document["numbers"][name]) for name in GRID_NUMBERS)
     options = dict(document["options"])
-    options["kernel"] = _read_axis_kernels(options["kernel"])
+    kernel_setting = options["kernel"]
+    if isinstance(kernel_setting, dict):
+        options["kernel"] = {name: str(part) for name, part in kernel_setting["by axis"]}
+    elif isinstance(kernel_setting, list):
+        options["kernel"] = [str(part) for part in kernel_setting]
+    else:
+        options["kernel"] = str(kernel_setting)
     if values.ndim < 1 or values.dtype != np.float64 or np.isinf(values).any() or np.isnan(values).all():
         raise InputError("its array is not what it should be")
     names = None if document["names"] is None else tuple(str(name) for name in document["names"])
     parts = np.split(arrays["y"], np.cumsum(values.shape)[:-1])
     grid = GridInput(values, read_coordinates(parts, values.shape, names), names)
     scale = GridScale(_read_units(document["units"], values.ndim), _finite(document["level"]))
-    kernel, noise = _read_kernel(document["kernel"], values.ndim), float(numbers["noise_"])
+    kernel = bind(from_json(document["kernel"]), values.ndim)
     scaled_kernel, scaled_noise = to_scaled_units(kernel, scale.units), noise / scale.units.y_scale**2
     engine = grid_engine(options["device"])
     return FittedGrid(
-        grid=grid,
-        scale=scale,
-        choice=Choice(engine, str(document["reason"])),
-        kernel=kernel,
-        noise=noise,
-        scaled_kernel=scaled_kernel,
-        scaled_noise=scaled_noise,
+        grid, scale, Choice(engine, str(document["reason"])), kernel, noise, scaled_kernel, scaled_noise,
         posterior=condition(engine, scaled_kernel, scaled_noise, scale.data(grid)),
-        log_evidence=float(numbers["log_evidence_"]),
-        bic=float(numbers["bic_"]),
-        parameters=int(document["parameters"]),
-        status=str(document["status"]),
-        message=str(document["message"]),
-        options=options,
-        notes=_read_notes(document),
-        seconds=float(numbers["fit_seconds_"]),
-    )
+        log_evidence=log_evidence, bic=bic, parameters=int(document["parameters"]), status=str(document["status"]),
+        message=str(document["message"]), options=options, notes=tuple(map(str, document.get("notes", ()))),
+        seconds=seconds,
+    )  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------------- candidates
@@ -586,73 +520,53 @@ KEPT = ("depth", "parent", "parameters", "status", "message", "seconds")  # besi
 def candidates_to_plain(candidates: Sequence[Candidate], names: Sequence[str] | None = None) -> list[dict[str, Any]]:
     """Return every kernel that was tried as JSON data: with names for people, without for a file.
 
-    A score that is not finite becomes null.
+    A score that is not finite becomes null. Of a candidate that was judged by intervals there is also between what log
+    evidence and score lie, and behind which interval it was left.
     """
-    return [
-        {
+    rows = []
+    for candidate in candidates:
+        row = {
             "kernel": candidate.expression.text(names=names),
             "score": _finite_or_none(candidate.score),
             "log_evidence": _finite_or_none(candidate.log_evidence),
             **{name: getattr(candidate, name) for name in KEPT},
             "step": candidate.step.to_plain() if names is None else candidate.step.text(names),
-            **_interval_to_plain(candidate),
         }
-        for candidate in candidates
-    ]
+        bounds, verdict = candidate.interval, candidate.verdict
+        if bounds is not None:
+            row["log_evidence_interval"] = [_finite_or_none(bounds.lower), _finite_or_none(bounds.upper)]
+            row["score_interval"] = [_finite_or_none(end) for end in candidate.scores]
+            row["inducing"] = candidate.inducing
+            row["left_behind"] = None if verdict is None else {**asdict(verdict), "bar": _finite_or_none(verdict.bar)}
+        rows.append(row)
+    return rows
 
 
 def candidates_from_plain(rows: Sequence[Any], columns: int) -> tuple[Candidate, ...]:
     """Read candidates back (kernels with column numbers), checking what later code relies on."""
     candidates = []
     for number, row in enumerate(rows):
-        parent = row["parent"]
+        parent, reason = row["parent"], row.get("left_behind")
         if parent is not None and not 0 <= int(parent) < number:
             raise InputError(f"candidate {number} comes before its parent")
-        candidates.append(
-            Candidate(
-                expression=bind(parse(row["kernel"]), columns),
-                depth=int(row["depth"]),
-                step=read_step(row["step"]),
-                parent=None if parent is None else int(parent),
-                log_evidence=_or(-math.inf, row["log_evidence"]),
-                parameters=int(row["parameters"]),
-                score=_or(math.inf, row["score"]),
-                status=str(row["status"]),
-                message=str(row["message"]),
-                seconds=float(row["seconds"]),
-                fit=None,
-                **_interval_from_plain(row),
+        if reason is not None and reason["kind"] not in ("separated", "places"):
+            raise InputError(f"a candidate was left behind for an unknown reason {reason['kind']!r}")
+        found = Candidate(
+            bind(parse(row["kernel"]), columns), int(row["depth"]), read_step(row["step"]),
+            parent=None if parent is None else int(parent), log_evidence=_or(-math.inf, row["log_evidence"]),
+            parameters=int(row["parameters"]), score=_or(math.inf, row["score"]), status=str(row["status"]),
+            message=str(row["message"]), seconds=float(row["seconds"]), fit=None,
+        )  # fmt: skip
+        if "log_evidence_interval" in row:
+            (lower, upper), inducing = row["log_evidence_interval"], row["inducing"]
+            found = replace(
+                found,
+                interval=Interval(_or(-math.inf, lower), _or(math.inf, upper)),
+                inducing=None if inducing is None else int(inducing),
+                verdict=reason and Verdict(reason["kind"], int(reason["by"]), _or(math.inf, reason["bar"])),
             )
-        )
+        candidates.append(found)
     return tuple(candidates)
-
-
-def _interval_to_plain(candidate: Candidate) -> dict[str, Any]:
-    """Return between what log evidence and score lie, and behind which interval the candidate was left; or nothing."""
-    bounds, verdict = candidate.interval, candidate.verdict
-    if bounds is None:
-        return {}
-    reason = None if verdict is None else {"kind": verdict.kind, "by": verdict.by, "bar": _finite_or_none(verdict.bar)}
-    return {
-        "log_evidence_interval": [_finite_or_none(bounds.lower), _finite_or_none(bounds.upper)],
-        "score_interval": [_finite_or_none(end) for end in candidate.scores],
-        "inducing": candidate.inducing,
-        "left_behind": reason,
-    }
-
-
-def _interval_from_plain(row: Any) -> dict[str, Any]:
-    if "log_evidence_interval" not in row:
-        return {}
-    lower, upper = row["log_evidence_interval"]
-    reason, inducing = row["left_behind"], row["inducing"]
-    if reason is not None and reason["kind"] not in ("separated", "places"):
-        raise InputError(f"a candidate was left behind for an unknown reason {reason['kind']!r}")
-    return {
-        "interval": Interval(_or(-math.inf, lower), _or(math.inf, upper)),
-        "inducing": None if inducing is None else int(inducing),
-        "verdict": None if reason is None else Verdict(reason["kind"], int(reason["by"]), _or(math.inf, reason["bar"])),
-    }
 
 
 def _or(default: float, value: Any) -> float:

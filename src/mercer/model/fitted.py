@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from mercer.compute.backend import NUMBA, Backend
@@ -23,7 +22,7 @@ from mercer.compute.program import compile_program
 from mercer.errors import InputError, KernelError
 from mercer.fitting.problem import AtBound, Fit
 from mercer.inference.bounds import Interval, closest
-from mercer.inference.choose import Choice, choose, choose_grid, read_inference
+from mercer.inference.choose import DEFAULT, Choice, ChoicePolicy, choose, choose_grid
 from mercer.inference.contract import Data, Engine, Posterior, Prediction, RowSource
 from mercer.inference.likelihood import Gaussian
 from mercer.inference.vfe import VFE, is_sparse
@@ -69,10 +68,14 @@ def expression_or_learner(kernel: Any) -> Expression | Learner:
 
 
 def choose_engine(
-    kernel: Expression | Learner, inference: Any, backend: Backend, data: Data, structure: Expression | None
+    kernel: Expression | Learner,
+    asked: Engine | None,
+    backend: Backend,
+    data: Data,
+    structure: Expression | None,
+    policy: ChoicePolicy = DEFAULT,
 ) -> Choice:
     """Choose the engine; a `structure` that is known beforehand may be one for grids."""
-    asked, policy = read_inference(inference)
     if asked is None and structure is not None and not backend.batches:
         found = choose_grid(compile_program(structure), data, policy)
         if found is not None:
@@ -191,23 +194,18 @@ class Mixture:
         beyond = self.beyond(X)
         return np.array([1.0 + (member.widening - 1.0) * beyond for member in self.members])
 
-    def predict(self, X: Array, include_noise: bool) -> Prediction:
-        """Return mean sum_i w_i m_i and variance sum_i w_i (v_i + (m_i - mean)^2)."""
-        weights, means, spreads = self._each(X, include_noise)
-        mean = (weights * means).sum(axis=0)
-        return Prediction(mean, (weights * (spreads + (means - mean) ** 2)).sum(axis=0))
-
     def _each(self, X: Array, include_noise: bool) -> tuple[Array, Array, Array]:
         """Return the weights, the means and the variances, members x rows."""
-        count = len(self.members)
-        weights, means, spreads = np.empty((3, count, len(X)))
-        beyond = self.beyond(X)
-        for i, member in enumerate(self.members):
-            part = member.posterior.predict(X)
-            weights[i] = member.within * (1.0 - beyond) + member.beyond * beyond
-            means[i] = part.mean
-            spreads[i] = (part.variance + include_noise * member.noise) * (1.0 + (member.widening - 1.0) * beyond)
-        return weights, means, spreads
+        parts = [member.posterior.predict(X) for member in self.members]
+        noises = np.array([[include_noise * member.noise] for member in self.members])
+        variances = (np.array([part.variance for part in parts]) + noises) * self.widening_at(X)
+        return self.weights_at(X), np.array([part.mean for part in parts]), variances
+
+    def predict(self, X: Array, include_noise: bool) -> Prediction:
+        """Return mean sum_i w_i m_i and variance sum_i w_i (v_i + (m_i - mean)^2)."""
+        weights, means, variances = self._each(X, include_noise)
+        mean = (weights * means).sum(axis=0)
+        return Prediction(mean, (weights * (variances + (means - mean) ** 2)).sum(axis=0))
 
     @cached_property
     def tails(self) -> float:
@@ -230,9 +228,9 @@ class Mixture:
 
         Each p is a Student's t with the tails of the errors within the data; beyond, with those of earlier forecasts.
         """
-        weights, means, spreads = self._each(X, include_noise=True)
+        weights, means, variances = self._each(X, include_noise=True)
         beyond = self.beyond(X)
-        each = student_log_density(y - means, spreads, self.tails * (1.0 - beyond) + self.tails_beyond * beyond)
+        each = student_log_density(y - means, variances, self.tails * (1.0 - beyond) + self.tails_beyond * beyond)
         return np.asarray(logsumexp(each, b=weights, axis=0))
 
     def predict_joint(self, X: Array, include_noise: bool) -> tuple[Array, Array]:
@@ -254,8 +252,10 @@ class Mixture:
         says where the one gives way to the other.
         """
         beyond, chance = self.beyond(X)[:, None] > rng.random(count), rng.random(count)
-        inner = _chosen([member.within for member in self.members], chance)
-        outer = _chosen([member.beyond for member in self.members], chance)
+        inner, outer = (
+            np.minimum(np.searchsorted(np.cumsum(shares) / np.sum(shares), chance, side="right"), len(shares) - 1)
+            for shares in np.array([(member.within, member.beyond) for member in self.members]).T
+        )
         samples, widening = np.empty((len(X), count)), np.sqrt(self.widening_at(X))
         for number, member in enumerate(self.members):
             wanted = np.where(beyond, outer == number, inner == number)
@@ -266,12 +266,6 @@ class Mixture:
                 drawn = mean + (member.posterior.sample(X, len(places), rng, noise) - mean) * widening[number][:, None]
                 samples[:, places] = np.where(wanted[:, places], drawn, samples[:, places])
         return samples
-
-
-def _chosen(weights: list[float], chance: Array) -> NDArray[np.intp]:
-    """Return the member that each number between 0 and 1 falls to."""
-    ends = np.cumsum(weights) / np.sum(weights)
-    return np.minimum(np.searchsorted(ends, chance, side="right"), len(weights) - 1)
 
 
 @dataclass(frozen=True)
@@ -408,35 +402,25 @@ class Fitted:
             )
         if not is_sparse(engine):
             return own, own
-        found, shift = self._interval(engine), self.training.log_scale
-        return max(found.lower - shift, own), max(found.upper - shift, own)
-
-    def _interval(self, engine: VFE) -> Interval:
-        """Return the interval in scaled units; on the CPU where a GPU has too little memory for it."""
         kernel, noise, data = self.explained.kernel, self.explained.noise, self.training.data
-        program, values = compile_program(kernel), values_of(kernel)
+        program, values, shift = compile_program(kernel), values_of(kernel), self.training.log_scale
 
-        def here() -> Interval:
-            return closest(program, values, noise, data, engine.hold(program, values, data), engine)[0]
+        def find(there: VFE) -> Interval:
+            return closest(program, values, noise, data, there.hold(program, values, data), there)[0]
 
-        return engine.backend.attempt(here) or self._interval(engine.on(NUMBA))
+        # on the CPU where a GPU has too little memory for it
+        found = engine.backend.attempt(lambda: find(engine)) or find(engine.on(NUMBA))
+        return max(found.lower - shift, own), max(found.upper - shift, own)
 
     def as_fit(self) -> Fit:
         """Return the explained kernel as a fit in scaled units, to go on from."""
         member, scores, shift = self.explained, self.scores, self.training.log_scale
         return Fit(
-            expression=member.kernel,
-            noise=member.noise,
-            log_evidence=scores.log_evidence + shift,
-            leave_one_out=scores.leave_one_out + shift,
-            parameters=scores.parameters,
-            jitter=scores.jitter / self.units.y_scale**2,
-            status=self.status,  # type: ignore[arg-type]
-            message=self.message,
-            evaluations=0,
-            values=values_of(member.kernel),
-            at_bounds=self.at_bounds,
-        )
+            expression=member.kernel, noise=member.noise, log_evidence=scores.log_evidence + shift,
+            leave_one_out=scores.leave_one_out + shift, parameters=scores.parameters,
+            jitter=scores.jitter / self.units.y_scale**2, status=self.status,  # type: ignore[arg-type]
+            message=self.message, evaluations=0, values=values_of(member.kernel), at_bounds=self.at_bounds,
+        )  # fmt: skip
 
 
 def make_fitted(learned: Learned, training: TrainingRows, choice: Choice, origin: Origin) -> Fitted:
@@ -445,27 +429,17 @@ def make_fitted(learned: Learned, training: TrainingRows, choice: Choice, origin
     log_evidence = result.log_evidence - training.log_scale
     kernels = [(fit.expression, fit.noise) for fit in learned.members]
     engines = [fit.held or choice.engine for fit in learned.members]
+    scores = FitScores(
+        log_evidence, bic(log_evidence, result.parameters, rows), result.leave_one_out - training.log_scale,
+        result.parameters, result.jitter * scale**2,
+    )  # fmt: skip
     return Fitted(
-        training=training,
-        choice=choice,
-        kernel=to_data_units(result.expression, training.units),
-        noise=result.noise * scale**2,
+        training, choice, to_data_units(result.expression, training.units), result.noise * scale**2,
         mixture=make_mixture(kernels, learned.weights, training.data, posteriors(kernels, engines, training.data)),
-        scores=FitScores(
-            log_evidence=log_evidence,
-            bic=bic(log_evidence, result.parameters, rows),
-            leave_one_out=result.leave_one_out - training.log_scale,
-            parameters=result.parameters,
-            jitter=result.jitter * scale**2,
-        ),
-        status=result.status,
-        message=result.message,
-        origin=origin,
-        at_bounds=result.at_bounds,
+        scores=scores, status=result.status, message=result.message, origin=origin, at_bounds=result.at_bounds,
         candidates=tuple(candidate_in_data_units(c, training.units, learned.rows or rows) for c in learned.candidates),
-        notes=learned.notes,
-        stopped=learned.stopped,
-    )
+        notes=learned.notes, stopped=learned.stopped,
+    )  # fmt: skip
 
 
 def posteriors(

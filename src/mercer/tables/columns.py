@@ -188,15 +188,11 @@ def recognise(column: pd.Series) -> Recognition:
         word = "durations" if column.dtype.kind == "m" else "complex numbers"
         raise InputError(f"Column '{name}' holds {word}. Convert it to plain numbers, or {LEAVE_OUT}.")
     texts = to_texts(column)
-    if np.all(texts == MISSING):
+    present = texts != MISSING
+    if not present.any():
         raise empty
     if isinstance(column.dtype, pd.CategoricalDtype):
         return _recognise_categories(name, texts)
-    return _recognise_texts(name, texts)
-
-
-def _recognise_texts(name: str, texts: Texts) -> Recognition:
-    present = texts != MISSING
     no_number = present & np.isnan(parse_numbers(texts))
     if not no_number.any():
         return NumberColumn(name), (f"column '{name}' holds numbers written as text and was read as numbers",)
@@ -205,19 +201,14 @@ def _recognise_texts(name: str, texts: Texts) -> Recognition:
     no_date = present & np.isnat(dates.wall)
     if not no_date.any():
         return _recognise_dates(name, dates, order)
-    _refuse_mostly(name, texts, no_number, "number")
-    _refuse_mostly(name, texts, no_date, "date")
+    for unreadable, wanted in ((no_number, "number"), (no_date, "date")):
+        if 1 - unreadable.sum() / present.sum() >= MOSTLY:  # a few strange entries are slips, not categories
+            advice = (
+                f"The other entries of this column are mostly {wanted}s. Correct the entry, leave it empty if it is "
+                f"unknown, or {LEAVE_OUT}."
+            )
+            refuse_unreadable(name, texts, unreadable, wanted, advice)
     return _recognise_categories(name, texts)
-
-
-def _refuse_mostly(name: str, texts: Texts, unreadable: NDArray[np.bool_], wanted: str) -> None:
-    """A few strange entries among numbers or dates are slips, not categories."""
-    if 1 - unreadable.sum() / np.sum(texts != MISSING) >= MOSTLY:
-        advice = (
-            f"The other entries of this column are mostly {wanted}s. Correct the entry, leave it empty if it is "
-            f"unknown, or {LEAVE_OUT}."
-        )
-        refuse_unreadable(name, texts, unreadable, wanted, advice)
 
 
 def _note_numbers(name: str, column: pd.Series) -> tuple[str, ...]:
@@ -299,7 +290,10 @@ def to_texts(column: pd.Series) -> Texts:
     if present.size and all(isinstance(value, bool | np.bool_) for value in present):
         present = present.astype(int)  # true/false with gaps arrives as objects
     texts = np.full(len(values), MISSING, dtype=object)
-    texts[~missing] = [_text(value) for value in present]
+    # A category 1 that met a gap on its way here is 1.0 now; it is the same category.
+    whole = (int(v) if isinstance(v, float | np.floating) and float(v).is_integer() else v for v in present)
+    texts[~missing] = [str(value).strip() for value in whole]
+    texts[[text.lower() in MISSING_MARKS for text in texts]] = MISSING
     return texts
 
 
@@ -341,11 +335,3 @@ def refuse_missing(name: object, missing: NDArray[np.bool_], infinite: NDArray[n
                 f"Column '{name}' has {pluralise(count, f'{word} entry', f'{word} entries')}, {where}. "
                 "Drop the rows concerned or fill the entries in."
             )
-
-
-def _text(value: object) -> str:
-    # A category 1 that met a gap on its way here is 1.0 now; it is the same category.
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        return str(int(value))
-    text = str(value).strip()
-    return MISSING if text.lower() in MISSING_MARKS else text

@@ -97,12 +97,21 @@ class Timeline:
         values = np.asarray(numbers, dtype=np.float64)
         finite = np.isfinite(values)
         usable = np.where(finite, values, 0.0)
-        if np.any(np.abs(usable) * self._days_in_unit() > FURTHEST_DAYS):
+        months, elapsed = MONTHS_IN.get(self.unit, 0), ELAPSED_UNITS.get(self.unit, DAY)
+        if np.any(np.abs(usable) * (30.44 * months or float(elapsed / DAY)) > FURTHEST_DAYS):
             raise InputError(
                 f"A number of {self.unit} is too large to be a date: {usable.flat[np.abs(usable).argmax()]:g}."
             )
-        decoded = self._add_months(usable) if self.unit in MONTHS_IN else self._add_elapsed(usable)
-        return np.where(finite, decoded + self.anchor, np.datetime64("NaT", "us"))
+        if months:
+            whole = np.floor(usable * months)
+            month = self.origin.astype("datetime64[M]") + whole.astype(np.int64).astype("timedelta64[M]")
+            _, starts, length = _split_months(month)
+            microseconds = (usable * months - whole) * (length / MICROSECOND)
+        else:
+            starts, microseconds = np.asarray(self.origin), usable * float(elapsed / MICROSECOND)
+        step = ROUNDED_TO.get(self.unit, ROUNDED_OTHERWISE)
+        after = (np.rint(microseconds / step).astype(np.int64) * step).astype("timedelta64[us]")
+        return np.where(finite, starts + after + self.anchor, np.datetime64("NaT", "us"))
 
     def text(self, number: float) -> str:
         """The date of a number, as precise as the unit: 1956-03 for months, 1956-03-02 for days."""
@@ -116,23 +125,6 @@ class Timeline:
         """Plain values, for a model file."""
         anchor = int(self.anchor / MICROSECOND)
         return {"unit": self.unit, "origin": str(self.origin), "anchor_microseconds": anchor}
-
-    def _days_in_unit(self) -> float:
-        return 30.44 * MONTHS_IN[self.unit] if self.unit in MONTHS_IN else float(ELAPSED_UNITS[self.unit] / DAY)
-
-    def _add_months(self, values: NDArray[np.float64]) -> Moments:
-        months = values * MONTHS_IN[self.unit]
-        whole = np.floor(months)
-        month = self.origin.astype("datetime64[M]") + whole.astype(np.int64).astype("timedelta64[M]")
-        _, start, length = _split_months(month)
-        return start + self._round((months - whole) * (length / MICROSECOND))
-
-    def _add_elapsed(self, values: NDArray[np.float64]) -> Moments:
-        return self.origin + self._round(values * float(ELAPSED_UNITS[self.unit] / MICROSECOND))
-
-    def _round(self, microseconds: NDArray[np.float64]) -> NDArray[np.timedelta64]:
-        step = ROUNDED_TO.get(self.unit, ROUNDED_OTHERWISE)
-        return (np.rint(microseconds / step).astype(np.int64) * step).astype("timedelta64[us]")
 
 
 def timeline_from_json(plain: dict[str, Any]) -> Timeline:
@@ -149,26 +141,20 @@ def timeline_from_json(plain: dict[str, Any]) -> Timeline:
 
 
 def choose_timeline(moments: Moments) -> Timeline:
-    """Pick the unit from the median gap of the distinct moments (missing ones are passed over)."""
+    """Pick the largest unit that the median gap of the distinct moments fills, with room for jitter.
+
+    Missing moments are passed over; a single one counts in days.
+    """
     distinct = np.unique(moments[~np.isnat(moments)]).astype("datetime64[us]")
-    unit = choose_unit(distinct)
-    if unit in ELAPSED_UNITS:
-        return Timeline(unit, distinct[0], 0 * MICROSECOND)
-    anchor = _find_common_day(distinct)
-    anchor = 0 * MICROSECOND if anchor is None else anchor
-    origin = (distinct[0] - anchor).astype("datetime64[M]").astype("datetime64[us]")
-    return Timeline(unit, origin, anchor)
-
-
-def choose_unit(distinct: Moments) -> str:
-    """The largest unit that the median gap fills, with room for jitter; a single moment counts in days."""
-    if distinct.size < 2:
-        return "days"
-    gap = float(np.median(np.diff(distinct) / DAY))
+    gap = float(np.median(np.diff(distinct) / DAY)) if distinct.size > 1 else 1.0
+    common_day = _find_common_day(distinct)
     # Four-weekly data have gaps of 28 days as February has; only the place in the month tells them apart.
-    if gap >= 29 or (gap >= 27.5 and _find_common_day(distinct) is not None):
-        return "years" if gap >= 350 else "months"
-    return next((unit for unit, length in ELAPSED_UNITS.items() if gap >= 0.9 * (length / DAY)), "seconds")
+    if gap < 29 and not (gap >= 27.5 and common_day is not None):
+        unit = next((unit for unit, length in ELAPSED_UNITS.items() if gap >= 0.9 * (length / DAY)), "seconds")
+        return Timeline(unit, distinct[0], 0 * MICROSECOND)
+    anchor = 0 * MICROSECOND if common_day is None else common_day
+    origin = (distinct[0] - anchor).astype("datetime64[M]").astype("datetime64[us]")
+    return Timeline("years" if gap >= 350 else "months", origin, anchor)
 
 
 def _find_common_day(distinct: Moments) -> np.timedelta64 | None:
@@ -252,13 +238,11 @@ def choose_day_order(texts: Sequence[str]) -> DayOrder:
 
 def parse_date(text: str, day_first: bool) -> tuple[datetime | None, timedelta]:
     """One text as (wall clock time, offset from UTC); (None, zero) when it has none of the known forms."""
-    for form in FORMS:
-        if match := form.fullmatch(text):
-            try:
-                return _build_moment(match.groupdict(), day_first)
-            except (ValueError, OverflowError):  # 31 February
-                break
-    return None, timedelta(0)
+    match = next((match for form in FORMS if (match := form.fullmatch(text))), None)
+    try:
+        return (None, timedelta(0)) if match is None else _build_moment(match.groupdict(), day_first)
+    except (ValueError, OverflowError):  # 31 February
+        return None, timedelta(0)
 
 
 def _build_moment(parts: dict[str, Any], day_first: bool) -> tuple[datetime, timedelta]:
@@ -269,23 +253,17 @@ def _build_moment(parts: dict[str, Any], day_first: bool) -> tuple[datetime, tim
         month = MONTH_NAMES.index(parts["name"][:3].lower()) + 1
     if "quarter" in parts:
         month = 3 * int(parts["quarter"]) - 2
-    hour = int(parts.get("hour") or 0)
+    hour, minute, second = (int(parts.get(name) or 0) for name in ("hour", "minute", "second"))
     if half := parts.get("half"):
         if not 1 <= hour <= 12:
             raise ValueError("no such hour on a twelve-hour clock")
         hour = hour % 12 + (12 if half.lower() == "p" else 0)
     assert month is not None  # every form has a month, a month name or a quarter
-    minute, second = int(parts.get("minute") or 0), int(parts.get("second") or 0)
     microsecond = int((parts.get("fraction") or "").ljust(6, "0")[:6])
     moment = datetime(int(parts["year"]), int(month), int(day or 1), hour, minute, second, microsecond)
-    offset = _parse_offset(parts.get("offset"))
+    offset, zone = timedelta(0), parts.get("offset") or ""
+    if zone.startswith(("+", "-")):
+        digits = zone[1:].replace(":", "").ljust(4, "0")
+        offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:])) * (-1 if zone[0] == "-" else 1)
     _ = moment - offset  # the first hours of year 1 may have no UTC time
     return moment, offset
-
-
-def _parse_offset(text: str | None) -> timedelta:
-    if not text or text[0] not in "+-":
-        return timedelta(0)
-    digits = text[1:].replace(":", "").ljust(4, "0")
-    size = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
-    return -size if text[0] == "-" else size

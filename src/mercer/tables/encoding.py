@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from mercer.errors import InputError
 from mercer.tables.columns import (
@@ -84,19 +84,21 @@ class Encoding:
         return np.hstack([column.encode(table[column.name]) for column in self.columns])
 
     def describe_value(self, name: str, number: float) -> str:
-        """An encoded number as text: a date for a date column, otherwise four significant digits."""
-        column = self._column(name)
+        """An encoded number as text: a date for a date column, otherwise four significant digits.
+
+        Without an exponent where a reader can do without.
+        """
+        column = next((column for column in self.columns if name in column.encoded_names), None)
+        if column is None:
+            raise InputError(
+                f"There is no encoded column '{name}'; there are {quote(self.names)}.{suggest(name, self.names)}"
+            )
         if isinstance(column, DateColumn):
             return column.timeline.text(number)
-        return format_number(number)
-
-    def inverse_dates(self, name: str, numbers: ArrayLike) -> Moments:
-        """The dates (datetime64) that encoded numbers of a date column stand for, as a plot's axis needs them."""
-        column = self._column(name)
-        if not isinstance(column, DateColumn):
-            dated = [each.name for each in self.columns if isinstance(each, DateColumn)]
-            raise InputError(f"Column '{name}' does not hold dates. Columns of dates: {quote(dated) or 'none'}.")
-        return column.timeline.moments(numbers)
+        rounded = float(f"{number:.4g}")
+        if 1e-4 <= abs(rounded) < 1e9:
+            return np.format_float_positional(rounded, trim="-")
+        return f"{abs(number) if number == 0 else number:.4g}"
 
     def to_json(self) -> dict[str, Any]:
         """A dictionary of plain JSON values, from which `from_json` rebuilds this encoding."""
@@ -123,24 +125,6 @@ class Encoding:
             f"The stored description of the input columns is damaged or of another version: {reason}. "
             "Use the file that Mercer wrote, or learn the model again."
         )
-
-    def _column(self, name: str) -> Column:
-        for column in self.columns:
-            if name in column.encoded_names:
-                return column
-        raise InputError(
-            f"There is no encoded column '{name}'; there are {quote(self.names)}.{suggest(name, self.names)}"
-        )
-
-
-def format_number(number: float) -> str:
-    """A number to four significant digits, without an exponent where a reader can do without."""
-    if not np.isfinite(number) or number == 0:
-        return f"{abs(number):g}" if number == 0 else f"{number:g}"
-    rounded = float(f"{number:.4g}")
-    if 1e-4 <= abs(rounded) < 1e9:
-        return np.format_float_positional(rounded, trim="-")
-    return f"{number:.4g}"
 
 
 def describe_gaps(frame: pd.DataFrame, encoding: Encoding) -> tuple[str, ...]:
@@ -208,15 +192,23 @@ def split_target(frame: pd.DataFrame, target: str, inputs: Sequence[str] | None 
     refuse_unknown_target(target, list(table.columns))
     if not len(table):
         raise InputError("The table has no rows. Check that it was read completely.")
-    values = _read_target(table, target)
+    column = table[target]
+    if _share_of_numbers(column) < MOSTLY:
+        numeric = [name for name in table.columns if _share_of_numbers(table[name]) == 1]
+        raise InputError(
+            f"The target column '{target}' does not hold numbers: its first entry is "
+            f"{str(column.dropna().iloc[0])!r}. Columns of numbers: {quote(numeric) or 'none'}."
+        )
+    missing = _find_missing(column)
+    advice = "The target must be a number in every row: correct the entry or drop the row."
+    values = pd.Series(np.nan, index=table.index, name=target)
+    values[~missing.to_numpy()] = to_finite_numbers(column[~missing], advice)
     chosen = _choose_inputs(inputs, target, list(table.columns))
     if chosen:
         return Split(table[chosen], values, ())
-    row_numbers = pd.DataFrame({ROW: np.arange(len(table))}, index=table.index)
-    note = (
-        f"the table has no column besides the target '{target}', so the row number (from 0) is the input, named '{ROW}'"
-    )
-    return Split(row_numbers, values, (note,))
+    numbers = pd.DataFrame({ROW: np.arange(len(table))}, index=table.index)
+    note = f"the table has no column besides the target '{target}', so the row number (from 0) is the input"
+    return Split(numbers, values, (f"{note}, named '{ROW}'",))
 
 
 def split_classes(frame: pd.DataFrame, target: str, inputs: Sequence[str] | None = None) -> Split:
@@ -267,21 +259,6 @@ def _choose_inputs(inputs: Sequence[str] | None, target: str, names: list[str]) 
             "or leave the option out to use them all."
         )
     return chosen
-
-
-def _read_target(table: pd.DataFrame, target: str) -> pd.Series:
-    column = table[target]
-    if _share_of_numbers(column) < MOSTLY:
-        numeric = [name for name in table.columns if _share_of_numbers(table[name]) == 1]
-        raise InputError(
-            f"The target column '{target}' does not hold numbers: its first entry is "
-            f"{str(column.dropna().iloc[0])!r}. Columns of numbers: {quote(numeric) or 'none'}."
-        )
-    advice = "The target must be a number in every row: correct the entry or drop the row."
-    missing = _find_missing(column)
-    values = np.full(len(column), np.nan)
-    values[~missing.to_numpy()] = to_finite_numbers(column[~missing], advice)
-    return pd.Series(values, index=table.index, name=target)
 
 
 def _find_missing(column: pd.Series) -> pd.Series:

@@ -70,10 +70,30 @@ class ParquetRows:
 
     def blocks(self, size: int) -> Iterator[tuple[Array, Array]]:
         """Yield inputs and targets of at most `size` rows at a time, in the order of the files."""
+        import pyarrow
+
+        columns = [*self.names, self.target]
         for file in self.files:
-            reader = _open(file)
+            reader, first = _open(file), 0
             self._check(file, reader.schema_arrow, self.names)
-            yield from self._read_file(file, reader, size)
+            batches = reader.iter_batches(batch_size=size, columns=columns)
+            while True:
+                try:
+                    batch = next(batches, None)
+                except (pyarrow.ArrowException, OSError) as problem:
+                    raise InputError(
+                        f"'{file.name}' cannot be read from row {first + 1} on ({_first_line(problem)}). It is damaged "
+                        "or was cut off: write it again."
+                    ) from None
+                if batch is None:
+                    break
+                cells = [batch.column(batch.schema.get_field_index(name)) for name in columns]
+                table = np.column_stack([np.asarray(c.to_numpy(zero_copy_only=False), dtype=np.float64) for c in cells])
+                yield finite_block(table[:, :-1], table[:, -1], self.names, f"'{file.name}'", first)
+                first += len(table)
+            if first != reader.metadata.num_rows:
+                whole = reader.metadata.num_rows
+                raise InputError(f"'{file.name}' ends after {first} of {whole} rows: write it again.")
 
     def _check(self, file: Path, schema: Any, names: Sequence[str]) -> None:
         import pyarrow.types as kinds
@@ -93,28 +113,6 @@ class ParquetRows:
                     f"column '{name}' of '{file.name}' holds {kind}: a stream takes numbers only. Leave it out "
                     "(inputs=...), turn it into numbers, or read the table as a whole."
                 )
-
-    def _read_file(self, file: Path, reader: Any, size: int) -> Iterator[tuple[Array, Array]]:
-        import pyarrow
-
-        first, columns = 0, [*self.names, self.target]
-        batches = reader.iter_batches(batch_size=size, columns=columns)
-        while True:
-            try:
-                batch = next(batches, None)
-            except (pyarrow.ArrowException, OSError) as problem:
-                raise InputError(
-                    f"'{file.name}' cannot be read from row {first + 1} on ({_first_line(problem)}). It is damaged or "
-                    "was cut off: write it again."
-                ) from None
-            if batch is None:
-                break
-            cells = [batch.column(batch.schema.get_field_index(name)) for name in columns]
-            table = np.column_stack([np.asarray(c.to_numpy(zero_copy_only=False), dtype=np.float64) for c in cells])
-            yield finite_block(table[:, :-1], table[:, -1], self.names, f"'{file.name}'", first)
-            first += len(table)
-        if first != reader.metadata.num_rows:
-            raise InputError(f"'{file.name}' ends after {first} of {reader.metadata.num_rows} rows: write it again.")
 
 
 def finite_block(X: Array, y: Array, names: Sequence[str], where: str, first: int) -> tuple[Array, Array]:

@@ -45,12 +45,32 @@ def read_table(path: str | Path) -> pd.DataFrame:
     `InputError` that says what to try; harmless repairs are announced by a `DataWarning`.
     """
     location = Path(path).expanduser()
-    _check_location(location)
+    known = TEXT_EXTENSIONS + PARQUET_EXTENSIONS
     repairs: tuple[str, ...] = ()
+    try:
+        if not location.exists():
+            raise InputError(f"There is no file '{location}'.{_suggest(location)} Check the name and the folder.")
+        if location.is_dir():
+            raise InputError(
+                f"'{location}' is a folder, not a file. Give the path of one {', '.join(known)} file inside it."
+            )
+    except OSError as problem:
+        raise InputError(f"'{location}' cannot be opened: {problem}. Check the name and your permissions.") from None
+    if location.suffix.lower() not in known:
+        raise InputError(
+            f"'{location.name}' has an unknown file type ('{location.suffix or 'no extension'}'). "
+            f"Known types are {', '.join(known)}; a spreadsheet program can save its table as CSV."
+        )
+    if location.stat().st_size == 0:
+        raise InputError(f"'{location.name}' is empty (0 bytes). Check that it was saved or downloaded completely.")
     if location.suffix.lower() in PARQUET_EXTENSIONS:
         frame = _read_parquet(location)
     else:
-        frame, repairs = read_delimited(_read_bytes(location), location.name)
+        try:
+            content = location.read_bytes()
+        except OSError as problem:
+            raise InputError(f"'{location}' cannot be read: {problem}. Check your permissions.") from None
+        frame, repairs = _read_delimited(content, location.name)
     for repair in repairs:
         warnings.warn(repair, DataWarning, stacklevel=2)
     if frame.empty:
@@ -61,36 +81,11 @@ def read_table(path: str | Path) -> pd.DataFrame:
     return frame
 
 
-def _check_location(location: Path) -> None:
-    known = ", ".join(TEXT_EXTENSIONS + PARQUET_EXTENSIONS)
-    try:
-        if not location.exists():
-            raise InputError(f"There is no file '{location}'.{_suggest(location)} Check the name and the folder.")
-        if location.is_dir():
-            raise InputError(f"'{location}' is a folder, not a file. Give the path of one {known} file inside it.")
-    except OSError as problem:
-        raise InputError(f"'{location}' cannot be opened: {problem}. Check the name and your permissions.") from None
-    if location.suffix.lower() not in TEXT_EXTENSIONS + PARQUET_EXTENSIONS:
-        raise InputError(
-            f"'{location.name}' has an unknown file type ('{location.suffix or 'no extension'}'). "
-            f"Known types are {known}; a spreadsheet program can save its table as CSV."
-        )
-    if location.stat().st_size == 0:
-        raise InputError(f"'{location.name}' is empty (0 bytes). Check that it was saved or downloaded completely.")
-
-
 def _suggest(location: Path) -> str:
     try:
         return suggest(location.name, [entry.name for entry in location.parent.iterdir()])
     except OSError:
         return ""
-
-
-def _read_bytes(location: Path) -> bytes:
-    try:
-        return location.read_bytes()
-    except OSError as problem:
-        raise InputError(f"'{location}' cannot be read: {problem}. Check your permissions.") from None
 
 
 def _read_parquet(location: Path) -> pd.DataFrame:
@@ -124,19 +119,28 @@ class CsvRecord(NamedTuple):
     fields: list[str]
 
 
-def read_delimited(content: bytes, name: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def _read_delimited(content: bytes, name: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Return the table and a sentence for each repair; `name` is the file's name, for messages."""
-    text = decode(content, name)
-    delimiter = detect_delimiter(text)
-    header = check_shape(text, delimiter, name)
+    text = _decode(content, name)
+    delimiter = _detect_delimiter(text)
+    header = _check_shape(text, delimiter, name)
     placeholders = [field.strip() or f"column {position}" for position, field in enumerate(header.fields, start=1)]
     names = clean_names(placeholders, f"'{name}', line {header.line},")
-    frame = _drop_empty_tail(_read_values(text, delimiter, names, name))
+    try:
+        frame = pd.read_csv(io.StringIO(text), sep=delimiter, header=0, names=names, index_col=False,
+                            skipinitialspace=True, low_memory=False)  # fmt: skip
+    except pd.errors.ParserError as problem:
+        raise InputError(f"'{name}' cannot be read as a table: {problem}. {UNCLOSED}") from None
+    filled = np.flatnonzero(frame.notna().any(axis=1).to_numpy())
+    frame = frame.iloc[: filled[-1] + 1 if filled.size else 0]  # spreadsheets leave rows of bare separators below
     frame, repairs = _drop_unnamed_columns(frame, header, name)
     if delimiter == ";":
         frame, more = _read_decimal_commas(frame)
         repairs += more
-    if header.fields and all(_is_number(field) for field in header.fields) and not _counts_up(header.fields):
+    fields = [field.strip() for field in header.fields]
+    # names 0, 1, 2 ... are what pandas writes for columns that never had names
+    counted = any(fields == [str(start + step) for step in range(len(fields))] for start in (0, 1))
+    if fields and not counted and all(_is_number(field) for field in fields):
         repairs += (
             f"The first line of '{name}' holds only numbers ({quote(header.fields)}) and was read as column names. "
             "If it is data, add a line of column names above it.",
@@ -144,7 +148,7 @@ def read_delimited(content: bytes, name: str) -> tuple[pd.DataFrame, tuple[str, 
     return frame, repairs + _note_blank_lines(text, header, name)
 
 
-def decode(content: bytes, name: str) -> str:
+def _decode(content: bytes, name: str) -> str:
     """Bytes to text: a byte order mark decides, then UTF-8, then Latin-1, which accepts any byte."""
     for signature, description in SIGNATURES.items():
         if content.startswith(signature):
@@ -166,14 +170,14 @@ def decode(content: bytes, name: str) -> str:
     return text
 
 
-def detect_delimiter(text: str) -> str:
+def _detect_delimiter(text: str) -> str:
     """The mark that cuts the first records into equal numbers of fields; the most fields win."""
 
     def merit(delimiter: str) -> tuple[bool, int]:
         sample = itertools.islice(_iterate_records(text, delimiter), SAMPLED_RECORDS)
         try:
             counts = [len(record.fields) for record in sample] or [0]
-        except csv.Error:  # check_shape will report it
+        except csv.Error:  # _check_shape will report it
             counts = [0]
         return counts[0] > 1 and len(set(counts)) == 1, counts[0]
 
@@ -181,7 +185,7 @@ def detect_delimiter(text: str) -> str:
     return best if merit(best)[1] > 1 else ","
 
 
-def check_shape(text: str, delimiter: str, name: str) -> CsvRecord:
+def _check_shape(text: str, delimiter: str, name: str) -> CsvRecord:
     """Every record must have as many fields as the header, which is returned."""
     header: CsvRecord | None = None
     line = 1
@@ -190,22 +194,17 @@ def check_shape(text: str, delimiter: str, name: str) -> CsvRecord:
             line = record.line
             header = header or record
             if len(record.fields) != len(header.fields):
-                raise InputError(_explain_ragged(name, record, header, delimiter))
+                advice = "Add or remove fields there; put quotation marks around a text that contains the separator."
+                raise InputError(
+                    f"'{name}', line {line}: {pluralise(len(record.fields), 'field')} where the line of column names "
+                    f"has {len(header.fields)} (fields are separated by a {DELIMITERS[delimiter]}). "
+                    + (UNCLOSED if any("\n" in field for field in record.fields) else advice)
+                )
     except csv.Error as problem:
         raise InputError(f"'{name}', after line {line}: {problem}. {UNCLOSED}") from None
     if header is None:
         raise InputError(f"'{name}' is empty: it holds no column names. Check that it was saved completely.")
     return header
-
-
-def _explain_ragged(name: str, record: CsvRecord, header: CsvRecord, delimiter: str) -> str:
-    problem = (
-        f"'{name}', line {record.line}: {pluralise(len(record.fields), 'field')} where the line of column names has "
-        f"{len(header.fields)} (fields are separated by a {DELIMITERS[delimiter]}). "
-    )
-    if any("\n" in field for field in record.fields):
-        return problem + UNCLOSED
-    return problem + "Add or remove fields there; put quotation marks around a text that contains the separator."
 
 
 def _iterate_records(text: str, delimiter: str) -> Iterator[CsvRecord]:
@@ -239,20 +238,6 @@ def _note_blank_lines(text: str, header: CsvRecord, name: str) -> tuple[str, ...
     return (f'{which} skipped, not read as a missing value; write "" or NA for one.',)
 
 
-def _read_values(text: str, delimiter: str, names: list[str], name: str) -> pd.DataFrame:
-    try:
-        return pd.read_csv(io.StringIO(text), sep=delimiter, header=0, names=names, index_col=False,
-                           skipinitialspace=True, low_memory=False)  # fmt: skip
-    except pd.errors.ParserError as problem:
-        raise InputError(f"'{name}' cannot be read as a table: {problem}. {UNCLOSED}") from None
-
-
-def _drop_empty_tail(frame: pd.DataFrame) -> pd.DataFrame:
-    """Spreadsheets leave rows of bare separators below the table."""
-    filled = np.flatnonzero(frame.notna().any(axis=1).to_numpy())
-    return frame.iloc[: filled[-1] + 1 if filled.size else 0]
-
-
 def _drop_unnamed_columns(frame: pd.DataFrame, header: CsvRecord, name: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Columns without a name: drop empty ones (a separator ends each line) and saved row numbers, keep the rest."""
     repairs: tuple[str, ...] = ()
@@ -260,21 +245,21 @@ def _drop_unnamed_columns(frame: pd.DataFrame, header: CsvRecord, name: str) -> 
         if field.strip():
             continue
         label = f"column {position + 1}"
-        if frame[label].isna().all():
+        column = frame[label]
+        if column.isna().all():
             frame = frame.drop(columns=label)
-        elif position == 0 and len(header.fields) > 1 and _are_row_numbers(frame[label]):
+        elif (
+            position == 0
+            and len(header.fields) > 1
+            and pd.api.types.is_integer_dtype(column.dtype)
+            and column.iloc[0] in (0, 1)
+            and (column.diff()[1:] == 1).all()
+        ):
             frame = frame.drop(columns=label)
             repairs += (f"The first column of '{name}' has no name and holds row numbers; it was left out.",)
         else:
             repairs += (f"Column {position + 1} of '{name}' has no name and is called '{label}'.",)
     return frame, repairs
-
-
-def _are_row_numbers(column: pd.Series) -> bool:
-    if not pd.api.types.is_integer_dtype(column.dtype):
-        return False
-    values = column.to_numpy()
-    return bool(values[0] in (0, 1) and np.all(np.diff(values) == 1))
 
 
 def _read_decimal_commas(frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
@@ -300,9 +285,3 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _counts_up(fields: list[str]) -> bool:
-    """Names 0, 1, 2 ... are what pandas writes for columns that never had names."""
-    numbers = [field.strip() for field in fields]
-    return any(numbers == [str(start + step) for step in range(len(numbers))] for start in (0, 1))
