@@ -18,12 +18,12 @@ from mercer.compute import fused
 from mercer.errors import NumericalError
 from mercer.explain import phrases
 from mercer.explain.claims import WITHIN_95, Claim, ClaimEvidence, round_all
-from mercer.explain.phrases import LITTLE, Joint, change, contains, correlation, drifts, judge_by_rule
+from mercer.explain.phrases import LITTLE, Joint, change, correlation, drifts, judge_by_rule
 from mercer.explain.subject import KernelPart, Subject
 from mercer.explain.words import FARTHEST, Narrator
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Base, Expression
+from mercer.kernels.expression import Base, Expression, contains
 from mercer.kernels.functional import Functional
 from mercer.kernels.network import Network
 

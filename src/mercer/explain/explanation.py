@@ -26,13 +26,12 @@ from mercer.explain.components import (
 )
 from mercer.explain.functionals import FunctionalExplanation, explain_functionals
 from mercer.explain.networks import NetworkExplanation, explain_networks
-from mercer.explain.phrases import contains
 from mercer.explain.search import CLEAR, NotFound, Story, claim_origin, find_absences, find_gain, score_name, tell_story
 from mercer.explain.subject import Subject, structure_text, subject_of
 from mercer.explain.words import Narrator
 from mercer.fitting.problem import AtBound
 from mercer.kernels.blend import Blend, Surface
-from mercer.kernels.expression import Base, Expression
+from mercer.kernels.expression import Base, Expression, contains
 from mercer.kernels.functional import Functional
 from mercer.kernels.network import Network
 from mercer.kernels.parameters import layout

@@ -32,7 +32,7 @@ from mercer.explain.wording import (
     write_count,
 )  # fmt: skip
 from mercer.kernels.blend import Blend, Surface
-from mercer.kernels.expression import Base, Expression
+from mercer.kernels.expression import Base, Expression, contains
 from mercer.kernels.functional import Functional
 from mercer.kernels.leaf import Role, Words
 from mercer.kernels.network import Network
@@ -135,11 +135,6 @@ class Joint:
 
 
 Groups = dict[tuple[int, ...], list[KernelFactor]]  # factors by the columns they look at
-
-
-def contains(term: Expression, kind: type[Expression]) -> bool:
-    """Say whether a kernel has a node of a kind anywhere."""
-    return isinstance(term, kind) or any(contains(child, kind) for child in term.children)
 
 
 def read_factors(term: Expression, columns: Sequence[Column]) -> list[KernelFactor]:
