@@ -22,7 +22,7 @@ from mercer.inference.exact import Exact
 from mercer.kernels.algebra import components
 from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Expression, contains, find_all
+from mercer.kernels.expression import contains, find_all
 from mercer.kernels.parameters import layout, to_data_units, values_of, with_values
 from mercer.learners.contract import Candidate
 from mercer.model.fitted import Fitted
@@ -240,9 +240,6 @@ def _evidence(candidates: Sequence[Candidate]) -> tuple[RegimeEvidence, ...]:
     return tuple(RegimeEvidence(n, c.log_evidence, c.score, c.parameters) for n, c in sorted(best.items()))
 
 
-# --------------------------------------------------------------------------------------------------------- uncertainty
-
-
 def _uncertain(subject: Subject, scaled: Blend) -> tuple[tuple[Surface, ...], Array, dict[str, list[Profile]]]:
     """Return surfaces from the posterior with their weights, and the profiles of places on one column.
 
@@ -257,9 +254,12 @@ def _uncertain(subject: Subject, scaled: Blend) -> tuple[tuple[Surface, ...], Ar
     weights: list[float] = []
     places: list[int] = []
     sizes: list[float] = []
-    for name in VARYING[own.kind]:
-        values = own.parameter(name).values or ()
-        fitted = [place for k in range(len(values)) if (place := _place(kernel, own, name, k)) is not None]
+    number = next(number for number, owner in enumerate(kernel.owners()) if owner is own)
+    for slot in layout(kernel).slots:
+        name = slot.spec.name
+        if slot.leaf != number or name not in VARYING[own.kind] or not slot.fitted:
+            continue
+        fitted = range(slot.offset, slot.offset + slot.size)  # places in the vector of values
         if own.kind in ("CP", "CW"):
             stops = data.X[:, own.columns[0]] if name != "duration" else None
             for place in fitted:
@@ -269,7 +269,8 @@ def _uncertain(subject: Subject, scaled: Blend) -> tuple[tuple[Surface, ...], Ar
                 weights += list(one.weights)
         else:
             places += fitted
-            sizes += [max(WEIGHT, float(np.sqrt(np.mean(np.square(values)))))] * len(fitted)
+            size = float(np.sqrt(np.mean(np.square(own.parameter(name).values or ()))))
+            sizes += [max(WEIGHT, size)] * slot.size
     if places:
         drawn = list(slice_draws(kernel, noise, data, Exact(), places, np.array(sizes)))
     drawn = drawn or [values_of(kernel)]  # nothing of it was fitted
@@ -277,17 +278,6 @@ def _uncertain(subject: Subject, scaled: Blend) -> tuple[tuple[Surface, ...], Ar
     units = subject.units
     surfaces = [next(find_all(to_data_units(with_values(kernel, values), units), Blend)).surface for values in drawn]
     return tuple(surfaces), total / total.sum(), found
-
-
-def _place(kernel: Expression, own: Surface, name: str, component: int) -> int | None:
-    """Return the place of a value of the surface in the values vector; None where it is not fitted."""
-    owners = list(kernel.owners())
-    number = next(i for i, owner in enumerate(owners) if owner is own)
-    slot = next(s for s in layout(kernel).slots if s.leaf == number and s.spec.name == name)
-    return slot.offset + component if slot.fitted else None
-
-
-# ----------------------------------------------------------------------------------------------------------- crossings
 
 
 def _crossings(

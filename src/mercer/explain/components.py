@@ -358,11 +358,10 @@ def find_effects(subject: Subject, finished: bool) -> list[Claim]:
             grid = np.linspace(values.min(), values.max(), STEPS)
             rows, labels = subject.rows_along(places[0], grid), [column.at(float(value)) for value in grid]
         else:
-            rows, labels = np.tile(subject.typical_row(), (len(places), 1)), []
-            for row, chosen in enumerate(places):
-                labels.append(str(subject.columns[chosen].level))
-                for d in places:
-                    rows[row, d] = subject.scale(d, np.array([float(d == chosen)]))[0]
+            labels = [str(subject.columns[d].level) for d in places]
+            rows = np.tile(subject.typical_row(), (len(places), 1))
+            for row, d in enumerate(places):  # one where it is this category, zero elsewhere
+                rows[:, d] = subject.scale(d, np.eye(len(places))[row])
         mean = subject.units.y_scale * subject.posterior.predict(rows).mean
         size, steps = float(np.ptp(mean)), np.diff(mean)
         if size < HARDLY * float(np.std(subject.targets)):

@@ -236,9 +236,6 @@ class Explanation:
         return found + [("note", note) for note in self.notes]
 
 
-# ---------------------------------------------------------------------------------------- from a fit to its explanation
-
-
 def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     """Explain a fit at the rows it was learned from; `finders` add claims of their own."""
     subject, scores = subject_of(fitted), fitted.scores

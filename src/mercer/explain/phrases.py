@@ -589,11 +589,10 @@ def distinct(
         places = [place for place, each in enumerate(titles) if each == same]
         by_period, by_length = [], []
         for place in places:
-            alone = [factor for factor in read_factors(terms[place], columns) if len(factor.on) == 1]
-            waves = [
-                (each.on[0], each.leaf.parameter("period").values) for each in alone if each.leaf.spec.has("period")
-            ]
-            periods = [column.length(values[0]) for column, values in waves if values]
+            factors = [factor for factor in read_factors(terms[place], columns) if len(factor.on) == 1]
+            waves = [factor for factor in factors if factor.leaf.spec.has("period")]
+            known = [(wave.on[0], wave.leaf.parameter("period").values) for wave in waves]
+            periods = [column.length(values[0]) for column, values in known if values]
             by_period.append(f", modulated with period {list_names(periods[1:])}" if len(periods) > 1 else "")
             leaves = [leaf for leaf in terms[place].leaves() if len(leaf.columns) == 1]
             fading = [leaf for leaf in leaves if leaf.spec.words.role == "fading"]

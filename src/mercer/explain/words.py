@@ -309,50 +309,39 @@ def _say_absence(claim: Claim, vocabulary: Vocabulary) -> str:
     return absence_sentences([claim], len(vocabulary.columns))[0]
 
 
-@words_for("searched structure")
-def _say_searched_structure(claim: Claim, _: Vocabulary) -> str:
-    story = claim.value.story
-    built = f"A search over sums and products of {list_names(claim.value.bases)} found the structure"
+@words_for("searched structure", "kernel functional", "trained network", "distilled network")
+def _say_origin(claim: Claim, _: Vocabulary) -> str:
+    """Say which search found the kernel, and how many it tried, where that is known."""
+    story = claim.value.story if claim.kind == "searched structure" else claim.value
+    tried = (
+        "" if story is None else f"{write_count(story.tried, 'kernel')} {'was' if story.tried == 1 else 'were'} tried"
+    )
+    if claim.kind == "kernel functional":
+        text = "A kernel without a formula was sought by Bayesian optimisation in a space of kernels"
+        failed = f", {story.failed} of which failed" if story is not None and story.failed else ""
+        return f"{text}: {tried}{failed}." if tried else f"{text}."
+    if claim.kind == "trained network":
+        if story is None:
+            return "The network was trained."
+        finished = f"; {story.finished} of them came to the end" if story.finished < story.tried else ""
+        chosen = f", and the one with the best {claim.subject.removeprefix('-2 ')} was kept" if story.tried > 1 else ""
+        return f"The network was trained from {write_count(story.tried, 'start')}{finished}{chosen}."
+    if claim.kind == "distilled network":
+        text = f"The structure was distilled from {claim.subject}: its polynomial was reduced to the terms that matter"
+        if story is None:
+            return f"{text}, and simplified as long as that cost little."
+        expressions = write_count(max(0, story.tried - 1), "expression")
+        return (
+            f"{text}, and these were simplified step by step. Of {expressions} tried, this is the smallest whose BIC "
+            "is within 2 of the best."
+        )
+    text = f"A search over sums and products of {list_names(claim.value.bases)} found the structure"
     if story is None:
-        return f"{built}."
+        return f"{text}."
     steps = f"in {write_count(len(story.path) - 1, 'step')}" if len(story.path) > 1 else "at once, a single base kernel"
     finished = f", {story.finished} of them to the end" if story.finished < story.tried else ""
     failed = f", {story.failed} failed" if story.failed else ""
-    return f"{built} {steps}: {_count_tried(story)}{finished}{failed}."
-
-
-def _count_tried(story: Any) -> str:
-    return f"{write_count(story.tried, 'kernel')} {'was' if story.tried == 1 else 'were'} tried"
-
-
-@words_for("kernel functional")
-def _say_kernel_functional(claim: Claim, _: Vocabulary) -> str:
-    found, story = "A kernel without a formula was sought by Bayesian optimisation in a space of kernels", claim.value
-    if story is None:
-        return f"{found}."
-    return f"{found}: {_count_tried(story)}{f', {story.failed} of which failed' if story.failed else ''}."
-
-
-@words_for("trained network")
-def _say_trained_network(claim: Claim, _: Vocabulary) -> str:
-    story = claim.value
-    if story is None:
-        return "The network was trained."
-    finished = f"; {story.finished} of them came to the end" if story.finished < story.tried else ""
-    chosen = f", and the one with the best {claim.subject.removeprefix('-2 ')} was kept" if story.tried > 1 else ""
-    return f"The network was trained from {write_count(story.tried, 'start')}{finished}{chosen}."
-
-
-@words_for("distilled network")
-def _say_distilled_network(claim: Claim, _: Vocabulary) -> str:
-    text = f"The structure was distilled from {claim.subject}: its polynomial was reduced to the terms that matter"
-    if claim.value is None:
-        return f"{text}, and simplified as long as that cost little."
-    tried = max(0, claim.value.tried - 1)
-    return (
-        f"{text}, and these were simplified step by step. Of {write_count(tried, 'expression')} tried, this is the "
-        "smallest whose BIC is within 2 of the best."
-    )
+    return f"{text} {steps}: {tried}{finished}{failed}."
 
 
 @words_for("learned regimes")

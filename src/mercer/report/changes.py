@@ -43,9 +43,6 @@ def change_figure(fitted: Fitted | View, *, width: int = 1200, density: int | No
     return figure
 
 
-# ----------------------------------------------------------------------------------------------------------- one column
-
-
 def _draw_series(view: View, paper: Paper, change: Change, column: Column) -> Figure:
     at, mean = view.sweep(column).at, view.prediction(column, include_noise=True).mean
     with paper.drawing(2, 1, height=0.55 if paper.narrow else 0.32) as figure:
@@ -105,9 +102,6 @@ def _draw_shares(axes: Axes, view: View, paper: Paper, change: Change, column: C
     axes.set_xlim(at[0], at[-1])
     axes.set_ylim(-0.03, 1.03)
     paper.label_axes(axes, column, view.label(column), "share of the regime")
-
-
-# ---------------------------------------------------------------------------------------------------------- two columns
 
 
 def _draw_maps(view: View, paper: Paper, change: Change, columns: list[Column]) -> Figure:

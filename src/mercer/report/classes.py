@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from mercer.explain.classes import MOST_COLUMNS, ClassExplanation, explain_classes
 from mercer.report import check_place, write_whole
-from mercer.report.html import Picture, draw_shapes, list_origin, list_versions, render, write_date, write_usage
+from mercer.report.html import draw_picture, draw_shapes, list_origin, list_versions, render, write_date, write_usage
 from mercer.report.view import BLUE, Paper
 from mercer.tables.columns import CategoryColumn, DateColumn
 
@@ -28,7 +28,10 @@ def write_class_report(fitted: FittedClasses, path: str | Path, explanation: Cla
 def class_report_html(fitted: FittedClasses, explanation: ClassExplanation | None = None) -> str:
     """Return the page."""
     found = explain_classes(fitted) if explanation is None else explanation
-    relevance = Picture("relevance", "What counts", found.relevance_sentence, partial(relevance_figure, found))
+    relevance = ""
+    if found.relevance:
+        draw = partial(relevance_figure, found)
+        relevance = draw_picture("relevance", "What counts", found.relevance_sentence, draw)
     row: dict[str, Any] = {}  # the last one, for the example
     values, options = list(fitted.training.X[-1]), fitted.options
     for column in fitted.columns.encoding.columns:
@@ -41,10 +44,7 @@ def class_report_html(fitted: FittedClasses, explanation: ClassExplanation | Non
     return render(
         "classes.html",
         explanation=found,
-        pictures={
-            "relevance": relevance.html() if found.relevance else "",
-            "functionals": draw_shapes(found.functionals),
-        },
+        pictures={"relevance": relevance, "functionals": draw_shapes(found.functionals)},
         usage=write_usage(row, fitted.columns.named, "print(model.predict(new), model.predict_proba(new))"),
         protocol=[
             *list_origin(fitted.seconds, options["random_state"]),

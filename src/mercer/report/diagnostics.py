@@ -119,9 +119,6 @@ def _draw_distribution(axes: Axes, errors: Array, paper: Paper) -> None:
     paper.few_ticks(axes)
 
 
-# --------------------------------------------------------------------------------------------------------- the search
-
-
 def search_figure(fitted: Fitted | View, score: str, *, width: int = 1200, density: int | None = None) -> Figure | None:
     """Draw every kernel that was tried, by depth and by how far it is behind the winner; None without a search."""
     found, paper = View.of(fitted).fitted, Paper(width, density)

@@ -6,7 +6,6 @@ import json
 import platform
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -101,25 +100,11 @@ def _ends(row: PathStep | RunnerUp) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-# ------------------------------------------------------------------------------------------------------------ pictures
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A picture to be drawn in both sizes."""
-
-    name: str
-    title: str
-    description: str
-    draw: Draw
-
-    def html(self) -> Markup:
-        drawn = [(size, self.draw(width=width, density=density)) for size, width, density in SIZES]
-        return Markup("\n").join(
-            Markup(inline_svg(figure, f"{self.name}-{size}", self.title, self.description, size))
-            for size, figure in drawn
-            if figure is not None
-        )
+def draw_picture(name: str, title: str, description: str, draw: Draw) -> Markup:
+    """Draw a picture in both sizes; nothing where there is nothing to draw."""
+    drawn = [(size, draw(width=width, density=density)) for size, width, density in SIZES]
+    texts = [inline_svg(each, f"{name}-{size}", title, description, size) for size, each in drawn if each is not None]
+    return Markup("\n").join(map(Markup, texts))
 
 
 def _draw_pictures(view: View, explanation: Explanation) -> dict[str, Any]:
@@ -130,30 +115,35 @@ def _draw_pictures(view: View, explanation: Explanation) -> dict[str, Any]:
         swing, share = number(max(component.mean) - min(component.mean)), percent(component.share)
         text = f"{component.sentence} Over the data it changes by {swing}; it makes up {share} of the variance."
         text = f"{text} {component.continuation}".strip()
-        draw: Draw = partial(component_figure, view, explanation, component)
-        parts.append(Picture(f"component{place}", component.title, text, draw).html())
+        draw = partial(component_figure, view, explanation, component)
+        parts.append(draw_picture(f"component{place}", component.title, text, draw))
     change = Markup("")
     if explanation.change is not None:
         text = " ".join(explanation.change.sentences)
-        change = Picture("change", "Where it changes", text, partial(change_figure, view)).html()
-    fit = Picture("fit", f"{target}: data, fit and forecast", fit_caption(explanation), partial(fit_figure, view))
+        change = draw_picture("change", "Where it changes", text, partial(change_figure, view))
+    title = f"{target}: data, fit and forecast"
     left = " ".join(check.sentence for check in explanation.checks) or explanation.residual_sentence
-    way = search_caption(explanation)
+    way = ""
+    if explanation.search is not None:
+        steps = [f"{step.kernel} ({score} {step.score:.1f})" for step in explanation.search.path]
+        way = f"{explanation.search.tried} kernels by depth and score. The way to the winner: {list_names(steps)}."
+        if explanation.search.intervals is not None:
+            way = f"{way} {explanation.search.intervals.sentence}"
     return {
-        "fit": fit.html(),
+        "fit": draw_picture("fit", title, fit_caption(explanation), partial(fit_figure, view)),
         "components": parts,
         "networks": [_draw_network(view, place, network) for place, network in enumerate(explanation.networks)],
         "change": change,
         "functionals": draw_shapes(explanation.functionals),
-        "residuals": Picture("residuals", "What is left over", left, partial(residuals_figure, view)).html(),
-        "search": Picture("search", "The path of the search", way, partial(search_figure, view, score)).html(),
+        "residuals": draw_picture("residuals", "What is left over", left, partial(residuals_figure, view)),
+        "search": draw_picture("search", "The path of the search", way, partial(search_figure, view, score)),
     }
 
 
 def draw_shapes(functionals: Sequence[FunctionalExplanation]) -> list[Markup]:
     """Draw the shape of each functional of a kernel."""
     return [
-        Picture(f"shape{place}", "The shape of the kernel", shape.sentence, partial(shape_figure, shape)).html()
+        draw_picture(f"shape{place}", "The shape of the kernel", shape.sentence, partial(shape_figure, shape))
         for place, shape in enumerate(functionals)
     ]
 
@@ -162,16 +152,13 @@ def _draw_network(view: View, place: int, network: NetworkExplanation) -> dict[s
     strongest = sorted(zip(network.primitive_flows, network.primitives, strict=True), reverse=True)[:3]
     text = f"The primitives {list_names(network.primitives)}, then the layers {network.architecture}."
     text += f" Most of the variance comes from {list_names([name for _, name in strongest])}. {network.largest}"
-    title, draw = f"The network {network.architecture}", partial(network_figure, view, network)
-    caption = words.patterns_caption(several=len(view.subject.table_columns) > 1)
-    units = Picture(f"units{place}", "What each unit is like", caption, partial(units_figure, view, network, place))
+    name, draw = f"The network {network.architecture}", partial(network_figure, view, network)
+    caption, units = words.patterns_caption(several=len(view.subject.table_columns) > 1), "What each unit is like"
     return {
-        "layers": Picture(f"network{place}", title, text.strip(), draw).html(), "layers_caption": words.FLOW_CAPTION,
-        "units": units.html(), "units_caption": caption,
+        "layers": draw_picture(f"network{place}", name, text.strip(), draw), "layers_caption": words.FLOW_CAPTION,
+        "units": draw_picture(f"units{place}", units, caption, partial(units_figure, view, network, place)),
+        "units_caption": caption,
     }  # fmt: skip
-
-
-# --------------------------------------------------------------------------------------------------- usage and protocol
 
 
 def usage(fitted: Fitted) -> str:
@@ -235,9 +222,6 @@ def list_versions() -> str:
     return ", ".join([f"mercer {version('mercer')}", f"Python {platform.python_version()}", *versions])
 
 
-# ---------------------------------------------------------------------------------------- text alternatives of pictures
-
-
 def fit_caption(explanation: Explanation) -> str:
     """Describe the picture of the fit."""
     target = explanation.target
@@ -252,12 +236,3 @@ def fit_caption(explanation: Explanation) -> str:
         f"{explanation.rows} rows of {target} along {column}{range_text} as dots, the fitted mean as a line with its "
         f"95 % band, and the same beyond the data on a shaded ground. {last}"
     )
-
-
-def search_caption(explanation: Explanation) -> str:
-    """Describe the picture of the search."""
-    if explanation.search is None:
-        return ""
-    steps = [f"{step.kernel} ({explanation.search.score} {step.score:.1f})" for step in explanation.search.path]
-    text = f"{explanation.search.tried} kernels by depth and score. The way to the winner: {list_names(steps)}."
-    return text if explanation.search.intervals is None else f"{text} {explanation.search.intervals.sentence}"

@@ -107,9 +107,6 @@ def _draw_units(
                       va="center_baseline", zorder=3)  # fmt: skip
 
 
-# ---------------------------------------------------------------------------------------------------------------- units
-
-
 def units_figure(
     fitted: Fitted | View,
     network: NetworkExplanation,
@@ -161,9 +158,6 @@ def _draw_curve(axes: Axes, view: View, curve: UnitCurve, layer: str, several: b
     name = curve.name if layer == "Primitives" else f"{layer} · {curve.name}"
     along = f"\n{view.subject.columns[curve.column].name[:14]}" if several else ""
     axes.set_title(f"{name}{along}", fontsize=7.5, pad=2, color=ORANGE if layer == "Linear1" else INK)
-
-
-# ---------------------------------------------------------------------------------------------------------- functionals
 
 
 def shape_figure(shape: FunctionalExplanation, *, width: int = 1200, density: int | None = None) -> Figure:

@@ -90,9 +90,6 @@ def save_figure(figure: Figure, path: str | Path) -> None:
         raise InputError(f"cannot write the picture '{path}': {error.strerror or error}") from None
 
 
-# ------------------------------------------------------------------------------------------------------- several inputs
-
-
 def _draw_effects(view: View, paper: Paper) -> Figure:
     effects = [(column, view.prediction(column, include_noise=False)) for column in view.varying]
     shown = sorted(effects, key=lambda effect: -float(np.ptp(effect[1].mean)))[:MOST_PANELS]
@@ -117,9 +114,6 @@ def _draw_effects(view: View, paper: Paper) -> Figure:
         footer = f"{view.target} along each input{some}, the others at their median or most common category"
         figure.supxlabel(paper.wrap(footer, 1), fontsize=8, color=GREY)
     return figure
-
-
-# ------------------------------------------------------------------------------------------------------- components
 
 
 def _draw_component(

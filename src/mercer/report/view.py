@@ -7,11 +7,11 @@ pixels: below `NARROW` everything is stacked in one column with fewer ticks, for
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from matplotlib import rc_context
@@ -23,7 +23,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from mercer.explain.claims import WITHIN_95
-from mercer.explain.subject import Subject, subject_of
+from mercer.explain.subject import subject_of
 from mercer.kernels.domains import Array
 from mercer.tables.columns import CategoryColumn, DateColumn
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mercer.model.fitted import Fitted
     from mercer.tables.columns import Column
 
-T = TypeVar("T")
+
 # Okabe and Ito's palette: distinct with any colour vision, and in grey.
 BLUE, ORANGE, YELLOW, GREY, INK, PALE = "#0072B2", "#D55E00", "#F0E442", "#8A8A8A", "#222222", "#E4E4E4"
 GROUND = "#FEFEFE"  # of the page: for what is written on a coloured mark
@@ -137,34 +137,18 @@ def _count_columns(axes: Axes) -> int:
     return 1 if spec is None else int(spec.get_geometry()[1])
 
 
-@dataclass(frozen=True, eq=False)
-class InputSweep:
+class InputSweep(NamedTuple):
     """Rows along one input, the others held, and where they are on the axis."""
 
     at: Any  # numbers, datetime64, or category texts
     rows: Array  # encoded, in the units of the data
 
 
-@dataclass(frozen=True, eq=False)
-class Band:
+class Band(NamedTuple):
     """A mean and the half-width of its 95 % band."""
 
     mean: Array
     reach: Array
-
-
-def keep(method: Callable[..., T]) -> Callable[..., T]:
-    """Compute a method of a view once for all drawings; columns go by their names."""
-
-    @wraps(method)
-    def call(view: View, *arguments: Any, **options: Any) -> T:
-        key = (method.__name__, *[getattr(each, "name", each) for each in (*arguments, *options.values())])
-        if key not in view.kept:
-            view.kept[key] = method(view, *arguments, **options)
-        found: T = view.kept[key]
-        return found
-
-    return call
 
 
 class View:
@@ -179,17 +163,13 @@ class View:
         self.varying = varying or self.columns[:1]
         # One input of numbers or dates: a curve says it all.
         self.is_curve = len(self.varying) == 1 and not isinstance(self.varying[0], CategoryColumn)
-        self.kept: dict[Any, Any] = {}
+        self.subject = subject_of(fitted)
+        self.sweep, self.prediction, self.part = cache(self._sweep), cache(self._predict), cache(self._follow_part)
 
     @staticmethod
     def of(fitted: Fitted | View) -> View:
         """Look at a fit; nothing is computed twice for one that is looked at already."""
         return fitted if isinstance(fitted, View) else View(fitted)
-
-    @cached_property
-    def subject(self) -> Subject:
-        """The model as the room `explain` sees it."""
-        return subject_of(self.fitted)
 
     def label(self, column: Column) -> str:
         """Return what an axis is called."""
@@ -208,8 +188,7 @@ class View:
         values = self.values(column)
         return values.argmax(axis=1) if isinstance(column, CategoryColumn) else axis_values(column, values[:, 0])
 
-    @keep
-    def sweep(self, column: Column) -> InputSweep:
+    def _sweep(self, column: Column) -> InputSweep:
         """Return rows along one column, the others at their median or most common category.
 
         A single input goes on beyond its ends.
@@ -234,14 +213,12 @@ class View:
         rows[:, self.places(column)] = along
         return InputSweep(at, rows)
 
-    @keep
-    def prediction(self, column: Column, include_noise: bool) -> Band:
+    def _predict(self, column: Column, include_noise: bool) -> Band:
         """Return what the model predicts along a column."""
         mean, std = self.fitted.predict(self.sweep(column).rows, include_noise)
         return Band(mean, WITHIN_95 * std)
 
-    @keep
-    def part(self, position: int, column: Column) -> Band:
+    def _follow_part(self, position: int, column: Column) -> Band:
         """Return one component along a column."""
         rows = self.fitted.training.scale(self.sweep(column).rows)
         found = self.subject.part_at(self.subject.parts[position], rows)
@@ -260,9 +237,6 @@ class View:
 def axis_values(column: Column, numbers: Array) -> Any:
     """Return encoded numbers as an axis shows them: dates for a column of dates."""
     return column.timeline.moments(numbers) if isinstance(column, DateColumn) else numbers
-
-
-# ----------------------------------------------------------------------------------------------------------- drawing
 
 
 def draw_band(axes: Axes, at: Any, mean: Array, reach: Array, label: str | None) -> None:
