@@ -381,8 +381,13 @@ def merge_factors(kernel: Expression) -> Expression:
         twin = next((place for place, other in enumerate(kept) if _mergeable(other, factor)), None)
         if twin is None:
             kept.append(factor)
-        else:
-            kept[twin] = _join_bases(kept[twin], factor)
+            continue
+        one, both = kept[twin], (kept[twin], factor)
+        lengths = [np.array(leaf.parameter("lengthscale").values) for leaf in both]
+        joint = (lengths[0] ** -2.0 + lengths[1] ** -2.0) ** -0.5
+        variance = math.prod((leaf.parameter("variance").values or (1.0,))[0] for leaf in both)
+        longer = one.with_parameter(Parameter("lengthscale", tuple(map(float, joint))))
+        kept[twin] = longer.with_parameter(Parameter("variance", (variance,)))
     return product_of(kept)
 
 
@@ -393,14 +398,6 @@ def _mergeable(one: Base, other: Base) -> bool:
         return True
     periods = [np.array(leaf.parameter("period").values) for leaf in (one, other)]
     return bool(np.all(np.abs(periods[0] / periods[1] - 1.0) < SAME_PERIOD))
-
-
-def _join_bases(one: Base, other: Base) -> Base:
-    lengths = [np.array(leaf.parameter("lengthscale").values) for leaf in (one, other)]
-    joint = (lengths[0] ** -2.0 + lengths[1] ** -2.0) ** -0.5
-    variances = [(leaf.parameter("variance").values or (1.0,))[0] for leaf in (one, other)]
-    longer = one.with_parameter(Parameter("lengthscale", tuple(map(float, joint))))
-    return longer.with_parameter(Parameter("variance", (variances[0] * variances[1],)))
 
 
 def merge_terms(terms: Sequence[ExpandedTerm]) -> list[ExpandedTerm]:

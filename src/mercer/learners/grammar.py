@@ -165,13 +165,13 @@ class Search:
         self.policy, self.racing = context.policy(SearchPolicy), context.policy(RacePolicy)
         self.engine, self.columns, self.seed, self.whole = context.engine, context.columns, context.seed, context.whole
         self.data, self.held_out = self.criterion.divide(context.data, context.seed)
-        self.trials = Trials(
-            context.report,
-            Clock(settings.time_budget),
-            context.count_jobs(settings.n_jobs),
-            backend=context.backend,
-            journal=self._open_journal(),
-        )
+        jobs, clock = context.count_jobs(settings.n_jobs), Clock(settings.time_budget)
+        journal = self._open_journal()
+        self.trials = Trials(context.report, clock, jobs, backend=context.backend, journal=journal)
+        # all rows, those held out among them, and the share of them that the score is measured on: scaled up to all, it
+        # says no more than they do
+        self.rows = context.data.count if self.whole is None else self.whole.data.count
+        self.share = 1.0 if self.held_out is None else self.held_out.count / self.rows
         self.own = self._periods(self.data.y)  # periods of the target, by column
         self.grown: set[int] = set()  # numbers of the candidates that were parents
         self.numbers: dict[Expression, int] = {}  # of the candidates, by canonical structure
@@ -188,7 +188,11 @@ class Search:
 
     def run(self) -> None:
         """Search until nothing improves, or until it is stopped."""
-        trials, bases = self.trials, self._bases()
+        trials = self.trials
+        every = base_kernels(self.settings.bases, self.columns)
+        # no period along a column with too few values to show one, such as a yes or no
+        periodic = {b for b in every if any(p.name == "period" for p in b.specs)}
+        bases = [b for b in every if b not in periodic or may_repeat(self.data.X[:, b.columns[0]])] or every
         with trials.stopping():
             self.race(0, 0, [(Child(base, base, Step("base", base)), None) for base in bases])
             for depth in range(1, 1 + (self.settings.max_depth if self.settings.max_depth is not None else 1000)):
@@ -212,13 +216,6 @@ class Search:
             trials.note_stop("search", "kernel")
 
     # --------------------------------------------------------------------------------------------------- what to try
-
-    def _bases(self) -> Sequence[Base]:
-        """Return what to build from; no period along a column with too few values to show one, such as a yes or no."""
-        bases = base_kernels(self.settings.bases, self.columns)
-        periodic = {b for b in bases if any(p.name == "period" for p in b.specs)}
-        useful = [b for b in bases if b not in periodic or may_repeat(self.data.X[:, b.columns[0]])]
-        return useful or bases
 
     def _children(self, depth: int, best: int, bases: Sequence[Base]) -> list[tuple[Child, int | None]]:
         """Return everything one step away from the best kernel that was not fitted to the end yet."""
@@ -262,13 +259,11 @@ class Search:
     def _enter(self, child: Child, parent: int | None, unexplained: dict[int, Array]) -> Entry:
         """Return a kernel with how to fit it, given the periods that its parent leaves over."""
         key = child.key.text()
+        starts = self.settings.restarts * (2 if parent is None else 1)  # everything grows from the base kernels
         options = FitOptions(
-            restarts=self.settings.restarts * (2 if parent is None else 1),  # everything grows from the base kernels
-            draws=self.policy.draws,
-            max_iterations=self.settings.max_iterations,
-            tolerance=1e-9,
+            starts, draws=self.policy.draws, max_iterations=self.settings.max_iterations, tolerance=1e-9,
             seed=seed_for(self.seed, key),
-        )
+        )  # fmt: skip
         grown_from = None if parent is None else self.trials.candidates[parent].finished
         replaced, peaks, noise = False, self.own, None
         if grown_from is not None:
@@ -283,10 +278,8 @@ class Search:
         found = {column: periods(self.data.X[:, column], y, self.policy.peaks) for column in self.columns}
         return {column: peaks for column, peaks in found.items() if len(peaks)}
 
-    def _find_unexplained(self, parent: int | None) -> dict[int, Array]:
+    def _find_unexplained(self, parent: int) -> dict[int, Array]:
         """Periods of what a kernel cannot predict of a row from the others, in units of what it says about that."""
-        if parent is None:
-            return self.own
         fit = self.trials.candidates[parent].finished
         posterior = self.engine.posterior(compile_program(fit.expression), fit.values, fit.likelihood, self.data)
         left = posterior.leave_one_out()
@@ -303,7 +296,7 @@ class Search:
         entries: list[Entry] = []
         for child, parent in level:
             if parent not in peaks:
-                peaks[parent] = self._find_unexplained(parent)
+                peaks[parent] = self.own if parent is None else self._find_unexplained(parent)
             entries.append(self._enter(child, parent, peaks[parent]))
         few, rows = depth == 0 and len(level) <= self.policy.bases, self.data.count
         race, limit = self.settings.race, self.settings.max_iterations
@@ -393,16 +386,6 @@ class Search:
         return 2.0 * math.log(candidates) if large else self.policy.improvement
 
     # -------------------------------------------------------------------------------------------------------- scores
-
-    @property
-    def rows(self) -> int:
-        """All rows, those held out among them."""
-        return self.context.data.count if self.whole is None else self.whole.data.count
-
-    @property
-    def share(self) -> float:
-        """The share of the rows that the score was measured on: scaled up to all, it says no more than they do."""
-        return 1.0 if self.held_out is None else self.held_out.count / self.rows
 
     def _score(self, fit: Fit) -> float:
         if self.held_out is not None:

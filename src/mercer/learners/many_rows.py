@@ -281,21 +281,14 @@ def fit_to_all(learned: Learned, all_rows: AllRows) -> Learned:
         beyond = shares
     rows = policy.sample if policy.sample < data.count else learned.rows
     weights = replace(
-        learned.weights,
-        within=tuple(map(float, shares / shares.sum())),
-        beyond=tuple(map(float, beyond / beyond.sum())),
-        widening=tuple(learned.weights.widening[i] for i in kept),
-    )
+        learned.weights, within=tuple(map(float, shares / shares.sum())),
+        beyond=tuple(map(float, beyond / beyond.sum())), widening=tuple(learned.weights.widening[i] for i in kept),
+    )  # fmt: skip
     return replace(
-        learned,
-        fit=members[0],
-        candidates=candidates,
-        members=members,
-        weights=weights,
+        learned, fit=members[0], candidates=candidates, members=members, weights=weights,
         notes=(*learned.notes, _note(learned, all_rows, by_intervals, kept[0] != 0)),
-        stopped="request" if interrupted else learned.stopped,
-        rows=None if by_intervals else rows,
-    )
+        stopped="request" if interrupted else learned.stopped, rows=None if by_intervals else rows,
+    )  # fmt: skip
 
 
 def _narrow_all(

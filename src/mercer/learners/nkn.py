@@ -254,15 +254,11 @@ class Training:
         repeats = any(p.name == "period" for leaf in network.leaves() for p in leaf.specs)
         found = {c: periods(self.data.X[:, c], self.data.y, self.policy.peaks) for c in context.columns if repeats}
         self.task = NetworkTask(
-            network=network,
-            engine=context.engine,
-            seed=context.seed,
+            network, context.engine, context.seed,
             rate=float(settings.learning_rate) if settings.optimiser == "adam" else None,
-            priors=settings.priors == "weak",
-            noise=context.noise,
-            draws=self.policy.draws,
+            priors=settings.priors == "weak", noise=context.noise, draws=self.policy.draws,
             peaks={column: peaks for column, peaks in found.items() if len(peaks)},
-        )
+        )  # fmt: skip
         self.states: dict[int, StartState] = {}
         self.finished: set[int] = set()
 
@@ -276,7 +272,12 @@ class Training:
         if not any(state.fit.status != "failed" for state in self.states.values()):
             raise trials.failure("no start of the network could be fitted; try other primitives")
         trials.note_stop("training", "network")
-        fits, weights = self._rank(), Weights()
+        ended = (self.states[i].fit for i in sorted(self.finished))
+        fits, weights = sorted((fit for fit in ended if fit.status != "failed"), key=self._score), Weights()
+        if not fits:
+            best = self.states[min(self.states, key=self._order)].run
+            with one_thread():  # it may have seen only a sample of the rows until now
+                fits = [self.task.problem(self.data).conclude([best], best.point, 0)]
         if self.settings.average and len(fits) > 1:
             fits, weights = self._weigh(fits)
         return trials.conclude(fits[0], fits[: len(weights.within)], weights)
@@ -332,16 +333,6 @@ class Training:
             fit.expression, 0, Step("start", number=number + 1), None, evidence, fit.parameters, score, status, message,
             state.seconds, fit,
         )  # fmt: skip
-
-    def _rank(self) -> list[Fit]:
-        """Return the fits of the starts that came to their end (of the best, where none did), best first."""
-        ended = [self.states[i].fit for i in sorted(self.finished)]
-        usable = sorted((fit for fit in ended if fit.status != "failed"), key=self._score)
-        if usable:
-            return usable
-        best = self.states[min(self.states, key=self._order)]
-        with one_thread():  # it may have seen only a sample of the rows until now
-            return [self.task.problem(self.data).conclude([best.run], best.run.point, 0)]
 
     def _weigh(self, ranked: list[Fit]) -> tuple[list[Fit], Weights]:
         """Weigh the networks so that their mixture predicts best: rows left out, and beyond the data the next stretch.

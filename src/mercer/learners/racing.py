@@ -119,15 +119,9 @@ def seed_for(seed: int, key: str) -> int:
 
 
 def advance(
-    task: Task,
-    attempt: Attempt | None,
-    data: Data,
-    engine: Engine,
-    iterations: int,
-    keep: int,
-    last: bool,
+    task: Task, attempt: Attempt | None, data: Data, engine: Engine, iterations: int, keep: int, last: bool,
     batch: Batch | None = None,
-) -> Attempt:
+) -> Attempt:  # fmt: skip
     """Begin a candidate (attempt None) with `keep` starts or carry its `keep` best on; conclude it if `last`."""
     started = time.perf_counter()
     with one_thread():

@@ -71,24 +71,18 @@ def _simpler_base(leaf: Base, X: Array) -> Iterator[tuple[Base, Step]]:
         for spec in smooth.specs:
             smooth = smooth.with_parameter(leaf.parameter(spec.name))
         yield smooth, Step("replace", structure(leaf), words=f"{structure(leaf).text()} -> {simpler}")
-    relevance = _relevance(leaf, X)
-    if len(relevance) > 1:
-        order = sorted(range(len(relevance)), key=lambda place: relevance[place])
-        idle = [place for place in order[:-1] if relevance[place] < IDLE]
-        for dropped in dict.fromkeys([tuple(order[:1]), tuple(idle)] if idle else [tuple(order[:1])]):
-            columns = tuple(leaf.columns[place] for place in sorted(dropped))
-            yield _on_fewer_columns(leaf, dropped), Step("fewer columns", leaf, columns=columns)
-
-
-def _relevance(leaf: Base, X: Array) -> list[float]:
-    """How much a base kernel on several columns changes along each of them over the data; nothing where not known."""
     linear = leaf.spec.words.role == "trend"
     if not (leaf.spec.radial or linear) or leaf.isotropic or len(leaf.columns) < 2:
-        return []
+        return
+    # how much the kernel changes along each of its columns over the data
     span = np.ptp(X[:, list(leaf.columns)], axis=0)
-    if linear:
-        return [float(v) for v in np.array(leaf.parameter("weights").values) * span**2]
-    return [float(v) for v in span / np.array(leaf.parameter("lengthscale").values)]
+    values = np.array(leaf.parameter("weights" if linear else "lengthscale").values)
+    relevance = values * span**2 if linear else span / values
+    order = [int(place) for place in np.argsort(relevance, kind="stable")]
+    idle = [place for place in order[:-1] if relevance[place] < IDLE]
+    for dropped in dict.fromkeys([tuple(order[:1]), tuple(idle)] if idle else [tuple(order[:1])]):
+        columns = tuple(leaf.columns[place] for place in sorted(dropped))
+        yield _on_fewer_columns(leaf, dropped), Step("fewer columns", leaf, columns=columns)
 
 
 def _on_fewer_columns(leaf: Base, dropped: tuple[int, ...]) -> Base:

@@ -253,6 +253,7 @@ class SurfaceSearch:
     def _refine(self, best: Candidate, count: int) -> list[Candidate]:
         """Try other kernels in one regime after the other, as long as the score improves."""
         found: list[Candidate] = []
+        for_a_while = replace(self.options, max_iterations=self.policy.trial_steps)
         tried = {structure(c.expression) for c in self.trials.candidates}
         for _ in range(self.policy.passes):
             before = best
@@ -261,7 +262,7 @@ class SurfaceSearch:
                 for expression in regimes.replace_regime(kernel, regime, columns, self.policy.tried):
                     if structure(expression) not in tried:
                         tried.add(structure(expression))
-                        found += self._try(count, self._fit_for_a_while, expression)
+                        found += self._try(count, fit, expression, self.data, self.context.engine, for_a_while)
                 best = min([best, *found], key=_score)
             if best is before:
                 break
@@ -323,7 +324,7 @@ class SurfaceSearch:
         own, learners = regimes.find_blend(expression), self.form.learners
         if own is None:
             if learners[0] is not None:
-                return self._learn(learners[0], self.data).fit
+                return self._learn(learners[0], self.data)
             return self._fit_from_starts(expression)
         own = regimes.hold_centres(own, self.data.X)
         expression = regimes.with_blend(expression, own)
@@ -332,8 +333,14 @@ class SurfaceSearch:
         if found.status == "failed" or (simple == expression and not any(learners)):
             return found
         started = regimes.with_blend(expression, replace(own, surface=regimes.blend_in(found.expression).surface))
-        if any(learners):
-            started = self._learn_regimes(started)
+        if any(learners):  # each on the rows where its regime holds
+            own = regimes.blend_in(started)
+            holds, parts = np.argmax(regimes.regime_shares(own, self.data.X), axis=0), list(own.parts)
+            for regime, learner in enumerate(learners[: len(parts)]):
+                rows = np.flatnonzero(holds == regime)
+                if learner is not None and len(rows) >= self.policy.few_rows:
+                    parts[regime] = self._learn(learner, self.data.take(rows)).expression
+            started = regimes.with_blend(started, replace(own, parts=tuple(parts)))
         return self._fit_from_starts(started)
 
     def _fit_from_starts(self, expression: Expression) -> Fit:
@@ -413,11 +420,6 @@ class SurfaceSearch:
         found = problem.conclude(alive or runs, points[0], settings.draws * settings.kernel_draws)
         return self._fit_on(found, rows)
 
-    def _fit_for_a_while(self, expression: Expression) -> Fit:
-        """Fit a kernel whose change surface has no values yet, for a while."""
-        options = replace(self.options, max_iterations=self.policy.trial_steps)
-        return fit(expression, self.data, self.context.engine, options)
-
     def _resume(self, expression: Expression, noise: float, steps: int | None = None) -> Fit:
         """Fit a kernel that has all its values from there on."""
         problem, most = self._prepare(expression, self.data), self.settings.max_iterations
@@ -426,22 +428,11 @@ class SurfaceSearch:
         # a few steps with more rows: that there are few of them is no failure to converge
         return problem.conclude([replace(run, converged=True) if steps else run], point, 0)
 
-    def _learn_regimes(self, expression: Expression) -> Expression:
-        """Let learners find the kernels of their regimes, each on the rows where its regime holds."""
-        own = regimes.blend_in(expression)
-        holds = np.argmax(regimes.regime_shares(own, self.data.X), axis=0)
-        parts = list(own.parts)
-        for regime in range(len(parts)):
-            learner, rows = self.form.learners[regime], np.flatnonzero(holds == regime)
-            if learner is not None and len(rows) >= self.policy.few_rows:
-                parts[regime] = self._learn(learner, self.data.take(rows)).fit.expression
-        return regimes.with_blend(expression, replace(own, parts=tuple(parts)))
-
-    def _learn(self, learner: Learner, data: Data) -> Learned:
+    def _learn(self, learner: Learner, data: Data) -> Fit:
         found = learner.learn(replace(self.context, data=data, report=None, whole=None))
         if found.stopped == "request":
             raise KeyboardInterrupt
-        return found
+        return found.fit
 
     # ------------------------------------------------------------------------------------------------------- regimes
 

@@ -139,14 +139,9 @@ class Trials:
         return NumericalError(f"{what}: {reasons}")
 
     def run(
-        self,
-        function: Callable[..., Any],
-        work: Work,
-        depth: int = 0,
-        rung: int = 0,
-        stage: int = 0,
+        self, function: Callable[..., Any], work: Work, depth: int = 0, rung: int = 0, stage: int = 0,
         batched: bool = False,
-    ) -> Iterator[tuple[int, Any]]:
+    ) -> Iterator[tuple[int, Any]]:  # fmt: skip
         """Yield (number, function(*arguments)) for all the work, reporting each; the end of the budget ends it.
 
         stage : under which, with the rung, the journal keeps attempts; what it holds is not done again.
