@@ -22,7 +22,7 @@ from mercer.inference.contract import Data, Engine
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.algebra import structure
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Expression, product_of, sum_of
+from mercer.kernels.expression import Expression, find_all, product_of, sum_of
 from mercer.kernels.functional import Functional
 from mercer.kernels.parameters import bind, values_of
 from mercer.kernels.text import parse
@@ -223,7 +223,7 @@ class FunctionalSearch:
 
     def _tune_rate(self) -> KernelSpace:
         """Tune the rate h: the kernel kappa(., no distance) of the space is scored after a few steps of fitting."""
-        settings, inside = self.settings, _first_functional(self.lead.expression).inside
+        settings, inside = self.settings, next(find_all(self.lead.expression, Functional)).inside
         grid = settings.draw_grid(inside, self.rows.X, len(self.columns), self.rng)
 
         def score(point: Array) -> ObjectiveValue:
@@ -242,7 +242,7 @@ class FunctionalSearch:
             words = words if subspace else "where the search begins"
             return self._score_shape(space, beta, max(1, subspace), Step("subspace", number=subspace, words=words))
 
-        functional = _first_functional(self.lead.expression)
+        functional = next(find_all(self.lead.expression, Functional))
         found = np.array([functional.shape(float(u)) for u in space.grid])
         search_subspaces(space, evaluate, self.settings.plan(), self.rng, [space.first, space.coordinates(found)])
 
@@ -313,7 +313,7 @@ class FunctionalSearch:
         best: dict[str, Fit] = {}  # for each kernel inside: shapes of the same are much alike, and say nothing new
         for candidate in sorted(trials.candidates, key=lambda c: c.score):
             if candidate.fit is not None:
-                inside = structure(_first_functional(candidate.expression).inside).text()
+                inside = structure(next(find_all(candidate.expression, Functional)).inside).text()
                 best.setdefault(inside, candidate.fit)
         chosen = list(best.values())[: 1 if trials.stopped else policy.finalists]
         self.fitter = replace(self.fitter, data=self.data)
@@ -332,21 +332,13 @@ class FunctionalSearch:
     def _add_kernels(self, best: Fit, plus: str) -> Fit:
         """Return the sum of the kernel found and others, all fitted (KFO-MKL); the kernel found where that is worse."""
         others = bind(parse(plus), self.data.X.shape[1], default=self.columns)
-        options = FitOptions(
-            restarts=2, max_iterations=self.policy.last_steps, seed=self.context.seed, n_jobs=self.trials.jobs
-        )
+        options = FitOptions(2, max_iterations=self.policy.last_steps, seed=self.context.seed, n_jobs=self.trials.jobs)
         found = fit(sum_of([best.expression, others]), self.data, self.context.engine, options)
         if found.status == "interrupted":
             self.trials.stopped = "request"
         if found.status == "failed" or found.log_evidence < best.log_evidence:
             return best
         return replace(found, parameters=_count_parameters(found))
-
-
-def _first_functional(expression: Expression) -> Functional:
-    if isinstance(expression, Functional):
-        return expression
-    return next(f for child in expression.children for f in [_first_functional(child)])
 
 
 def _with_series(expression: Expression, series: Series) -> Expression:
@@ -358,7 +350,7 @@ def _with_series(expression: Expression, series: Series) -> Expression:
 
 def _count_parameters(found: Fit) -> int:
     """Return how many numbers were fitted: those of the kernel, the noise, and the weights of the series."""
-    return found.parameters + len(_first_functional(found.expression).weights) - 1
+    return found.parameters + len(next(find_all(found.expression, Functional)).weights) - 1
 
 
 # ----------------------------------------------------------------------------------- parameters of a functional
