@@ -39,16 +39,13 @@ VARYING = {  # the parameters of a kind of surface whose uncertainty is worked o
 
 @dataclass(frozen=True)
 class Crossing:
-    """Where one regime gives way to the next along a column: s = 0.5, with a 95 % interval.
-
-    `width` is the distance over which the share goes from a tenth to nine tenths.
-    """
+    """Where one regime gives way to the next along a column: s = 0.5, with a 95 % interval."""
 
     column: str
     at: float
     low: float
     high: float
-    width: float
+    width: float  # over which the share goes from a tenth to nine tenths
     before: int
     after: int
     shown: str

@@ -45,16 +45,13 @@ class Check:
 
 @dataclass(frozen=True)
 class Residual:
-    """A check with where it was made: along a column, or over rows without an order.
-
-    `distance` is that between errors which are alike, `at` the place of the largest error, both on the column.
-    """
+    """A check with where it was made: along a column, or over rows without an order."""
 
     check: Check
     rows: int
     column: str | None = None
-    distance: float | None = None
-    at: float | None = None
+    distance: float | None = None  # along the column, between errors that are alike
+    at: float | None = None  # the place of the largest error on it
 
 
 @dataclass(frozen=True)

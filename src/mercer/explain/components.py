@@ -45,15 +45,12 @@ HARDLY = 0.05  # of the standard deviation of the target: smaller effects are no
 
 @dataclass(frozen=True)
 class ComponentFacts:
-    """One summand of the kernel, in the user's units: how its columns go together, and the slope of a line.
-
-    `horizon` is how far beyond the data it is known; None: without end.
-    """
+    """One summand of the kernel, in the user's units: how its columns go together, and the slope of a line."""
 
     kernel: Expression
     joint: Joint | None = None  # None: judged by the kernel alone
     slope: float | None = None
-    horizon: float | None = None
+    horizon: float | None = None  # how far beyond the data it is known; None: without end
 
 
 @dataclass(frozen=True)
@@ -231,13 +228,10 @@ class Extrapolation:
 
 @dataclass(frozen=True)
 class Horizon:
-    """How far beyond the data the band is narrower than the spread of the data themselves (None: without end).
-
-    `returns` says whether the mean has come back to their average there; a trend or a random walk does not.
-    """
+    """How far beyond the data the band is narrower than the spread of the data themselves (None: without end)."""
 
     distance: float | None
-    returns: bool
+    returns: bool  # the mean has come back to their average there; that of a trend or a random walk has not
     below: bool = False  # at the lower end of the data, not at the upper one
 
 

@@ -86,16 +86,13 @@ class Averaging:
 
 @dataclass(frozen=True)
 class Scores:
-    """How good the fit is: log evidence and leave-one-out for the target in its own units, BIC smaller is better.
-
-    `bound`: the log evidence is what a sparse engine is certain of; the exact one may be larger, and the BIC smaller.
-    """
+    """How good the fit is: log evidence and leave-one-out for the target in its own units, BIC smaller is better."""
 
     log_evidence: float
     bic: float
     leave_one_out: float
     parameters: int
-    bound: bool = False
+    bound: bool = False  # of a sparse engine, which is certain of this much: the exact log evidence may be larger
 
 
 @dataclass(frozen=True)

@@ -31,13 +31,10 @@ FAMILIES = {"SE": "SE", "M32": "Matern 3/2"}  # that a functional is compared wi
 
 @dataclass(frozen=True)
 class FunctionalExplanation:
-    """One functional: correlations (K over its variance) at distances, and how much of its variance each wave has.
-
-    `unit` says what distances are in: a column's own units, or lengthscales where there are several columns.
-    """
+    """One functional: correlations (K over its variance) at distances, and how much of its variance each wave has."""
 
     kernel: str
-    unit: str
+    unit: str  # of distances: that of the column, or lengthscales where there are several columns
     distances: tuple[float, ...]
     values: tuple[float, ...]
     nearest_se: tuple[float, ...]

@@ -7,7 +7,6 @@ terms, m_j = c_j K_j a. The share of term j is cov(m_j, m) / var(m) over the row
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -112,23 +111,17 @@ class NetworkExplanation:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """A network of a component, in scaled units and in the user's, with what it is multiplied by (scaled).
-
-    `beside` has the other factors and the change surfaces that the network stands under; None: neither.
-    """
+    """A network of a component, in scaled units and in the user's, with what it is multiplied by (scaled)."""
 
     part: KernelPart
     position: int
     scaled: Network
     shown: Network
-    beside: Expression | None
+    beside: Expression | None  # the other factors, and the change surfaces that the network stands under
 
 
 def networks_of(subject: Subject) -> list[Found]:
-    """Return the networks that are components or factors of one, also under a change surface.
-
-    Those inside a network belong to it.
-    """
+    """Return the networks that are components or factors of one, also under a change surface, but not in a network."""
     found = []
     terms = described_components(subject.kernel)
     for position, (part, term) in enumerate(zip(subject.parts, terms, strict=True)):
@@ -313,11 +306,8 @@ def unit_curves(subject: Subject, network: Network, names: tuple[str, ...]) -> l
 def primitive_names(network: Network, columns: Sequence[Column]) -> tuple[str, ...]:
     """Name the primitives shortly: with columns where they differ, numbered where there are copies."""
     bare = kind_names(network, columns)
-    count, seen, names = Counter(bare), Counter[str](), []
-    for name in bare:
-        seen[name] += 1
-        names.append(name if count[name] == 1 else f"{name} {seen[name]}")
-    return tuple(names)
+    numbers = [bare[: place + 1].count(name) for place, name in enumerate(bare)]
+    return tuple(name if bare.count(name) == 1 else f"{name} {i}" for name, i in zip(bare, numbers, strict=True))
 
 
 def kind_names(network: Network, columns: Sequence[Column]) -> tuple[str, ...]:

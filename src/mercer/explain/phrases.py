@@ -259,10 +259,7 @@ def has_ended(surface: Surface, regime: int, columns: Sequence[Column]) -> bool:
 
 
 def phrase(term: Expression, columns: Sequence[Column], joint: Joint | None = None) -> str:
-    """Say what one summand of a kernel (canonical form, units of the data, bound to columns) is, as a noun phrase.
-
-    Such as "a periodic function of month with period 12.0 months".
-    """
+    """Say what one summand (canonical form, units of the data) is: "a periodic function of month with period 12"."""
     if isinstance(term, Blend):
         inside, gates = open_gates(term)
         return f"{phrase(inside, columns, joint)}, {gate_words(gates, columns)}"

@@ -29,16 +29,13 @@ ROWS_TO_LEAVE_OUT = 4  # fewer have no spread to compare with
 
 @dataclass(frozen=True)
 class PathStep:
-    """A kernel on the way to the winner, and the best of those that it beat at its depth.
-
-    With an interval, `score` is its worse end, and `by` compares worse ends.
-    """
+    """A kernel on the way to the winner, and the best of those that it beat at its depth."""
 
     depth: int
     kernel: str
-    score: float
+    score: float  # its worse end, where there is an interval
     beat: str | None
-    by: float | None
+    by: float | None  # compares worse ends
     interval: tuple[float, float] | None = None
 
 
@@ -55,12 +52,9 @@ class RunnerUp:
 
 @dataclass(frozen=True)
 class Intervals:
-    """What a search by intervals can say: the winner's, how many may be as good, how many were given up and why.
+    """What a search by intervals can say: the winner's, how many may be as good, how many were given up and why."""
 
-    `log_evidence` and `score` are the ends of the winner's intervals, lower end first.
-    """
-
-    log_evidence: tuple[float, float]
+    log_evidence: tuple[float, float]  # of the winner, lower end first
     score: tuple[float, float]
     inducing: int | None
     undecided: int
@@ -85,14 +79,11 @@ class Story:
 
 @dataclass(frozen=True)
 class NotFound:
-    """Something that the evidence is clearly against: "trend", "period" or "effect" of a column.
-
-    `behind` is by how much the best kernel with it lost, in BIC.
-    """
+    """Something that the evidence is clearly against: "trend", "period" or "effect" of a column."""
 
     what: str
     column: str
-    behind: float
+    behind: float  # by how much the best kernel with it lost, in BIC
 
 
 @dataclass(frozen=True)
@@ -213,11 +204,8 @@ def _intervals(
 
 
 def find_gain(subject: Subject, fitted: Fitted) -> float:
-    """Return by how much the model beats noise alone, on the scale of BIC.
-
-    BIC counts all weights of a network, of which few matter: rows left out judge it.
-    """
-    if contains(subject.fitted, Network):
+    """Return by how much the model beats noise alone, on the scale of BIC."""
+    if contains(subject.fitted, Network):  # BIC counts all its weights, of which few matter: rows left out judge it
         return left_out_gain_over_noise(subject, fitted.scores.leave_one_out)
     return gain_over_noise(subject, fitted.scores.bic, fitted.origin.noise_is_fitted)
 

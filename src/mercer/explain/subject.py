@@ -46,14 +46,11 @@ class KernelPart:
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A fitted model. `kernel`, `noise` and `data` are scaled; `columns` are the encoded ones.
-
-    `fitted` is the same kernel in the user's units.
-    """
+    """A fitted model. `kernel`, `noise` and `data` are scaled; `columns` are the encoded ones."""
 
     target: str
     columns: tuple[Column, ...]
-    fitted: Expression
+    fitted: Expression  # the kernel in the user's units
     kernel: Expression
     noise: float
     data: Data

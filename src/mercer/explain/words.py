@@ -134,9 +134,6 @@ class Narrator:
         return replace(claim.value, sentence=self.say(claim))
 
 
-# --------------------------------------------------------------------------------------------- structure and components
-
-
 @words_for("components")
 def _say_components(claim: Claim, _: Vocabulary) -> str:
     count = claim.value.components
@@ -168,9 +165,6 @@ def _say_averaging(claim: Claim, _: Vocabulary) -> str:
     return f"{text} The words and components are those of the winner, whose weight is {weight}."
 
 
-# ------------------------------------------------------------------------------------------------------- several inputs
-
-
 @words_for("effect")
 def _say_effect(claim: Claim, vocabulary: Vocabulary) -> str:
     """Of an input that does nothing, say whether there was time to find out."""
@@ -192,9 +186,6 @@ def _say_effect(claim: Claim, vocabulary: Vocabulary) -> str:
     ends = (effect.lowest_at, effect.highest_at)
     low, high = ends if effect.direction == "rises" else ends[::-1]
     return f"Along {effect.column}, {target} {effect.direction} by {size} from {low} to {high}."
-
-
-# ------------------------------------------------------------------------------------------------------ beyond the data
 
 
 @words_for("horizon")
@@ -230,9 +221,6 @@ def _say_forecast(claim: Claim, vocabulary: Vocabulary) -> str:
     mean, low, high = (resolve(value, width) for value in (found.mean, found.low, found.high))
     where = f"The forecast of {vocabulary.target} for {found.at}"
     return f"{where} is {mean}, with 95 % probability between {low} and {high}."
-
-
-# ------------------------------------------------------------------------------------------------------------ residuals
 
 
 FINE = {  # where nothing is left over
@@ -285,9 +273,6 @@ def residual_sentence(checks: Sequence[Any]) -> str:
     if not checks:
         return TOO_FEW_TO_CHECK
     return " ".join(check.sentence for check in checks if not check.clear) or NOTHING_LEFT
-
-
-# --------------------------------------------------------------------------------------------------------------- search
 
 
 def absence_sentences(claims: Sequence[Claim], inputs: int) -> list[str]:
@@ -380,9 +365,6 @@ def _say_intervals(claim: Claim, _: Vocabulary) -> str:
     return f"{text} {'; '.join(dropped)}." if dropped else text
 
 
-# ------------------------------------------------------------------------------------------------------- scores and fit
-
-
 def scores_phrase(found: Any) -> str:
     """List the scores of an explanation; those of a sparse engine are bounds."""
     numbers = (found.log_evidence, found.bic, found.leave_one_out)
@@ -409,9 +391,6 @@ def _say_fit(claim: Claim, vocabulary: Vocabulary) -> str:
         reached.append(f"{name} at its {bound.side} bound")
     names = f", with {first_few(list(dict.fromkeys(reached)))}" if reached else ""  # copies read alike
     return f"The fit converged at the edge of the search{names}: a simpler kernel may say as much."
-
-
-# ------------------------------------------------------------------------------------------------------------- networks
 
 
 def network_phrase(network: Network) -> str:
@@ -484,9 +463,6 @@ def _say_shape_of_a_functional(claim: Claim, _: Vocabulary) -> str:
     same = f"It is {closest.name} for all practical purposes"
     verdict = same if closest.off < 0.01 else "It is none of the usual kernels"
     return f"The kernel has no formula: it is a learned function of the distance. {half}{verdict}: {nearest}."
-
-
-# -------------------------------------------------------------------------------------------------------------- changes
 
 
 @words_for("crossing")

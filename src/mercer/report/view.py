@@ -189,10 +189,7 @@ class View:
         return values.argmax(axis=1) if isinstance(column, CategoryColumn) else axis_values(column, values[:, 0])
 
     def _sweep(self, column: Column) -> InputSweep:
-        """Return rows along one column, the others at their median or most common category.
-
-        A single input goes on beyond its ends.
-        """
+        """Return rows along one column, others at their median or most common level; a single one beyond its ends."""
         typical = np.median(self.fitted.training.X, axis=0)
         for other in self.columns:
             if isinstance(other, CategoryColumn):
