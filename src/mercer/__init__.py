@@ -23,7 +23,7 @@ from mercer.errors import (
 )
 
 if TYPE_CHECKING:
-    from mercer.estimators import Component, GPRegressor, GridRegressor, KernelSVC, load
+    from mercer.estimators import Component, GPRegressor, GridRegressor, KernelSVC
     from mercer.estimators.feature_map import FeatureMap
     from mercer.inference.evidence import log_evidence
     from mercer.inference.exact import Exact
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from mercer.learners.kfo import KernelFunctional
     from mercer.learners.nkn import NeuralKernelNetwork
     from mercer.learners.surface import ChangeSurface
+    from mercer.optimise.loading import load
     from mercer.optimise.optimizer import Optimizer, minimize
     from mercer.optimise.space import Integer, Log
     from mercer.tables.parquet_rows import ParquetRows
@@ -51,7 +52,7 @@ __all__ = [
 
 # Imported when first asked for: `mercer --help` should not wait for scikit-learn and Numba.
 _NAMES = {
-    "mercer.estimators": ("Component", "GPRegressor", "GridRegressor", "KernelSVC", "load"),
+    "mercer.estimators": ("Component", "GPRegressor", "GridRegressor", "KernelSVC"),
     "mercer.estimators.feature_map": ("FeatureMap",),
     "mercer.inference.evidence": ("log_evidence",),
     "mercer.inference.exact": ("Exact",),
@@ -63,6 +64,7 @@ _NAMES = {
     "mercer.learners.kfo": ("KernelFunctional",),
     "mercer.learners.nkn": ("NeuralKernelNetwork",),
     "mercer.learners.surface": ("ChangeSurface",),
+    "mercer.optimise.loading": ("load",),
     "mercer.optimise.optimizer": ("Optimizer", "minimize"),
     "mercer.optimise.space": ("Integer", "Log"),
     "mercer.tables.parquet_rows": ("ParquetRows",),

@@ -1,1 +1,5 @@
-"""Bayesian optimisation: the space that is searched, what to try next, and what was learned on the way."""
+"""Bayesian optimisation: the space that is searched, the surrogate, and where to try next."""
+
+from mercer.optimise.progress import print_progress
+
+__all__ = ["print_progress"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 import warnings
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.errors import FitWarning, InputError, ModelFileError
+from mercer.errors import FitWarning, InputError
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind
@@ -23,46 +22,18 @@ from mercer.learners.contract import Learner
 from mercer.learners.grammar import GrammarSearch
 from mercer.learners.nkn import NeuralKernelNetwork
 from mercer.learners.partition import Groups
-from mercer.model.archive import kernel_to_plain, read_kernel_setting
 from mercer.optimise.acquisition import AcquisitionPolicy, Proposal, Task, propose
+from mercer.optimise.explanation import Origin, Study, StudyExplanation, explain_study
 from mercer.optimise.gain import expect_gain
-from mercer.optimise.models import LearnedModel, Model, StructureModel
+from mercer.optimise.models import LearnedModel, Model, StructureModel, UpdatePolicy
 from mercer.optimise.space import Space, read_point, read_space
+from mercer.optimise.study_file import SavedStudy, read_study, write_study
 from mercer.optimise.surrogate import extend
+from mercer.optimise.trials import Best, Pending, Suggestion, Trial
 
 FIRST_TRIALS = 10  # at random, before anything is learned
-FORMAT = "mercer study"
+SAME = 1e-9  # rows nearer than this, in every column, are the same point
 NOISY = 1e-4  # of the variance of the values: from here on the best trial is that with the best posterior mean
-
-
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """One point that was tried: its row in encoded units, and the value of the function (None: it failed)."""
-
-    row: Array
-    value: float | None
-    note: str = ""
-
-
-@dataclass(frozen=True, eq=False)
-class Best:
-    """The best point so far, its observed value, and what the surrogate expects there (None before it exists)."""
-
-    x: Any
-    y: float
-    mean: float | None
-    number: int  # of its trial, from 0
-
-
-@dataclass(frozen=True, eq=False)
-class Suggestion:
-    """A point to try next, with what is expected of it and why it was chosen."""
-
-    x: Any
-    mean: float | None
-    spread: float | None  # one standard deviation
-    purpose: str  # "first", "improve", "explore"
-    reason: str
 
 
 class Optimizer:
@@ -95,17 +66,17 @@ class Optimizer:
         self.random_state = random_state
         self.acquisition = AcquisitionPolicy()
         self._rng = np.random.default_rng(random_state)
-        self._model = self._first_model(kernel)
+        self._seed = int(self._rng.integers(2**31))
+        self._model, self._origin = self._first_model(kernel)
         self._modelled = 0  # trials that the model has seen
         self._trials: list[Trial] = []
-        self._pending: list[Array] = []
+        self._pending: list[Pending] = []
         self._gain: tuple[int, float | None] = (-1, None)
-        self.suggestions_: list[Suggestion] = []
 
-    def _first_model(self, kernel: str | Expression | Learner) -> Model:
-        inputs, seed = self.space.columns, int(self._rng.integers(2**31))
+    def _first_model(self, kernel: str | Expression | Learner) -> tuple[Model, Origin]:
+        inputs = self.space.columns
         if isinstance(kernel, str) and kernel == "auto":
-            return StructureModel(inputs)
+            return StructureModel(inputs), "averaged"
         if isinstance(kernel, str) and kernel == "nkn":
             primitives = [f"SE({c})" for c in range(self.space.width)]
             kernel = NeuralKernelNetwork(primitives=primitives, restarts=2, selection="evidence", average=False)
@@ -114,10 +85,10 @@ class Optimizer:
         elif isinstance(kernel, str):
             kernel = parse(kernel)
         if isinstance(kernel, Expression):
-            kernel = bind(kernel, self.space.width, list(self.space.names))
-        elif not isinstance(kernel, Learner):
+            return LearnedModel(inputs, bind(kernel, self.space.width, self.space.column_names), self._seed), "given"
+        if not isinstance(kernel, Learner):
             raise InputError(f"kernel must be 'auto', 'nkn', 'search', a kernel or a learner, not {kernel!r:.80}")
-        return LearnedModel(inputs, kernel, seed)
+        return LearnedModel(inputs, kernel, self._seed), "learned"
 
     # ------------------------------------------------------------------------------------------------------- ask, tell
 
@@ -134,13 +105,13 @@ class Optimizer:
         if len(self._trials) + len(self._pending) < FIRST_TRIALS or len(values) < 2:
             row = self.space.sample(1, self._rng)[0]
             equal = len(values) == 1 and len(finished) >= FIRST_TRIALS
-            why = "at random: all values so far are equal" if equal else "at random: one of the first trials"
-            suggestion = Suggestion(self.space.decode(row), None, None, "first", why)
+            suggestion = Suggestion(
+                self.space.decode(row), None, None, "first", "all values are equal" if equal else "one of the first"
+            )
         else:
             proposal = self._propose()
             row, suggestion = proposal.row, self._describe(proposal)
-        self._pending.append(row)
-        self.suggestions_.append(suggestion)
+        self._pending.append(Pending(row, suggestion))
         return suggestion.x
 
     def _propose(self) -> Proposal:
@@ -151,12 +122,16 @@ class Optimizer:
         best = int(np.argmin(surrogate.predict(X).mean if self._is_noisy() else y))
         value = float(surrogate.predict(X[best : best + 1]).mean[0])
         if self._pending:
-            rows = np.array(self._pending)
+            rows = np.array([pending.row for pending in self._pending])
             surrogate = extend(surrogate, rows, surrogate.predict(rows).mean)
         return propose(Task(surrogate, self.space, X[best], value, self._rng, self.acquisition))
 
     def _update(self, X: Array, y: Array) -> None:
         if self._modelled != len(self._trials):
+            before = len(y) - UpdatePolicy().window
+            if not self._modelled and before >= FIRST_TRIALS and len(set(y[:before])) > 1:
+                # A study that goes on: the last trials, foretold from those before, tell which scale predicts.
+                self._model = self._model.update(X[:before], y[:before], self._rng)
             self._model = self._model.update(X, y, self._rng)
             self._modelled = len(self._trials)
 
@@ -165,13 +140,13 @@ class Optimizer:
         mean = float(target.backward(np.array(proposal.mean)))
         low, high = target.backward(proposal.mean + proposal.spread * np.array([-1.0, 1.0]))
         better = self.best_ is not None and mean < self._sign * self.best_.y
-        reason = {
-            "bounds by group": "the best bound of each group of inputs that act together",
-            "expected improvement": "the largest expected improvement over all inputs",
-            "random": "a random point: all better ones have been tried",
-        }[proposal.method]
-        purpose = "improve" if better else "explore"
-        return Suggestion(self.space.decode(proposal.row), self._sign * mean, (high - low) / 2.0, purpose, reason)
+        return Suggestion(
+            self.space.decode(proposal.row),
+            self._sign * mean,
+            float(high - low) / 2.0,
+            "improve" if better else "explore",
+            proposal.method,
+        )
 
     def tell(self, x: Any, y: Any) -> None:
         """Take the value of a point, or values of several points (a list of points and a list of values)."""
@@ -179,43 +154,48 @@ class Optimizer:
         if several:
             if len(x) != len(y):
                 raise InputError(f"tell needs as many values as points: {len(x)} points and {len(y)} values were given")
-            for point, value in zip(x, y, strict=True):
-                self.tell(point, value)
-            return
+            trials = [self._read_trial(point, value) for point, value in zip(x, y, strict=True)]
+        else:
+            trials = [self._read_trial(x, y)]
+        for trial in trials:
+            self._trials.append(trial)
+            self._pending = [each for each in self._pending if np.abs(each.row - trial.row).max() > SAME]
+
+    def _read_trial(self, x: Any, y: Any) -> Trial:
         row, notes = read_point(self.space, x)
         value = read_value(y)
-        self._trials.append(Trial(row, None if value is None else self._sign * value, "; ".join(notes)))
-        self._pending = [pending for pending in self._pending if np.abs(pending - row).max() > 1e-9]
+        return Trial(row, None if value is None else self._sign * value, "; ".join(notes))
 
     # ----------------------------------------------------------------------------------------------------------- files
 
     def save(self, path: str | Path) -> None:
         """Write the study, all its trials, to a file that `mercer.load` reads."""
-        document = {
-            "format": FORMAT,
-            "version": 1,
-            "space": self.space.to_plain(),
-            "kernel": kernel_to_plain(self.kernel),
-            "minimize": self.minimize,
-            "random_state": self.random_state,
-            "trials": [[trial.row.tolist(), trial.value, trial.note] for trial in self._trials],
-            "pending": [row.tolist() for row in self._pending],
-            "generator": self._rng.bit_generator.state,
-        }
-        text, target = json.dumps(document), Path(path)
-        partial = target.with_name(target.name + ".part")  # a file is whole or not there, whenever it is cut short
-        partial.write_text(text)
-        partial.replace(target)
+        write_study(
+            SavedStudy(
+                self.space, self.kernel, self.minimize, self.random_state, tuple(self._trials), tuple(self._pending),
+                dict(self._rng.bit_generator.state),
+            ),
+            path,
+        )  # fmt: skip
 
     def resume(self, path: str | Path) -> None:
         """Take over the trials of a file that was saved with the same space; refuse those of another."""
-        document = read_study(path)
-        if Space.from_plain(document["space"]) != self.space or document["minimize"] != self.minimize:
+        saved = read_study(path)
+        if saved.space != self.space:
             raise InputError(
-                f"{path} holds a study of another space or direction: give its bounds, or another file for this one"
+                f"'{path}' holds a study of another space: {saved.space.find_difference(self.space)} "
+                "Give the bounds that it was saved with, or another file for this one."
             )
-        self._trials = [Trial(np.array(row), value, note) for row, value, note in document["trials"]]
-        self._rng.bit_generator.state = document["generator"]
+        if saved.minimize != self.minimize:
+            goal = "minimises" if saved.minimize else "maximises"
+            raise InputError(f"'{path}' holds a study that {goal}. Go on in the same direction, or give another file.")
+        self.take_over(saved)
+
+    def take_over(self, saved: SavedStudy) -> None:
+        """Replace all trials, pending suggestions and the state of the random numbers by those of a saved study."""
+        self._trials, self._pending = list(saved.trials), list(saved.pending)
+        self._rng.bit_generator.state = saved.generator
+        (self._model, _), self._modelled, self._gain = self._first_model(self.kernel), 0, (-1, None)
 
     # --------------------------------------------------------------------------------------------------- what is known
 
@@ -231,9 +211,9 @@ class Optimizer:
         return X, np.array([worst if trial.value is None else trial.value for trial in self._trials])
 
     def _is_noisy(self) -> bool:
-        if not isinstance(self._model, StructureModel):
-            return isinstance(self._model, LearnedModel) and self._model.likelihood.noise > NOISY
-        return bool(self._model.fits) and self._model.fits[0].likelihood.noise > NOISY
+        if not self._modelled:
+            return False
+        return self._model.draw(*self._rows_and_values(), None).likelihood.noise > NOISY
 
     @property
     def trials_(self) -> list[tuple[Any, float | None]]:
@@ -267,40 +247,52 @@ class Optimizer:
     def expected_gain_(self) -> float | None:
         """By how much the best value is expected to improve in the next 100 trials; None before there is a model."""
         if self._gain[0] != len(self._trials):
-            X, y = self._rows_and_values() if any(t.value is not None for t in self._trials) else (None, None)
             gain = None
-            if X is not None and y is not None and len(set(y)) > 1 and len(y) >= FIRST_TRIALS:
+            if self._can_model():
+                X, y = self._rows_and_values()
                 self._update(X, y)
                 gain = expect_gain(self._model, self.space, X, y, np.random.default_rng(0))
             self._gain = (len(self._trials), gain)
         return self._gain[1]
 
+    @property
+    def suggestions_(self) -> list[Suggestion]:
+        """The points that were asked for and not told yet, with what is expected of each and why it was chosen."""
+        return [pending.suggestion for pending in self._pending]
 
-def read_study(path: str | Path) -> dict[str, Any]:
-    """Return the contents of a study's file, refusing what is none."""
-    try:
-        document = json.loads(Path(path).read_text())
-    except FileNotFoundError:
-        raise ModelFileError(f"{path} does not exist") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ModelFileError(f"{path} is not a study that Mercer saved: {error}") from None
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ModelFileError(f"{path} is not a study that Mercer saved")
-    if document.get("version") != 1:
-        raise ModelFileError(f"{path} was saved by a later version of Mercer: update to read it")
-    return document
+    def _can_model(self) -> bool:
+        values = {trial.value for trial in self._trials if trial.value is not None}
+        return len(values) > 1 and len(self._trials) >= FIRST_TRIALS
+
+    def _look(self) -> Study:
+        """Bring the model up to date, and return all that there is to explain."""
+        gain, ready = self.expected_gain_, self._can_model()
+        known = any(trial.value is not None for trial in self._trials)
+        rows, values = self._rows_and_values() if known else (np.empty((0, self.space.width)), np.empty(0))
+        return Study(
+            self.space, self.minimize, tuple(self._trials), rows, values, self.best_, gain,
+            self._model if ready else None, self._origin, tuple(self.suggestions_), FIRST_TRIALS, self.random_state,
+        )  # fmt: skip
+
+    def explain(self) -> StudyExplanation:
+        """Return what was found, as facts: the best, which inputs act together, what is left to gain, what comes next.
+
+        `print(optimizer.explain())` says it in words.
+        """
+        return explain_study(self._look())
+
+    def report(self, path: str | Path) -> None:
+        """Write what was found to one HTML page with pictures, which needs nothing else."""
+        from mercer.optimise.page import write_study_report  # Matplotlib and Jinja take a moment to import
+
+        write_study_report(self._look(), path)
 
 
 def load_study(path: str | Path) -> Optimizer:
     """Return the optimiser that `Optimizer.save` wrote."""
-    document = read_study(path)
-    optimizer = Optimizer(
-        Space.from_plain(document["space"]),
-        read_kernel_setting(document["kernel"]),
-        minimize=document["minimize"],
-        random_state=document["random_state"],
-    )
-    optimizer.resume(path)
+    saved = read_study(path)
+    optimizer = Optimizer(saved.space, saved.kernel, saved.minimize, saved.random_state)
+    optimizer.take_over(saved)
     return optimizer
 
 
@@ -351,6 +343,7 @@ def minimize(
     bounds, kernel, random_state, constraints : as in `Optimizer`.
     calls : evaluations in all, the first ten at random.
     callback : called with a `State` after every evaluation; where it returns True the run ends.
+        `mercer.optimise.print_progress` prints the best so far and the expected further gain every ten evaluations.
     checkpoint : a file that every evaluation is written to. The same call goes on from it, and evaluates nothing twice.
 
     Ctrl-C ends the run and returns the best so far.

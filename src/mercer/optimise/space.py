@@ -348,6 +348,15 @@ class Space:
         """The number of encoded columns."""
         return self.columns[-1][-1] + 1
 
+    @property
+    def column_names(self) -> list[str]:
+        """A name for each encoded column; that of a category says the choice, as solvent=water."""
+        return [
+            label
+            for name, one in zip(self.names, self.inputs, strict=True)
+            for label in ([f"{name}={choice}" for choice in one.choices] if isinstance(one, Category) else [name])
+        ]
+
     def encode(self, points: Sequence[Any]) -> Array:
         """Return points as rows. Numbers outside the bounds go outside [0, 1]."""
         values = [split_point(self, point) for point in points]

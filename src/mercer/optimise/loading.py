@@ -1,0 +1,33 @@
+"""`mercer.load`: a model or a study, whichever the file holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mercer.estimators import GPRegressor, GridRegressor, KernelSVC
+    from mercer.optimise.optimizer import Optimizer
+
+
+def load(path: str | Path) -> GPRegressor | GridRegressor | KernelSVC | Optimizer:
+    """Read a file that `save` of a model or of an `Optimizer` wrote; returns the model, or the optimiser to go on with.
+
+    A file from a stranger can never run code.
+    """
+    if _is_text(Path(path)):
+        from mercer.optimise.optimizer import load_study
+
+        return load_study(path)
+    from mercer.estimators import load as load_model
+
+    return load_model(path)
+
+
+def _is_text(file: Path) -> bool:
+    """A study is a JSON object; models are archives. What cannot be opened is for the reader of models to refuse."""
+    try:
+        with file.open("rb") as stream:
+            return stream.read(1) == b"{"
+    except OSError:
+        return False

@@ -1,0 +1,122 @@
+"""The report of a study: what was found in words and pictures, and what to try next, on one HTML page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from mercer.optimise import words
+from mercer.optimise.effects import look_closely
+from mercer.optimise.explanation import Study, StudyExplanation, explain_study
+from mercer.optimise.pictures import Effects, curve_figure, map_figure, progress_figure
+from mercer.optimise.trials import Suggestion
+from mercer.report import check_place, write_whole
+from mercer.report.html import Picture, list_origin, list_versions, render
+
+MOST_PARTS = 12
+MOST_TRIALS = 200  # rows of the table, the last ones
+USAGE = """import mercer
+study = mercer.load("study.mercer")  # what study.save("study.mercer") wrote
+study.tell(x, y)  # the value of a point
+x = study.ask()
+print(study.explain())"""
+
+
+@dataclass(frozen=True, eq=False)
+class PartDrawing:
+    """A part of the function as the page shows it."""
+
+    title: str
+    share: str
+    picture: Markup
+
+
+def write_study_report(
+    study: Study, path: str | Path, target: str = "value", explanation: StudyExplanation | None = None
+) -> None:
+    """Write the page; give the explanation if you have it already."""
+    check_place(Path(path))
+    write_whole(study_html(study, target, explanation), Path(path))
+
+
+def study_html(study: Study, target: str = "value", explanation: StudyExplanation | None = None) -> str:
+    """Return the page; `target` is what the values are called."""
+    found = explain_study(study) if explanation is None else explanation
+    progress = Picture(
+        "progress", "Best so far", words.describe_progress(found), partial(progress_figure, study, target)
+    )
+    parts = _draw_parts(study, found, target)
+    return render(
+        "study.html",
+        explanation=found,
+        target=target,
+        headline=words.tell_headline(found, target),
+        best=words.tell_best(found),
+        gain=words.tell_gain(found.gain),
+        stop=found.gain.verdict in ("nothing to be expected", "little left"),
+        structure=words.tell_structure(found),
+        matters=words.tell_inputs(found),
+        partitions=[(words.show_partition(each.groups), each.probability) for each in found.partitions],
+        progress=progress.html() if found.best is not None else "",
+        parts=parts,
+        left_out=words.tell_left_out(found.parts, MOST_PARTS),
+        effects=words.describe_effects(found),
+        names=list(found.spans),
+        suggestions=[_list_suggestion(each, found) for each in found.suggestions],
+        trials=_list_trials(study, found),
+        hidden=max(0, found.trials - MOST_TRIALS),
+        model=words.tell_model(found),
+        remarks=words.tell_notes(found),
+        usage=USAGE,
+        protocol=_list_protocol(study, found),
+    )
+
+
+def _draw_parts(study: Study, found: StudyExplanation, target: str) -> list[PartDrawing]:
+    if study.model is None:
+        return []
+    surrogate = look_closely(study.model, study.rows, study.values)
+    effects = Effects(study, surrogate, study.model.target, target)
+    by_inputs = {tuple(study.space.names[i] for i in part.inputs): part for part in surrogate.parts}
+    drawings = []
+    for place, fact in enumerate(found.parts[:MOST_PARTS]):
+        draw = {1: curve_figure, 2: map_figure}.get(len(fact.inputs))
+        if draw is None:
+            continue
+        title, share = words.name_part(fact), words.tell_share(fact)
+        picture = Picture(f"part{place}", title, f"{title}: {share}.", partial(draw, effects, by_inputs[fact.inputs]))
+        drawings.append(PartDrawing(title, share, picture.html()))
+    return drawings
+
+
+def _cells(x: Any, found: StudyExplanation) -> list[str]:
+    values = x.values() if isinstance(x, dict) else [float(value) for value in x]
+    return [words.show_value(value, span) for value, span in zip(values, found.spans.values(), strict=True)]
+
+
+def _list_suggestion(each: Suggestion, found: StudyExplanation) -> dict[str, Any]:
+    expected = "" if each.mean is None or each.spread is None else words.show_expected(each.mean, each.spread)
+    return {"cells": _cells(each.x, found), "purpose": each.purpose, "expected": expected, "reason": each.reason}
+
+
+def _list_trials(study: Study, found: StudyExplanation) -> list[dict[str, Any]]:
+    rows = []
+    best = None if found.best is None else found.best.number
+    for number, trial in list(enumerate(study.trials))[-MOST_TRIALS:]:
+        value = "failed" if trial.value is None else words.show_score(study.sign * trial.value)
+        cells = _cells(study.space.decode(trial.row), found)
+        rows.append({"number": number + 1, "cells": cells, "value": value, "best": number == best})
+    return rows
+
+
+def _list_protocol(study: Study, found: StudyExplanation) -> list[tuple[str, str]]:
+    rows = [*list_origin(None, study.seed), ("Trials", words.count_trials(found))]
+    if found.model is not None:
+        rows.append(("Kernel, on inputs from 0 to 1", found.model.kernel))
+    return [*rows, ("Versions", list_versions())]
+
+

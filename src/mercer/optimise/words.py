@@ -1,0 +1,274 @@
+"""All sentences about a study: facts in, words out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from mercer.explain.wording import list_names, number, percent, resolve, wrap, write_count
+
+if TYPE_CHECKING:
+    from mercer.optimise.explanation import GainFact, PartFact, StudyExplanation
+    from mercer.optimise.trials import Best, Suggestion
+
+REASONS = {
+    "one of the first": "at random: one of the first trials",
+    "all values are equal": "at random: all values so far are equal",
+    "bounds by group": "the best bound of each group of inputs that act together",
+    "expected improvement": "the largest expected improvement over all inputs",
+    "random": "a random point: all better ones have been tried",
+}
+PURPOSES = {
+    "first": "to begin with, at random",
+    "improve": "to improve on the best",
+    "explore": "to explore where little is known",
+}
+MOST_NOTES = 5
+
+
+def give_reason(way: str) -> str:
+    """Say how a point was chosen."""
+    return REASONS.get(way, way)
+
+
+def note_of_trial(place: int, note: str) -> str:
+    """Say something about one trial."""
+    return f"Trial {place + 1}: {note}."
+
+
+def show_score(value: float) -> str:
+    """Write a value of the function with five digits: the last steps towards an optimum are small."""
+    return resolve(value, 0.01 * abs(value)) if value else "0"
+
+
+def show_expected(mean: float, spread: float) -> str:
+    """Write what is expected as finely as it is known: "66.16 ± 0.05"."""
+    return f"{resolve(mean, 10.0 * spread)} ± {number(float(f'{spread:.2g}'))}"
+
+
+def show_value(value: Any, span: float | None) -> str:
+    """Write the value of an input: a number as finely as its range asks for."""
+    return resolve(float(value), span) if isinstance(value, float) else str(value)
+
+
+def show_point(x: Any, spans: dict[str, float | None]) -> str:
+    """Write a point: "temperature = 55.1, solvent = b"."""
+    values = x.values() if isinstance(x, dict) else [float(value) for value in x]
+    cells = zip(spans.items(), values, strict=True)
+    return ", ".join(f"{name} = {show_value(value, span)}" for (name, span), value in cells)
+
+
+def show_partition(groups: Sequence[Sequence[str]]) -> str:
+    """Write which inputs act together: "(a, b) + (c)"."""
+    return " + ".join(f"({', '.join(group)})" for group in groups)
+
+
+# ------------------------------------------------------------------------------------------------------- the paragraphs
+
+
+def tell_all(found: StudyExplanation) -> list[str]:
+    """Return all paragraphs."""
+    structure = " ".join([*tell_structure(found), *tell_inputs(found)])
+    parts = [tell_best(found), structure, tell_gain(found.gain), *tell_suggestions(found), tell_model(found)]
+    return [part for part in [*parts, *tell_notes(found)] if part]
+
+
+def wrap_all(paragraphs: Sequence[str], width: int) -> str:
+    """Return paragraphs as lines."""
+    return "\n".join(line for paragraph in paragraphs for line in wrap(paragraph, "", width))
+
+
+def count_trials(found: StudyExplanation) -> str:
+    """Say how many trials there are: "30 trials, 2 of them failed"."""
+    trials = write_count(found.trials, "trial")
+    return f"{trials}, {found.failed} of them failed" if found.failed else trials
+
+
+def tell_best(found: StudyExplanation) -> str:
+    """Say what the best point is."""
+    if found.best is None:
+        return f"There is no value yet ({count_trials(found)})." if found.trials else "There is no trial yet."
+    return f"{tell_best_value(found.best, found.minimize)} It was found at {show_point(found.best.x, found.spans)}."
+
+
+def tell_best_value(best: Best, minimize: bool) -> str:
+    """Say how good the best trial is."""
+    kind = "lowest" if minimize else "highest"
+    text = f"The {kind} value so far is {show_score(best.y)} (trial {best.number + 1})"
+    if best.mean is None or show_score(best.mean) == show_score(best.y):
+        return f"{text}."
+    return f"{text}; {show_score(best.mean)} is expected there without noise."
+
+
+def tell_structure(found: StudyExplanation) -> list[str]:
+    """Say which inputs act together and which alone, as far as that is known."""
+    if len(found.spans) < 2:
+        return []
+    if not found.partitions:
+        return ["It is too early to say which inputs act together."]
+    first = found.partitions[0]
+    if found.model is not None and found.model.origin == "given":
+        return [f"By the kernel that was given, the function is {show_partition(first.groups)}."]
+    if found.model is not None and found.model.origin == "learned":
+        return [f"By the kernel that was learned, the function is {show_partition(first.groups)}."]
+    if not found.settled:
+        text = (
+            f"Which inputs act together is not settled yet. Of the structures looked at, the likeliest is "
+            f"{show_partition(first.groups)} (probability {percent(first.probability)})"
+        )
+        if len(found.partitions) > 1:
+            second = found.partitions[1]
+            text += f", then {show_partition(second.groups)} ({percent(second.probability)})"
+        return [f"{text}."]
+    return _tell_groups(found)
+
+
+def _tell_groups(found: StudyExplanation) -> list[str]:
+    hardly = {each.name for each in found.inputs if each.hardly_matters}
+    sentences = []
+    together = [group for group in found.groups if len(group.inputs) > 1]
+    alone = [group for group in found.groups if len(group.inputs) == 1 and group.inputs[0] not in hardly]
+    for group in together:
+        who = "All inputs" if len(group.inputs) == len(found.spans) else list_names(group.inputs)
+        sentences.append(f"{who} act together (probability {percent(group.probability)}).")
+    if alone:
+        least = min(group.probability for group in alone)
+        who = list_names([group.inputs[0] for group in alone])
+        chance = f"probability {'' if len(alone) == 1 else 'of each at least '}{percent(least)}"
+        sentences.append(f"{who} {'acts' if len(alone) == 1 else 'each act'} alone ({chance}).")
+    return sentences
+
+
+def tell_inputs(found: StudyExplanation) -> list[str]:
+    """Say which inputs matter most, and which hardly."""
+    if not found.inputs or len(found.spans) < 2:
+        return []
+    sentences = []
+    main = [each for each in found.inputs if not each.hardly_matters][:3]
+    if main:
+        shown = list_names([f"{each.name} ({percent(each.share.mean)})" for each in main])
+        on = " of the logarithm" if found.model is not None and found.model.scale == "log" else ""
+        sentences.append(f"Most of the variance{on} goes with {shown}.")
+    hardly = [each for each in found.inputs if each.hardly_matters]
+    if hardly:
+        most = percent(max(each.share.high for each in hardly))
+        verb = "matters" if len(hardly) == 1 else "matter"
+        sentences.append(f"{list_names([each.name for each in hardly])} hardly {verb} (at most {most}, with 95 %).")
+    return sentences
+
+
+def tell_share(part: PartFact) -> str:
+    """Say how much a part makes up."""
+    share = part.share
+    return f"{percent(share.mean)} of the variance ({percent(share.low)} to {percent(share.high)} with 95 %)"
+
+
+def tell_gain(gain: GainFact) -> str:
+    """Say whether to go on, and why."""
+    if gain.expected is None or gain.spread is None:
+        why = {
+            "equal values": "all values are equal",
+            "no model": "a model needs ten trials with values that differ",
+        }[gain.reason]
+        return f"It is too early to say what is left to gain: {why}."
+    expected = f"about {number(gain.expected)} is expected from the next 100 trials"
+    against = f"{percent(gain.expected / gain.spread if gain.spread else 0.0)} of the spread of the values so far"
+    against += f" ({number(gain.spread)})"
+    if gain.verdict == "worth going on":
+        return f"It is worth going on: {expected}, {against}."
+    if gain.verdict == "too early":
+        return f"It is too early to stop: {expected}, {against}, but there are few trials to tell from."
+    if gain.verdict == "nothing to be expected":
+        return f"Nothing more is to be expected: {expected}, {against}. You can stop."
+    if gain.reason == "against the noise" and gain.noise is not None:
+        return f"There is little left to gain: {expected}, less than the noise of one trial ({number(gain.noise)})."
+    return f"There is little left to gain: {expected}, {against}."
+
+
+def tell_suggestions(found: StudyExplanation) -> list[str]:
+    """Say what each pending suggestion is for."""
+    return [
+        f"Next {place}: {show_point(each.x, found.spans)}, {tell_purpose(each)}."
+        for place, each in enumerate(found.suggestions, start=1)
+    ]
+
+
+def tell_purpose(suggestion: Suggestion) -> str:
+    """Say what a suggestion is for and what is expected of it."""
+    text = PURPOSES[suggestion.purpose]
+    if suggestion.mean is None or suggestion.spread is None:
+        return text
+    return f"{text} ({show_expected(suggestion.mean, suggestion.spread)} expected)"
+
+
+def tell_model(found: StudyExplanation) -> str:
+    """Say what predicts."""
+    if found.model is None:
+        return ""
+    scale = "the values as they are" if found.model.scale == "identity" else "the logarithm of the distance to the best"
+    ways = dict.fromkeys(each.way for each in found.suggestions)
+    why = f" How the suggestions were chosen: {'; '.join(give_reason(way) for way in ways)}." if ways else ""
+    noise = f"; the noise has a standard deviation of {number(found.model.noise)}"
+    return f"The model predicts {scale}{noise}.{why}"
+
+
+def tell_notes(found: StudyExplanation) -> list[str]:
+    """Say what was unusual about the trials."""
+    sentences = []
+    if found.failed:
+        one = found.failed == 1
+        sentences.append(
+            f"{write_count(found.failed, 'trial')} failed and {'counts' if one else 'count'} as bad as the worst."
+        )
+    rest = len(found.notes) - MOST_NOTES
+    return [*sentences, *found.notes[:MOST_NOTES], *([f"There are {rest} more notes."] if rest > 0 else [])]
+
+
+def tell_progress(done: int, total: int, best: Best | None, gain: float | None) -> str:
+    """Say how far an optimisation is, in one line."""
+    text = f"{done} of {total}"
+    text += "; no value yet" if best is None else f"; best {show_score(best.y)}"
+    return text if gain is None else f"{text}; {number(gain)} more to be expected"
+
+
+# ------------------------------------------------------------------------------------------------------------ the page
+
+
+def tell_headline(found: StudyExplanation, target: str) -> str:
+    """Say what was done, under the title of the page."""
+    inputs = write_count(len(found.spans), "input")
+    return f"{count_trials(found)}, {inputs}; the goal is the {'lowest' if found.minimize else 'highest'} {target}."
+
+
+def name_part(part: PartFact) -> str:
+    """Name an additive part: "temperature", "time and dose"."""
+    return list_names(part.inputs)
+
+
+def describe_progress(found: StudyExplanation) -> str:
+    """Describe the picture of the best so far."""
+    return f"{count_trials(found)} by number, and the best value so far as a line. {tell_best(found)}"
+
+
+def describe_effects(found: StudyExplanation) -> str:
+    """Say how to read the pictures of the parts."""
+    if found.model is None:
+        return ""
+    text = "The function is taken as a sum of these parts. Each is shown around its own average; dots are the trials "
+    text += "less the other parts."
+    if found.model.scale == "log":
+        text += " The model predicts the logarithm of the distance to the best, so the effects are on that scale."
+    return text
+
+
+def tell_left_out(parts: Sequence[PartFact], most: int) -> str:
+    """Say which parts are not drawn, and why."""
+    large = [part for part in parts[:most] if len(part.inputs) > 2]
+    sentences = [
+        f"{name_part(part)} act together in the model: an effect of {len(part.inputs)} inputs is not drawn "
+        f"({tell_share(part)})."
+        for part in large
+    ]
+    if len(parts) > most:
+        sentences.append(f"{write_count(len(parts) - most, 'smaller part')} not drawn.")
+    return " ".join(sentences)

@@ -1,0 +1,174 @@
+"""What a study says about itself: facts, and sentences made of them."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+import mercer
+from mercer.optimise import print_progress, words
+from mercer.optimise.acquisition import Method
+from mercer.optimise.effects import Share, look_closely, measure_shares, predict_jointly
+from mercer.optimise.explanation import ExplainPolicy, find_probability, judge_gain
+from mercer.optimise.trials import Purpose
+
+BOUNDS = {"a": (0.0, 1.0), "b": (0.0, 1.0), "c": ["red", "green"], "idle": (0.0, 1.0)}
+
+
+def value(point: dict[str, Any]) -> float:
+    return float(
+        3.0 * np.sin(6.0 * point["a"]) + 4.0 * (point["b"] - 0.3) ** 2 + (0.8 if point["c"] == "red" else 0.0)
+    )
+
+
+def told(count: int, **options: Any) -> mercer.Optimizer:
+    optimizer = mercer.Optimizer(BOUNDS, random_state=0, **options)
+    rng = np.random.default_rng(1)
+    points = [optimizer.space.decode(row) for row in optimizer.space.sample(count, rng)]
+    optimizer.tell(points, [value(point) for point in points])
+    return optimizer
+
+
+@pytest.fixture(scope="module")
+def known() -> mercer.Optimizer:
+    optimizer = told(40)
+    optimizer.tell({"a": 1.5, "b": 0.5, "c": "red", "idle": 0.0}, None)
+    optimizer.ask(2)
+    return optimizer
+
+
+def test_a_study_without_trials_says_so() -> None:
+    text = str(mercer.Optimizer([(0, 1), (0, 1)]).explain())
+    assert "no trial yet" in text
+    assert "too early to say which inputs act together" in text
+
+
+def test_few_trials_settle_nothing() -> None:
+    found = told(12).explain()
+    assert not found.settled
+    assert "not settled yet" in str(found)
+    assert " alone" not in str(found)
+    assert found.gain.verdict in ("worth going on", "too early")
+
+
+def test_facts_of_a_study_with_trials_enough(known: mercer.Optimizer) -> None:
+    found = known.explain()
+    assert (found.trials, found.failed) == (41, 1)
+    assert found.best is not None
+    assert found.best.y == min(y for _, y in known.trials_ if y is not None)
+    assert sum(each.probability for each in found.partitions) == pytest.approx(1.0, abs=0.1)
+    assert found.inputs[0].name == "a"
+    assert found.inputs[0].share.low <= found.inputs[0].share.mean <= found.inputs[0].share.high
+    assert sum(part.share.mean for part in found.parts) == pytest.approx(1.0, abs=0.01)
+    assert len(found.suggestions) == 2
+    assert all(each.purpose in ("improve", "explore") for each in found.suggestions)
+    assert found.gain.expected is not None
+    assert found.model is not None
+    assert found.model.scale in ("identity", "log")
+    text = str(found)
+    for word in ("lowest value", "Next 2:", "1 trial failed", "lies outside its bounds", "expected"):
+        assert word in text
+    assert found.to_json()["best"]["trial"] == found.best.number + 1
+
+
+def test_an_input_that_does_nothing_hardly_matters(known: mercer.Optimizer) -> None:
+    hardly = [each.name for each in known.explain().inputs if each.hardly_matters]
+    assert hardly == ["idle"]
+    assert "idle hardly matters" in str(known.explain())
+
+
+def test_what_is_not_known_is_not_called_unimportant() -> None:
+    assert not any(each.hardly_matters for each in told(10).explain().inputs)
+
+
+def test_parts_add_up_to_the_whole(known: mercer.Optimizer) -> None:
+    study = known._look()
+    assert study.model is not None
+    surrogate = look_closely(study.model, study.rows, study.values)
+    rows = study.space.sample(7, np.random.default_rng(3))
+    means, covariances = zip(*(predict_jointly(surrogate, part, rows) for part in surrogate.parts), strict=True)
+    level = surrogate.posterior.fitted_level.mean
+    np.testing.assert_allclose(np.sum(means, axis=0) + level, surrogate.predict(rows).mean, atol=1e-8)
+    for part, covariance in zip(surrogate.parts, covariances, strict=True):
+        np.testing.assert_allclose(
+            np.diag(covariance), surrogate.predict_part(part, rows).variance, rtol=1e-5, atol=1e-9
+        )
+    shares = measure_shares(surrogate, study.space)
+    assert set(shares.inputs) == {0, 1, 2, 3}
+
+
+def test_probabilities_of_groups() -> None:
+    partitions = [(((0, 1), (2,)), 0.6), (((0, 1, 2),), 0.3), (((0,), (1,), (2,)), 0.1)]
+    assert find_probability((0, 1), partitions) == pytest.approx(0.9)
+    assert find_probability((2,), partitions) == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize(
+    ("gain", "noise", "few", "verdict", "reason"),
+    [
+        (0.5, 0.1, False, "worth going on", "against the spread"),
+        (0.005, 1e-4, False, "little left", "against the spread"),
+        (0.5, 2.0, False, "little left", "against the noise"),
+        (1e-4, 1e-5, False, "nothing to be expected", "against the spread"),
+        (1e-4, 1e-5, True, "too early", "few trials"),
+        (None, None, False, "too early", "no model"),
+    ],
+)
+def test_whether_to_stop(gain: float | None, noise: float | None, few: bool, verdict: str, reason: str) -> None:
+    values = np.array([-1.0, 1.0])  # a spread of one
+    found = judge_gain(gain, values, noise, few, ExplainPolicy())
+    assert (found.verdict, found.reason) == (verdict, reason)
+    assert words.tell_gain(found).endswith(".")
+
+
+def test_equal_values_leave_nothing_to_say() -> None:
+    optimizer = mercer.Optimizer([(0, 1)], random_state=0)
+    for place in range(12):
+        optimizer.tell([place / 12], 3.0)
+    optimizer.ask()
+    found = optimizer.explain()
+    assert found.gain.reason == "equal values"
+    assert "all values are equal" in str(found)
+    assert found.suggestions[0].reason == "at random: all values so far are equal"
+
+
+def test_all_trials_failed() -> None:
+    optimizer = mercer.Optimizer([(0, 1)], random_state=0)
+    for place in range(12):
+        optimizer.tell([place / 12], None)
+    assert "no value yet (12 trials, 12 of them failed)" in str(optimizer.explain())
+    assert len(optimizer.ask(2)) == 2
+
+
+def test_a_kernel_that_was_given_claims_no_probability() -> None:
+    found = told(15, kernel="SE(a) + SE(b)").explain()
+    assert found.model is not None
+    assert found.model.origin == "given"
+    assert "By the kernel that was given" in str(found)
+    assert {each.name: each.share.mean for each in found.inputs}["idle"] == 0.0
+
+
+def test_every_way_and_purpose_has_words() -> None:
+    assert set(get_args(Method)) <= set(words.REASONS)
+    assert set(get_args(Purpose)) == set(words.PURPOSES)
+
+
+def test_values_are_told_all_or_none() -> None:
+    optimizer = told(2)
+    points = [dict(optimizer.trials_[0][0]), {"a": 0.1, "b": 0.2, "c": "blue", "idle": 0.0}]
+    with pytest.raises(mercer.InputError, match="'c' has no choice 'blue'"):
+        optimizer.tell(points, [1.0, 2.0])
+    assert len(optimizer.trials_) == 2
+
+
+def test_progress_is_printed_every_ten(capsys: pytest.CaptureFixture[str]) -> None:
+    mercer.minimize(lambda x: float((x[0] - 0.3) ** 2), [(0, 1)], calls=12, random_state=0, callback=print_progress)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(";")[0] for line in lines] == ["10 of 12", "12 of 12"]
+    assert "more to be expected" in lines[-1]
+
+
+def test_shares_are_values() -> None:
+    assert Share(0.5, 0.4, 0.6) == Share(0.5, 0.4, 0.6)
