@@ -15,7 +15,7 @@ from mercer.optimise.explanation import Study, StudyExplanation, explain_study
 from mercer.optimise.pictures import Effects, curve_figure, map_figure, progress_figure
 from mercer.optimise.trials import Suggestion
 from mercer.report import check_place, write_whole
-from mercer.report.html import Picture, list_origin, list_versions, render
+from mercer.report.html import draw_picture, list_origin, list_versions, render
 
 MOST_PARTS = 12
 MOST_TRIALS = 200  # rows of the table, the last ones
@@ -46,9 +46,10 @@ def write_study_report(
 def study_html(study: Study, target: str = "value", explanation: StudyExplanation | None = None) -> str:
     """Return the page; `target` is what the values are called."""
     found = explain_study(study) if explanation is None else explanation
-    progress = Picture(
-        "progress", "Best so far", words.describe_progress(found), partial(progress_figure, study, target)
-    )
+    progress = Markup("")
+    if found.best is not None:
+        text = words.describe_progress(found)
+        progress = draw_picture("progress", "Best so far", text, partial(progress_figure, study, target))
     parts = _draw_parts(study, found, target)
     return render(
         "study.html",
@@ -61,7 +62,7 @@ def study_html(study: Study, target: str = "value", explanation: StudyExplanatio
         structure=words.tell_structure(found),
         matters=words.tell_inputs(found),
         partitions=[(words.show_partition(each.groups), each.probability) for each in found.partitions],
-        progress=progress.html() if found.best is not None else "",
+        progress=progress,
         parts=parts,
         left_out=words.tell_left_out(found.parts, MOST_PARTS),
         effects=words.describe_effects(found),
@@ -88,8 +89,8 @@ def _draw_parts(study: Study, found: StudyExplanation, target: str) -> list[Part
         if draw is None:
             continue
         title, share = words.name_part(fact), words.tell_share(fact)
-        picture = Picture(f"part{place}", title, f"{title}: {share}.", partial(draw, effects, by_inputs[fact.inputs]))
-        drawings.append(PartDrawing(title, share, picture.html()))
+        drawn = partial(draw, effects, by_inputs[fact.inputs])
+        drawings.append(PartDrawing(title, share, draw_picture(f"part{place}", title, f"{title}: {share}.", drawn)))
     return drawings
 
 
