@@ -121,12 +121,17 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if given:
             _check_gram(matrix)
-            units = Units((0.0,) * len(matrix), (1.0,) * len(matrix))
-        else:
-            units = _scaling(matrix)
+        units = Units((0.0,) * len(matrix), (1.0,) * len(matrix)) if given else _scaling(matrix)
         training = LabelledRows(matrix, labels, classes, units, columns, inputs.target_name(y))
-        learned = _judge_gram(training, seed) if given else _learn(kernel, training, seed, progress)
-        gram, clip = gram_of(learned.kernel, training)
+        if given:
+            gram, clip = gram_of(None, training)
+            folds = make_folds(labels, seed)
+            score = cross_validate(split_gram(gram, folds), labels, folds)
+            clipped = () if clip is None else ("the Gram matrix has eigenvalues below zero; they were clipped",)
+            learned = LearnedForClasses(None, score.cost, score.error, notes=clipped)
+        else:
+            learned = _learn(kernel, training, seed, progress)
+            gram, clip = gram_of(learned.kernel, training)
         if self.nu is not None and nu is None:
             if learned.kernel is None:
                 raise InputError("nu='auto' is not offered for a precomputed Gram matrix: give a number")
@@ -156,8 +161,8 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
         if missing.any() and self._is_gram:
             raise InputError("with a precomputed Gram matrix every row needs a class; leave out the rows without one")
         if missing.any():
-            told = f"{int(missing.sum())} of {len(target)} rows have no class and were left out"
-            warnings.warn(told, DataWarning, stacklevel=3)
+            note = f"{int(missing.sum())} of {len(target)} rows have no class and were left out"
+            warnings.warn(note, DataWarning, stacklevel=3)
             matrix, target = matrix[~missing], target[~missing]
         try:
             check_classification_targets(target)
@@ -223,14 +228,6 @@ def _learn(kernel: Any, training: LabelledRows, seed: int, report: Any) -> Learn
     return found.on_columns(columns)
 
 
-def _judge_gram(training: LabelledRows, seed: int) -> LearnedForClasses:
-    """Return the cost for a Gram matrix that was given."""
-    (gram, clip), folds = gram_of(None, training), make_folds(training.labels, seed)
-    score = cross_validate(split_gram(gram, folds), training.labels, folds)
-    told = "the Gram matrix has eigenvalues below zero; they were clipped"
-    return LearnedForClasses(None, score.cost, score.error, notes=() if clip is None else (told,))
-
-
 # ------------------------------------------------------------------------------------------------------------- checks
 
 
@@ -272,8 +269,8 @@ def _check_classes(classes: Any, labels: Labels) -> None:
     single = [str(classes[c]) for c in np.flatnonzero(counts == 1)]
     if single:
         shown = ", ".join(map(repr, single[:5])) + (" and more" if len(single) > 5 else "")
-        told = "they cannot be checked on rows left out, and will hardly be predicted"
-        warnings.warn(f"class(es) {shown} have one member each: {told}", DataWarning, stacklevel=3)
+        note = "they cannot be checked on rows left out, and will hardly be predicted"
+        warnings.warn(f"class(es) {shown} have one member each: {note}", DataWarning, stacklevel=3)
 
 
 def _scaling(X: Array) -> Units:

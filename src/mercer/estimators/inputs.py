@@ -213,19 +213,24 @@ def read_training(estimator: Any, X: Any, y: Any) -> Reading:
     target = read_target(estimator, y, len(matrix))
     missing = np.isnan(target)
     if missing.any():
-        told = f"{int(missing.sum())} of {len(target)} rows have no target value (NaN) and were left out"
-        warnings.warn(told, DataWarning, stacklevel=3)
+        note = f"{int(missing.sum())} of {len(target)} rows have no target value (NaN) and were left out"
+        warnings.warn(note, DataWarning, stacklevel=3)
         matrix, target = matrix[~missing], target[~missing]
-    if len(target) < 2:
-        raise InputError(
-            f"n_samples={len(target)}: at least 2 rows with a target are needed to learn anything; give more data"
-        )
+    check_variation(len(target), target)
     varies = np.ptp(matrix, axis=0) > 0
     varying = find_varying(varies, columns.names)
-    if np.ptp(target) == 0:
-        raise InputError(f"the target is the same ({target[0]:g}) in all {len(target)} rows: there is nothing to learn")
     units = units_from(matrix.mean(axis=0), np.where(varies, matrix.std(axis=0), 0.0), float(target.std()))
     return Reading(TrainingRows(matrix, target, units, float(target.mean()), columns, target_name(y)), varying)
+
+
+def check_variation(count: int, target: Any) -> None:
+    """Refuse to learn from this many rows where their targets, or the least and the largest, do not differ."""
+    if count < 2:
+        raise InputError(
+            f"n_samples={count}: at least 2 rows with a target are needed to learn anything; give more data"
+        )
+    if np.ptp(target) == 0:
+        raise InputError(f"the target is the same ({target[0]:g}) in all {count} rows: there is nothing to learn")
 
 
 def target_name(y: Any) -> str | None:

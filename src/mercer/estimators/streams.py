@@ -19,7 +19,7 @@ import numpy as np
 
 from mercer.compute.backend import backend_for
 from mercer.errors import DataWarning, InputError
-from mercer.estimators.inputs import Reading, find_varying, is_dask, name_columns, units_from
+from mercer.estimators.inputs import Reading, check_variation, find_varying, is_dask, name_columns, units_from
 from mercer.inference.choose import Choice, read_inference
 from mercer.inference.contract import Sum
 from mercer.inference.sparse import slices
@@ -50,16 +50,12 @@ def read_stream(estimator: Any, X: Any, y: Any, policy: StreamPolicy) -> Reading
     stream = open_stream(X, y)
     found = stream.add_up(partial(scan, most=policy.sample), policy.block)
     count, names = found.count, list(stream.names)
-    if count < 2:
-        raise InputError(f"n_samples={count}: at least 2 rows with a target are needed to learn anything")
-    if found.least[-1] == found.most[-1]:
-        value = found.least[-1]
-        raise InputError(f"the target is the same ({value:g}) in all {count} rows: there is nothing to learn")
+    check_variation(count, (found.least[-1], found.most[-1]))
     varying = find_varying(found.least[:-1] < found.most[:-1], names)
     missing = stream.total() - count
     if missing:
-        told = f"{missing} of {missing + count} rows have no target value (NaN) and were left out"
-        warnings.warn(told, DataWarning, stacklevel=3)
+        note = f"{missing} of {missing + count} rows have no target value (NaN) and were left out"
+        warnings.warn(note, DataWarning, stacklevel=3)
     columns = Columns(len(names), tuple(names) if stream.named else None)
     name_columns(estimator, columns)
     matrix, target = np.ascontiguousarray(found.rows[:, :-1]), found.rows[:, -1].copy()
@@ -231,8 +227,8 @@ class ScaledSource:
         """Return the sum over all rows; they must still be as many as they were."""
         found = self.stream.add_up(partial(_sum_scaled, work, self.units, self.level), size)
         if found.rows != self.count:
-            told = f"there were {self.count:,} rows and now there are {found.rows:,}"
-            raise InputError(f"{told}: the data changed meanwhile")
+            note = f"there were {self.count:,} rows and now there are {found.rows:,}"
+            raise InputError(f"{note}: the data changed meanwhile")
         total: Sum = found.total
         return total
 

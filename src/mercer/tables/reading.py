@@ -140,7 +140,7 @@ def _read_delimited(content: bytes, name: str) -> tuple[pd.DataFrame, tuple[str,
     fields = [field.strip() for field in header.fields]
     # names 0, 1, 2 ... are what pandas writes for columns that never had names
     counted = any(fields == [str(start + step) for step in range(len(fields))] for start in (0, 1))
-    if fields and not counted and all(_is_number(field) for field in fields):
+    if fields and not counted and pd.to_numeric(pd.Series(fields), errors="coerce").notna().all():
         repairs += (
             f"The first line of '{name}' holds only numbers ({quote(header.fields)}) and was read as column names. "
             "If it is data, add a line of column names above it.",
@@ -277,11 +277,3 @@ def _read_decimal_commas(frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, 
         return frame, ()
     sentence = f"Decimal commas were read as decimal points (1,5 is 1.5) in {quote(repaired)}."
     return frame.assign(**repaired), (sentence,)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
