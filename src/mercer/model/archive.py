@@ -212,12 +212,13 @@ def _read_columns(document: Document, width: int) -> Columns:
     return Columns(count, names, encoding)
 
 
-def _read_rows(arrays: Arrays) -> tuple[Array, Array]:
-    matrix, target = arrays["X"], arrays["y"]
-    fits = matrix.ndim == 2 and target.shape == (len(matrix),) and matrix.dtype == target.dtype == np.float64
-    if not fits or not np.isfinite(matrix).all() or not np.isfinite(target).all():
-        raise InputError("its arrays are not what they should be")
-    return matrix, target
+def _read_array(arrays: Arrays, name: str, *shape: int | None) -> Array:
+    """Return an array of finite numbers of this shape; None where any length will do."""
+    array = arrays[name]
+    fits = array.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
+    if not fits or array.dtype != np.float64 or not np.isfinite(array).all():
+        raise InputError(f"its array {name} is not what it should be")
+    return array
 
 
 def _text_or_none(value: Any) -> str | None:
@@ -268,7 +269,8 @@ def _write_regression(fitted: Fitted) -> tuple[Document, Arrays]:
 
 
 def _read_regression(document: Document, arrays: Arrays) -> Fitted:
-    matrix, target = _read_rows(arrays)
+    matrix = _read_array(arrays, "X", None, None)
+    target = _read_array(arrays, "y", len(matrix))
     options = dict(document["options"])
     options["kernel"] = read_kernel_setting(options["kernel"])
     options["inference"] = engine_from_plain(options.get("inference", "auto"))
@@ -284,7 +286,8 @@ def _read_regression(document: Document, arrays: Arrays) -> Fitted:
         training = replace(training, source=Forgotten(int(document["stream"]["count"])))
         known: Sequence[Posterior] = _read_sums(document["stream"], arrays, kernels, training.data)
     elif document.get("moved") is True:
-        known = _read_points(arrays, kernels, training.data)
+        points = [_read_array(arrays, f"points{i}", None, matrix.shape[1]) for i in range(len(kernels))]
+        known = posteriors(kernels, [FixedVFE(Z) for Z in points], training.data)  # others than it would choose
     else:
         known = posteriors(kernels, [choice.engine] * len(kernels), training.data)
     stopped, seconds = document.get("stopped", ""), document.get("fit_seconds")
@@ -383,12 +386,9 @@ def _sums_to_plain(fitted: Fitted) -> tuple[Document, Arrays]:
 def _read_sums(entry: Document, arrays: Arrays, kernels: Kernels, data: Data) -> list[Posterior]:
     found: list[Posterior] = []
     for number, (kernel, noise) in enumerate(kernels):
-        Z, gram, vectors = (arrays[f"{name}{number}"] for name in ("points", "gram", "vectors"))
-        points, columns = len(Z), data.X.shape[1]
-        if Z.shape != (points, columns) or gram.shape != (points, points) or vectors.shape != (2, points):
-            raise InputError("the sums over its rows do not fit together")
-        if not all(a.dtype == np.float64 and np.isfinite(a).all() for a in (Z, gram, vectors)):
-            raise InputError("the sums over its rows are not finite numbers")
+        Z = _read_array(arrays, f"points{number}", None, data.X.shape[1])
+        gram = _read_array(arrays, f"gram{number}", len(Z), len(Z))
+        vectors = _read_array(arrays, f"vectors{number}", 2, len(Z))
         plain = entry["sums"][number]
         sums = Statistics(
             int(entry["count"]), float(plain["log_noise"]), float(plain["prior"]),
@@ -399,15 +399,6 @@ def _read_sums(entry: Document, arrays: Arrays, kernels: Kernels, data: Data) ->
             raise InputError(solution.reason)
         found.append(VFEPosterior(solution, data))
     return found
-
-
-def _read_points(arrays: Arrays, kernels: Kernels, data: Data) -> Sequence[Posterior]:
-    """Return posteriors with the inducing points of a file: they are not those that the engine would choose."""
-    points = [arrays[f"points{number}"] for number in range(len(kernels))]
-    for Z in points:
-        if Z.shape != (len(Z), data.X.shape[1]) or Z.dtype != np.float64 or not np.isfinite(Z).all():
-            raise InputError("its inducing points do not fit its data")
-    return posteriors(kernels, [FixedVFE(Z) for Z in points], data)
 
 
 # ------------------------------------------------------------------------------------------------------------- classes
@@ -436,7 +427,8 @@ def _read_classes(document: Document, arrays: Arrays) -> FittedClasses:
     options = dict(document["options"])
     if options["kernel"] not in CLASS_KERNELS:
         options["kernel"] = read_kernel_setting(options["kernel"])
-    rows, target = _read_rows(arrays)
+    rows = _read_array(arrays, "X", None, None)
+    target = _read_array(arrays, "y", len(rows))
     classes = np.array(document["classes"], dtype=CLASS_KINDS[document["class_kind"]])
     if not np.array_equal(np.unique(target), np.arange(len(classes))):
         raise InputError("its classes do not fit its rows")
