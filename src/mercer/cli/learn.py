@@ -94,12 +94,10 @@ def choose_kernel(request: Request) -> Any:
 
     For classes there are some names more.
     """
-    from mercer.kernels import REGISTRY, parse
+    from mercer import ChangeSurface, GrammarSearch, KernelFunctional, NeuralKernelNetwork, parse
+    from mercer.kernels import REGISTRY
     from mercer.learners.criteria import CRITERIA
-    from mercer.learners.grammar import GrammarSearch, check_operators
-    from mercer.learners.kfo import KernelFunctional
-    from mercer.learners.nkn import NeuralKernelNetwork
-    from mercer.learners.surface import ChangeSurface
+    from mercer.learners.grammar import check_operators
     from mercer.model.fitted import CLASS_KERNELS
 
     settings: dict[str, Any] = {
