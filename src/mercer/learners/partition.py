@@ -10,8 +10,8 @@ along (every input keeps its lengthscale and its share of its group's variance),
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -75,7 +75,8 @@ class PartitionPrior:
     """
 
     lengthscale: float = 0.4  # centre for a group of one
-    lengthscale_spread: float = 1.0  # of its logarithm
+    lengthscale_spread: float = 1.0  # of the logarithm that all inputs have in common
+    lengthscale_own: float = 0.5  # of the logarithm of one input around that
     variance_spread: float = 2.0
     noise: float = 1e-4
     noise_spread: float = 2.5
@@ -123,16 +124,12 @@ class StructureProblem:
         return np.array(found)
 
     @cached_property
-    def gaussian(self) -> tuple[Array, Array]:
-        """Centre and spread of the prior of a point."""
+    def centre(self) -> Array:
+        """The centre of the prior of a point."""
         prior, groups = self.prior, self.structure.groups
         size = {i: len(group) for group in groups for i in group}
         lengths = [math.log(prior.lengthscale) + 0.5 * math.log(size[i]) for i in range(len(self.inputs))]
-        centre = [*lengths, *(math.log(len(g) / len(self.inputs)) for g in groups), math.log(prior.noise)]
-        spread = (
-            [prior.lengthscale_spread] * len(lengths) + [prior.variance_spread] * len(groups) + [prior.noise_spread]
-        )
-        return np.array(centre), np.array(spread)
+        return np.array([*lengths, *(math.log(len(g) / len(self.inputs)) for g in groups), math.log(prior.noise)])
 
     @cached_property
     def bounds(self) -> Array:
@@ -144,10 +141,20 @@ class StructureProblem:
         return np.append(np.exp(point), 1.0)[self.places], Gaussian(math.exp(point[-1]))
 
     def log_prior(self, point: Array) -> tuple[float, Array]:
-        centre, spread = self.gaussian
-        distance = (point - centre) / spread
-        merged = self.prior.merge * (len(self.inputs) - len(self.structure.groups))
-        return -0.5 * float(distance @ distance) - merged, -distance / spread
+        """Return the log density of a point and its partition, up to a constant of the inputs, and its gradient.
+
+        Logarithms of lengthscales have covariance own^2 I + spread^2 11', so that inputs of one kind lend each other
+        what they know.
+        """
+        prior, count = self.prior, len(self.inputs)
+        distance = point - self.centre
+        own, common = prior.lengthscale_own**2, prior.lengthscale_spread**2
+        slope = np.empty(len(point))
+        slope[:count] = -(distance[:count] - common / (own + count * common) * distance[:count].sum()) / own
+        slope[count:-1] = -distance[count:-1] / prior.variance_spread**2
+        slope[-1] = -distance[-1] / prior.noise_spread**2
+        merged = prior.merge * (count - len(self.structure.groups))
+        return 0.5 * float(slope @ distance) - merged, slope
 
     def score(self, point: Array) -> float:
         """Return log evidence + log prior."""
@@ -209,8 +216,9 @@ class SearchPolicy:
     iterations: int = 25  # from values carried along
     lengthscales: tuple[float, ...] = (1.0, 0.25)  # of the fresh starts
     screened: int = 4  # neighbours that are fitted, those with the best score at carried values
-    rounds: int = 6
+    rounds: int = 8
     kept: int = 6
+    largest_drawn: int = 3  # inputs of a group of a random partition
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,46 +242,68 @@ class StructureSearch:
             starts, steps = [near.carry(problem)], iterations or self.policy.iterations
         else:
             starts, steps = [], self.policy.fresh_iterations
-            centre, count = problem.gaussian[0], len(self.inputs)
+            centre, count = problem.centre, len(self.inputs)
             for lengthscale in self.policy.lengthscales:
                 lengths = centre[:count] + math.log(lengthscale / self.prior.lengthscale)
                 starts.append(np.clip(np.concatenate([lengths, centre[count:]]), *problem.bounds.T))
         best = min(minimise(problem, starts, steps), key=lambda run: run.value)
         return FittedStructure(problem, best.point, -best.value)
 
-    def update(self, known: Sequence[FittedStructure] = ()) -> tuple[FittedStructure, ...]:
-        """Return the best structures, best first: known ones, the two extremes, and what grows from the best."""
+    def update(
+        self, known: Sequence[FittedStructure] = (), rng: np.random.Generator | None = None
+    ) -> tuple[FittedStructure, ...]:
+        """Return the best structures found, best first: known ones fitted anew, and what grows from several starts.
+
+        Starts are the best one known, each input alone, and all together; with a generator also a random partition.
+        """
         everything = tuple(range(len(self.inputs)))
         found = {each.structure: self.fit(each.structure, each) for each in known}
         family = max(found.values(), key=_score).structure.family if found else self.policy.families[0]
-        for groups in (tuple((i,) for i in everything), (everything,)):
+        starts = [max(found.values(), key=_score)] if found else []
+        partitions: list[Groups] = [tuple((i,) for i in everything), (everything,)]
+        if rng is not None:
+            partitions.append(draw_partition(len(everything), self.policy.largest_drawn, rng))
+        for number, groups in enumerate(partitions):
             extreme = Structure(groups, family)
             fresh = self.fit(extreme)
             if extreme not in found or fresh.score > found[extreme].score:
                 found[extreme] = fresh
-        best = max(found.values(), key=_score)
+            if number != 1:
+                starts.append(found[extreme])
+        if found[Structure(partitions[1], family)].score >= max(map(_score, found.values())):
+            starts = [found[Structure(partitions[1], family)], *starts]
+        for start in starts if rng is not None or not known else starts[:1]:
+            self._climb(start, found)
+        return tuple(sorted(found.values(), key=_score, reverse=True)[: self.policy.kept])
+
+    def _climb(self, best: FittedStructure, found: dict[Structure, FittedStructure]) -> None:
+        """Go from neighbour to neighbour while the score grows; all that is fitted on the way is added to `found`."""
         for _ in range(self.policy.rounds):
             neighbours = sorted({each for each in best.structure.neighbours() if each not in found}, key=_order)
             screened = [(self.pose(each), each) for each in neighbours]
             screened.sort(key=lambda pair: -pair[0].score(best.carry(pair[0])))
-            tried = [self.fit(each, best) for _, each in screened[: self.policy.screened]]
-            tried += [
-                self.fit(Structure(best.structure.groups, other), best) for other in self._other_families(best, found)
-            ]
+            others = [replace(best.structure, family=f) for f in self.policy.families]
+            chosen = [each for _, each in screened[: self.policy.screened]]
+            tried = [self.fit(each, best) for each in [*chosen, *others] if each not in found]
             found |= {each.structure: each for each in tried}
             if not tried or max(map(_score, tried)) <= best.score:
                 break
             best = max(tried, key=_score)
-        return tuple(sorted(found.values(), key=_score, reverse=True)[: self.policy.kept])
-
-    def _other_families(self, best: FittedStructure, found: Mapping[Structure, FittedStructure]) -> list[str]:
-        structure = best.structure
-        return [f for f in self.policy.families if Structure(structure.groups, f) not in found]
 
     def refit(self, known: Sequence[FittedStructure], most: int = 3) -> tuple[FittedStructure, ...]:
         """Return the best of the known structures, fitted anew with a few steps."""
         fits = [self.fit(each.structure, each, iterations=15) for each in known[:most]]
         return tuple(sorted(fits, key=_score, reverse=True))
+
+
+def draw_partition(count: int, largest: int, rng: np.random.Generator) -> Groups:
+    """Return a random partition with groups of at most `largest` inputs."""
+    order, groups = rng.permutation(count).tolist(), []
+    while order:
+        size = int(rng.integers(1, largest + 1))
+        groups.append(order[:size])
+        order = order[size:]
+    return sort_groups(groups)
 
 
 def _score(fitted: FittedStructure) -> float:

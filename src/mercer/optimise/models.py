@@ -47,6 +47,8 @@ class UpdatePolicy:
     first: int = 10  # trials at random, whose spread sets the floor
     floor: float = 1e-3  # of that spread: finer predictions count as no better
     shift: float = 0.1  # of the distance from the least value to the median, in log(y - least + shift)
+    sure: float = 0.9  # probability of a partition
+    settled: int = 3  # searches that agree: from then on only neighbours of the best are looked at
     learner_growth: float = 1.25  # learners take longer
 
 
@@ -136,14 +138,21 @@ class ScaledModel:
     fits: tuple[FittedStructure, ...] = ()
     searched_at: int = 0  # trials when the structure was last looked for
     fitted_at: int = 0
+    settled: int = 0  # searches in a row that found the same partition, and are sure of it
 
-    def update(self, X: Array, y: Array, count: int) -> ScaledModel:
-        """Return the model after `count` trials, of which these rows are given to fit to."""
+    def update(self, X: Array, y: Array, count: int, rng: np.random.Generator | None) -> ScaledModel:
+        """Return the model after `count` trials, of which these rows are given to fit to.
+
+        With a generator structures are looked for from several starts, unless the last searches agree.
+        """
         policy, target = self.policy, Target.of(y, self.target.scale, self.policy)
         search = StructureSearch(self.inputs, Data(X, target.forward(y), free_level=True))
         if not self.fits or count <= policy.always or count >= policy.growth * self.searched_at:
-            fits = search.update(self.fits)
-            return replace(self, fits=fits, target=target, searched_at=count, fitted_at=count)
+            before = self.fits[0].structure.groups if self.fits else None
+            fits = search.update(self.fits, None if self.settled >= policy.settled else rng)
+            sure = weigh_partitions(fits)[0][1] > policy.sure and fits[0].structure.groups == before
+            settled = self.settled + 1 if sure else 0
+            return replace(self, fits=fits, target=target, searched_at=count, fitted_at=count, settled=settled)
         if count < policy.refit_growth * self.fitted_at:
             return self
         fits = search.refit(self.fits)
@@ -190,7 +199,7 @@ class StructureModel(Model):
             scores = [each.foretell(X[:k], y[:k], X[k], float(y[k]), floor) for each in (plain, bent)]
             recent.append(scores[1] - scores[0])
         rows = choose_rows(y, policy.fitted_rows, rng)
-        plain, bent = (each.update(X[rows], y[rows], count) for each in (plain, bent))
+        plain, bent = plain.update(X[rows], y[rows], count, rng), bent.update(X[rows], y[rows], count, None)
         return replace(self, plain=plain, bent=bent, recent=tuple(recent[-policy.window :]), seen=count)
 
     @property
