@@ -23,7 +23,7 @@ from mercer.inference.likelihood import Gaussian
 from mercer.kernels import SE, bind, parse
 from mercer.kernels.algebra import canonical_structure, structure
 from mercer.learners import grammar as search_module
-from mercer.learners.averaging import Forecasts, stacked_weights, stretches
+from mercer.learners.averaging import Forecasts, stack_weights, stretches
 from mercer.learners.contract import Context, Learned, Step
 from mercer.learners.grammar import Child, GrammarSearch, Search, base_kernels, children
 
@@ -236,7 +236,7 @@ def test_origins_see_only_what_came_before():
 def test_stacking_prefers_the_better_forecaster():
     rng = np.random.default_rng(0)
     good, bad = rng.normal(-0.5, 0.2, 40), rng.normal(-2.0, 0.2, 40)
-    weights = stacked_weights([Forecasts(bad, np.ones_like(bad)), Forecasts(good, np.ones_like(good))])
+    weights = stack_weights([Forecasts(bad, np.ones_like(bad)), Forecasts(good, np.ones_like(good))])
     assert weights[1] > 0.9
     assert weights.sum() == pytest.approx(1.0)
 

@@ -14,7 +14,7 @@ from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels import parse
 from mercer.kernels.parameters import bind, values_of
-from mercer.learners.averaging import Forecasts, forecast_tails, stacked_weights
+from mercer.learners.averaging import Forecasts, forecast_tails, stack_weights
 from mercer.model.fitted import Member, Mixture
 
 
@@ -57,9 +57,9 @@ def test_a_hopeless_forecaster_gets_no_weight():
     rng = np.random.default_rng(0)
     error, small = rng.normal(0, 0.1, 60), np.full(60, 0.01)
     clean, hopeless = Forecasts(error, small), Forecasts(10 * error, 100 * small)
-    weights = stacked_weights([clean, hopeless])
+    weights = stack_weights([clean, hopeless])
     assert weights.tolist() == [1.0, 0.0]
-    close = stacked_weights([clean, Forecasts(1.5 * error, 2 * small)])
+    close = stack_weights([clean, Forecasts(1.5 * error, 2 * small)])
     assert close[1] > 0
 
 

@@ -163,7 +163,7 @@ def leave_out(fit: Fit, data: Data, engine: Engine) -> Forecasts | None:
     return Forecasts(data.y - left.mean, left.variance)
 
 
-def stacked_weights(
+def stack_weights(
     forecasts: list[Forecasts], strength: float = STRENGTH, hopeless: float = HOPELESS, steps: int = 200
 ) -> Array:
     """Return the weights of a mixture of the finalists that forecasts best: maximises sum_t log sum_i w_i p_i(y_t).
@@ -202,7 +202,7 @@ def weigh_forecasts(
     """Return the weights of kernels within the data and, by the forecasts of those that are trusted, beyond it."""
     widened, chosen = [f.widen() for f in forecasts], np.array(trusted or [True] * len(forecasts))
     beyond = np.zeros(len(forecasts))
-    beyond[chosen] = stacked_weights([f for f, good in zip(widened, chosen, strict=True) if good])
+    beyond[chosen] = stack_weights([f for f, good in zip(widened, chosen, strict=True) if good])
     tails, widening = forecast_tails(widened, beyond), tuple(f.widening for f in forecasts)
     return Weights(tuple(map(float, within)), tuple(map(float, beyond / beyond.sum())), widening, column, tails)
 

@@ -132,7 +132,7 @@ class Candidate:
     verdict: Verdict | None = None
 
     @property
-    def finished(self) -> Fit:
+    def full_fit(self) -> Fit:
         """The fit of a candidate that has one."""
         assert self.fit is not None
         return self.fit

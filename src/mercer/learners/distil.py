@@ -94,7 +94,7 @@ class Distillation:
         if trials.stopped and not self._usable():  # there is no best so far to return
             raise trials.failure("no expression could be fitted")
         trials.note_stop("distillation", "expression")
-        return trials.conclude(trials.candidates[self._choose()].finished)
+        return trials.conclude(trials.candidates[self._choose()].full_fit)
 
     # -------------------------------------------------------------------------------------------- the first expression
 
@@ -112,7 +112,7 @@ class Distillation:
 
     def _reweigh(self, terms: Sequence[ExpandedTerm]) -> list[ExpandedTerm]:
         """Fit the weights of the terms, all else as it is; those that vanish are left out."""
-        problem = self._weighing(terms)
+        problem = self._prepare_weights(terms)
         point = starting_points(problem, self._options(1), self.network.noise, neutral=False)[0][0]
         run = minimise(problem, [point], self.policy.weight_iterations)[0]
         weights = problem.split(run.point)[0][-1 - len(terms) : -1]
@@ -123,7 +123,7 @@ class Distillation:
         total = math.fsum(term.spread for term in changed)
         return [term for term in changed if term.spread > self.policy.vanished * total]
 
-    def _weighing(self, terms: Sequence[ExpandedTerm]) -> Problem:
+    def _prepare_weights(self, terms: Sequence[ExpandedTerm]) -> Problem:
         """Return the fit of a single Linear layer over the terms: its weights are all there is to fit."""
 
         def fix(owner: Any) -> Any:
@@ -138,7 +138,7 @@ class Distillation:
         """Drop, one by one, the term whose removal costs least, while that is less than its price in BIC."""
         rows, scale, kept = self.data.count, self.data.count / self.sample.count, list(terms)
         while len(kept) > 1:
-            problem = self._weighing(kept)
+            problem = self._prepare_weights(kept)
             values, costs = values_of(problem.expression), []
             whole = self._evidence(problem, values)
             for place, term in enumerate(kept):
@@ -166,7 +166,7 @@ class Distillation:
         Kernels are compared after a few iterations (on a sample of many rows); the best of them are fitted further.
         """
         trials, policy = self.trials, self.policy
-        before = trials.candidates[parent].finished
+        before = trials.candidates[parent].full_fit
         steps = list(simplify(before.expression, self.data.X))
         rest = (before.noise, self.sample, self.context.engine, self._options(policy.screening_iterations))
         work = {i: (kernel, *rest) for i, (kernel, _) in enumerate(steps)}

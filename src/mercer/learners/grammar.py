@@ -223,7 +223,7 @@ class Search:
         self.grown.update(parents)
         new: dict[Expression, tuple[Child, int | None]] = {}
         for parent in parents:
-            kernel = self.trials.candidates[parent].finished.expression
+            kernel = self.trials.candidates[parent].full_fit.expression
             for child in children(kernel, bases, self.settings.operators, self.settings.grammar):
                 known = self.numbers.get(child.key)  # one that was only raced may come from a better start
                 if child.key not in new and (known is None or self.trials.candidates[known].fit is None):
@@ -252,7 +252,7 @@ class Search:
         allowed = {*self.settings.bases, "C"}  # a constant is what is left of a factor taken out
         return [
             (Child(expression, canonical_structure(expression), step), best)
-            for expression, step in simplify(self.trials.candidates[best].finished.expression, self.data.X)
+            for expression, step in simplify(self.trials.candidates[best].full_fit.expression, self.data.X)
             if allowed.issuperset(leaf.symbol for leaf in expression.leaves())
         ]
 
@@ -264,7 +264,7 @@ class Search:
             starts, draws=self.policy.draws, max_iterations=self.settings.max_iterations, tolerance=1e-9,
             seed=seed_for(self.seed, key),
         )  # fmt: skip
-        grown_from = None if parent is None else self.trials.candidates[parent].finished
+        grown_from = None if parent is None else self.trials.candidates[parent].full_fit
         replaced, peaks, noise = False, self.own, None
         if grown_from is not None:
             noise = grown_from.noise
@@ -280,7 +280,7 @@ class Search:
 
     def _find_unexplained(self, parent: int) -> dict[int, Array]:
         """Periods of what a kernel cannot predict of a row from the others, in units of what it says about that."""
-        fit = self.trials.candidates[parent].finished
+        fit = self.trials.candidates[parent].full_fit
         posterior = self.engine.posterior(compile_program(fit.expression), fit.values, fit.likelihood, self.data)
         left = posterior.leave_one_out()
         return self._periods((self.data.y - left.mean) / np.sqrt(left.variance))

@@ -26,7 +26,7 @@ from mercer.kernels.expression import Expression, find_all, product_of, sum_of
 from mercer.kernels.functional import Functional
 from mercer.kernels.parameters import bind, values_of
 from mercer.kernels.text import parse
-from mercer.learners.averaging import leave_out, log_density, stacked_weights
+from mercer.learners.averaging import leave_out, log_density, stack_weights
 from mercer.learners.bayesian import ObjectiveValue, SubspacePlan, evaluate_safely, find_best, search_subspaces, tune
 from mercer.learners.classes import LearnedForClasses
 from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Weights, read_time_budget
@@ -200,7 +200,7 @@ class FunctionalSearch:
     def lead(self) -> Fit:
         """The best fit so far."""
         assert self.trials.incumbent is not None
-        return self.trials.incumbent.finished
+        return self.trials.incumbent.full_fit
 
     # -------------------------------------------------------------------------------------------------------- stages
 
@@ -464,7 +464,7 @@ def stack(fits: Sequence[Fit], data: Data, engine: Engine) -> tuple[tuple[Fit, .
         return tuple(fits), Weights()
     left = [leave_out(each, data, engine) for each in fits]
     usable = [(each, out) for each, out in zip(fits, left, strict=True) if out is not None]
-    weights = stacked_weights([out for _, out in usable], strength=NO_PRIOR, hopeless=math.inf)
+    weights = stack_weights([out for _, out in usable], strength=NO_PRIOR, hopeless=math.inf)
     kept = [(each, w) for (each, _), w in zip(usable, weights, strict=True) if w >= FAINT or each is fits[0]]
     shares = np.maximum([w for _, w in kept], 1e-6)
     total = tuple(float(w) for w in shares / shares.sum())

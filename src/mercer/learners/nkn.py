@@ -31,7 +31,7 @@ from mercer.kernels.expression import Base, Expression, Sum
 from mercer.kernels.layers import Exponential, Linear, Multiply
 from mercer.kernels.network import PAPER_LAYERS, Network, network, regression_network, time_series_network
 from mercer.kernels.parameters import Units, bind, to_scaled_units, values_of, with_values
-from mercer.learners.averaging import Forecasts, forecast, leave_out, stacked_weights, weigh_forecasts
+from mercer.learners.averaging import Forecasts, forecast, leave_out, stack_weights, weigh_forecasts
 from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Weights, draw_some
 from mercer.learners.trials import Trials, run_parallel
 from mercer.linalg.threads import one_thread
@@ -352,7 +352,7 @@ class Training:
             return ranked, Weights()
         fits = [fit for fit, _ in usable]
         # a start that is sure of itself can be far ahead on the rows it was fitted to: the others keep their part
-        shares = stacked_weights([left for _, left in usable], strength=1.0, hopeless=math.inf)
+        shares = stack_weights([left for _, left in usable], strength=1.0, hopeless=math.inf)
         within = tuple(map(float, shares))
         everywhere = Weights(within, within, (1.0,) * len(fits))
         if len(columns) > 1 or self.data.count < self.policy.forecast_rows:

@@ -216,7 +216,7 @@ class SurfaceSearch:
         if not self.best:
             raise trials.failure("no change surface could be fitted")
         most = max(self.best)
-        best = self.best[most].finished
+        best = self.best[most].full_fit
         if trials.stopped:
             best = replace(best, status="interrupted", message="stopped before all regimes were fitted")
             fitted = f"{most} of {asked} regimes" if most < asked else f"the {asked} regimes asked for"
@@ -227,7 +227,7 @@ class SurfaceSearch:
     def _fit_regimes(self, count: int) -> None:
         """Fit one number of regimes, in all forms; where a regime dies, the fit without it is another candidate."""
         found: list[Candidate] = []
-        shared = self.best[1].finished.expression if 1 in self.best else None
+        shared = self.best[1].full_fit.expression if 1 in self.best else None
         for expression in self.form.expressions(count, shared, self.policy.alone):
             found += self._try(count, self._fit, expression)
         if self.form.open and count > 1 and found:
@@ -244,7 +244,7 @@ class SurfaceSearch:
         tried[:] = [replace(c, step=replace(c.step, rows=rows)) for c in tried]
         self.data = self.context.data
         for count, candidate in list(self.best.items()):
-            kept = self._try(count, self._resume, candidate.finished.expression, candidate.finished.noise)
+            kept = self._try(count, self._resume, candidate.full_fit.expression, candidate.full_fit.noise)
             if kept:
                 self.best[count] = kept[0]
             else:
@@ -258,7 +258,7 @@ class SurfaceSearch:
         for _ in range(self.policy.passes):
             before = best
             for regime in range(count):
-                kernel, columns = best.finished.expression, self.context.columns
+                kernel, columns = best.full_fit.expression, self.context.columns
                 for expression in regimes.replace_regime(kernel, regime, columns, self.policy.tried):
                     if structure(expression) not in tried:
                         tried.add(structure(expression))
@@ -267,7 +267,7 @@ class SurfaceSearch:
             if best is before:
                 break
         if best in found:
-            found += self._try(count, self._resume, best.finished.expression, best.finished.noise)
+            found += self._try(count, self._resume, best.full_fit.expression, best.full_fit.noise)
         return found
 
     def _merge(self, candidate: Candidate, count: int) -> None:
@@ -378,7 +378,7 @@ class SurfaceSearch:
         place = np.concatenate([np.arange(s.offset, s.offset + s.size) for s in slots])
         noises = [max(1e-4, float(np.abs(data.y).mean() / 10.0) ** 2)]  # s_n = mean|y| / 10
         if 1 in self.best:
-            noises.append(self.best[1].finished.noise)
+            noises.append(self.best[1].full_fit.noise)
         border = self._linear_border(expression, data) if own.surface.kind in FEATURES else None
         drawn: list[list[Array]] = []
         for number in range(settings.draws):
