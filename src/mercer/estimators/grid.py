@@ -26,7 +26,7 @@ from mercer.kernels.network import time_series_network
 from mercer.kernels.parameters import bind, to_data_units, to_scaled_units
 from mercer.kernels.text import parse
 from mercer.learners.criteria import bic
-from mercer.model.grid import FittedGrid, GridInput, GridScale, condition, grid_engine, read_coordinates, read_grid
+from mercer.model.grid import FittedGrid, GridInput, GridScale, by_axis, condition, grid_engine, read_axes, read_grid
 
 
 class GridRegressor(ShownFit, Estimator, BaseEstimator):
@@ -168,10 +168,10 @@ class GridRegressor(ShownFit, Estimator, BaseEstimator):
         check_is_fitted(self)
         axes = self.coordinates_
         if isinstance(coordinates, Mapping):  # the others stay
-            known: Sequence[Any] = self.axis_names_ or tuple(range(len(self.shape_)))
+            known = self.axis_names_ or range(len(axes))
             coordinates = {**dict(zip(known, axes, strict=True)), **coordinates}
         if coordinates is not None:
-            axes = read_coordinates(coordinates, None, self.axis_names_, axes=len(self.shape_))
+            axes = read_axes(coordinates, None, self.axis_names_, axes=len(self.shape_))
         mean = self._dress(self.fitted_.predict(axes), axes)
         return (mean, self._dress(self.fitted_.spread(axes, include_noise), axes)) if return_std else mean
 
@@ -211,11 +211,7 @@ def _whole_kernel(kernel: Any, grid: GridInput, axes: Sequence[int]) -> Expressi
     """Return the product over the axes of what the user gave."""
     count, names = grid.values.ndim, grid.names
     if isinstance(kernel, Mapping):
-        known: Sequence[Any] = names or tuple(range(count))
-        unknown = [name for name in kernel if name not in known]
-        if unknown:
-            raise KernelError(f"there is no axis {unknown[0]!r}; there are {', '.join(map(repr, known))}")
-        parts = [kernel.get(name, "SE") for name in known]
+        parts = by_axis(kernel, names or range(count), "SE", KernelError)
     elif isinstance(kernel, list | tuple):
         parts = list(kernel)
         if len(parts) != count:

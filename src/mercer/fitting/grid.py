@@ -229,34 +229,32 @@ class LineSpectrum:
 
 def line_spectra(data: Data) -> list[LineSpectrum]:
     """Return the mean spectrum of the lines along every axis, frequencies in cycles per unit of the inputs."""
-    lattice = data.lattice
+    lattice, found = data.lattice, []
     assert lattice is not None
     grid = np.full(lattice.size, np.nan)
     grid[lattice.cells] = data.y - data.y.mean()
-    grid = grid.reshape(lattice.shape)
-    return [_spectrum(np.moveaxis(grid, d, -1).reshape(-1, n), lattice.axes[d]) for d, n in enumerate(lattice.shape)]
-
-
-def _spectrum(lines: Array, axis: Array) -> LineSpectrum:
-    n = len(axis)
-    if n < 4:
-        return LineSpectrum(np.array([0.0, 0.5 * n]), np.array([1.0, 0.0]))
-    seen = ~np.isnan(lines)
-    whole = seen.all(axis=1)
-    if whole.sum() >= ENOUGH_LINES:
-        lines = lines[whole]
-    else:
-        most = seen.mean(axis=1) >= min(HALF_SEEN, seen.mean(axis=1).max())
-        lines = np.stack([np.interp(axis, axis[s], row[s]) for row, s in zip(lines[most], seen[most], strict=True)])
-    step = float(np.ptp(axis)) / (n - 1)
-    even = np.linspace(axis[0], axis[-1], n)
-    if np.max(np.abs(axis - even)) > 1e-6 * step:
-        lines = np.stack([np.interp(even, axis, row) for row in lines])
-    window = np.hanning(n + 2)[1:-1]
-    power = np.mean(np.abs(np.fft.rfft(lines * window, axis=1)) ** 2, axis=0)
-    total = power.sum()
-    power = power / total if total > 0 else np.full(len(power), 1.0 / len(power))
-    return LineSpectrum(np.asarray(np.fft.rfftfreq(n, step), dtype=np.float64), power)
+    for d, axis in enumerate(lattice.axes):
+        n = len(axis)
+        if n < 4:
+            found.append(LineSpectrum(np.array([0.0, 0.5 * n]), np.array([1.0, 0.0])))
+            continue
+        lines = np.moveaxis(grid.reshape(lattice.shape), d, -1).reshape(-1, n)
+        seen = ~np.isnan(lines)
+        whole, share = seen.all(axis=1), seen.mean(axis=1)
+        if whole.sum() >= ENOUGH_LINES:
+            lines = lines[whole]
+        else:
+            most = share >= min(HALF_SEEN, share.max())
+            lines = np.stack([np.interp(axis, axis[s], row[s]) for row, s in zip(lines[most], seen[most], strict=True)])
+        step, even = float(np.ptp(axis)) / (n - 1), np.linspace(axis[0], axis[-1], n)
+        if np.max(np.abs(axis - even)) > 1e-6 * step:
+            lines = np.stack([np.interp(even, axis, row) for row in lines])
+        window = np.hanning(n + 2)[1:-1]
+        power = np.mean(np.abs(np.fft.rfft(lines * window, axis=1)) ** 2, axis=0)
+        total = power.sum()
+        power = power / total if total > 0 else np.full(len(power), 1.0 / len(power))
+        found.append(LineSpectrum(np.asarray(np.fft.rfftfreq(n, step), dtype=np.float64), power))
+    return found
 
 
 def mixture_of(spectrum: LineSpectrum, components: int, rng: np.random.Generator, peaked: bool) -> dict[str, Array]:

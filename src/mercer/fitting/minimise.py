@@ -87,20 +87,17 @@ class Clock:
 
 
 class Minimisable(Protocol):
-    """What is minimised: `Problem`, or one with more numbers."""
+    """What is minimised: `Problem`, or one with more numbers.
+
+    `bounds`: low and high of every number, infinite where there is none; `tolerance`: what share a step must gain.
+    """
 
     @property
-    def bounds(self) -> Array:
-        """Low and high of every number; infinite: none."""
-
+    def bounds(self) -> Array: ...
     @property
-    def tolerance(self) -> float:
-        """The share of the objective that a step must gain."""
-
+    def tolerance(self) -> float: ...
     @property
-    def data(self) -> Data:
-        """The rows."""
-
+    def data(self) -> Data: ...
     def loss(self, point: Array, record: Evaluations | None = None) -> tuple[float, Array]:
         """Return the value at a point and its gradient."""
 

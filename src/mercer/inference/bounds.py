@@ -31,7 +31,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -41,7 +40,7 @@ from mercer.compute.backend import NUMBA, Backend
 from mercer.compute.program import Program
 from mercer.inference.contract import Data
 from mercer.inference.likelihood import LOG_2_PI
-from mercer.inference.sparse import EPSILON, Model, RowSweep, SparseSolution, back_solve, model_of, slices, solve
+from mercer.inference.sparse import EPSILON, RowSweep, SparseSolution, back_solve, model_of, slices, solve
 from mercer.inference.vfe import VFE, FixedVFE
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Failure, factorise
@@ -133,9 +132,7 @@ def _bound_quadratic(solution: SparseSolution, data: Data, policy: BoundPolicy) 
     found = Interval(-0.5 * solution.fit, _without_products(solution, data))
     if policy.steps is None or not found.width > policy.enough:
         return found
-    system = _System(solution, data)
-    target = data.y - solution.level if data.free_level else data.y  # any constant may be taken out
-    closer = _minimise(system, target, policy.steps, policy.enough)
+    closer = _minimise(solution, data, policy.steps, policy.enough)
     if not (math.isfinite(closer.lower) and math.isfinite(closer.upper)):
         return found
     return Interval(max(found.lower, closer.lower), min(found.upper, closer.upper))
@@ -153,14 +150,16 @@ def _without_products(solution: SparseSolution, data: Data) -> float:
     return -0.5 * float(yy - y1 * y1 / ones if data.free_level else yy)
 
 
-def _minimise(system: _System, target: Array, steps: int, enough: float) -> Interval:
+def _minimise(solution: SparseSolution, data: Data, steps: int, enough: float) -> Interval:
     """Return between what the least value of u'A u / 2 - u'y lies, by conjugate gradients.
 
     Whatever they do, they reach one of its values, but for rounding: |k_ij| <= s_i s_j with s the root of A's diagonal,
     so what a step p adds to A u is wrong by no more than about eps s (s'|p|). Where the noise is tiny steps can be huge
     and cancel: `reach` is the sum of all s'|p|.
     """
+    target = data.y - solution.level if data.free_level else data.y  # any constant may be taken out
     with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is not used
+        system = _System(solution, data)
         guess = system.precondition(target)
         product = system.times(guess)
         residual, reach = target - product, float(system.spread @ abs(guess))
@@ -182,36 +181,16 @@ def _minimise(system: _System, target: Array, steps: int, enough: float) -> Inte
     return Interval(value - rounding - 0.5 * missed**2, value + rounding)
 
 
-@dataclass(frozen=True, eq=False)
 class _System:
     """Products with A and with (Q + D)^-1, in blocks of rows; the latter with the level projected out if it is free."""
 
-    solution: SparseSolution
-    data: Data
-
-    @cached_property
-    def model(self) -> Model:
-        return self.solution.model.here()
-
-    @cached_property
-    def noises(self) -> Array:
-        """The diagonal of D."""
-        return np.asarray(self.model.noises(self.data.X))
-
-    @cached_property
-    def spread(self) -> Array:
-        """The root of the diagonal of A."""
-        return np.asarray(np.sqrt(self.model.prior(self.data.X) + self.noises))
-
-    @cached_property
-    def stretch(self) -> float:
-        """The norm of `spread` in units of D^1/2."""
-        return math.sqrt(float((self.spread**2 / self.noises).sum()))
-
-    @cached_property
-    def pull(self) -> Array:
-        """s = (Q + D)^-1 1."""
-        return self._less(self.solution.pull, np.ones(self.data.count))
+    def __init__(self, solution: SparseSolution, data: Data) -> None:
+        self.solution, self.data, self.model = solution, data, solution.model.here()
+        self.noises = np.asarray(self.model.noises(data.X))  # the diagonal of D
+        self.spread = np.asarray(np.sqrt(self.model.prior(data.X) + self.noises))  # the root of the diagonal of A
+        self.stretch = math.sqrt(float((self.spread**2 / self.noises).sum()))  # its norm in units of D^1/2
+        if data.free_level:
+            self.pull = self._less(solution.pull, np.ones(data.count))  # s = (Q + D)^-1 1
 
     def times(self, vector: Array) -> Array:
         """Return A v = K0 v + D v with O(block N) memory."""
@@ -221,7 +200,8 @@ class _System:
     def precondition(self, vector: Array) -> Array:
         """Return (Q + D)^-1 v, less s (1'(Q + D)^-1 v) / (1's) with a free level, so that its sum is zero."""
         right = self._gather(vector / self.noises)
-        solved = self._less(self.solution.inner_solve(right), vector)
+        factor, inner = self.solution.factor, self.solution.inner
+        solved = self._less(back_solve(factor, inner.solve(factor.half_solve(right))), vector)
         if self.data.free_level:
             solved -= self.pull * (solved.sum() / self.pull.sum())
             solved -= solved.mean()  # rounding

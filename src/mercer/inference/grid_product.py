@@ -48,7 +48,7 @@ from mercer.inference.lattice import Lattice, find_lattice
 from mercer.inference.likelihood import LOG_2_PI
 from mercer.kernels.domains import Array
 from mercer.linalg.device import factorise_batch
-from mercer.linalg.iterative import Apply, conjugate_gradients, lanczos_log_determinant
+from mercer.linalg.iterative import Apply, Solution, conjugate_gradients, lanczos_log_determinant
 from mercer.linalg.operators import Kronecker, along_axes, is_toeplitz, outer, spectrum
 
 MOST_EXACT = 6000  # holes whose precision matrix is factorised
@@ -206,26 +206,24 @@ class GridCovariance:
 
         return apply
 
-    def solve_holes(self, right: Tensor) -> tuple[Tensor, float, int]:
-        """Return B_HH^-1 right (b, H) with the residual and the number of steps."""
+    def solve_holes(self, right: Tensor) -> Solution:
+        """Return B_HH^-1 right (b, H)."""
         if self.factor is not None:
-            return torch.cholesky_solve(right.mT, self.factor).mT, 0.0, 0
-        found = conjugate_gradients(
+            return Solution(torch.cholesky_solve(right.mT, self.factor).mT, 0.0, 0)
+        return conjugate_gradients(
             self.precision_of_holes, right,
             precondition=self.precondition(), tolerance=self.engine.tolerance, most=self.engine.most_steps,
         )  # fmt: skip
-        return found.x, found.residual, found.iterations
 
     def complete(self, right: Tensor) -> Completed:
         """Complete the observed values (b, M)."""
         cells, spectrum = self.cells, self.spectrum
         grids = cells.spread(right)
-        residual, iterations = 0.0, 0
+        found = Solution(grids, 0.0, 0)
         if len(cells.holes):
-            pulled = self.into_holes(spectrum.into(grids).div_(self.variances))
-            values, residual, iterations = self.solve_holes(-pulled)
-            grids.view(len(grids), -1)[:, cells.holes] = values
-        return Completed(grids, spectrum.into(grids).div_(self.variances), residual, iterations)
+            found = self.solve_holes(-self.into_holes(spectrum.into(grids).div_(self.variances)))
+            grids.view(len(grids), -1)[:, cells.holes] = found.x
+        return Completed(grids, spectrum.into(grids).div_(self.variances), found.residual, found.iterations)
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,7 +265,7 @@ def by_holes(whole: GridCovariance) -> Curvature:
         signs = np.random.default_rng(engine.seed).integers(0, 2, (engine.policy.probes, len(whole.cells.holes)))
         probes = torch.as_tensor(signs * 2.0 - 1.0, device=weights.device)
         log_holes = lanczos_log_determinant(whole.precision_of_holes, probes, HOLE_STEPS).value
-        both = torch.cat([whole.solve_holes(probes)[0], probes])
+        both = torch.cat([whole.solve_holes(probes).x, probes])
         images = whole.from_holes(both).div_(whole.variances)
         left, right, count = images[: len(probes)], images[len(probes) :], len(probes)
     pairs = zip(by_factors(weights, whole.spectrum), between(left, right, whole.spectrum), strict=True)
@@ -565,7 +563,7 @@ class GridPosterior(Posterior):
         for first in range(0, len(rows[0]), step):
             grids = _join([row[first : first + step] for row in rows]).view(-1, *whole.cells.shape)
             t = whole.into_holes(grids / whole.variances)
-            solved = whole.solve_holes(t)[0]
+            solved = whole.solve_holes(t).x
             found.append(t @ solved.mT if joint else (t * solved).sum(1))
         return torch.cat(found)
 

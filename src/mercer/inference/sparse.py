@@ -162,14 +162,6 @@ class Statistics:
         """What the trace may be wrong by: it is a difference of two large numbers."""
         return len(self.gram) * EPSILON * self.prior
 
-    @property
-    def is_possible(self) -> bool:
-        """Tell whether Q is no larger than K0, but for rounding; else Kuu is nearly singular, and the bound is none.
-
-        Points that move with the parameters would go where that makes the bound largest.
-        """
-        return self.trace >= -ROUNDING * self.rounding
-
     def __add__(self, other: Statistics) -> Statistics:
         return Statistics(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
@@ -256,10 +248,6 @@ class SparseSolution:
         """log N(y | c, Q + D) - tr(D^-1 (K0 - Q)) / 2 (Titsias 2009)."""
         return -0.5 * (self.sums.count * LOG_2_PI + self.log_determinant + self.fit + self.sums.trace)
 
-    def inner_solve(self, right: Array) -> Array:
-        """Return (Kuu + Phi)^-1 right."""
-        return back_solve(self.factor, self.inner.solve(self.factor.half_solve(right)))
-
 
 def solve(
     model: Model, data: Data, sweep: RowSweep = RowSweep(),  # noqa: B008  (it is frozen)
@@ -290,7 +278,9 @@ def solve(
             found = reduce(add, (work(data.X[rows], data.y[rows], kept[rows]) for rows in parts))
         if not (np.isfinite(found.moments).all() and np.isfinite(np.diagonal(found.gram)).all()):
             return Failure("the kernel gave infinite or undefined values, or the target overflowed")
-        if sums is not None or found.is_possible:
+        # Where Q is larger than K0, but for rounding, Kuu is nearly singular and the bound is none. Points that move
+        # with the parameters would go where that makes the bound largest.
+        if sums is not None or found.trace >= -ROUNDING * found.rounding:
             sums = found
             break
     else:

@@ -48,7 +48,7 @@ from mercer.model.fitted import (
     make_mixture,
     posteriors,
 )  # fmt: skip
-from mercer.model.grid import FittedGrid, GridInput, GridScale, condition, grid_engine, read_coordinates
+from mercer.model.grid import FittedGrid, GridInput, GridScale, condition, grid_engine, read_axes
 
 FORMAT = "mercer-model"
 VERSION = 3
@@ -489,7 +489,7 @@ def _read_grid(document: Document, arrays: Arrays) -> FittedGrid:
         raise InputError("its array is not what it should be")
     names = None if document["names"] is None else tuple(str(name) for name in document["names"])
     parts = np.split(arrays["y"], np.cumsum(values.shape)[:-1])
-    grid = GridInput(values, read_coordinates(parts, values.shape, names), names)
+    grid = GridInput(values, read_axes(parts, values.shape, names), names)
     scale = GridScale(_read_units(document["units"], values.ndim), _finite(document["level"]))
     kernel = bind(from_json(document["kernel"]), values.ndim)
     scaled_kernel, scaled_noise = to_scaled_units(kernel, scale.units), noise / scale.units.y_scale**2

@@ -140,6 +140,14 @@ def condition(engine: Engine, kernel: Expression, noise: float, data: Data) -> G
     return cast("GridPosterior", posterior)  # of one product: checked before the fit
 
 
+def by_axis(given: Mapping[Any, Any], grid_axes: Sequence[Any], otherwise: Any, error: type[InputError]) -> list[Any]:
+    """Return what a mapping holds for every axis, or what it is otherwise; a name that no axis has is an error."""
+    unknown = [name for name in given if name not in grid_axes]
+    if unknown:
+        raise error(f"there is no axis {unknown[0]!r}; there are {', '.join(map(repr, grid_axes))}")
+    return [given.get(name, otherwise) for name in grid_axes]
+
+
 def read_grid(array: Any, coordinates: Any) -> GridInput:
     """Return what the user gave: an array, nested lists, a masked array or an xarray.DataArray."""
     names = tuple(map(str, array.dims)) if hasattr(array, "dims") and hasattr(array, "coords") else None
@@ -151,7 +159,7 @@ def read_grid(array: Any, coordinates: Any) -> GridInput:
         raise InputError(f"cell {place} is infinite; give NaN for a missing cell")
     if coordinates is None and names is not None:
         coordinates = {n: array.coords[n].values for n in names if n in array.coords}
-    axes = read_coordinates(coordinates, values.shape, names)
+    axes = read_axes(coordinates, values.shape, names)
     for d, n in enumerate(values.shape):
         if n > LONGEST:
             raise TooLargeError(
@@ -206,7 +214,7 @@ def _check_lengths(nested: Sequence[Any], path: tuple[int, ...] = ()) -> None:
             _check_lengths(part, here)
 
 
-def read_coordinates(
+def read_axes(
     coordinates: Any, shape: tuple[int, ...] | None, names: tuple[str, ...] | None, axes: int | None = None
 ) -> tuple[Array, ...]:
     """Return one increasing or decreasing vector of numbers for each axis; without any: 0, 1, 2, ...
@@ -215,12 +223,7 @@ def read_coordinates(
     """
     count = len(shape) if shape is not None else int(axes or 0)
     if coordinates is None or isinstance(coordinates, Mapping):
-        given = dict(coordinates or {})
-        known: Sequence[Any] = names or tuple(range(count))
-        unknown = [name for name in given if name not in known]
-        if unknown:
-            raise InputError(f"there is no axis {unknown[0]!r}; there are {', '.join(map(repr, known))}")
-        parts: list[Any] = [given.get(name) for name in known]
+        parts = by_axis(coordinates or {}, names or range(count), None, InputError)
     else:
         parts = list(coordinates)
     if len(parts) != count:
