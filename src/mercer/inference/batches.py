@@ -39,20 +39,13 @@ SIDES = 8
 
 
 class BatchedEvidence(NamedTuple):
-    """One row for each candidate; the gradients are None where they were not asked for.
+    """One row for each candidate; the gradients are None where they were not asked for."""
 
-    value           (B,)    log evidence, -inf where failed
-    gradient        (B, P)  by the kernel's values, 0 where failed
-    noise_gradient  (B,)    by the noise variance, 0 where failed
-    jitter          (B,)    what was added to the diagonal to factorise it, in the units of the kernel
-    failed          (B,)    whether no jitter was enough, or a number was not finite
-    """
-
-    value: Tensor
-    gradient: Tensor | None
-    noise_gradient: Tensor | None
-    jitter: Tensor
-    failed: Tensor
+    value: Tensor  # (B,) log evidence, -inf where failed
+    gradient: Tensor | None  # (B, P) by the kernel's values, 0 where failed
+    noise_gradient: Tensor | None  # (B,) by the noise variance, 0 where failed
+    jitter: Tensor  # (B,) what was added to the diagonal to factorise it, in the units of the kernel
+    failed: Tensor  # (B,) whether no jitter was enough, or a number was not finite
 
 
 @torch.no_grad()

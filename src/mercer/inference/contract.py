@@ -228,43 +228,32 @@ class Posterior(ABC):
 
 
 class Engine(ABC):
-    """A way to compute the evidence and the posterior, and what it can do, as data.
-
-    exact : its evidence is that of the kernel, whatever the data.
-    is_bound : its evidence is a lower bound of the exact one, so that an interval around that can be had.
-    replaces_kernel : its evidence is that of another kernel near the one that is given.
-    streams : it needs nothing but sums over the rows, which need not be in memory or on this machine.
-    many_rows : made for many rows: a structure is learned from a sample of them first, then fitted to all.
-    moves_points : its inducing points move with the parameters while these are fitted.
-    held : what it chooses by the values has been chosen, and stays.
-    saves_points : a model keeps its inducing points: the engine would not choose the same ones again.
-    likelihoods : those that it can work with; `noise_of` refuses others.
-    accelerated : it works on other back ends than the CPU's, too.
-    saved : its settings in a file, with their types.
-    device : where it works: the user's word for it, or the back end itself.
-    """
+    """A way to compute the evidence and the posterior, and what it can do, as data."""
 
     name: ClassVar[str]
-    exact: ClassVar[bool] = False
-    is_bound: ClassVar[bool] = False
-    replaces_kernel: ClassVar[bool] = False
-    streams: ClassVar[bool] = False
-    held: ClassVar[bool] = False
-    likelihoods: ClassVar[tuple[type[Likelihood], ...]] = GAUSSIAN_ONLY
-    accelerated: ClassVar[bool] = False
-    saved: ClassVar[Mapping[str, Callable[[Any], Any]]] = {}
-    device: str | Backend = NUMBA
+    exact: ClassVar[bool] = False  # its evidence is that of the kernel, whatever the data
+    is_bound: ClassVar[bool] = False  # it is a lower bound of the exact one, so that an interval around that can be had
+    replaces_kernel: ClassVar[bool] = False  # its evidence is that of another kernel near the one that is given
+    streams: ClassVar[bool] = False  # it needs nothing but sums over the rows, which need not be in memory or here
+    held: ClassVar[bool] = False  # what it chooses by the values has been chosen, and stays
+    likelihoods: ClassVar[tuple[type[Likelihood], ...]] = GAUSSIAN_ONLY  # `noise_of` refuses others
+    accelerated: ClassVar[bool] = False  # it works on other back ends than the CPU's, too
+    saved: ClassVar[Mapping[str, Callable[[Any], Any]]] = {}  # its settings in a file, with their types
+    device: str | Backend = NUMBA  # where it works: the user's word for it, or the back end itself
 
     @property
     def many_rows(self) -> bool:
+        """Made for many rows: a structure is learned from a sample of them first, then fitted to all."""
         return True
 
     @property
     def moves_points(self) -> bool:
+        """Its inducing points move with the parameters while these are fitted."""
         return False
 
     @property
     def saves_points(self) -> bool:
+        """A model keeps its inducing points: the engine would not choose the same ones again."""
         return False
 
     def hold(self, program: Program, values: Array, data: Data) -> Engine:

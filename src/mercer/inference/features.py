@@ -117,20 +117,15 @@ class RandomFeatures(Engine):
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """What follows from y and from a free level; the last two are zero where the level is not free.
+    """What follows from y and from a free level; the last two are zero where the level is not free."""
 
-    factor, noise : of B; the diagonal of D.
-    weights, alpha, quadratic : u, a = A^-1 (y - c) and (y - c)' a.
-    level, weights_pull : c with its variance and s = A^-1 1; Phi's.
-    """
-
-    factor: Factor
-    noise: Array
-    weights: Array
-    alpha: Array
-    quadratic: float
-    level: Level
-    weights_pull: Array
+    factor: Factor  # of B
+    noise: Array  # the diagonal of D
+    weights: Array  # u
+    alpha: Array  # a = A^-1 (y - c)
+    quadratic: float  # (y - c)' a
+    level: Level  # c with its variance and s = A^-1 1
+    weights_pull: Array  # Phi's
 
     def inverse(self) -> Array:
         """Return B^-1 in full."""

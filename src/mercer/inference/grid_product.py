@@ -129,14 +129,11 @@ def cells_of(lattice: Lattice, device: torch.device) -> Cells:
 
 @dataclass(frozen=True, eq=False)
 class Completed:
-    """Values with imaginary ones in the holes (b, n_1, ..., n_D), and a = B y in the basis of the eigenvectors.
-
-    `residual` is the largest |B_HH y_H + B_HM y_M| / |B_HM y_M| of the batch.
-    """
+    """Values with imaginary ones in the holes (b, n_1, ..., n_D), and a = B y in the basis of the eigenvectors."""
 
     filled: Tensor
     rotated: Tensor
-    residual: float
+    residual: float  # the largest |B_HH y_H + B_HM y_M| / |B_HM y_M| of the batch
     iterations: int
 
 

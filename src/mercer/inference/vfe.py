@@ -187,13 +187,10 @@ class FixedVFE(Engine):
 
 @dataclass(frozen=True, eq=False)
 class Adjoint:
-    """What the second pass of a gradient needs from the first: M, g and the level.
+    """What the second pass of a gradient needs from the first."""
 
-    Where V is kept `spread` and `weights` are (I - B^-1) L^-1 and L' g instead.
-    """
-
-    spread: Array
-    weights: Array
+    spread: Array  # M; where V is kept (I - B^-1) L^-1
+    weights: Array  # g; where V is kept L' g
     level: float
     of_kernel: Array  # g
     moving: bool = False  # whether the gradient by the inducing points is wanted too
