@@ -291,13 +291,7 @@ def mixture_of(spectrum: LineSpectrum, components: int, rng: np.random.Generator
 # what reaches far counts. So kernels are compared on the task itself, on cells that are known.
 
 
-@dataclass(frozen=True, eq=False)
-class Box:
-    """Known cells that are hidden: the data without them, their numbers, and what they hold."""
-
-    rest: Data
-    cells: NDArray[np.intp]
-    values: Array
+Box = tuple[Data, NDArray[np.intp], Array]  # the data without known cells that are hidden, their numbers and values
 
 
 def hidden_boxes(data: Data, part: Data, most: int) -> list[Box]:
@@ -325,7 +319,7 @@ def hidden_boxes(data: Data, part: Data, most: int) -> list[Box]:
             inside = _inside(lattice, corner, sides)
             rest = rows.take(~inside)
             if rest.lattice is not None and rest.lattice.shape == lattice.shape:  # or a whole line would be gone
-                boxes.append(Box(rest, lattice.cells[inside], rows.y[inside]))
+                boxes.append((rest, lattice.cells[inside], rows.y[inside]))
         if len(boxes) > 1:
             return boxes
     return []
@@ -355,13 +349,13 @@ def error_in_boxes(problem: Problem, point: Array, boxes: Sequence[Box]) -> floa
     values, likelihood = problem.split(point)
     rough = replace(cast(Grid, problem.engine), tolerance=TOLERANCE, exact_work=EXACT_WORK, most_steps=STEPS)
     errors = []
-    for box in boxes:
-        grid = cast("GridProblem", rough.problem(problem.program, box.rest))
+    for rest, cells, held in boxes:
+        grid = cast("GridProblem", rough.problem(problem.program, rest))
         whole = grid.covariance(values, likelihood.noise)
         if whole is None:
             return float("inf")
         solved = grid.solve(whole)
-        filled = solved.completed.filled.flatten(1).cpu().numpy()[:, box.cells]
+        filled = solved.completed.filled.flatten(1).cpu().numpy()[:, cells]
         mean = filled[0] - solved.level * filled[1] + solved.level if len(filled) > 1 else filled[0]
-        errors.append(float(np.mean((mean - box.values) ** 2) / max(np.var(box.values), 1e-12)))
+        errors.append(float(np.mean((mean - held) ** 2) / max(np.var(held), 1e-12)))
     return float(np.mean(errors))

@@ -126,18 +126,12 @@ def free_bounds(expression: Expression, layout: Layout, frame: Frame) -> Array:
 
 def _surface_bounds(name: str, size: int, low: Array, span: Array, gap: Array) -> Array:
     """Return low and high (size x 2) of a parameter's values."""
-    repeats = size // len(span) if size % len(span) == 0 else 1
-    if name in ("location", "start", "centres"):
-        return np.tile(np.column_stack([low, low + span]), (repeats, 1))
-    if name == "width":
-        return np.tile(np.column_stack([STEEPEST * gap, WIDEST * span]), (repeats, 1))
-    if name == "duration":
-        return np.column_stack([gap, span])
-    if name == "lengthscale":
-        return np.column_stack([0.2 * span, 2.0 * span])
-    if name in ("slope", "frequency"):
-        fastest = np.tile((1.0 / (STEEPEST * gap)) if name == "slope" else FASTEST / span, repeats)
-        return np.column_stack([-fastest, fastest])
+    steepest, fastest, inside = 1.0 / (STEEPEST * gap), FASTEST / span, (low, low + span)
+    rules = {"location": inside, "start": inside, "centres": inside, "width": (STEEPEST * gap, WIDEST * span),
+             "duration": (gap, span), "lengthscale": (0.2 * span, 2.0 * span), "slope": (-steepest, steepest),
+             "frequency": (-fastest, fastest)}  # fmt: skip
+    if name in rules:
+        return np.tile(np.column_stack(rules[name]), (size // len(span) if size % len(span) == 0 else 1, 1))
     if name == "bias":  # it moves the surface across the data, wherever that lies
         most = LARGEST + float(np.max(np.maximum(np.abs(low), np.abs(low + span)) / (STEEPEST * gap)))
         return np.tile([-most, most], (size, 1))

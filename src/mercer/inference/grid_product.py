@@ -223,13 +223,8 @@ class GridCovariance:
         return Completed(grids, spectrum.into(grids).div_(self.variances), found.residual, found.iterations)
 
 
-@dataclass(frozen=True, eq=False)
-class Curvature:
-    """A log-determinant and its gradient: by each factor K_d in the basis of its eigenvectors, and by the noise."""
-
-    value: float
-    factors: list[Tensor]
-    noise: float
+# A log-determinant and its gradient: by each factor K_d in the basis of its eigenvectors, and by the noise.
+Curvature = tuple[float, list[Tensor], float]
 
 
 def by_eigenvalues(whole: GridCovariance) -> Curvature:
@@ -246,7 +241,7 @@ def by_eigenvalues(whole: GridCovariance) -> Curvature:
     variances = share * grid + whole.spectrum.noise
     value = float((chosen * torch.log(variances)).sum())
     weights = chosen / variances
-    return Curvature(value, by_factors(share * weights, whole.spectrum), float(weights.sum()))
+    return value, by_factors(share * weights, whole.spectrum), float(weights.sum())
 
 
 def by_holes(whole: GridCovariance) -> Curvature:
@@ -268,7 +263,7 @@ def by_holes(whole: GridCovariance) -> Curvature:
     pairs = zip(by_factors(weights, whole.spectrum), between(left, right, whole.spectrum), strict=True)
     factors = [factor - pulled / count for factor, pulled in pairs]
     by_noise = float(weights.sum()) - float((left * right).sum()) / count
-    return Curvature(whole.spectrum.log_determinant() + log_holes, factors, by_noise)
+    return whole.spectrum.log_determinant() + log_holes, factors, by_noise
 
 
 def by_factors(weights: Tensor, spectrum: Kronecker) -> list[Tensor]:
@@ -371,17 +366,17 @@ class GridProblem(OnGrid):
         solved, how, holes = self.solve(whole), "exact", len(whole.cells.holes) > 0
         if holes and whole.factor is None:
             how = "lanczos" if self.engine.log_determinant == "lanczos" else "eigenvalues"
-        curvature = by_holes(whole) if holes and how != "eigenvalues" else by_eigenvalues(whole)
-        value = -0.5 * (solved.quadratic + curvature.value + self.data.count * LOG_2_PI)
+        determinant, factors, slope = by_holes(whole) if holes and how != "eigenvalues" else by_eigenvalues(whole)
+        value = -0.5 * (solved.quadratic + determinant + self.data.count * LOG_2_PI)
         residual, iterations = solved.completed.residual, solved.completed.iterations
         if not math.isfinite(value):
             return GridEvidence(-math.inf, failure="the evidence overflowed", residual=residual)
         by_values = by_noise = None
         if gradient:
             pulled = between(solved.rotated, solved.rotated, whole.spectrum)
-            triples = zip(whole.spectrum.vectors, pulled, curvature.factors, strict=True)
+            triples = zip(whole.spectrum.vectors, pulled, factors, strict=True)
             by_values = self.contract(self.parts, values, [q @ (0.5 * (p - c)) @ q.mT for q, p, c in triples])
-            by_noise = 0.5 * (float((solved.rotated**2).sum()) - curvature.noise)
+            by_noise = 0.5 * (float((solved.rotated**2).sum()) - slope)
         return GridEvidence(value, by_values, by_noise, residual=residual, iterations=iterations, log_determinant=how)
 
     @torch.no_grad()
