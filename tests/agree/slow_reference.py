@@ -195,3 +195,9 @@ def _mixture(p: dict[str, list[float]], d: list[float]) -> float:
 
 def _dot(a: list[float], b: list[float]) -> float:
     return sum(ai * bi for ai, bi in zip(a, b, strict=True))
+
+
+def difference(function: Callable[[float], float], step: float) -> float:
+    """The slope at zero with an error of order step^8: periodic kernels change some hundred times over a period."""
+    across = [function(k * step) - function(-k * step) for k in (1, 2, 3, 4)]
+    return float(np.dot([4 / 5, -1 / 5, 4 / 105, -1 / 280], across)) / step

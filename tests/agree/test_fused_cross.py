@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,9 +16,9 @@ from threadpoolctl import threadpool_limits
 from mercer.compute import fused
 from mercer.compute.fused import contract_cross, contract_diagonal
 from mercer.compute.program import Program, compile_program
-from mercer.kernels import LIN, PER, REGISTRY, RQ, SE, C, Expression, bind
+from mercer.kernels import CPER, LIN, PER, REGISTRY, RQ, SE, C, Expression, bind
 from mercer.kernels.parameters import values_of
-from tests.agree.slow_reference import slow_gram
+from tests.agree.slow_reference import difference, slow_gram
 from tests.strategies import base_kernels, deep_kernels, inputs, networks
 
 Array = NDArray[np.float64]
@@ -34,19 +35,13 @@ def ready(expression: Expression) -> tuple[Program, Array]:
 
 
 def slopes(function: Callable[[Array], float], point: Array) -> Array:
-    """Differences of order step^8: periodic kernels change some hundred times as fast as their periods."""
-
     def at(i: int, step: float) -> float:
         moved = point.copy()
         moved[i] += step
         return float(function(moved))
 
-    found = []
-    for i in range(len(point)):
-        step = 1e-4 * max(abs(point[i]), 0.05)
-        across = [at(i, k * step) - at(i, -k * step) for k in (1, 2, 3, 4)]
-        found.append(np.dot([4 / 5, -1 / 5, 4 / 105, -1 / 280], across) / step)
-    return np.array(found)
+    steps = 1e-4 * np.maximum(np.abs(point), 0.05)
+    return np.array([difference(partial(at, i), step) for i, step in enumerate(steps)])
 
 
 def check_contractions(expression: Expression, X: Array, Z: Array) -> None:
@@ -75,6 +70,12 @@ def test_contractions_of_base_kernels(symbol: str, data: st.DataObject) -> None:
 @given(expression=deep_kernels(), X=inputs(), Z=inputs())
 def test_contractions_of_deep_kernels(expression: Expression, X: Array, Z: Array) -> None:
     check_contractions(expression, X, Z)
+
+
+def test_contractions_of_points_that_are_many_periods_apart() -> None:
+    """Fifteen periods: the slope by the period is zero, and the fifth derivative 10^12 times the kernel."""
+    wave = bind(CPER(0, variance=4, period=0.34375, lengthscale=0.28125), 1)
+    check_contractions(wave, np.array([[-2.25]]), np.array([[2.90625]]))
 
 
 @settings(max_examples=15, deadline=None)
