@@ -264,16 +264,14 @@ def can_move(program: Program) -> bool:
 
 def diagonal(program: Program, values: Array, X: Array) -> Array:
     """Return k(x, x) for every row."""
-    if program.stationary and len(X) > 1:
-        return np.full(len(X), diagonal(program, values, X[:1])[0])
-    columns = as_columns(X)
-    return _fill(_prepare(program, values, sweep.DIAGONAL, columns, columns), np.empty((len(X), 1)))[:, 0]
+    columns = as_columns(X[:1] if program.stationary else X)  # one row stands for all
+    found = _fill(_prepare(program, values, sweep.DIAGONAL, columns, columns), np.empty((columns.shape[1], 1)))[:, 0]
+    return np.full(len(X), found[0]) if len(found) < len(X) else found
 
 
 def contract_diagonal(program: Program, values: Array, X: Array, vector: Array) -> Array:
     """Return sum_i vector_i d k(x_i, x_i) / d values."""
-    if program.stationary and len(X) > 1:
-        return contract_diagonal(program, values, X[:1], np.array([np.sum(vector)]))
-    columns, weights = as_columns(X), np.array(vector, dtype=np.float64)
-    this = _prepare(program, values, sweep.DIAGONAL, columns, columns)
-    return _contract(program, this, weights[:, None], np.zeros(len(X)), np.zeros(len(X)))[0]
+    one = program.stationary and len(X) > 1  # one row stands for all
+    columns, weights = as_columns(X[:1] if one else X), np.array([np.sum(vector)] if one else vector, dtype=np.float64)
+    this, none = _prepare(program, values, sweep.DIAGONAL, columns, columns), np.zeros(len(weights))
+    return _contract(program, this, weights[:, None], none, none)[0]

@@ -157,13 +157,12 @@ def white_columns(program: Program) -> Columns:
 
 def find_untied(columns: Columns, X: Array) -> Columns:
     """Return those sets of columns on which no two rows agree."""
-    return frozenset(dims for dims in columns if _all_differ(X, dims))
-
-
-def _all_differ(X: Array, dims: tuple[int, ...]) -> bool:
-    if any(len(np.unique(X[:, d])) == len(X) for d in dims):
-        return True
-    return len(dims) > 1 and len(np.unique(X[:, dims], axis=0)) == len(X)
+    found = set()
+    for dims in columns:
+        one_is_enough = any(len(np.unique(X[:, d])) == len(X) for d in dims)
+        if one_is_enough or (len(dims) > 1 and len(np.unique(X[:, dims], axis=0)) == len(X)):
+            found.add(dims)
+    return frozenset(found)
 
 
 @forget_with

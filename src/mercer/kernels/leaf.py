@@ -1,24 +1,13 @@
 """The base kernels: one `Leaf` record for each, with all there is to know of it apart from its numerical functions.
 
 Those are registered in `mercer.compute.leaves`, so that this room needs no tensor library. Every base kernel is a
-variance times a unit function; with d = x - x' on one dimension and sums over the chosen dimensions where there are
-several (METHODS: one lengthscale each, or one for all of them where the kernel is isotropic):
+variance v times a unit function; in the formulas d = x - x' on one dimension, and r^2 = sum d^2 / l^2 over the chosen
+ones (one lengthscale each, or one for all of them where the kernel is isotropic).
 
-    SE    exp(-d^2 / 2 l^2)                                    M12  exp(-r), r^2 = sum d^2 / l^2
-    PER   exp(-2 sin^2(pi d / p) / l^2)                        M32  (1 + sqrt3 r) exp(-sqrt3 r)
-    CPER  PER less its mean over a period, scaled to 1 at 0    M52  (1 + sqrt5 r + 5 r^2 / 3) exp(-sqrt5 r)
-    LIN   sum_d w_d (x_d - c_d)(x'_d - c_d)                    COS  cos(2 pi f.d)
-    RQ    (1 + r^2 / 2a)^(-a)                                  WN   [x = x']
-    C     1
-    SM    sum_q w_q exp(-2 pi^2 sum_d b_qd^2 d^2) cos(2 pi f_q.d)
-
-Two more are units of a neural kernel network only (NKN 3.1 and appendix G):
-
-    EXPI  exp(2 pi i f.d), complex                             SUMI  cos(2 pi f.(x - c)) cos(2 pi f.(x' - c))
-
-Appendix G multiplies by exp(i (x + x').nu) and by its conjugate, which is 2 cos(nu.(x + x')). That is not a kernel, not
-even as a factor: on the diagonal it is negative wherever cos(2 nu.x) is. With the stationary terms that complete the
-square it is one, cos(nu.(x + x')) + cos(nu.(x - x')) = 2 cos(nu.x) cos(nu.x'): this is SUMI.
+EXPI and SUMI are units of a neural kernel network only (NKN 3.1 and appendix G). Appendix G multiplies by
+exp(i (x + x').nu) and by its conjugate, which is 2 cos(nu.(x + x')). That is not a kernel, not even as a factor: on the
+diagonal it is negative wherever cos(2 nu.x) is. With the stationary terms that complete the square it is one,
+cos(nu.(x + x')) + cos(nu.(x - x')) = 2 cos(nu.x) cos(nu.x'): this is SUMI.
 """
 
 from __future__ import annotations
