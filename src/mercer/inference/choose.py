@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from mercer.compute.backend import NUMBA, Backend
@@ -21,6 +21,9 @@ ENGINES: tuple[type[Engine], ...] = (Exact, VFE, RandomFeatures, Grid)  # those 
 NEGLIGIBLE = 10_000_000  # bytes beside any memory: how much there is need not be told
 
 
+GRID = Grid()
+
+
 @dataclass(frozen=True)
 class ChoicePolicy:
     """When to choose which engine, where the user leaves it to Mercer."""
@@ -34,7 +37,7 @@ class ChoicePolicy:
     longest_axis: int = 2000  # of a grid: its eigenvectors take seconds
     surface_rows: int = 6000  # on a grid with a change surface: an evaluation, by iteration, takes a second or so
     memory: int | None = None  # bytes that may be taken; None: as many as the system has free
-    grid: Grid = field(default_factory=Grid)  # the engine for rows that form one
+    grid: Grid = GRID  # the engine for rows that form one
 
 
 DEFAULT = ChoicePolicy()
