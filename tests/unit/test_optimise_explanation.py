@@ -84,7 +84,7 @@ def test_what_is_not_known_is_not_called_unimportant() -> None:
 
 
 def test_parts_add_up_to_the_whole(known: mercer.Optimizer) -> None:
-    study = known._look()
+    study = known._look("value")
     assert study.model is not None
     surrogate = look_closely(study.model, study.rows, study.values)
     rows = study.space.sample(7, np.random.default_rng(3))

@@ -255,3 +255,42 @@ def fill(  # noqa: PLR0913  # typer makes an option of every parameter
     from mercer.cli.fill import FillRequest, fill_and_write
 
     fill_and_write(FillRequest(source, out, kernel, mask, variable, bands, model, seed), context.obj)
+
+
+@app.command()
+def suggest(  # noqa: PLR0913  # typer makes an option of every parameter
+    context: typer.Context,
+    trials: Annotated[Path, Argument(help="The experiments done so far: CSV or Parquet.", show_default=False)],
+    target: Annotated[
+        str,
+        Option(
+            help="The column to optimise. A row where it is empty, or says failed, is a trial that failed: "
+            "it is kept, and places like it are avoided.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[Path, Option(help="Where to write the next ones: .csv or .parquet.", show_default=False)],
+    bounds: Annotated[
+        list[str] | None,
+        Option(
+            help="Of one input, as temperature=20:90, stirring=1:10:integer, dose=0.01:1:log or solvent=a,b,c; "
+            "may be repeated. An input without bounds has the range of its column.",
+        ),
+    ] = None,
+    inputs: Annotated[str | None, Option(help="Columns to vary, as a,b; all others by default.")] = None,
+    count: Annotated[int, Option(min=1, help="How many experiments to suggest, to be done at the same time.")] = 1,
+    maximize: Annotated[bool, Option("--maximize/--minimize", help="Look for the highest or lowest value.")] = False,
+    kernel: Annotated[
+        str, Option(help="'auto' (which inputs act together is learned), 'nkn', 'search', or say 'SE(0) + SE(1)'.")
+    ] = "auto",
+    report: Annotated[Path | None, Option(help="Also write a page with pictures to this file.")] = None,
+    seed: Annotated[int, Option("--seed", "--random-state", min=0, help="Seed; same seed and rows, same result.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Suggest the next experiments from those done so far. With their results added, run it again to go on."""
+    from mercer.cli.suggest import SuggestRequest, suggest_and_write
+
+    request = SuggestRequest(
+        trials, target, out, bounds or (), _split_names(inputs), count, maximize, kernel, report, seed
+    )
+    suggest_and_write(request, context.obj)

@@ -55,6 +55,7 @@ class Study:
     pending: tuple[Suggestion, ...]
     first: int  # trials at random before anything is learned
     seed: Any = None
+    target: str = "value"  # what the values are called
 
     @property
     def sign(self) -> float:
@@ -125,6 +126,7 @@ class ModelFact:
 class StudyExplanation:
     """What a study found, as facts; `str()` puts it into sentences."""
 
+    target: str
     minimize: bool
     trials: int
     failed: int
@@ -208,6 +210,7 @@ def explain_study(study: Study, policy: ExplainPolicy | None = None) -> StudyExp
     certain = study.origin != "averaged" or (not few and bool(partitions) and partitions[0][1] >= policy.settled)
     model = _describe_model(study, surrogate)
     return StudyExplanation(
+        target=study.target,
         minimize=study.minimize,
         trials=len(study.trials),
         failed=len(study.trials) - len(finished),

@@ -161,6 +161,13 @@ class Optimizer:
             self._trials.append(trial)
             self._pending = [each for each in self._pending if np.abs(each.row - trial.row).max() > SAME]
 
+    def wait_for(self, x: Any) -> None:
+        """Take a point that is being tried, asked for or not: it counts as pending until it is told."""
+        row, _ = read_point(self.space, x)
+        if all(np.abs(each.row - row).max() > SAME for each in self._pending):
+            suggestion = Suggestion(self.space.decode(row), None, None, "waiting", "chosen elsewhere")
+            self._pending.append(Pending(row, suggestion))
+
     def _read_trial(self, x: Any, y: Any) -> Trial:
         row, notes = read_point(self.space, x)
         value = read_value(y)
@@ -264,7 +271,7 @@ class Optimizer:
         values = {trial.value for trial in self._trials if trial.value is not None}
         return len(values) > 1 and len(self._trials) >= FIRST_TRIALS
 
-    def _look(self) -> Study:
+    def _look(self, target: str) -> Study:
         """Bring the model up to date, and return all that there is to explain."""
         gain, ready = self.expected_gain_, self._can_model()
         known = any(trial.value is not None for trial in self._trials)
@@ -272,20 +279,21 @@ class Optimizer:
         return Study(
             self.space, self.minimize, tuple(self._trials), rows, values, self.best_, gain,
             self._model if ready else None, self._origin, tuple(self.suggestions_), FIRST_TRIALS, self.random_state,
+            target,
         )  # fmt: skip
 
-    def explain(self) -> StudyExplanation:
+    def explain(self, target: str = "value") -> StudyExplanation:
         """Return what was found, as facts: the best, which inputs act together, what is left to gain, what comes next.
 
-        `print(optimizer.explain())` says it in words.
+        `print(optimizer.explain())` says it in words; `target` is what they call the value.
         """
-        return explain_study(self._look())
+        return explain_study(self._look(target))
 
-    def report(self, path: str | Path) -> None:
+    def report(self, path: str | Path, target: str = "value") -> None:
         """Write what was found to one HTML page with pictures, which needs nothing else."""
         from mercer.optimise.page import write_study_report  # Matplotlib and Jinja take a moment to import
 
-        write_study_report(self._look(), path)
+        write_study_report(self._look(target), path)
 
 
 def load_study(path: str | Path) -> Optimizer:

@@ -35,27 +35,25 @@ class PartDrawing:
     picture: Markup
 
 
-def write_study_report(
-    study: Study, path: str | Path, target: str = "value", explanation: StudyExplanation | None = None
-) -> None:
+def write_study_report(study: Study, path: str | Path, explanation: StudyExplanation | None = None) -> None:
     """Write the page; give the explanation if you have it already."""
     check_place(Path(path))
-    write_whole(study_html(study, target, explanation), Path(path))
+    write_whole(study_html(study, explanation), Path(path))
 
 
-def study_html(study: Study, target: str = "value", explanation: StudyExplanation | None = None) -> str:
-    """Return the page; `target` is what the values are called."""
+def study_html(study: Study, explanation: StudyExplanation | None = None) -> str:
+    """Return the page."""
     found = explain_study(study) if explanation is None else explanation
     progress = Markup("")
     if found.best is not None:
         text = words.describe_progress(found)
-        progress = draw_picture("progress", "Best so far", text, partial(progress_figure, study, target))
-    parts = _draw_parts(study, found, target)
+        progress = draw_picture("progress", "Best so far", text, partial(progress_figure, study))
+    parts = _draw_parts(study, found)
     return render(
         "study.html",
         explanation=found,
-        target=target,
-        headline=words.tell_headline(found, target),
+        target=study.target,
+        headline=words.tell_headline(found),
         best=words.tell_best(found),
         gain=words.tell_gain(found.gain),
         stop=found.gain.verdict in ("nothing to be expected", "little left"),
@@ -77,11 +75,11 @@ def study_html(study: Study, target: str = "value", explanation: StudyExplanatio
     )
 
 
-def _draw_parts(study: Study, found: StudyExplanation, target: str) -> list[PartDrawing]:
+def _draw_parts(study: Study, found: StudyExplanation) -> list[PartDrawing]:
     if study.model is None:
         return []
     surrogate = look_closely(study.model, study.rows, study.values)
-    effects = Effects(study, surrogate, study.model.target, target)
+    effects = Effects(study, surrogate, study.model.target)
     by_inputs = {tuple(study.space.names[i] for i in part.inputs): part for part in surrogate.parts}
     drawings = []
     for place, fact in enumerate(found.parts[:MOST_PARTS]):

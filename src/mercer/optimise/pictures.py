@@ -59,7 +59,7 @@ def make_axis(space: Space, i: int, count: int) -> Axis:
     return Axis(bare.name, kind, rows, at)
 
 
-def progress_figure(study: Study, target: str, *, width: int = 1200, density: int | None = None) -> Figure:
+def progress_figure(study: Study, *, width: int = 1200, density: int | None = None) -> Figure:
     """Draw every trial, and the best so far as a line."""
     paper = Paper(width, density)
     known = [(k, study.sign * trial.value) for k, trial in enumerate(study.trials, start=1) if trial.value is not None]
@@ -80,7 +80,7 @@ def progress_figure(study: Study, target: str, *, width: int = 1200, density: in
         if failed:
             axes.scatter(failed, [worst] * len(failed), marker="x", s=28, color=ORANGE, label="failed", zorder=3)
         axes.set_xlabel("trial")
-        axes.set_ylabel(target)
+        axes.set_ylabel(study.target)
         paper.few_ticks(axes)
         axes.xaxis.set_major_locator(MaxNLocator(5 if paper.narrow else 9, integer=True))
         paper.draw_legend(figure)
@@ -102,7 +102,6 @@ class Effects:
     study: Study
     surrogate: Surrogate
     target: Target
-    name: str  # of the values
 
     @property
     def scale(self) -> float:
@@ -113,7 +112,7 @@ class Effects:
     def label(self) -> str:
         """What the effect is measured in."""
         if self.target.scale == "identity":
-            return f"change in {self.name}"
+            return f"change in {self.study.target}"
         return "effect on the logarithm"
 
     def predict(self, part: Part, rows: Array) -> tuple[Array, Array, float]:

@@ -8,8 +8,8 @@ from typing import Any, Literal
 from mercer.kernels.domains import Array
 from mercer.optimise.acquisition import Method
 
-Purpose = Literal["first", "improve", "explore"]
-Way = Literal["one of the first", "all values are equal"] | Method
+Purpose = Literal["first", "improve", "explore", "waiting"]
+Way = Literal["one of the first", "all values are equal", "chosen elsewhere"] | Method
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,12 +16,14 @@ REASONS = {
     "all values are equal": "at random: all values so far are equal",
     "bounds by group": "the best bound of each group of inputs that act together",
     "expected improvement": "the largest expected improvement over all inputs",
+    "chosen elsewhere": "chosen by somebody else",
     "random": "a random point: all better ones have been tried",
 }
 PURPOSES = {
     "first": "to begin with, at random",
     "improve": "to improve on the best",
     "explore": "to explore where little is known",
+    "waiting": "being tried already",
 }
 MOST_NOTES = 5
 
@@ -88,13 +90,14 @@ def tell_best(found: StudyExplanation) -> str:
     """Say what the best point is."""
     if found.best is None:
         return f"There is no value yet ({count_trials(found)})." if found.trials else "There is no trial yet."
-    return f"{tell_best_value(found.best, found.minimize)} It was found at {show_point(found.best.x, found.spans)}."
+    where = show_point(found.best.x, found.spans)
+    return f"{tell_best_value(found.best, found.minimize, found.target)} It was found at {where}."
 
 
-def tell_best_value(best: Best, minimize: bool) -> str:
+def tell_best_value(best: Best, minimize: bool, target: str) -> str:
     """Say how good the best trial is."""
     kind = "lowest" if minimize else "highest"
-    text = f"The {kind} value so far is {show_score(best.y)} (trial {best.number + 1})"
+    text = f"The {kind} {target} so far is {show_score(best.y)} (trial {best.number + 1})"
     if best.mean is None or show_score(best.mean) == show_score(best.y):
         return f"{text}."
     return f"{text}; {show_score(best.mean)} is expected there without noise."
@@ -234,10 +237,11 @@ def tell_progress(done: int, total: int, best: Best | None, gain: float | None) 
 # ------------------------------------------------------------------------------------------------------------ the page
 
 
-def tell_headline(found: StudyExplanation, target: str) -> str:
+def tell_headline(found: StudyExplanation) -> str:
     """Say what was done, under the title of the page."""
     inputs = write_count(len(found.spans), "input")
-    return f"{count_trials(found)}, {inputs}; the goal is the {'lowest' if found.minimize else 'highest'} {target}."
+    goal = f"{'lowest' if found.minimize else 'highest'} {found.target}"
+    return f"{count_trials(found)}, {inputs}; the goal is the {goal}."
 
 
 def name_part(part: PartFact) -> str:
