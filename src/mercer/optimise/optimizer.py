@@ -168,6 +168,10 @@ class Optimizer:
             suggestion = Suggestion(self.space.decode(row), None, None, "waiting", "chosen elsewhere")
             self._pending.append(Pending(row, suggestion))
 
+    def forget_pending(self) -> None:
+        """Drop all suggestions that have not been told: nobody is going to try them."""
+        self._pending = []
+
     def _read_trial(self, x: Any, y: Any) -> Trial:
         row, notes = read_point(self.space, x)
         value = read_value(y)

@@ -1,0 +1,1 @@
+"""Mercer inside other libraries; each module needs its library, which Mercer itself does without."""
