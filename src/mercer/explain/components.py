@@ -20,6 +20,7 @@ from mercer.explain import phrases
 from mercer.explain.claims import WITHIN_95, Claim, ClaimEvidence, round_all
 from mercer.explain.phrases import LITTLE, Joint, change, correlation, drifts, judge_by_rule
 from mercer.explain.subject import KernelPart, Subject
+from mercer.explain.wording import Column
 from mercer.explain.words import FARTHEST, Narrator
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
@@ -236,11 +237,15 @@ class Horizon:
 
 
 def extrapolate(
-    subject: Subject, along: int, components: Sequence[ComponentExplanation], narrator: Narrator
+    subject: Subject,
+    components: Sequence[ComponentExplanation],
+    column: Column,
+    horizon: Horizon,
+    found: Sequence[Forecast],
+    narrator: Narrator,
 ) -> Extrapolation:
     """Say what comes beyond the data along the only input, and how far that can be trusted."""
-    column, horizon = subject.columns[along], find_horizon(subject, along)
-    claims = [Claim("forecast", column.name, each, column.unit, certainty=0.95) for each in forecast(subject, along)]
+    claims = [Claim("forecast", column.name, each, column.unit, certainty=0.95) for each in found]
     forecasts = tuple(narrator.complete(claim) for claim in claims)
     sentence = narrator.say(Claim("horizon", column.name, horizon, column.unit))
     largest = subject.parts[max(components, key=lambda component: component.share).position].kernel

@@ -20,7 +20,9 @@ from mercer.explain.components import (
     explain_components,
     extrapolate,
     find_effects,
+    find_horizon,
     find_interactions,
+    forecast,
     judge_joint,
     rank_contributions,
 )
@@ -253,7 +255,10 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     story = tell_story(subject, fitted.candidates, score_name(fitted), narrator)
     absent = [] if guess else find_absences(subject, fitted.candidates)
     narrator.claims += absent
-    extrapolation = None if along is None or guess else extrapolate(subject, along, components, narrator)
+    extrapolation = None
+    if along is not None and not guess:
+        horizon, forecasts = find_horizon(subject, along), forecast(subject, along)
+        extrapolation = extrapolate(subject, components, subject.columns[along], horizon, forecasts, narrator)
     if change is not None:
         narrator.claims += change.claims
     if guess:
