@@ -18,6 +18,7 @@ from mercer.inference.lattice import MOST_MISSING, find_lattice
 from mercer.inference.vfe import VFE
 
 ENGINES: tuple[type[Engine], ...] = (Exact, VFE, RandomFeatures, Grid)  # those that files name
+GRID = Grid()
 NEGLIGIBLE = 10_000_000  # bytes beside any memory: how much there is need not be told
 
 

@@ -262,9 +262,7 @@ def find_probability(inputs: tuple[int, ...], partitions: Sequence[tuple[Groups,
     return min(1.0, sum(p for groups, p in partitions if any(chosen <= set(group) for group in groups)))
 
 
-def judge_gain(
-    gain: float | None, values: Array, noise: float | None, few: bool, policy: ExplainPolicy
-) -> GainFact:
+def judge_gain(gain: float | None, values: Array, noise: float | None, few: bool, policy: ExplainPolicy) -> GainFact:
     """Say whether to go on. That nothing is left is said only where there are trials enough to know."""
     if gain is None:
         equal = len(values) > 1 and float(np.ptp(values)) == 0.0

@@ -117,5 +117,3 @@ def _list_protocol(study: Study, found: StudyExplanation) -> list[tuple[str, str
     if found.model is not None:
         rows.append(("Kernel, on inputs from 0 to 1", found.model.kernel))
     return [*rows, ("Versions", list_versions())]
-
-
