@@ -196,10 +196,11 @@ class Mixture:
 
     def _each(self, X: Array, include_noise: bool) -> tuple[Array, Array, Array]:
         """Return the weights, the means and the variances, members x rows."""
-        parts = [member.posterior.predict(X) for member in self.members]
-        noises = np.array([[include_noise * member.noise] for member in self.members])
-        variances = (np.array([part.variance for part in parts]) + noises) * self.widening_at(X)
-        return self.weights_at(X), np.array([part.mean for part in parts]), variances
+        means, variances = np.empty((2, len(self.members), len(X)))
+        for i, member in enumerate(self.members):
+            part = member.posterior.predict(X)
+            means[i], variances[i] = part.mean, part.variance + include_noise * member.noise
+        return self.weights_at(X), means, variances * self.widening_at(X)
 
     def predict(self, X: Array, include_noise: bool) -> Prediction:
         """Return mean sum_i w_i m_i and variance sum_i w_i (v_i + (m_i - mean)^2)."""
