@@ -179,16 +179,12 @@ class Posterior(ABC):
         """The fitted constant (one number) and its variance; both zero where the level is not free."""
         return Prediction(np.array([self.fitted_level.mean]), np.array([self.fitted_level.variance]))
 
-    def predict(self, X: Array) -> Prediction:
-        """Return mean and variance of f at each row."""
-        return self._predict(X, None)
-
     def predict_part(self, program: Program, values: Array, X: Array) -> Prediction:
         """Return mean K_j* a and variance K_j** - K_j* A^-1 K_j*' of one summand, by its own program (METHODS 3)."""
-        return self._predict(X, (program, values))
+        return self.predict(X, (program, values))
 
-    def _predict(self, X: Array, part: Part) -> Prediction:
-        """Predict in blocks of rows; the level belongs to the whole kernel, no share of it to a summand."""
+    def predict(self, X: Array, part: Part = None) -> Prediction:
+        """Return mean and variance of f at each row, in blocks of rows; no share of the level belongs to a summand."""
         level, share = self.fitted_level, 1.0 if part is None else 0.0
         mean, variance, step = np.empty(len(X)), np.empty(len(X)), self.rows_at_a_time
         for start in range(0, len(X), step):

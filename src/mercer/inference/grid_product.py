@@ -480,11 +480,11 @@ class GridPosterior(Posterior):
 
     # ------------------------------------------------------------------------------------------------- at single rows
 
-    def predict(self, X: Array) -> Prediction:
+    def predict(self, X: Array, part: Part = None) -> Prediction:
         """Return mean and variance of f at each row; rows that form a grid themselves are predicted as one."""
-        lattice = find_lattice(X, MOST_CELLS * len(X)) if len(X) > MANY_ROWS else None
+        lattice = find_lattice(X, MOST_CELLS * len(X)) if part is None and len(X) > MANY_ROWS else None
         if lattice is None:
-            return super().predict(X)
+            return super().predict(X, part)
         mean, variance = self.mean_on(lattice.axes), self.variance_on(lattice.axes)
         return Prediction(mean.ravel()[lattice.cells], variance.ravel()[lattice.cells])
 
