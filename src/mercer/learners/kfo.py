@@ -205,21 +205,19 @@ class FunctionalSearch:
     # -------------------------------------------------------------------------------------------------------- stages
 
     def _fit_insides(self) -> None:
-        """Fit each kernel that may be inside, as it is."""
-        policy = self.policy
-        work = {i: (self._of_plain_shape(k), policy.starts, policy.first_steps) for i, k in enumerate(self.insides)}
+        """Fit each kernel that may be inside, as it is: as a function of the distance, or a product over columns."""
+        policy, work = self.policy, {}
+        for i, inside in enumerate(self.insides):
+            plain: Expression = Functional(inside, *PLAIN)
+            if self.settings.form == "product" and len(self.columns) > 1:
+                symbol = next(inside.leaves()).symbol
+                parts = [bind(parse(f"{symbol}({d})"), self.data.X.shape[1]) for d in self.columns]
+                plain = product_of([Functional(part, *PLAIN) for part in parts])
+            work[i] = plain, policy.starts, policy.first_steps
         for i, found in run_parallel(self.fitter.fit, work, self.trials.jobs, ordered=True):
             self._add(found, 0, Step("as it is", self.insides[i]))
         if self.trials.best is None:
             raise NumericalError("none of the kernels inside could be fitted; try another hyperkernel or fewer columns")
-
-    def _of_plain_shape(self, inside: Expression) -> Expression:
-        """Return the kernel inside as a functional: of the distance, or a product of one for each column."""
-        if self.settings.form == "distance" or len(self.columns) == 1:
-            return Functional(inside, *PLAIN)
-        symbol = next(inside.leaves()).symbol
-        parts = [bind(parse(f"{symbol}({d})"), self.data.X.shape[1]) for d in self.columns]
-        return product_of([Functional(part, *PLAIN) for part in parts])
 
     def _tune_rate(self) -> KernelSpace:
         """Tune the rate h: the kernel kappa(., no distance) of the space is scored after a few steps of fitting."""

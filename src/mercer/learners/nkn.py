@@ -125,11 +125,16 @@ class NeuralKernelNetwork(Learner):
         # None: where a primitive is complex
         built = network(primitives, self.layers, complex=self.complex or None, variances=self.variances)
         if self.activation is not None:
-            self._check_activation(built)
-            layers = [
-                f"{layer.symbol}-{self.activation}" if isinstance(layer, Multiply) else layer.symbol
-                for layer in built.layers
-            ]
+            kind = self.activation.strip().lower() if isinstance(self.activation, str) else ""
+            if kind != "exp" and not (kind.startswith("poly") and "-" not in kind.partition(")")[2]):
+                raise InputError(f"activation must be 'Exp', 'Poly(c0, c1, ...)' or None, not {self.activation!r:.80}")
+            if not any(isinstance(layer, Multiply) for layer in built.layers):
+                raise InputError(
+                    f"activation={self.activation!r} goes after every Product layer, but {built.architecture} has "
+                    f"none: write it among the layers, as in Linear4-{self.activation}-Linear1"
+                )
+            symbols = [(layer.symbol, isinstance(layer, Multiply)) for layer in built.layers]
+            layers = [f"{symbol}-{self.activation}" if after else symbol for symbol, after in symbols]
             built = network(built.primitives, "-".join(layers), complex=built.complex, variances=self.variances)
         bound = bind(built, dimensions, names, default=columns)
         assert isinstance(bound, Network)
@@ -143,16 +148,6 @@ class NeuralKernelNetwork(Learner):
             texts = (f"({part.text()})" if isinstance(part, Sum) else part.text() for part in parts)
             settings["primitives"] = " + ".join(texts)
         return settings
-
-    def _check_activation(self, built: Network) -> None:
-        kind = self.activation.strip().lower() if isinstance(self.activation, str) else ""
-        if kind != "exp" and not (kind.startswith("poly") and "-" not in kind.partition(")")[2]):
-            raise InputError(f"activation must be 'Exp', 'Poly(c0, c1, ...)' or None, not {self.activation!r:.80}")
-        if not any(isinstance(layer, Multiply) for layer in built.layers):
-            raise InputError(
-                f"activation={self.activation!r} goes after every Product layer, but {built.architecture} has none: "
-                f"write it among the layers, as in Linear4-{self.activation}-Linear1"
-            )
 
     @property
     def iterations(self) -> int:
