@@ -5,6 +5,7 @@ For looking at kernels; fitting goes through programs and engines instead. All v
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from numbers import Real as RealNumber
 from typing import Any
@@ -35,6 +36,8 @@ def gram(expression: Expression, X: Any, Z: Any = None) -> Array:
     if others.shape[1] != rows.shape[1]:
         raise InputError(f"X has {rows.shape[1]} columns and Z has {others.shape[1]}: give the same columns in both")
     try:
+        if 8 * len(rows) * len(others) > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
+            raise MemoryError  # a system that promises more than it has would end the process later
         if alone:
             return fused.gram(program, values, rows) if len(rows) else np.empty((0, 0))
         return fused.cross(without_white(program), values, rows, others)
