@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mercer.learners.grammar import GrammarSearch
     from mercer.learners.kfo import KernelFunctional
     from mercer.learners.nkn import NeuralKernelNetwork
+    from mercer.learners.partition_sampler import PartitionSampler
     from mercer.learners.surface import ChangeSurface
     from mercer.optimise.loading import load
     from mercer.optimise.optimizer import Optimizer, minimize
@@ -46,8 +47,8 @@ __all__ = [
     "VFE", "ChangeSurface", "Component", "DataWarning", "Exact", "Expression", "FeatureMap", "FitWarning",
     "GPRegressor", "GrammarSearch", "Grid", "GridRegressor", "InputError", "Integer", "KernelError",
     "KernelFunctional", "KernelSVC", "KernelSyntaxError", "Log", "MercerError", "MercerWarning", "ModelFileError",
-    "NeuralKernelNetwork", "NumericalError", "NumericalWarning", "Optimizer", "ParquetRows", "RandomFeatures",
-    "TooLargeError", "fixed", "load", "log_evidence", "minimize", "parse",
+    "NeuralKernelNetwork", "NumericalError", "NumericalWarning", "Optimizer", "ParquetRows", "PartitionSampler",
+    "RandomFeatures", "TooLargeError", "fixed", "load", "log_evidence", "minimize", "parse",
 ]  # fmt: skip
 
 # Imported when first asked for: `mercer --help` should not wait for scikit-learn and Numba.
@@ -63,6 +64,7 @@ _NAMES = {
     "mercer.learners.grammar": ("GrammarSearch",),
     "mercer.learners.kfo": ("KernelFunctional",),
     "mercer.learners.nkn": ("NeuralKernelNetwork",),
+    "mercer.learners.partition_sampler": ("PartitionSampler",),
     "mercer.learners.surface": ("ChangeSurface",),
     "mercer.optimise.loading": ("load",),
     "mercer.optimise.optimizer": ("Optimizer", "minimize"),

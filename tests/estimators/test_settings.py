@@ -20,6 +20,7 @@ from mercer import (
     KernelFunctional,
     KernelSVC,
     NeuralKernelNetwork,
+    PartitionSampler,
 )
 from mercer.compute.accelerator import TorchBackend
 from mercer.fitting.minimise import Progress
@@ -28,6 +29,7 @@ from mercer.learners.many_rows import ManyRowsPolicy
 
 LEARNERS: dict[str, Any] = {
     "search": GrammarSearch, "nkn": NeuralKernelNetwork, "surface": ChangeSurface, "kfo": KernelFunctional,
+    "partition": PartitionSampler,
 }  # fmt: skip
 
 
@@ -56,7 +58,7 @@ def test_a_known_noise_is_refused_by_learners_that_fit_it(name: str) -> None:
         GPRegressor(name, noise=0.1).fit(*wave())
 
 
-@pytest.mark.parametrize("kernel", ["surface", "kfo"])
+@pytest.mark.parametrize("kernel", ["surface", "kfo", "partition"])
 def test_a_device_is_refused_by_learners_that_work_on_the_cpu(kernel: str) -> None:
     with pytest.raises(InputError, match=r"works on the CPU.*leave device='cpu'"):
         GPRegressor(kernel, device=TorchBackend("cpu:0")).fit(*wave())

@@ -24,6 +24,7 @@ SEARCH = "search"
 NETWORK = "nkn"
 SURFACE = "surface"
 FUNCTIONAL = "kfo"
+PARTITION = "partition"
 MOST_SECONDS = 600.0  # of a search, where the user does not say: a person waits for it
 MOST_CLASSES = 50
 
@@ -94,7 +95,7 @@ def choose_kernel(request: Request) -> Any:
 
     For classes there are some names more.
     """
-    from mercer import ChangeSurface, GrammarSearch, KernelFunctional, NeuralKernelNetwork, parse
+    from mercer import ChangeSurface, GrammarSearch, KernelFunctional, NeuralKernelNetwork, PartitionSampler, parse
     from mercer.kernels import REGISTRY
     from mercer.learners.criteria import CRITERIA
     from mercer.learners.grammar import check_operators
@@ -108,7 +109,7 @@ def choose_kernel(request: Request) -> Any:
     if request.regimes is not None and request.kernel != SURFACE:
         raise InputError("--regimes: only for --kernel surface, which learns where one regime gives way to another.")
     if request.kernel != SEARCH:
-        kept = ("--time-budget",) if request.kernel == FUNCTIONAL else ()
+        kept = ("--time-budget",) if request.kernel in (FUNCTIONAL, PARTITION) else ()
         useless = [option for option, value in settings.items() if value is not None and option not in kept]
         if useless:
             raise InputError(f"{', '.join(useless)}: only for a search. Leave out --kernel to search for a structure.")
@@ -118,6 +119,8 @@ def choose_kernel(request: Request) -> Any:
             return ChangeSurface() if request.regimes is None else ChangeSurface(regimes=request.regimes)
         if request.kernel == FUNCTIONAL:
             return KernelFunctional(time_budget=_check_seconds(request.time_budget))
+        if request.kernel == PARTITION:
+            return PartitionSampler(time_budget=_check_seconds(request.time_budget))
         if not (request.classes and request.kernel in CLASS_KERNELS):
             parse(request.kernel)
         return request.kernel

@@ -51,13 +51,13 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
     ----------
     kernel : str, Expression or learner
         "search" or a `mercer.GrammarSearch` finds the structure; "nkn" or a `mercer.NeuralKernelNetwork` trains a
-        network of kernels; "surface" or a `mercer.ChangeSurface` learns where behaviour changes. Otherwise the
-        structure is given, such as
-        "SE*PER + LIN" or `SE(0)*PER(0, period=12) + LIN(1)`. Base kernels with a dimension (a column number or name)
+        network of kernels; "surface" or a `mercer.ChangeSurface` learns where behaviour changes; "partition" or a
+        `mercer.PartitionSampler` which inputs act together. Otherwise the structure is given, such as "SE*PER + LIN"
+        or `SE(0)*PER(0, period=12) + LIN(1)`. Base kernels with a dimension (a column number or name)
         act on it, those without on all columns, one lengthscale each. Values given are where the fit begins;
         `fixed(...)` ones stay.
     noise : float or None
-        A known noise variance of y, for kernels that are given and networks, or None to fit it.
+        A known noise variance of y, for kernels that are given, networks and partitions, or None to fit it.
     restarts : int
         How many starting points are optimised (chosen among twelve times as many draws).
     priors : None or "weak"

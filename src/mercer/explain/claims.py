@@ -81,6 +81,33 @@ def round_all(values: Array, digits: int) -> tuple[float, ...]:
     return tuple(float(f"{value:.{digits}g}") for value in values)
 
 
+@dataclass(frozen=True)
+class InputChance:
+    """One input or several, and a probability that is about them: to act by itself, to act together."""
+
+    names: tuple[str, ...]
+    probability: float
+
+
+@dataclass(frozen=True)
+class PartitionFound:
+    """The most probable partition of the inputs; `told`: the data told something that the prior does not."""
+
+    groups: tuple[tuple[str, ...], ...]
+    probability: float
+    told: bool
+
+
+@dataclass(frozen=True)
+class PartitionsTried:
+    """How many partitions of how many were fitted, and the share of the chain's steps at the most probable one."""
+
+    tried: int
+    possible: int
+    families: tuple[str, ...]
+    visits: float | None
+
+
 def certainty_of(gain: float) -> float:
     """Return the probability that a difference of BIC stands for, where both sides were equally likely before."""
     return 1.0 / (1.0 + exp(-min(max(gain, -700.0), 700.0) / 2.0))

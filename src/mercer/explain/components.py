@@ -41,6 +41,7 @@ EXCHANGED = 24  # rows whose columns are exchanged with each other
 NO_PART, TOGETHER = 0.01, 0.02  # of a component's variance: less is no effect of a column, no interaction
 SMALL = 0.001  # of the variance of the target: what a smaller component joins is not worth a sentence
 MOST_COLUMNS = 8  # exchanged; with more the kernel alone is looked at
+MOST_EXCHANGED = 500  # rows that say how much an input matters
 HARDLY = 0.05  # of the standard deviation of the target: smaller effects are not worth a direction
 
 
@@ -332,8 +333,8 @@ def _no_step(subject: Subject, column: int, distance: float) -> float:
 class InputEffect:
     """How the mean moves along one column of the table, the others at their median or most common category.
 
-    `direction` is "rises", "falls", "goes up and down", "differs" (categories) or "hardly matters"; the places of the
-    lowest and highest mean are written as a reader would.
+    `direction` is "rises", "falls", "goes up and down", "differs" (categories), "depends on others" (it hardly moves
+    there, but elsewhere) or "hardly matters"; the places of the lowest and highest mean are written as a reader would.
     """
 
     column: str
@@ -364,7 +365,8 @@ def find_effects(subject: Subject, finished: bool) -> list[Claim]:
         mean = subject.units.y_scale * subject.posterior.predict(rows).mean
         size, steps = float(np.ptp(mean)), np.diff(mean)
         if size < HARDLY * float(np.std(subject.targets)):
-            direction = "hardly matters"
+            matters = share_of_input(subject, places) >= HARDLY**2
+            direction = "depends on others" if matters else "hardly matters"
         elif column.level is not None:
             direction = "differs"
         elif np.all(steps >= -0.01 * size):
@@ -375,6 +377,18 @@ def find_effects(subject: Subject, finished: bool) -> list[Claim]:
     evidence = ClaimEvidence(all_finished=finished)
     found.sort(key=lambda effect: -effect.size)
     return [Claim("effect", effect.column, effect, evidence=evidence) for effect in found]
+
+
+def share_of_input(subject: Subject, places: Sequence[int]) -> float:
+    """Return the share of the variance that goes with an input, alone or with others: its total Sobol index.
+
+    Half the mean square by which the mean moves when rows get each other's values of the input, over the variance.
+    """
+    rows = subject.data.X[:: max(1, len(subject.data.X) // MOST_EXCHANGED)]
+    exchanged = rows.copy()
+    exchanged[:, list(places)] = np.roll(rows[:, list(places)], len(rows) // 2, axis=0)
+    moved = subject.posterior.predict(exchanged).mean - subject.posterior.predict(rows).mean
+    return float(0.5 * np.mean((subject.units.y_scale * moved) ** 2) / np.var(subject.targets))
 
 
 def judge_joint(subject: Subject, part: KernelPart) -> Joint:

@@ -28,6 +28,7 @@ from mercer.explain.components import (
 )
 from mercer.explain.functionals import FunctionalExplanation, explain_functionals
 from mercer.explain.networks import NetworkExplanation, explain_networks
+from mercer.explain.partitions import PartitionExplanation, explain_partitions
 from mercer.explain.search import CLEAR, NotFound, Story, claim_origin, find_absences, find_gain, score_name, tell_story
 from mercer.explain.subject import Subject, structure_text, subject_of
 from mercer.explain.words import Narrator
@@ -162,6 +163,7 @@ class Explanation:
     notes: tuple[str, ...]
     change: ChangeExplanation | None = None
     functionals: tuple[FunctionalExplanation, ...] = ()
+    partition: PartitionExplanation | None = None
     remarks: tuple[str, ...] = ()  # the sentences of claims that were added
     claims: tuple[Claim, ...] = field(default=(), repr=False)  # all that is said, as data
 
@@ -208,6 +210,8 @@ class Explanation:
         """Return labels with what they stand before; a label is written once for several sentences."""
         about_inputs = [*(effect.sentence for effect in self.effects), *self.interactions]
         found = [("" if place else "inputs", sentence) for place, sentence in enumerate(about_inputs)]
+        if self.partition is not None:
+            found += [("" if place else "together", text) for place, text in enumerate(self.partition.sentences)]
         for network in self.networks:
             sentences = (network.sentence, network.polynomial_sentence, network.largest)
             found.append(("network", " ".join(sentences).strip()))
@@ -275,6 +279,9 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     if ranking is not None:
         errors = HeldOut(ranking.folds, ranking.errors[0], ranking.errors[-1])
         held_out = narrator.complete(Claim("held-out error", subject.target, errors, evidence=rows))
+    effects = tuple(narrator.complete(claim) for claim in find_effects(subject, finished=not fitted.stopped))
+    partition = explain_partitions(fitted, subject, found, narrator)
+    joined = find_interactions(subject, joints) if partition is None else []
     return Explanation(
         target=subject.target,
         rows=subject.data.count,
@@ -290,8 +297,8 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
         noise_std=noise_std,
         noise_share=composition.noise_share,
         held_out=held_out,
-        effects=tuple(narrator.complete(claim) for claim in find_effects(subject, finished=not fitted.stopped)),
-        interactions=tuple(narrator.say(claim) for claim in find_interactions(subject, joints)),
+        effects=effects,
+        interactions=tuple(narrator.say(claim) for claim in joined),
         extrapolation=extrapolation,
         checks=checks,
         residual_sentence=words.residual_sentence(checks),
@@ -306,6 +313,7 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
         notes=fitted.notes,
         change=None if change is None else change.explanation,
         functionals=explain_functionals(kernel, subject.columns, subject.names, narrator) if is_functional else (),
+        partition=partition,
         remarks=tuple(narrator.say(claim) for find in finders for claim in find(subject)),
         claims=tuple(narrator.claims),
     )

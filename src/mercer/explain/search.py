@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from mercer.explain.claims import Claim, ClaimEvidence, certainty_of
+from mercer.explain.claims import Claim, ClaimEvidence, PartitionsTried, certainty_of
 from mercer.explain.subject import Subject, structure_text
 from mercer.explain.words import Narrator
 from mercer.kernels.algebra import structure
@@ -19,6 +19,7 @@ from mercer.kernels.network import Network
 from mercer.kernels.parameters import layout
 from mercer.learners.contract import Candidate
 from mercer.learners.criteria import CRITERIA, bic, penalty
+from mercer.learners.partition_sampler import PartitionSampler
 from mercer.model.fitted import Fitted
 
 CLEAR = 6.0  # a difference in BIC that is strong evidence (Kass and Raftery 1995)
@@ -104,6 +105,8 @@ class RegimesTried:
 
 def score_name(fitted: Fitted) -> str:
     """Return the name of what a learner chose by."""
+    if isinstance(fitted.origin.kernel, PartitionSampler):
+        return "-2 log posterior"
     settings = fitted.origin.learner_settings
     name = settings.get("score", settings.get("selection", "bic"))
     if name == "evidence":
@@ -122,6 +125,9 @@ def claim_origin(subject: Subject, fitted: Fitted, story: Story | None) -> Claim
     if any(candidate.step.kind == "regimes" for candidate in fitted.candidates):
         most = max(candidate.depth for candidate in fitted.candidates) + 1
         return Claim("learned regimes", subject.target, RegimesTried(len(fitted.candidates), most))
+    if isinstance(origin.kernel, PartitionSampler):
+        families, tried = tuple(origin.kernel.families), len(fitted.candidates)
+        return Claim("sampled partitions", score, PartitionsTried(tried, tried, families, None))
     if contains(kernel, Functional) and not bases:
         return Claim("kernel functional", score, story)
     if contains(kernel, Network):

@@ -116,6 +116,13 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %" if share < 0.0995 else f"{100 * share:.0f} %"
 
 
+def probability(value: float) -> str:
+    """A probability, never rounded to certainty: "73 %", "more than 99 %", "less than 1 %"."""
+    if value > 0.99:
+        return "more than 99 %"
+    return "less than 1 %" if value < 0.01 else f"{100 * value:.0f} %"
+
+
 def choose_unit(value: float, unit: str) -> str:
     """Return the unit that suits a length of time: the longest of which it has two."""
     days = value * DAYS[unit]

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from mercer.errors import InputError
-from mercer.explain.claims import Claim
+from mercer.explain.claims import Claim, InputChance
 from mercer.explain.phrases import after, continuation, phrase, slope_phrase
 from mercer.explain.wording import (
     LISTED,
@@ -25,6 +25,7 @@ from mercer.explain.wording import (
     number,
     p_value,
     percent,
+    probability,
     resolve,
     write_count,
 )
@@ -173,6 +174,8 @@ def _say_effect(claim: Claim, vocabulary: Vocabulary) -> str:
     if effect.direction == "hardly matters":
         cut_short = " in this kernel. The search for it was cut short." if claim.evidence.all_finished is False else "."
         return f"The input {effect.column} hardly matters{cut_short}"
+    if effect.direction == "depends on others":
+        return f"What {effect.column} does depends on the other inputs: where these are typical, hardly anything."
     if effect.direction == "differs":
         return (
             f"Between the values of {effect.column}, {target} differs by up to {size}: it is lowest for "
@@ -186,6 +189,76 @@ def _say_effect(claim: Claim, vocabulary: Vocabulary) -> str:
     ends = (effect.lowest_at, effect.highest_at)
     low, high = ends if effect.direction == "rises" else ends[::-1]
     return f"Along {effect.column}, {target} {effect.direction} by {size} from {low} to {high}."
+
+
+@words_for("partition")
+def _say_partition(claim: Claim, _: Vocabulary) -> str:
+    found, rows = claim.value, write_count(claim.evidence.rows or 0, "row")
+    if not found.told:
+        return f"Which inputs act together is not settled: {rows} tell too little of it."
+    most = _say_groups(found.groups)
+    if found.probability < 0.5:
+        return (
+            f"Which inputs act together is not settled by {rows}: the most probable answer ({most}) has a probability "
+            f"of {probability(found.probability)}."
+        )
+    return f"Most probable is: {most} (probability {probability(found.probability)})."
+
+
+def _say_groups(groups: Sequence[Sequence[str]]) -> str:
+    """Write "a and b together, c by itself"."""
+    if len(groups) == 1:
+        return "all inputs together"
+    joint = [f"{list_names(group)} together" for group in groups if len(group) > 1]
+    if not joint:
+        return "every input by itself"
+    single = [group[0] for group in groups if len(group) == 1]
+    if len(single) == 1:
+        return ", ".join([*joint, f"{single[0]} by itself"])
+    which = list_names(single) if len(single) <= LISTED else "the others"
+    return ", ".join([*joint, f"{which} by themselves"] if single else joint)
+
+
+def _list_chances(found: Sequence[InputChance]) -> str:
+    parts = [f"{list_names(each.names)} ({probability(each.probability)})" for each in found]
+    rest = len(parts) - 2 * LISTED
+    return "; ".join(parts if rest <= 1 else [*parts[: 2 * LISTED], f"{rest} others"])
+
+
+SENTENCES |= {
+    "acting together": lambda claim, _: f"Acting together: {_list_chances(claim.value)}.",
+    "acting alone": lambda claim, _: f"Acting by themselves: {_list_chances(claim.value)}."
+    if len(claim.value) > 1
+    else f"Acting by itself: {_list_chances(claim.value)}.",
+    "acting together unsettled": lambda claim, _: (
+        f"Not settled is whether these act together: {_list_chances(claim.value)}."
+    ),
+    "acting untold": lambda claim, _: (
+        f"What {first_few(list(claim.value))} act{'s' if len(claim.value) == 1 else ''} together with cannot be told: "
+        f"{'it accounts' if len(claim.value) == 1 else 'each accounts'} for less than 1 % of the variance."
+    ),
+}
+
+
+@words_for("partitions tried")
+def _say_partitions_tried(claim: Claim, _: Vocabulary) -> str:
+    found = claim.value
+    among = (
+        f"all {found.possible:,} ways to group the inputs"
+        if found.tried == found.possible
+        else f"the {found.tried:,} of {found.possible:,} ways to group the inputs that were tried"
+    )
+    stay = f"; the chain spent {probability(found.visits)} of its steps at the most probable" if found.visits else ""
+    return f"Probabilities are among {among}{stay}."
+
+
+@words_for("sampled partitions")
+def _say_sampled_partitions(claim: Claim, _: Vocabulary) -> str:
+    found = claim.value
+    return (
+        f"Groups of inputs were sampled, splitting and merging them: {write_count(found.tried, 'grouping')} "
+        f"{'was' if found.tried == 1 else 'were'} fitted, with {list_names(found.families)}."
+    )
 
 
 @words_for("horizon")

@@ -94,6 +94,7 @@ STEP_TEXTS = {
     "fewer columns": "{symbol} without column {columns}",
     "start": "start {number}",
     "as it is": "{part} as it is",
+    "partition": "visited {number} times",
 }
 
 

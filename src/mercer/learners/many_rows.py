@@ -279,7 +279,7 @@ def fit_to_all(learned: Learned, all_rows: AllRows) -> Learned:
     beyond = np.array([learned.weights.beyond[i] for i in kept])
     if learned.weights.column is None or not beyond.sum() > 0:
         beyond = shares
-    rows = policy.sample if policy.sample < data.count else learned.rows
+    rows = learned.rows or (policy.sample if policy.sample < data.count else None)
     weights = replace(
         learned.weights, within=tuple(map(float, shares / shares.sum())),
         beyond=tuple(map(float, beyond / beyond.sum())), widening=tuple(learned.weights.widening[i] for i in kept),

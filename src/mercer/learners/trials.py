@@ -70,7 +70,7 @@ class Trials:
     report: Report | None = None
     clock: Clock = field(default_factory=Clock)
     jobs: int = 1
-    counted: Literal["kernels", "starts"] = "kernels"  # what progress counts
+    counted: Literal["kernels", "starts", "steps"] = "kernels"  # what progress counts
     backend: Backend = NUMBA  # where functions that can run as one batch do so
     journal: Journal | None = None
     candidates: list[Candidate] = field(default_factory=list)

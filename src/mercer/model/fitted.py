@@ -37,6 +37,7 @@ from mercer.learners.criteria import bic
 from mercer.learners.grammar import GrammarSearch
 from mercer.learners.kfo import KernelFunctional
 from mercer.learners.nkn import NeuralKernelNetwork
+from mercer.learners.partition_sampler import PartitionSampler
 from mercer.learners.surface import ChangeSurface
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ LEARNERS: dict[str, type[Any]] = {
     "nkn": NeuralKernelNetwork,
     "surface": ChangeSurface,
     "kfo": KernelFunctional,
+    "partition": PartitionSampler,
 }
 # Names that a classifier's `kernel` may have.
 CLASS_KERNELS = ("kfo", "kfo-mkl", "rbf", "linear", "mkl", "mkl-uniform", *(name for name in LEARNERS if name != "kfo"))

@@ -123,7 +123,8 @@ def search_figure(fitted: Fitted | View, score: str, *, width: int = 1200, densi
     """Draw every kernel that was tried, by depth and by how far it is behind the winner; None without a search."""
     found, paper = View.of(fitted).fitted, Paper(width, density)
     candidates, winner = found.candidates, winner_of(found.candidates, found.kernel)
-    if winner is None or contains(found.kernel, Network):  # starts of one network: no way leads from one to another
+    sampled = any(c.step.kind == "partition" for c in candidates)
+    if winner is None or sampled or contains(found.kernel, Network):  # no way leads from one start or sample to another
         return None
     best = candidates[winner].score
     with paper.drawing(1, 1, height=0.8 if paper.narrow else 0.45) as figure:

@@ -19,12 +19,13 @@ from mercer.explain import Explanation, explain, words
 from mercer.explain.functionals import FunctionalExplanation
 from mercer.explain.networks import NetworkExplanation
 from mercer.explain.search import PathStep, RunnerUp
-from mercer.explain.wording import list_names, number, percent, resolve
+from mercer.explain.wording import list_names, number, percent, probability, resolve
 from mercer.fitting.periods import typical_gap
 from mercer.kernels.leaf import LEAVES
 from mercer.report.changes import change_figure
 from mercer.report.diagnostics import residuals_figure, search_figure
 from mercer.report.networks import network_figure, shape_figure, units_figure
+from mercer.report.partitions import partition_figure
 from mercer.report.plots import component_figure, fit_figure
 from mercer.report.svg import inline_svg
 from mercer.report.view import View
@@ -72,7 +73,7 @@ def render(template: str, **content: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": number, "resolved": resolve, "percent": percent}
+    environment.filters |= {"number": number, "resolved": resolve, "percent": percent, "probability": probability}
     environment.filters |= {"code": escape, "in_cell": _in_cell, "ends": _ends}
     css = Markup(environment.get_template("report.css").render())
     return environment.get_template(template).render(css=css, **content)
@@ -121,6 +122,10 @@ def _draw_pictures(view: View, explanation: Explanation) -> dict[str, Any]:
     if explanation.change is not None:
         text = " ".join(explanation.change.sentences)
         change = draw_picture("change", "Where it changes", text, partial(change_figure, view))
+    partition = Markup("")
+    if explanation.partition is not None:
+        text, draw = " ".join(explanation.partition.sentences), partial(partition_figure, explanation.partition)
+        partition = draw_picture("partition", "Which inputs act together", text, draw)
     title = f"{target}: data, fit and forecast"
     left = " ".join(check.sentence for check in explanation.checks) or explanation.residual_sentence
     way = ""
@@ -135,6 +140,7 @@ def _draw_pictures(view: View, explanation: Explanation) -> dict[str, Any]:
         "networks": [_draw_network(view, place, network) for place, network in enumerate(explanation.networks)],
         "change": change,
         "functionals": draw_shapes(explanation.functionals),
+        "partition": partition,
         "residuals": draw_picture("residuals", "What is left over", left, partial(residuals_figure, view)),
         "search": draw_picture("search", "The path of the search", way, partial(search_figure, view, score)),
     }
