@@ -242,7 +242,9 @@ class Optimizer:
             return None
         X, y = self._rows_and_values()
         number, mean = min(known, key=lambda k: y[k]), None
-        if self._modelled and self._modelled <= len(self._trials):
+        if self._can_model():  # the best must not depend on whether somebody asked before
+            self._update(X, y)
+        if self._modelled:
             found = self._model.target.backward(self._model.draw(X, y, None).predict(X).mean)
             if self._is_noisy():
                 number = min(known, key=lambda k: found[k])
