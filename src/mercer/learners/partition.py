@@ -214,6 +214,7 @@ class SearchPolicy:
     families: tuple[str, ...] = ("SE", "M52")
     fresh_iterations: int = 60  # from typical values
     iterations: int = 25  # from values carried along
+    short_iterations: int = 10  # the same, to compare neighbours; the best of them goes on
     lengthscales: tuple[float, ...] = (1.0, 0.25)  # of the fresh starts
     screened: int = 4  # neighbours that are fitted, those with the best score at carried values
     rounds: int = 8
@@ -284,11 +285,16 @@ class StructureSearch:
             screened.sort(key=lambda pair: -pair[0].score(best.carry(pair[0])))
             others = [replace(best.structure, family=f) for f in self.policy.families]
             chosen = [each for _, each in screened[: self.policy.screened]]
-            tried = [self.fit(each, best) for each in [*chosen, *others] if each not in found]
+            short = self.policy.short_iterations
+            tried = [self.fit(each, best, short) for each in [*chosen, *others] if each not in found]
             found |= {each.structure: each for each in tried}
-            if not tried or max(map(_score, tried)) <= best.score:
+            if not tried:
                 break
-            best = max(tried, key=_score)
+            better = self.fit(max(tried, key=_score).structure, max(tried, key=_score))
+            found[better.structure] = better
+            if better.score <= best.score:
+                break
+            best = better
 
     def refit(self, known: Sequence[FittedStructure], most: int = 3) -> tuple[FittedStructure, ...]:
         """Return the best of the known structures, fitted anew with a few steps."""

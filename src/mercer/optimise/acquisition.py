@@ -16,7 +16,9 @@ from typing import Literal
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
+from mercer.fitting.minimise import ONE_THREAD_BELOW
 from mercer.kernels.domains import Array
+from mercer.linalg.threads import one_thread
 from mercer.optimise.space import Space
 from mercer.optimise.surrogate import Part, Surrogate
 
@@ -35,6 +37,10 @@ class AcquisitionPolicy:
     rounds: int = 8  # random steps around the best candidates, each round half as wide
     points: int = 20  # around each of them
     beta: float = 1.0  # mean of the exponential
+    near: float = 0.03  # of a row tried: nearer proposals gain digits only, and beta is widened ...
+    polish: float = 0.25  # ... but for this share of trials, which are for the digits
+    widening: float = 2.0
+    widenings: int = 6
     starts: int = 8  # of the gradient ascent
     iterations: int = 100
     screened: int = 500  # random rows from which they are taken
@@ -68,9 +74,13 @@ class Task:
         """The rows that were tried."""
         return self.surrogate.data.X
 
+    def distance(self, row: Array) -> float:
+        """Return how far a row is from the nearest one tried, by the column that differs most."""
+        return float(np.abs(self.tried - row).max(axis=1).min())
+
     def is_new(self, row: Array) -> bool:
         """Tell whether a row has not been tried."""
-        return bool(np.abs(self.tried - row).max(axis=1).min() > self.policy.tried_again)
+        return self.distance(row) > self.policy.tried_again
 
     def best_rows(self, count: int) -> Array:
         """Return the best rows tried."""
@@ -79,14 +89,21 @@ class Task:
 
 def propose(task: Task) -> Proposal:
     """Return the next row to try."""
+    with one_thread(when=len(task.tried) < ONE_THREAD_BELOW):
+        return _propose(task)
+
+
+def _propose(task: Task) -> Proposal:
     policy, parts = task.policy, task.surrogate.parts
     small = parts and max(len(part.inputs) for part in parts) <= policy.most_inputs
     if small and task.space.constraints is None:
         beta = float(task.rng.exponential(policy.beta))
-        for factor in (1.0, 3.0, 9.0):  # a row that is known already: look farther
-            row = bound_by_group(task, factor * beta)
-            if task.is_new(row):
+        polish = task.rng.uniform() < policy.polish
+        for _ in range(policy.widenings):
+            row = bound_by_group(task, beta)
+            if task.distance(row) > (policy.tried_again if polish else policy.near):
                 return _expect(task, row, "bounds by group")
+            beta = policy.widening * max(beta, policy.beta)
     row = improve_expected(task)
     if task.is_new(row):
         return _expect(task, row, "expected improvement")

@@ -15,8 +15,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.fitting.minimise import ONE_THREAD_BELOW, minimise
 from mercer.fitting.minimise import fit as fit_kernel
-from mercer.fitting.minimise import minimise
 from mercer.fitting.problem import FitOptions, prepare
 from mercer.inference.contract import Data, Engine
 from mercer.inference.exact import Exact
@@ -27,6 +27,7 @@ from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import values_of, with_values
 from mercer.learners.contract import Context, Learner
 from mercer.learners.partition import FittedStructure, Groups, Input, StructureSearch, weigh, weigh_partitions
+from mercer.linalg.threads import one_thread
 from mercer.optimise.surrogate import Surrogate
 
 Scale = Literal["identity", "log"]
@@ -199,7 +200,8 @@ class StructureModel(Model):
             scores = [each.foretell(X[:k], y[:k], X[k], float(y[k]), floor) for each in (plain, bent)]
             recent.append(scores[1] - scores[0])
         rows = choose_rows(y, policy.fitted_rows, rng)
-        plain, bent = plain.update(X[rows], y[rows], count, rng), bent.update(X[rows], y[rows], count, None)
+        with one_thread(when=len(rows) < ONE_THREAD_BELOW):
+            plain, bent = plain.update(X[rows], y[rows], count, rng), bent.update(X[rows], y[rows], count, None)
         return replace(self, plain=plain, bent=bent, recent=tuple(recent[-policy.window :]), seen=count)
 
     @property
