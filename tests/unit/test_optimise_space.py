@@ -21,7 +21,7 @@ from mercer.optimise.space import (
     Category,
     Integer,
     Log,
-    Real,
+    Range,
     Space,
     range_of_column,
     read_bounds_text,
@@ -133,7 +133,7 @@ def test_levels_are_the_values_that_samples_take(space: Space, seed: int) -> Non
     rows = space.sample(20, np.random.default_rng(seed))
     for i, (one, columns) in enumerate(zip(space.inputs, space.columns, strict=True)):
         levels = space.levels(i)
-        if isinstance(one, Real | Log) or (isinstance(one, Integer) and one.steps >= 64) or one.size > 64:
+        if isinstance(one, Range | Log) or (isinstance(one, Integer) and one.steps >= 64) or one.size > 64:
             assert levels is None
             continue
         assert levels is not None
@@ -210,7 +210,7 @@ def test_a_dict_gives_dicts_and_a_list_gives_arrays() -> None:
     space = read_space(MIXED)
     assert space.named
     assert space.names == ("t", "n", "rate", "solvent")
-    assert space.inputs == (Real(20, 90), Integer(1, 10), Log(1e-4, 1), Category(("a", "b", "c")))
+    assert space.inputs == (Range(20, 90), Integer(1, 10), Log(1e-4, 1), Category(("a", "b", "c")))
     assert space.columns == ((0,), (1,), (2,), (3, 4, 5))
     assert space.width == 6
     point = {"t": 55.0, "n": 10, "rate": 0.01, "solvent": "b"}
@@ -232,7 +232,7 @@ def test_names_are_public() -> None:
 
 def test_a_tuple_is_a_range_and_a_list_holds_categories() -> None:
     space = read_space({"a": (1, 2), "b": [1, 2], "c": np.array([1, 2])})
-    assert [type(one) for one in space.inputs] == [Real, Category, Real]
+    assert [type(one) for one in space.inputs] == [Range, Category, Range]
 
 
 def test_no_points_give_no_rows() -> None:

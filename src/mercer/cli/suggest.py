@@ -212,10 +212,10 @@ def tabulate(table: pd.DataFrame, names: Sequence[str], space: Space, new: Seque
 
 def round_value(value: Any, one: Any) -> Any:
     """Write a suggested number no more finely than anybody can set it; whole numbers and choices stay."""
-    from mercer.optimise.space import Log, Real
+    from mercer.optimise.space import Log, Range
 
-    if not isinstance(one, Real | Log):
+    if not isinstance(one, Range | Log):
         return value
-    width = one.high - one.low if isinstance(one, Real) else value
+    width = one.high - one.low if isinstance(one, Range) else value
     rounded = round(value, math.ceil(math.log10(FINE / width)))
     return min(max(rounded, one.low), one.high)

@@ -227,9 +227,11 @@ def _list_chances(found: Sequence[InputChance]) -> str:
 
 SENTENCES |= {
     "acting together": lambda claim, _: f"Acting together: {_list_chances(claim.value)}.",
-    "acting alone": lambda claim, _: f"Acting by themselves: {_list_chances(claim.value)}."
-    if len(claim.value) > 1
-    else f"Acting by itself: {_list_chances(claim.value)}.",
+    "acting alone": lambda claim, _: (
+        f"Acting by themselves: {_list_chances(claim.value)}."
+        if len(claim.value) > 1
+        else f"Acting by itself: {_list_chances(claim.value)}."
+    ),
     "acting together unsettled": lambda claim, _: (
         f"Not settled is whether these act together: {_list_chances(claim.value)}."
     ),

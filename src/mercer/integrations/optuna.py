@@ -1,6 +1,6 @@
 """A sampler for Optuna: an existing study switches to Mercer by one line.
 
-    study = optuna.create_study(sampler=mercer.integrations.optuna.MercerSampler(seed=0))
+study = optuna.create_study(sampler=mercer.integrations.optuna.MercerSampler(seed=0))
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mercer.errors import InputError
 from mercer.kernels.expression import Expression
 from mercer.learners.contract import Learner
 from mercer.optimise.optimizer import Optimizer
-from mercer.optimise.space import Category, Input, Integer, Log, Real, Space
+from mercer.optimise.space import Category, Input, Integer, Log, Range, Space
 
 try:
     import optuna
@@ -48,7 +48,7 @@ class Parameter:
             return Log(float(given.low), float(given.high))
         if given.step is not None:
             return Integer(0, self.steps)
-        return Real(given.low, given.high)
+        return Range(given.low, given.high)
 
     @property
     def steps(self) -> int:
@@ -126,9 +126,7 @@ class MercerSampler(BaseSampler):
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
         self._independent.before_trial(study, trial)
 
-    def after_trial(
-        self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
-    ) -> None:
+    def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
         self._independent.after_trial(study, trial, state, values)
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:

@@ -37,13 +37,13 @@ def sort_groups(groups: Sequence[Sequence[int]]) -> Groups:
 
 
 @dataclass(frozen=True)
-class Structure:
+class AdditiveStructure:
     """A partition of the inputs, and the base kernel of its groups."""
 
     groups: Groups
     family: str = "SE"
 
-    def neighbours(self) -> Iterator[Structure]:
+    def neighbours(self) -> Iterator[AdditiveStructure]:
         """Merge two groups; take an input out of its group; move it to another group of several."""
         count = len(self.groups)
         for a in range(count):
@@ -61,9 +61,9 @@ class Structure:
     def _without(self, *which: int) -> list[tuple[int, ...]]:
         return [group for k, group in enumerate(self.groups) if k not in which]
 
-    def with_groups(self, groups: Sequence[Sequence[int]]) -> Structure:
+    def with_groups(self, groups: Sequence[Sequence[int]]) -> AdditiveStructure:
         """Return the structure with another partition."""
-        return Structure(sort_groups(groups), self.family)
+        return AdditiveStructure(sort_groups(groups), self.family)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class PartitionPrior:
 class StructureProblem:
     """The fit of one structure. A point: log lengthscale of each input, log variance of each group, log noise."""
 
-    structure: Structure
+    structure: AdditiveStructure
     inputs: tuple[Input, ...]
     data: Data
     engine: Engine = field(default_factory=Exact)
@@ -183,7 +183,7 @@ class FittedStructure:
     score: float
 
     @property
-    def structure(self) -> Structure:
+    def structure(self) -> AdditiveStructure:
         return self.problem.structure
 
     @property
@@ -208,7 +208,7 @@ class FittedStructure:
 
 
 @dataclass(frozen=True)
-class SearchPolicy:
+class StructurePolicy:
     """How hard to look for a structure; each number is what a few hundred rows can afford in about a second."""
 
     families: tuple[str, ...] = ("SE", "M52")
@@ -230,13 +230,15 @@ class StructureSearch:
     data: Data
     engine: Engine = field(default_factory=Exact)
     prior: PartitionPrior = field(default_factory=PartitionPrior)
-    policy: SearchPolicy = field(default_factory=SearchPolicy)
+    policy: StructurePolicy = field(default_factory=StructurePolicy)
 
-    def pose(self, structure: Structure) -> StructureProblem:
+    def pose(self, structure: AdditiveStructure) -> StructureProblem:
         """Return the fit of a structure as a problem."""
         return StructureProblem(structure, self.inputs, self.data, self.engine, self.prior)
 
-    def fit(self, structure: Structure, near: FittedStructure | None = None, iterations: int = 0) -> FittedStructure:
+    def fit(
+        self, structure: AdditiveStructure, near: FittedStructure | None = None, iterations: int = 0
+    ) -> FittedStructure:
         """Fit a structure from the values of a near one, or afresh."""
         problem = self.pose(structure)
         if near is not None:
@@ -265,19 +267,19 @@ class StructureSearch:
         if rng is not None:
             partitions.append(draw_partition(len(everything), self.policy.largest_drawn, rng))
         for number, groups in enumerate(partitions):
-            extreme = Structure(groups, family)
+            extreme = AdditiveStructure(groups, family)
             fresh = self.fit(extreme)
             if extreme not in found or fresh.score > found[extreme].score:
                 found[extreme] = fresh
             if number != 1:
                 starts.append(found[extreme])
-        if found[Structure(partitions[1], family)].score >= max(map(_score, found.values())):
-            starts = [found[Structure(partitions[1], family)], *starts]
+        if found[AdditiveStructure(partitions[1], family)].score >= max(map(_score, found.values())):
+            starts = [found[AdditiveStructure(partitions[1], family)], *starts]
         for start in starts if rng is not None or not known else starts[:1]:
             self._climb(start, found)
         return tuple(sorted(found.values(), key=_score, reverse=True)[: self.policy.kept])
 
-    def _climb(self, best: FittedStructure, found: dict[Structure, FittedStructure]) -> None:
+    def _climb(self, best: FittedStructure, found: dict[AdditiveStructure, FittedStructure]) -> None:
         """Go from neighbour to neighbour while the score grows; all that is fitted on the way is added to `found`."""
         for _ in range(self.policy.rounds):
             neighbours = sorted({each for each in best.structure.neighbours() if each not in found}, key=_order)
@@ -316,7 +318,7 @@ def _score(fitted: FittedStructure) -> float:
     return fitted.score
 
 
-def _order(structure: Structure) -> tuple[Groups, str]:
+def _order(structure: AdditiveStructure) -> tuple[Groups, str]:
     return structure.groups, structure.family
 
 

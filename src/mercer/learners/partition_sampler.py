@@ -42,12 +42,12 @@ from mercer.learners.contract import (
     read_time_budget,
 )
 from mercer.learners.partition import (
+    AdditiveStructure,
     FittedStructure,
     Groups,
     Input,
     PartitionPrior,
-    SearchPolicy,
-    Structure,
+    StructurePolicy,
     StructureSearch,
     sort_groups,
 )
@@ -240,7 +240,11 @@ class Scored:
 
 
 def fit_structure(
-    search: StructureSearch, structure: Structure, starts: Sequence[Array], iterations: int, tolerance: float = 1e-8
+    search: StructureSearch,
+    structure: AdditiveStructure,
+    starts: Sequence[Array],
+    iterations: int,
+    tolerance: float = 1e-8,
 ) -> tuple[FittedStructure, Status]:
     """Fit a structure from some points, of which the best counts."""
     problem = search.pose(structure)
@@ -288,7 +292,7 @@ class Sampling:
             prior = replace(prior, noise=noise, bounds=(*prior.bounds[:2], (noise, noise)))
         rows = np.asarray((data.X - np.array(self.units.shift)) / np.array(self.units.scale))
         engine = Timed(context.engine, self.trials.clock)
-        policy = SearchPolicy(families=tuple(self.settings.families))
+        policy = StructurePolicy(families=tuple(self.settings.families))
         return StructureSearch(self.inputs, Data(rows, data.y, data.free_level), engine, prior, policy)
 
     # ------------------------------------------------------------------------------------------------------- sampling
@@ -318,7 +322,9 @@ class Sampling:
         """Fit the first partition, whatever the time: there is then something to return."""
         clock, search = Clock(), replace(self.search, engine=self.context.engine)
         with one_thread():
-            return Scored(tuple(search.fit(Structure(groups, family)) for family in self.families), clock.seconds)
+            return Scored(
+                tuple(search.fit(AdditiveStructure(groups, family)) for family in self.families), clock.seconds
+            )
 
     def _climb(self) -> Groups:
         """Return the best partition that a greedy search finds."""
@@ -341,7 +347,7 @@ class Sampling:
         """Fit a partition with every family, from the values of near ones with the same family, or any."""
         clock, work = Clock(), {}
         for number, family in enumerate(self.families):
-            structure = Structure(groups, family)
+            structure = AdditiveStructure(groups, family)
             same = [each for each in near if each.structure.family == family] or near
             starts = [each.carry(self.search.pose(structure)) for each in same]
             work[number] = (self.search, structure, starts, self.policy.iterations, self.policy.tolerance)

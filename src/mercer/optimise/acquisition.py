@@ -20,7 +20,7 @@ from mercer.fitting.minimise import ONE_THREAD_BELOW
 from mercer.kernels.domains import Array
 from mercer.linalg.threads import one_thread
 from mercer.optimise.space import Space
-from mercer.optimise.surrogate import Part, Surrogate
+from mercer.optimise.surrogate import FunctionModel, Part
 
 LOG_ROOT_2_PI = 0.5 * math.log(2.0 * math.pi)
 SMALLEST_SPREAD = 1e-7  # of a standardised function: below, its value counts as known
@@ -59,10 +59,10 @@ class Proposal:
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class ProposalTask:
     """What a proposal is made for."""
 
-    surrogate: Surrogate
+    surrogate: FunctionModel
     space: Space
     best: Array  # the row of the incumbent
     best_value: float  # of the surrogate there
@@ -87,13 +87,13 @@ class Task:
         return np.asarray(self.tried[np.argsort(self.surrogate.data.y)[:count]])
 
 
-def propose(task: Task) -> Proposal:
+def propose(task: ProposalTask) -> Proposal:
     """Return the next row to try."""
     with one_thread(when=len(task.tried) < ONE_THREAD_BELOW):
         return _propose(task)
 
 
-def _propose(task: Task) -> Proposal:
+def _propose(task: ProposalTask) -> Proposal:
     policy, parts = task.policy, task.surrogate.parts
     small = parts and max(len(part.inputs) for part in parts) <= policy.most_inputs
     if small and task.space.constraints is None:
@@ -112,7 +112,7 @@ def _propose(task: Task) -> Proposal:
     return _expect(task, new[0] if new else rows[0], "random")
 
 
-def _expect(task: Task, row: Array, method: Method) -> Proposal:
+def _expect(task: ProposalTask, row: Array, method: Method) -> Proposal:
     found = task.surrogate.predict(row[None])
     return Proposal(row, method, float(found.mean[0]), math.sqrt(max(0.0, float(found.variance[0]))))
 
@@ -120,7 +120,7 @@ def _expect(task: Task, row: Array, method: Method) -> Proposal:
 # ---------------------------------------------------------------------------------------------------- group by group
 
 
-def bound_by_group(task: Task, beta: float) -> Array:
+def bound_by_group(task: ProposalTask, beta: float) -> Array:
     """Return the row whose groups each have their least m_g - beta s_g; inputs of no group stay at the best row."""
     row = task.best.copy()
     for part in task.surrogate.parts:
@@ -128,7 +128,7 @@ def bound_by_group(task: Task, beta: float) -> Array:
     return np.asarray(task.space.snap(row[None])[0])
 
 
-def _lowest_bound(task: Task, part: Part, beta: float) -> Array:
+def _lowest_bound(task: ProposalTask, part: Part, beta: float) -> Array:
     """Return the columns of a group at its least bound: a grid or random points, then steps around the best."""
     policy, rng, columns = task.policy, task.rng, list(part.columns)
 
@@ -161,7 +161,7 @@ def _lowest_bound(task: Task, part: Part, beta: float) -> Array:
     return np.asarray(some[np.argmin(values)])
 
 
-def _snap(task: Task, columns: list[int], some: Array) -> Array:
+def _snap(task: ProposalTask, columns: list[int], some: Array) -> Array:
     rows = np.tile(task.best, (len(some), 1))
     rows[:, columns] = some
     return np.asarray(task.space.snap(rows)[:, columns])
@@ -183,7 +183,7 @@ def log_expected_improvement(mean: Array, spread: Array, best: float) -> Array:
     return np.asarray(result + np.log(spread))
 
 
-def improve_expected(task: Task) -> Array:
+def improve_expected(task: ProposalTask) -> Array:
     """Return the row with the largest expected improvement found."""
     rows, space = _screen(task), task.space
     if space.constraints is not None:
@@ -198,7 +198,7 @@ def improve_expected(task: Task) -> Array:
     return _try_levels(task, row)
 
 
-def _value_of(task: Task) -> Callable[[Array], Array]:
+def _value_of(task: ProposalTask) -> Callable[[Array], Array]:
     def value(rows: Array) -> Array:
         found = task.surrogate.predict(rows)
         spread = np.sqrt(np.maximum(found.variance, SMALLEST_SPREAD**2))
@@ -207,7 +207,7 @@ def _value_of(task: Task) -> Callable[[Array], Array]:
     return value
 
 
-def _screen(task: Task) -> Array:
+def _screen(task: ProposalTask) -> Array:
     """Draw rows: everywhere, around the best trials in some inputs, and very near them."""
     rng, policy, space = task.rng, task.policy, task.space
     best = task.best_rows(policy.around)
@@ -222,7 +222,7 @@ def _screen(task: Task) -> Array:
     return np.concatenate([space.sample(policy.screened, rng), drawn[space.satisfies(drawn)]])
 
 
-def _climb(task: Task, starts: Array) -> Array:
+def _climb(task: ProposalTask, starts: Array) -> Array:
     """Ascend from all starts at once: they share no variable, so one L-BFGS-B of their sum serves them all."""
     from scipy.optimize import minimize
 
@@ -244,7 +244,7 @@ def _climb(task: Task, starts: Array) -> Array:
     return np.asarray(result.x).reshape(starts.shape)
 
 
-def _try_levels(task: Task, row: Array) -> Array:
+def _try_levels(task: ProposalTask, row: Array) -> Array:
     """Try all levels of each discrete input in turn, the rest as it is."""
     value = _value_of(task)
     for i, columns in enumerate(task.space.columns):
@@ -256,7 +256,7 @@ def _try_levels(task: Task, row: Array) -> Array:
     return row
 
 
-def _climb_inside(task: Task, rows: Array) -> Array:
+def _climb_inside(task: ProposalTask, rows: Array) -> Array:
     """Take random steps around the best rows that satisfy the constraints, each round half as wide."""
     value, space, width = _value_of(task), task.space, 0.2
     values = value(rows)

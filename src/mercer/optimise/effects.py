@@ -9,9 +9,9 @@ import numpy as np
 from mercer.inference.exact import Exact
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Failure, factorise
-from mercer.optimise.models import Model, choose_rows
+from mercer.optimise.models import Belief, choose_rows
 from mercer.optimise.space import Space
-from mercer.optimise.surrogate import Part, Surrogate
+from mercer.optimise.surrogate import FunctionModel, Part
 
 MOST_TRIALS = 400  # that the parts are looked at with: the best half, and others at random
 ROWS, SAMPLES = 100, 200
@@ -35,20 +35,20 @@ class Shares:
     inputs: dict[int, Share]
 
 
-def look_closely(model: Model, X: Array, y: Array) -> Surrogate:
+def look_closely(model: Belief, X: Array, y: Array) -> FunctionModel:
     """Return the most probable surrogate, exact, given the trials or a choice of them."""
     rows = choose_rows(y, MOST_TRIALS, np.random.default_rng(0))
     found = model.draw(X[rows], y[rows], None)
-    return Surrogate(found.expression, found.likelihood, found.data, found.inputs, Exact())
+    return FunctionModel(found.expression, found.likelihood, found.data, found.inputs, Exact())
 
 
-def predict_jointly(surrogate: Surrogate, part: Part, rows: Array) -> tuple[Array, Array]:
+def predict_jointly(surrogate: FunctionModel, part: Part, rows: Array) -> tuple[Array, Array]:
     """Return mean and covariance of one part at rows: k* a and k** - k* A^-1 k*' + v (k* s)(k* s)', of the level."""
     mean, covariance, pull = surrogate.posterior.project(rows, (part.program, part.values), joint=True)
     return mean, covariance + surrogate.posterior.fitted_level.variance * np.outer(pull, pull)
 
 
-def measure_shares(surrogate: Surrogate, space: Space) -> Shares:
+def measure_shares(surrogate: FunctionModel, space: Space) -> Shares:
     """Draw every part at random rows; V_g = Var f_g, and T_i = E[(f(x) - f(x with another x_i))^2] / 2 (Jansen)."""
     rng = np.random.default_rng(0)
     parts, base, other = surrogate.parts, space.sample(ROWS, rng), space.sample(ROWS, rng)
@@ -74,7 +74,7 @@ def measure_shares(surrogate: Surrogate, space: Space) -> Shares:
     )
 
 
-def _draw(surrogate: Surrogate, part: Part, rows: Array, rng: np.random.Generator) -> Array:
+def _draw(surrogate: FunctionModel, part: Part, rows: Array, rng: np.random.Generator) -> Array:
     mean, covariance = predict_jointly(surrogate, part, rows)
     factor = factorise(covariance.copy, 1e-8)
     if isinstance(factor, Failure):

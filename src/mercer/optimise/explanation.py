@@ -16,9 +16,9 @@ from mercer.kernels.domains import Array
 from mercer.learners.partition import Groups
 from mercer.optimise import words
 from mercer.optimise.effects import Share, look_closely, measure_shares
-from mercer.optimise.models import Model, Scale
+from mercer.optimise.models import Belief, Scale
 from mercer.optimise.space import Category, Space
-from mercer.optimise.surrogate import Surrogate
+from mercer.optimise.surrogate import FunctionModel
 from mercer.optimise.trials import Best, Suggestion, Trial
 
 Origin = Literal["averaged", "given", "learned"]  # of the kernel: over structures, by the user, by a learner
@@ -50,7 +50,7 @@ class Study:
     values: Array  # a failed trial has the worst value known
     best: Best | None
     gain: float | None
-    model: Model | None  # None before there is one
+    model: Belief | None  # None before there is one
     origin: Origin
     pending: tuple[Suggestion, ...]
     first: int  # trials at random before anything is learned
@@ -238,7 +238,7 @@ def explain_study(study: Study, policy: ExplainPolicy | None = None) -> StudyExp
 
 
 def _measure(
-    study: Study, surrogate: Surrogate | None, few: bool, policy: ExplainPolicy
+    study: Study, surrogate: FunctionModel | None, few: bool, policy: ExplainPolicy
 ) -> tuple[tuple[PartFact, ...], tuple[InputFact, ...]]:
     if surrogate is None:
         return (), ()
@@ -278,7 +278,7 @@ def judge_gain(gain: float | None, values: Array, noise: float | None, few: bool
     return GainFact("little left", reason, gain, spread, noise)
 
 
-def _describe_model(study: Study, surrogate: Surrogate | None) -> ModelFact | None:
+def _describe_model(study: Study, surrogate: FunctionModel | None) -> ModelFact | None:
     if surrogate is None or study.model is None or study.best is None:
         return None
     target, best = study.model.target, study.sign * study.best.y

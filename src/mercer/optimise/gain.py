@@ -8,16 +8,16 @@ from mercer.compute import fused
 from mercer.inference.exact import Exact
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Failure, factorise
-from mercer.optimise.models import Model, choose_rows
+from mercer.optimise.models import Belief, choose_rows
 from mercer.optimise.space import Space
-from mercer.optimise.surrogate import Part, Surrogate
+from mercer.optimise.surrogate import FunctionModel, Part
 
 SAMPLES = 64
 POINTS = 300  # of every group, or of all inputs jointly
 MOST_ROWS = 400
 
 
-def expect_gain(model: Model, space: Space, X: Array, y: Array, rng: np.random.Generator) -> float:
+def expect_gain(model: Belief, space: Space, X: Array, y: Array, rng: np.random.Generator) -> float:
     """Return E[f(best) - min f] in units of y, each additive part sampled on its own.
 
     The parts of one function are correlated given the data; differences from the best trial hardly are, as the unknown
@@ -26,7 +26,7 @@ def expect_gain(model: Model, space: Space, X: Array, y: Array, rng: np.random.G
     rows = choose_rows(y, MOST_ROWS, rng)
     X, y = X[rows], y[rows]
     surrogate = model.draw(X, y, None)
-    surrogate = Surrogate(surrogate.expression, surrogate.likelihood, surrogate.data, surrogate.inputs, Exact())
+    surrogate = FunctionModel(surrogate.expression, surrogate.likelihood, surrogate.data, surrogate.inputs, Exact())
     best = X[int(np.argmin(y))]
     total = np.zeros(SAMPLES)
     for part in surrogate.parts:
@@ -48,7 +48,7 @@ def _candidates(space: Space, part: Part, X: Array, y: Array, best: Array, rng: 
     return np.asarray(rows)
 
 
-def _sample_gain(surrogate: Surrogate, part: Part, rows: Array, rng: np.random.Generator) -> Array:
+def _sample_gain(surrogate: FunctionModel, part: Part, rows: Array, rng: np.random.Generator) -> Array:
     """Draw f_g at rows given the trials; return f_g(first) - min f_g of every draw."""
     posterior = Exact().posterior(surrogate.program, surrogate.values, surrogate.likelihood, surrogate.data)
     cross = fused.cross(part.program, part.values, rows, surrogate.data.X)

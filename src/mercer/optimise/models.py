@@ -28,7 +28,7 @@ from mercer.kernels.parameters import values_of, with_values
 from mercer.learners.contract import Context, Learner
 from mercer.learners.partition import FittedStructure, Groups, Input, StructureSearch, weigh, weigh_partitions
 from mercer.linalg.threads import one_thread
-from mercer.optimise.surrogate import Surrogate
+from mercer.optimise.surrogate import FunctionModel
 
 Scale = Literal["identity", "log"]
 
@@ -96,17 +96,17 @@ class Target:
         return bend - len(y) * math.log(self.spread)
 
 
-class Model(ABC):
+class Belief(ABC):
     """A belief about the kernel."""
 
     target: Target
 
     @abstractmethod
-    def update(self, X: Array, y: Array, rng: np.random.Generator) -> Model:
+    def update(self, X: Array, y: Array, rng: np.random.Generator) -> Belief:
         """Return the belief after all these trials."""
 
     @abstractmethod
-    def draw(self, X: Array, y: Array, rng: np.random.Generator | None) -> Surrogate:
+    def draw(self, X: Array, y: Array, rng: np.random.Generator | None) -> FunctionModel:
         """Return a surrogate given the trials, drawn by its probability; without a generator the most probable."""
 
     @property
@@ -159,11 +159,11 @@ class ScaledModel:
         fits = search.refit(self.fits)
         return replace(self, fits=fits, target=target, fitted_at=count)
 
-    def condition(self, fitted: FittedStructure, X: Array, y: Array) -> Surrogate:
+    def condition(self, fitted: FittedStructure, X: Array, y: Array) -> FunctionModel:
         """Return the surrogate of one structure given all trials."""
         data = Data(X, self.target.forward(y), free_level=True)
         engine = choose_engine(len(y), self.policy)
-        return Surrogate(fitted.expression, fitted.likelihood, data, self.inputs, engine)
+        return FunctionModel(fitted.expression, fitted.likelihood, data, self.inputs, engine)
 
     def foretell(self, X: Array, y: Array, row: Array, value: float, floor: float) -> float:
         """Return the log density of a new value in units of y; spreads below the floor count as the floor."""
@@ -176,7 +176,7 @@ class ScaledModel:
 
 
 @dataclass(frozen=True, eq=False)
-class StructureModel(Model):
+class StructureModel(Belief):
     """Additive structures, from one input each to all together, on two scales of the values.
 
     Near a minimum the logarithm of the distance from it may be the easier function, elsewhere sums are sums only of the
@@ -220,7 +220,7 @@ class StructureModel(Model):
         """The structures in use."""
         return self.chosen.fits if self.plain is not None else ()
 
-    def draw(self, X: Array, y: Array, rng: np.random.Generator | None) -> Surrogate:
+    def draw(self, X: Array, y: Array, rng: np.random.Generator | None) -> FunctionModel:
         fits = self.chosen.fits
         fitted = fits[0] if rng is None else fits[int(rng.choice(len(fits), p=weigh(fits)))]
         return self.chosen.condition(fitted, X, y)
@@ -231,7 +231,7 @@ class StructureModel(Model):
 
 
 @dataclass(frozen=True, eq=False)
-class LearnedModel(Model):
+class LearnedModel(Belief):
     """One kernel: an expression whose values are fitted again as trials arrive, or what a learner finds."""
 
     inputs: tuple[Input, ...]
@@ -265,17 +265,17 @@ class LearnedModel(Model):
             expression = with_values(self.kernel, values)
         return replace(self, expression=expression, likelihood=likelihood, target=target, fitted_at=count)
 
-    def draw(self, X: Array, y: Array, rng: np.random.Generator | None) -> Surrogate:
+    def draw(self, X: Array, y: Array, rng: np.random.Generator | None) -> FunctionModel:
         assert self.expression is not None
         data = Data(X, self.target.forward(y), free_level=True)
-        return Surrogate(self.expression, self.likelihood, data, self.inputs, choose_engine(len(y), self.policy))
+        return FunctionModel(self.expression, self.likelihood, data, self.inputs, choose_engine(len(y), self.policy))
 
     @property
     def partitions(self) -> list[tuple[Groups, float]]:
         if self.expression is None:
             return []
         width = sum(map(len, self.inputs))
-        nothing = Surrogate(self.expression, self.likelihood, Data(np.empty((0, width)), np.empty(0)), self.inputs)
+        nothing = FunctionModel(self.expression, self.likelihood, Data(np.empty((0, width)), np.empty(0)), self.inputs)
         return [(tuple(part.inputs for part in nothing.parts), 1.0)]
 
 

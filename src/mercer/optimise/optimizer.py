@@ -22,10 +22,10 @@ from mercer.learners.contract import Learner
 from mercer.learners.grammar import GrammarSearch
 from mercer.learners.nkn import NeuralKernelNetwork
 from mercer.learners.partition import Groups
-from mercer.optimise.acquisition import AcquisitionPolicy, Proposal, Task, propose
+from mercer.optimise.acquisition import AcquisitionPolicy, Proposal, ProposalTask, propose
 from mercer.optimise.explanation import Origin, Study, StudyExplanation, explain_study
 from mercer.optimise.gain import expect_gain
-from mercer.optimise.models import LearnedModel, Model, StructureModel, UpdatePolicy
+from mercer.optimise.models import Belief, LearnedModel, StructureModel, UpdatePolicy
 from mercer.optimise.space import Space, read_point, read_space
 from mercer.optimise.study_file import SavedStudy, read_study, write_study
 from mercer.optimise.surrogate import extend
@@ -73,7 +73,7 @@ class Optimizer:
         self._pending: list[Pending] = []
         self._gain: tuple[int, float | None] = (-1, None)
 
-    def _first_model(self, kernel: str | Expression | Learner) -> tuple[Model, Origin]:
+    def _first_model(self, kernel: str | Expression | Learner) -> tuple[Belief, Origin]:
         inputs = self.space.columns
         if isinstance(kernel, str) and kernel == "auto":
             return StructureModel(inputs), "averaged"
@@ -124,7 +124,7 @@ class Optimizer:
         if self._pending:
             rows = np.array([pending.row for pending in self._pending])
             surrogate = extend(surrogate, rows, surrogate.predict(rows).mean)
-        return propose(Task(surrogate, self.space, X[best], value, self._rng, self.acquisition))
+        return propose(ProposalTask(surrogate, self.space, X[best], value, self._rng, self.acquisition))
 
     def _update(self, X: Array, y: Array) -> None:
         if self._modelled != len(self._trials):

@@ -16,7 +16,7 @@ from mercer.optimise.effects import predict_jointly
 from mercer.optimise.explanation import Study
 from mercer.optimise.models import Target
 from mercer.optimise.space import Category, Integer, Log, Space
-from mercer.optimise.surrogate import Part, Surrogate
+from mercer.optimise.surrogate import FunctionModel, Part
 from mercer.report.view import BLUE, GREY, INK, ORANGE, Paper, draw_band, draw_points
 
 PLACES, MESH = 121, 41  # along a curve, and along each side of a map
@@ -100,7 +100,7 @@ class Effects:
     """The parts of one surrogate as they can be drawn: in the user's units, each around its own average."""
 
     study: Study
-    surrogate: Surrogate
+    surrogate: FunctionModel
     target: Target
 
     @property

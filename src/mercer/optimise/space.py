@@ -42,7 +42,7 @@ WORDS = "(low, high), mercer.Integer(low, high), mercer.Log(low, high) or a list
 
 
 @dataclass(frozen=True)
-class Real:
+class Range:
     """A number between two bounds."""
 
     kind: ClassVar[str] = "real"
@@ -51,9 +51,9 @@ class Real:
     low: float
     high: float
 
-    def check(self, name: str) -> Real:
+    def check(self, name: str) -> Range:
         low, high = _check_range(name, self.low, self.high)
-        return Real(low, high)
+        return Range(low, high)
 
     def encode(self, name: str, values: Sequence[Any]) -> Array:
         numbers = np.array([_to_number(name, value) for value in values])
@@ -247,8 +247,8 @@ class Category:
         return f"one of {', '.join(map(repr, self.choices))}"
 
 
-Input = Real | Integer | Log | Category
-_KINDS: dict[str, type[Real] | type[Integer] | type[Log]] = {kind.kind: kind for kind in (Real, Integer, Log)}
+Input = Range | Integer | Log | Category
+_KINDS: dict[str, type[Range] | type[Integer] | type[Log]] = {kind.kind: kind for kind in (Range, Integer, Log)}
 
 
 def _check_range(name: str, low: Any, high: Any) -> tuple[float, float]:
@@ -574,11 +574,11 @@ def read_input(name: str, given: Any, named: bool = True) -> Input:
         if not named:
             raise InputError(f"'{name}' is a category: give the bounds as a dict, with a name for each input.")
         return (given if isinstance(given, Category) else Category(tuple(given))).check(name)
-    if isinstance(given, Real | Integer | Log):
+    if isinstance(given, Range | Integer | Log):
         return given.check(name)
     if not isinstance(given, tuple | list | np.ndarray) or len(given) != 2:
         raise InputError(f"The bounds of '{name}' must be a pair of numbers, not {given!r}. Give {WORDS}.")
-    return Real(given[0], given[1]).check(name)
+    return Range(given[0], given[1]).check(name)
 
 
 def _refuse_empty(space: Space) -> None:
@@ -656,7 +656,7 @@ def read_bounds_text(text: str) -> tuple[str, tuple[float, float] | Input | list
             raise InputError(f"The bounds {text!r} of '{name}' hold {part!r}, which is not a number. {advice}")
     low, high = float(parts[0]), float(parts[1])
     if len(parts) == 2:
-        Real(low, high).check(name)
+        Range(low, high).check(name)
         return name, (low, high)
     kind = parts[2].lower()
     if kind not in (Integer.kind, Log.kind):
@@ -700,7 +700,7 @@ def range_of_column(name: str, values: ArrayLike) -> tuple[tuple[float, float] |
     numbers = numbers[~np.isnan(numbers)]
     low, high = float(numbers.min()), float(numbers.max())
     _refuse_constant(name, [low, high] if low < high else [low])
-    Real(low, high).check(name)
+    Range(low, high).check(name)
     note = f"column '{name}' has no bounds: its range, {low:g} to {high:g}, is searched ({advice}low:high for another"
     if np.all(numbers == np.round(numbers)):
         note += f", {advice}{low:g}:{high:g}:integer for whole numbers only"

@@ -32,7 +32,7 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Surrogate:
+class FunctionModel:
     """A Gaussian process on encoded inputs, conditioned on the trials."""
 
     expression: Expression
@@ -104,13 +104,13 @@ class Surrogate:
         return Prediction(level.mean + cross.T @ posterior.alpha, variance), by_mean, by_variance
 
 
-def extend(surrogate: Surrogate, rows: Array, targets: Array) -> Surrogate:
+def extend(surrogate: FunctionModel, rows: Array, targets: Array) -> FunctionModel:
     """Return the surrogate as if these rows had been tried too, with the same parameters."""
     data = surrogate.data
     more = Data(np.vstack([data.X, rows]), np.append(data.y, targets), data.free_level)
-    return Surrogate(surrogate.expression, surrogate.likelihood, more, surrogate.inputs, surrogate.engine)
+    return FunctionModel(surrogate.expression, surrogate.likelihood, more, surrogate.inputs, surrogate.engine)
 
 
-def describe_groups(surrogate: Surrogate) -> Sequence[tuple[int, ...]]:
+def describe_groups(surrogate: FunctionModel) -> Sequence[tuple[int, ...]]:
     """Return the inputs of every additive part."""
     return [part.inputs for part in surrogate.parts]
