@@ -277,8 +277,11 @@ def test_sentences_of_partitions() -> None:
         return say(Claim("partition", "yield", PartitionFound(groups, chance, told), evidence=rows), names)
 
     assert tell((("a", "b"), ("c",)), 0.8) == "Most probable is: a and b together, c by itself (probability 80 %)."
-    assert "every input by itself" in tell((("a",), ("b",)), 0.8)
-    assert "all inputs together" in tell((("a", "b"),), 0.8)
+    assert "a and b by themselves" in tell((("a",), ("b",)), 0.8)
+    assert "8 inputs by themselves" in tell(tuple((name,) for name in "abcdefgh"), 0.8)
+    assert ": a and b together (" in tell((("a", "b"),), 0.8)
+    assert ": a and b together, c and d together (" in tell((("a", "b"), ("c", "d")), 0.8)
+    assert ": a by itself (" in tell((("a",),), 0.8)
     assert "the others by themselves" in tell((("a", "b"), ("c",), ("d",), ("e",), ("f",)), 0.8)
     assert "not settled by 30 rows" in tell((("a", "b"), ("c",)), 0.3)
     pair = InputChance(("a", "b"), 0.46)

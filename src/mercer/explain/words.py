@@ -207,16 +207,17 @@ def _say_partition(claim: Claim, _: Vocabulary) -> str:
 
 def _say_groups(groups: Sequence[Sequence[str]]) -> str:
     """Write "a and b together, c by itself"."""
-    if len(groups) == 1:
-        return "all inputs together"
-    joint = [f"{list_names(group)} together" for group in groups if len(group) > 1]
-    if not joint:
-        return "every input by itself"
+    parts = [f"{_name_inputs(group)} together" for group in groups if len(group) > 1]
     single = [group[0] for group in groups if len(group) == 1]
     if len(single) == 1:
-        return ", ".join([*joint, f"{single[0]} by itself"])
-    which = list_names(single) if len(single) <= LISTED else "the others"
-    return ", ".join([*joint, f"{which} by themselves"] if single else joint)
+        parts.append(f"{single[0]} by itself")
+    elif single:
+        parts.append(f"{'the others' if parts and len(single) > LISTED else _name_inputs(single)} by themselves")
+    return ", ".join(parts)
+
+
+def _name_inputs(names: Sequence[str]) -> str:
+    return list_names(names) if len(names) <= 2 * LISTED else f"{len(names)} inputs"
 
 
 def _list_chances(found: Sequence[InputChance]) -> str:
