@@ -205,6 +205,8 @@ def test_of_many_rows_some_are_sampled_with_and_all_are_fitted() -> None:
     X, y = table(90)
     model = regressor_with(SamplerPolicy(rows=40))(QUICK, random_state=0).fit(X, y)
     assert any("scored on 40 of the rows" in note for note in model.notes_)
+    claims = [claim for claim in model.explain().claims if claim.kind == "partition"]
+    assert [claim.evidence.rows for claim in claims] == [40]
     winner = model.candidates_[0]
     assert winner.expression == model.kernel_
     assert winner.log_evidence != pytest.approx(model.log_evidence_)

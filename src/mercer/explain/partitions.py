@@ -84,7 +84,7 @@ def explain_partitions(fitted: Fitted, subject: Subject, told: bool, narrator: N
     possible = count_partitions(len(names))
     sampled = PartitionsTried(len(tried), possible, tuple(sampler.families), likely[0].visits)
     claims.append(("partitions tried", sampled, None))
-    evidence = ClaimEvidence(rows=subject.data.count)
+    evidence = ClaimEvidence(rows=tried[0].step.rows or subject.data.count)
     said = [narrator.say(Claim(kind, subject.target, it, certainty=p, evidence=evidence)) for kind, it, p in claims]
     return PartitionExplanation(
         inputs=names,

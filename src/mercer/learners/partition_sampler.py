@@ -370,6 +370,11 @@ class Sampling:
 
     # ----------------------------------------------------------------------------------------------------- conclusion
 
+    @property
+    def some_rows(self) -> int | None:
+        """How many rows partitions are scored on, where those are not all."""
+        return self.search.data.count if self.search.data.count < self.context.data.count else None
+
     def probabilities(self) -> dict[Groups, float]:
         """Return the probabilities of the partitions among those that were tried, most probable first."""
         scores = {groups: each.score for groups, each in self.known.items()}
@@ -400,17 +405,16 @@ class Sampling:
             counted = self.visits.total() + self.settings.burn_in if self.visits else 0
             done = f"after {counted} of {self.settings.steps} steps" if counted else "before its first counted step"
             trials.notes.append(f"the sampling was stopped {reason}, {done}; probabilities are of what was tried")
-        if self.search.data.count < self.context.data.count:
+        if self.some_rows is not None:
             trials.notes.append(
-                f"partitions were scored on {self.search.data.count:,} of the rows, drawn at random; those that "
+                f"partitions were scored on {self.some_rows:,} of the rows, drawn at random; those that "
                 f"predict were fitted to {self.context.data.count:,}"
             )
-        some = self.search.data.count
         return trials.conclude(
             fits[usable[0]],
             [fits[groups] for groups in usable],
             Weights(within, within, (1.0,) * len(within)),
-            rows=some if some < self.context.data.count else None,
+            rows=self.some_rows,
             settled=True,
         )
 
@@ -453,7 +457,7 @@ class Sampling:
         return Candidate(
             expression=to_data_units(best.expression, self.units) if fit is None else fit.expression,
             depth=0,
-            step=Step("partition", number=self.visits[groups]),
+            step=Step("partition", number=self.visits[groups], rows=self.some_rows),
             parent=None,
             log_evidence=best.score - best.problem.log_prior(best.point)[0],
             parameters=len(best.point) - (self.context.noise is not None),
