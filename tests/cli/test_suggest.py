@@ -65,7 +65,7 @@ def test_suggestions_that_nobody_has_done_are_waited_for(mercer: Mercer, tmp_pat
     result = mercer(*arguments, "--json")
     assert result.code == 0, result.out
     assert result.document["explanation"]["failed"] == 0
-    assert "data rows 4, count as being tried" in " ".join(result.document["notes"])
+    assert "data row 4, count as being tried" in " ".join(result.document["notes"])
     assert [each["purpose"] for each in result.document["explanation"]["suggestions"]] == ["waiting", "first"]
 
 

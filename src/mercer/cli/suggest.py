@@ -138,10 +138,10 @@ def begin_study(table: pd.DataFrame, names: Sequence[str], request: SuggestReque
         except InputError as error:
             raise InputError(f"'{request.trials.name}', data row {row}: {error}") from None
     if waiting:
-        terminal.note(f"suggestions without a value yet, data rows {_list_rows(waiting)}, count as being tried")
+        terminal.note(f"suggestions without a value yet, {_list_rows(waiting)}, count as being tried")
     failed = [row for row in np.flatnonzero(~np.isfinite(values)).tolist() if row not in waiting]
     if failed:
-        terminal.note(f"no value of '{request.target}' in data rows {_list_rows(failed)}: taken as failed, and avoided")
+        terminal.note(f"no value of '{request.target}' in {_list_rows(failed)}: taken as failed, and avoided")
     if len(set(values[np.isfinite(values)].tolist())) == 1:
         terminal.note(f"all values of '{request.target}' are equal: nothing can be learned yet, so points are random")
     return optimizer
@@ -162,7 +162,7 @@ def _find_waiting(table: pd.DataFrame, values: Any) -> set[int]:
 def _list_rows(rows: Any) -> str:
     from mercer.tables.names import list_names
 
-    return list_names(str(row + 1) for row in sorted(rows))
+    return f"data row{'s' if len(rows) > 1 else ''} {list_names(str(row + 1) for row in sorted(rows))}"
 
 
 def read_target(column: pd.Series) -> Any:
@@ -205,7 +205,11 @@ def tabulate(table: pd.DataFrame, names: Sequence[str], space: Space, new: Seque
     rows = []
     for each in new:
         cells = {name: round_value(each.x[name], one) for name, one in zip(space.names, space.inputs, strict=True)}
-        rows.append(cells | {"purpose": each.purpose, "expected": each.mean, "spread": each.spread})
+        expected, spread = each.mean, each.spread
+        if spread:  # written as finely as it is known
+            digits = 2 - math.floor(math.log10(spread))
+            expected, spread = round(expected, digits), round(spread, digits)
+        rows.append(cells | {"purpose": each.purpose, "expected": expected, "spread": spread})
     columns = [str(name) for name in table.columns if name not in ADDED]
     return pd.DataFrame(rows).reindex(columns=[*columns, *ADDED])
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from mercer.kernels.domains import Array
-from mercer.learners.partition import Groups
+from mercer.learners.partition import Groups, sort_groups
 from mercer.optimise import words
 from mercer.optimise.effects import Share, look_closely, measure_shares
 from mercer.optimise.models import Belief, Scale
@@ -32,11 +32,12 @@ class ExplainPolicy:
 
     settled: float = 0.8  # probability of a partition, from which on it is called settled
     trials_each: int = 2  # trials for each input beside the first ones: with fewer, nothing is settled
-    hardly: float = 0.02  # upper end of a share of the variance, below which an input hardly matters
+    hardly: float = 0.005  # upper end of a share of the variance (7 % of the spread): below, an input hardly matters
     little: float = 0.01  # expected gain, of the spread of the values
     nothing: float = 1e-3
     noise: float = 0.5  # expected gain, of the standard deviation of the noise: less cannot be told from it
     shown: int = 4  # partitions
+    rarest: float = 0.01  # of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +47,8 @@ class Study:
     space: Space
     minimize: bool
     trials: tuple[Trial, ...]
-    rows: Array  # of all trials
-    values: Array  # a failed trial has the worst value known
+    rows: Array  # of the trials that did not fail
+    values: Array  # of these, to be minimised
     best: Best | None
     gain: float | None
     model: Belief | None  # None before there is one
@@ -62,15 +63,13 @@ class Study:
         """What turns a value to be minimised into the user's."""
         return 1.0 if self.minimize else -1.0
 
-    @property
-    def finished(self) -> Array:
-        """The values of trials that did not fail, to be minimised."""
-        return np.array([trial.value for trial in self.trials if trial.value is not None])
-
 
 @dataclass(frozen=True)
 class PartitionFact:
-    """Which inputs act together, with the probability of that among the structures that were looked at."""
+    """Which inputs act together, with the probability of that among the structures that were looked at.
+
+    Inputs that hardly matter are left out: with whom they act cannot be seen.
+    """
 
     groups: tuple[tuple[str, ...], ...]
     probability: float
@@ -202,11 +201,12 @@ def _plain_point(x: Any) -> Any:
 def explain_study(study: Study, policy: ExplainPolicy | None = None) -> StudyExplanation:
     """Look at a study."""
     policy = ExplainPolicy() if policy is None else policy
-    names, finished = study.space.names, study.finished
+    names, finished = study.space.names, study.values
     few = len(finished) < study.first + policy.trials_each * len(names)
     surrogate = None if study.model is None else look_closely(study.model, study.rows, study.values)
-    partitions = [] if study.model is None else study.model.partitions
     parts, inputs = _measure(study, surrogate, few, policy)
+    hardly = {names.index(each.name) for each in inputs if each.hardly_matters}
+    partitions = [] if study.model is None else drop_inputs(study.model.partitions, hardly)
     certain = study.origin != "averaged" or (not few and bool(partitions) and partitions[0][1] >= policy.settled)
     model = _describe_model(study, surrogate)
     return StudyExplanation(
@@ -222,6 +222,7 @@ def explain_study(study: Study, policy: ExplainPolicy | None = None) -> StudyExp
         partitions=tuple(
             PartitionFact(tuple(tuple(names[i] for i in group) for group in found), probability)
             for found, probability in partitions[: policy.shown]
+            if probability >= policy.rarest
         ),
         settled=certain,
         groups=tuple(
@@ -252,6 +253,15 @@ def _measure(
         tuple(sorted(parts, key=lambda part: -part.share.mean)),
         tuple(sorted(inputs, key=lambda each: -each.share.mean)),
     )
+
+
+def drop_inputs(partitions: Sequence[tuple[Groups, float]], dropped: set[int]) -> list[tuple[Groups, float]]:
+    """Return partitions of the other inputs, those that become equal taken together, most probable first."""
+    found: dict[Groups, float] = {}
+    for groups, probability in partitions:
+        left = sort_groups([[i for i in group if i not in dropped] for group in groups])
+        found[left] = found.get(left, 0.0) + probability
+    return sorted(found.items(), key=lambda pair: -pair[1])
 
 
 def find_probability(inputs: tuple[int, ...], partitions: Sequence[tuple[Groups, float]]) -> float:

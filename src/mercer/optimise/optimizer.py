@@ -28,10 +28,13 @@ from mercer.optimise.gain import expect_gain
 from mercer.optimise.models import Belief, LearnedModel, StructureModel, UpdatePolicy
 from mercer.optimise.space import Space, read_point, read_space
 from mercer.optimise.study_file import SavedStudy, read_study, write_study
-from mercer.optimise.surrogate import extend
+from mercer.optimise.surrogate import FunctionModel, extend
 from mercer.optimise.trials import Best, Pending, Suggestion, Trial
 
 FIRST_TRIALS = 10  # at random, before anything is learned
+FEWEST = 3  # trials with a value that a model needs
+TEACHES = 0.25  # of a variance must stay when trials at the same time are known, or one of them teaches too little
+ELSEWHERE = 500  # rows among which one is looked for that teaches more
 SAME = 1e-9  # rows nearer than this, in every column, are the same point
 NOISY = 1e-4  # of the variance of the values: from here on the best trial is that with the best posterior mean
 
@@ -102,48 +105,71 @@ class Optimizer:
     def _ask_one(self) -> Any:
         finished = [trial for trial in self._trials if trial.value is not None]
         values = {trial.value for trial in finished}
-        if len(self._trials) + len(self._pending) < FIRST_TRIALS or len(values) < 2:
+        first = len(self._trials) + len(self._pending) < FIRST_TRIALS or len(finished) < FEWEST
+        if first or len(values) < 2:
             row = self.space.sample(1, self._rng)[0]
             equal = len(values) == 1 and len(finished) >= FIRST_TRIALS
             suggestion = Suggestion(
                 self.space.decode(row), None, None, "first", "all values are equal" if equal else "one of the first"
             )
         else:
-            proposal = self._propose()
-            row, suggestion = proposal.row, self._describe(proposal)
+            row, suggestion = self._propose()
         self._pending.append(Pending(row, suggestion))
         return suggestion.x
 
-    def _propose(self) -> Proposal:
-        """Update the model, then propose: pending trials count as if they had their expected value."""
+    def _propose(self) -> tuple[Array, Suggestion]:
+        """Update the model, then propose: pending trials count as if they had their expected value.
+
+        A failed one counts as no better than half of the others: it is avoided, and spoils nothing that is learned.
+        Of trials at the same time each must teach something that the others do not.
+        """
         X, y = self._rows_and_values()
         self._update(X, y)
         surrogate = self._model.draw(X, y, self._rng)
         best = int(np.argmin(surrogate.predict(X).mean if self._is_noisy() else y))
         value = float(surrogate.predict(X[best : best + 1]).mean[0])
-        if self._pending:
-            rows = np.array([pending.row for pending in self._pending])
-            surrogate = extend(surrogate, rows, surrogate.predict(rows).mean)
-        return propose(ProposalTask(surrogate, self.space, X[best], value, self._rng, self.acquisition))
+        known, waiting = surrogate, np.array([pending.row for pending in self._pending])
+        failed = np.array([trial.row for trial in self._trials if trial.value is None])
+        if len(failed):
+            middle = float(np.median(known.data.y))
+            surrogate = extend(surrogate, failed, np.maximum(known.predict(failed).mean, middle))
+        if len(waiting):
+            surrogate = extend(surrogate, waiting, surrogate.predict(waiting).mean)
+        task = ProposalTask(surrogate, self.space, X[best], value, self._rng, self.acquisition)
+        proposal = propose(task)
+        if len(waiting) and known.keep_variance(proposal.row[None], waiting)[0] < TEACHES:
+            proposal = self._look_elsewhere(proposal, known, waiting)
+        return proposal.row, self._describe(proposal, known)
+
+    def _look_elsewhere(self, proposal: Proposal, known: FunctionModel, waiting: Array) -> Proposal:
+        """Return, of random rows that teach something beside the waiting ones, that with the least bound."""
+        rows = self.space.sample(ELSEWHERE, self._rng)
+        left, found = known.keep_variance(rows, waiting), known.predict(rows)
+        bounds = np.where(left < TEACHES, np.inf, found.mean - 2.0 * np.sqrt(found.variance * left))
+        place = int(np.argmin(bounds))
+        if not math.isfinite(bounds[place]):
+            return proposal
+        return Proposal(rows[place], "random", float(found.mean[place]), math.sqrt(found.variance[place]))
 
     def _update(self, X: Array, y: Array) -> None:
-        if self._modelled != len(self._trials):
+        if self._modelled != len(y):
             before = len(y) - UpdatePolicy().window
             if not self._modelled and before >= FIRST_TRIALS and len(set(y[:before])) > 1:
                 # A study that goes on: the last trials, foretold from those before, tell which scale predicts.
                 self._model = self._model.update(X[:before], y[:before], self._rng)
             self._model = self._model.update(X, y, self._rng)
-            self._modelled = len(self._trials)
+            self._modelled = len(y)
 
-    def _describe(self, proposal: Proposal) -> Suggestion:
-        target = self._model.target
-        mean = float(target.backward(np.array(proposal.mean)))
-        low, high = target.backward(proposal.mean + proposal.spread * np.array([-1.0, 1.0]))
+    def _describe(self, proposal: Proposal, known: FunctionModel) -> Suggestion:
+        """Say what is expected of a proposal by the trials that have a value."""
+        target, found = self._model.target, known.predict(proposal.row[None])
+        middle, spread = float(found.mean[0]), math.sqrt(max(0.0, float(found.variance[0])))
+        low, mean, high = target.backward(middle + spread * np.array([-1.0, 0.0, 1.0])).tolist()
         better = self.best_ is not None and mean < self._sign * self.best_.y
         return Suggestion(
             self.space.decode(proposal.row),
             self._sign * mean,
-            float(high - low) / 2.0,
+            (high - low) / 2.0,
             "improve" if better else "explore",
             proposal.method,
         )
@@ -215,11 +241,9 @@ class Optimizer:
         return 1.0 if self.minimize else -1.0
 
     def _rows_and_values(self) -> tuple[Array, Array]:
-        """Return rows and values (to be minimised) of all trials; a failed one has the worst value known."""
-        values = [trial.value for trial in self._trials if trial.value is not None]
-        worst = max(values)
-        X = np.array([trial.row for trial in self._trials])
-        return X, np.array([worst if trial.value is None else trial.value for trial in self._trials])
+        """Return rows and values (to be minimised) of all trials that did not fail."""
+        known = [trial for trial in self._trials if trial.value is not None]
+        return np.array([trial.row for trial in known]), np.array([trial.value for trial in known])
 
     def _is_noisy(self) -> bool:
         if not self._modelled:
@@ -241,15 +265,15 @@ class Optimizer:
         if not known:
             return None
         X, y = self._rows_and_values()
-        number, mean = min(known, key=lambda k: y[k]), None
+        place, mean = int(np.argmin(y)), None
         if self._can_model():  # the best must not depend on whether somebody asked before
             self._update(X, y)
         if self._modelled:
             found = self._model.target.backward(self._model.draw(X, y, None).predict(X).mean)
             if self._is_noisy():
-                number = min(known, key=lambda k: found[k])
-            mean = self._sign * float(found[number])
-        return Best(self.space.decode(X[number]), self._sign * float(y[number]), mean, number)
+                place = int(np.argmin(found))
+            mean = self._sign * float(found[place])
+        return Best(self.space.decode(X[place]), self._sign * float(y[place]), mean, known[place])
 
     @property
     def partitions_(self) -> list[tuple[Groups, float]]:
@@ -274,8 +298,8 @@ class Optimizer:
         return [pending.suggestion for pending in self._pending]
 
     def _can_model(self) -> bool:
-        values = {trial.value for trial in self._trials if trial.value is not None}
-        return len(values) > 1 and len(self._trials) >= FIRST_TRIALS
+        values = [trial.value for trial in self._trials if trial.value is not None]
+        return len(values) >= FEWEST and len(set(values)) > 1 and len(self._trials) >= FIRST_TRIALS
 
     def _look(self, target: str) -> Study:
         """Bring the model up to date, and return all that there is to explain."""

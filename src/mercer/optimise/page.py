@@ -54,12 +54,14 @@ def study_html(study: Study, explanation: StudyExplanation | None = None) -> str
         explanation=found,
         target=study.target,
         headline=words.tell_headline(found),
-        best=words.tell_best(found),
+        best=words.tell_best(found).replace(" = ", "\u00a0=\u00a0"),  # no line ends there
         gain=words.tell_gain(found.gain),
         stop=found.gain.verdict in ("nothing to be expected", "little left"),
         structure=words.tell_structure(found),
         matters=words.tell_inputs(found),
-        partitions=[(words.show_partition(each.groups), each.probability) for each in found.partitions],
+        partitions=[
+            (words.show_partition(each.groups), words.show_probability(each.probability)) for each in found.partitions
+        ],
         progress=progress,
         parts=parts,
         left_out=words.tell_left_out(found.parts, MOST_PARTS),

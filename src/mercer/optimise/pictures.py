@@ -79,6 +79,7 @@ def progress_figure(study: Study, *, width: int = 1200, density: int | None = No
         failed = [k for k, trial in enumerate(study.trials, start=1) if trial.value is None]
         if failed:
             axes.scatter(failed, [worst] * len(failed), marker="x", s=28, color=ORANGE, label="failed", zorder=3)
+        axes.set_xlim(0.0, 1.02 * len(study.trials) + 0.5)
         axes.set_xlabel("trial")
         axes.set_ylabel(study.target)
         paper.few_ticks(axes)

@@ -74,6 +74,18 @@ class FunctionModel:
         """Return mean and variance of the function at encoded rows."""
         return self.posterior.predict(rows)
 
+    def keep_variance(self, rows: Array, others: Array) -> Array:
+        """Return which share of the variance at each row would stay if the function were known at the others.
+
+        1 - c' C^-1 c / v, all of the posterior, with the level's share.
+        """
+        found, count = self.posterior.project(np.vstack([rows, others]), joint=True), len(rows)
+        off = 1.0 - found.pull
+        joint = found.variance + self.posterior.fitted_level.variance * np.outer(off, off)
+        variance, c = np.maximum(np.diag(joint)[:count], np.finfo(float).tiny), joint[count:, :count]
+        known = np.einsum("ij,ij->j", c, np.linalg.lstsq(joint[count:, count:], c, rcond=1e-10)[0])
+        return np.asarray(np.clip(1.0 - known / variance, 0.0, 1.0))
+
     def predict_part(self, part: Part, rows: Array) -> Prediction:
         """Return mean and variance of one part."""
         return self.posterior.predict_part(part.program, part.values, rows)

@@ -17,7 +17,7 @@ REASONS = {
     "bounds by group": "the best bound of each group of inputs that act together",
     "expected improvement": "the largest expected improvement over all inputs",
     "chosen elsewhere": "chosen by somebody else",
-    "random": "a random point: all better ones have been tried",
+    "random": "the best of random points, because better ones have been tried or are being tried",
 }
 PURPOSES = {
     "first": "to begin with, at random",
@@ -26,6 +26,7 @@ PURPOSES = {
     "waiting": "being tried already",
 }
 MOST_NOTES = 5
+CERTAIN = 0.99
 
 
 def give_reason(way: str) -> str:
@@ -45,7 +46,13 @@ def show_score(value: float) -> str:
 
 def show_expected(mean: float, spread: float) -> str:
     """Write what is expected as finely as it is known: "66.16 ± 0.05"."""
-    return f"{resolve(mean, 10.0 * spread)} ± {number(float(f'{spread:.2g}'))}"
+    short = f"{spread:.2g}"
+    return f"{resolve(mean, 10.0 * spread)} ± {number(spread) if 'e' in short else short}"
+
+
+def show_probability(value: float) -> str:
+    """Write a probability; none that was computed among a few structures is certain."""
+    return "over 99 %" if value > CERTAIN else "under 1 %" if value < 0.01 else f"{100 * value:.0f} %"
 
 
 def show_value(value: Any, span: float | None) -> str:
@@ -117,27 +124,28 @@ def tell_structure(found: StudyExplanation) -> list[str]:
     if not found.settled:
         text = (
             f"Which inputs act together is not settled yet. Of the structures looked at, the likeliest is "
-            f"{show_partition(first.groups)} (probability {percent(first.probability)})"
+            f"{show_partition(first.groups)} (probability {show_probability(first.probability)})"
         )
         if len(found.partitions) > 1:
             second = found.partitions[1]
-            text += f", then {show_partition(second.groups)} ({percent(second.probability)})"
+            text += f", then {show_partition(second.groups)} ({show_probability(second.probability)})"
         return [f"{text}."]
     return _tell_groups(found)
 
 
 def _tell_groups(found: StudyExplanation) -> list[str]:
-    hardly = {each.name for each in found.inputs if each.hardly_matters}
     sentences = []
     together = [group for group in found.groups if len(group.inputs) > 1]
-    alone = [group for group in found.groups if len(group.inputs) == 1 and group.inputs[0] not in hardly]
+    alone = [group for group in found.groups if len(group.inputs) == 1]
     for group in together:
         who = "All inputs" if len(group.inputs) == len(found.spans) else list_names(group.inputs)
-        sentences.append(f"{who} act together (probability {percent(group.probability)}).")
+        sentences.append(f"{who} act together (probability {show_probability(group.probability)}).")
     if alone:
         least = min(group.probability for group in alone)
         who = list_names([group.inputs[0] for group in alone])
-        chance = f"probability {'' if len(alone) == 1 else 'of each at least '}{percent(least)}"
+        chance = f"probability {'' if len(alone) == 1 else 'of each '}{show_probability(least)}"
+        if len(alone) > 1 and least <= CERTAIN:
+            chance = chance.replace("of each ", "of each at least ")
         sentences.append(f"{who} {'acts' if len(alone) == 1 else 'each act'} alone ({chance}).")
     return sentences
 
@@ -151,18 +159,21 @@ def tell_inputs(found: StudyExplanation) -> list[str]:
     if main:
         shown = list_names([f"{each.name} ({percent(each.share.mean)})" for each in main])
         on = " of the logarithm" if found.model is not None and found.model.scale == "log" else ""
-        sentences.append(f"Most of the variance{on} goes with {shown}.")
+        sentences.append(f"What counts most, by the variance{on} that goes with it: {shown}.")
     hardly = [each for each in found.inputs if each.hardly_matters]
     if hardly:
         most = percent(max(each.share.high for each in hardly))
         verb = "matters" if len(hardly) == 1 else "matter"
-        sentences.append(f"{list_names([each.name for each in hardly])} hardly {verb} (at most {most}, with 95 %).")
+        least = "under 0.1 %" if most.startswith("<") else f"at most {most}"
+        sentences.append(f"{list_names([each.name for each in hardly])} hardly {verb} ({least} of it, with 95 %).")
     return sentences
 
 
 def tell_share(part: PartFact) -> str:
     """Say how much a part makes up."""
     share = part.share
+    if percent(share.high).startswith("<"):
+        return "under 0.1 % of the variance"
     return f"{percent(share.mean)} of the variance ({percent(share.low)} to {percent(share.high)} with 95 %)"
 
 
@@ -174,7 +185,7 @@ def tell_gain(gain: GainFact) -> str:
             "no model": "a model needs ten trials with values that differ",
         }[gain.reason]
         return f"It is too early to say what is left to gain: {why}."
-    expected = f"about {number(gain.expected)} is expected from the next 100 trials"
+    expected = f"about {number(gain.expected)} more is expected from the next 100 trials"
     against = f"{percent(gain.expected / gain.spread if gain.spread else 0.0)} of the spread of the values so far"
     against += f" ({number(gain.spread)})"
     if gain.verdict == "worth going on":
@@ -219,10 +230,8 @@ def tell_notes(found: StudyExplanation) -> list[str]:
     """Say what was unusual about the trials."""
     sentences = []
     if found.failed:
-        one = found.failed == 1
-        sentences.append(
-            f"{write_count(found.failed, 'trial')} failed and {'counts' if one else 'count'} as bad as the worst."
-        )
+        like = "it" if found.failed == 1 else "them"
+        sentences.append(f"{write_count(found.failed, 'trial')} failed; places like {like} are avoided.")
     rest = len(found.notes) - MOST_NOTES
     return [*sentences, *found.notes[:MOST_NOTES], *([f"There are {rest} more notes."] if rest > 0 else [])]
 
@@ -259,7 +268,7 @@ def describe_effects(found: StudyExplanation) -> str:
     if found.model is None:
         return ""
     text = "The function is taken as a sum of these parts. Each is shown around its own average; dots are the trials "
-    text += "less the other parts."
+    text += "less the other parts, on a map the trials themselves."
     if found.model.scale == "log":
         text += " The model predicts the logarithm of the distance to the best, so the effects are on that scale."
     return text
