@@ -12,6 +12,8 @@ from mercer.datasets import airline
 from mercer.estimators import GPRegressor
 from mercer.learners.grammar import GrammarSearch
 from mercer.learners.nkn import NeuralKernelNetwork
+from mercer.optimise.optimizer import Optimizer
+from mercer.optimise.space import Integer, Log
 
 
 @pytest.fixture(scope="session")
@@ -57,4 +59,18 @@ def page(found: GPRegressor, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of the series."""
     path = tmp_path_factory.mktemp("report") / "report.html"
     found.report(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def study_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of an optimisation: a curve, a map, choices, suggestions and trials."""
+    bounds = {"temperature": (20.0, 90.0), "dose": Log(0.01, 1.0), "steps": Integer(1, 6), "solvent": ["water", "oil"]}
+    study = Optimizer(bounds, "SE(0) + SE(1)*SE(2) + SE(3, 4)", minimize=False, random_state=0)
+    for row in study.space.sample(25, np.random.default_rng(0)):
+        point = study.space.decode(row)
+        study.tell(point, -(((point["temperature"] - 60) / 10) ** 2) - np.log(point["dose"]) ** 2 * point["steps"])
+    study.ask(2)
+    path = tmp_path_factory.mktemp("study") / "report.html"
+    study.report(path, "yield")
     return path
