@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mercer.optimise.optimizer import Optimizer
 from tests.cli.conftest import Mercer, table
 
 BOUNDS = ["--bounds", "temperature=20:90", "--bounds", "solvent=a,b,c"]
@@ -129,3 +130,12 @@ def test_bad_input_is_a_sentence_and_nothing_is_lost(mercer: Mercer, tmp_path: P
         assert word in result.err
     assert (tmp_path / "trials.csv").read_text() == content
     assert not (tmp_path / "next.csv").exists()
+
+
+def test_a_study_is_not_a_model(mercer: Mercer, tmp_path: Path) -> None:
+    Optimizer([(0, 1)]).save(tmp_path / "study.mercer")
+    table(tmp_path / "new.csv", "x\n1\n")
+    for command in (["explain", "study.mercer"], ["predict", "study.mercer", "new.csv", "--out", "out.csv"]):
+        result = mercer(*command)
+        assert result.code == 2
+        assert "holds a study" in result.err

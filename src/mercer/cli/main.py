@@ -281,7 +281,7 @@ def suggest(  # noqa: PLR0913  # typer makes an option of every parameter
     count: Annotated[int, Option(min=1, help="How many experiments to suggest, to be done at the same time.")] = 1,
     maximize: Annotated[bool, Option("--maximize/--minimize", help="Look for the highest or lowest value.")] = False,
     kernel: Annotated[
-        str, Option(help="'auto' (which inputs act together is learned), 'nkn', 'search', or say 'SE(0) + SE(1)'.")
+        str, Option(help="'auto' (which inputs act together is learned), 'nkn', 'search', or 'SE(time) + SE(dose)'.")
     ] = "auto",
     report: Annotated[Path | None, Option(help="Also write a page with pictures to this file.")] = None,
     seed: Annotated[int, Option("--seed", "--random-state", min=0, help="Seed; same seed and rows, same result.")] = 0,

@@ -19,9 +19,13 @@ WITHIN_95 = 1.959964
 
 def load_table_model(file: Path) -> GPRegressor | KernelSVC:
     """Read a model of a table; one of a grid has no columns to predict from."""
-    from mercer.estimators import GridRegressor, load
+    from mercer.estimators import GridRegressor
+    from mercer.optimise.loading import load
+    from mercer.optimise.optimizer import Optimizer
 
-    model: GPRegressor | KernelSVC | GridRegressor = load(file)
+    model = load(file)
+    if isinstance(model, Optimizer):
+        raise InputError(f"'{file}' holds a study. Use it in Python: print(mercer.load({str(file)!r}).explain()).")
     if isinstance(model, GridRegressor):
         raise InputError(f"'{file}' holds a model of a grid. Use it in Python: mercer.load({str(file)!r}).predict().")
     return model
