@@ -142,8 +142,10 @@ class Optimizer:
         return proposal.row, self._describe(proposal, known)
 
     def _look_elsewhere(self, proposal: Proposal, known: FunctionModel, waiting: Array) -> Proposal:
-        """Return, of random rows that teach something beside the waiting ones, that with the least bound."""
-        rows = self.space.sample(ELSEWHERE, self._rng)
+        """Return, of rows near and far that teach something beside the waiting ones, that with the least bound."""
+        widths = 10.0 ** self._rng.uniform(-2.0, -0.5, size=(ELSEWHERE, 1))
+        steps = self.space.snap(proposal.row + widths * self._rng.standard_normal((ELSEWHERE, self.space.width)))
+        rows = np.concatenate([self.space.sample(ELSEWHERE, self._rng), steps[self.space.satisfies(steps)]])
         left, found = known.keep_variance(rows, waiting), known.predict(rows)
         bounds = np.where(left < TEACHES, np.inf, found.mean - 2.0 * np.sqrt(found.variance * left))
         place = int(np.argmin(bounds))

@@ -17,7 +17,7 @@ REASONS = {
     "bounds by group": "the best bound of each group of inputs that act together",
     "expected improvement": "the largest expected improvement over all inputs",
     "chosen elsewhere": "chosen by somebody else",
-    "random": "the best of random points, because better ones have been tried or are being tried",
+    "random": "the best of random points, because better ones have been or are being tried",
 }
 PURPOSES = {
     "first": "to begin with, at random",
