@@ -99,11 +99,15 @@ def _propose(task: ProposalTask) -> Proposal:
     if small and task.space.constraints is None:
         beta = float(task.rng.exponential(policy.beta))
         polish = task.rng.uniform() < policy.polish
+        rows = []
         for _ in range(policy.widenings):
-            row = bound_by_group(task, beta)
-            if task.distance(row) > (policy.tried_again if polish else policy.near):
-                return _expect(task, row, "bounds by group")
+            rows.append(bound_by_group(task, beta))
+            if task.distance(rows[-1]) > (policy.tried_again if polish else policy.near):
+                return _expect(task, rows[-1], "bounds by group")
             beta = policy.widening * max(beta, policy.beta)
+        # Nothing is uncertain: half of the trials gain digits, the others find out whether the surrogate is right.
+        if task.is_new(rows[0]) and task.rng.uniform() < 0.5:
+            return _expect(task, rows[0], "bounds by group")
     row = improve_expected(task)
     if task.is_new(row):
         return _expect(task, row, "expected improvement")

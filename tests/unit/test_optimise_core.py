@@ -1,0 +1,243 @@
+"""Additive structures, surrogates and acquisitions of Bayesian optimisation, against slow references."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.integrate import quad
+from scipy.stats import norm
+
+import mercer
+from mercer.inference.contract import Data
+from mercer.inference.likelihood import Gaussian
+from mercer.kernels import parse
+from mercer.learners.partition import (
+    AdditiveStructure,
+    StructureProblem,
+    StructureSearch,
+    sort_groups,
+    weigh_partitions,
+)
+from mercer.optimise.acquisition import AcquisitionPolicy, ProposalTask, bound_by_group, log_expected_improvement
+from mercer.optimise.models import StructureModel, Target, UpdatePolicy, choose_rows
+from mercer.optimise.space import read_space
+from mercer.optimise.surrogate import FunctionModel, extend
+
+INPUTS = ((0,), (1, 2, 3), (4,))  # a number, a category of three choices, a number
+
+
+def mixed_rows(count: int, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    rows = rng.uniform(size=(count, 5))
+    rows[:, 1:4] = np.eye(3)[rng.integers(3, size=count)]
+    return rows
+
+
+def mixed_data(count: int = 30) -> Data:
+    rows = mixed_rows(count)
+    y = np.sin(5.0 * rows[:, 0]) + rows[:, 2] + rows[:, 4] ** 2
+    return Data(rows, (y - y.mean()) / y.std(), free_level=True)
+
+
+def model_of(text: str, data: Data, inputs: tuple[tuple[int, ...], ...], noise: float = 1e-3) -> FunctionModel:
+    return FunctionModel(parse(text), Gaussian(noise), data, inputs)
+
+
+# -------------------------------------------------------------------------------------------------------- structures
+
+
+@pytest.mark.parametrize("groups", [((0,), (1,), (2,)), ((0, 1, 2),), ((0, 2), (1,))])
+@pytest.mark.parametrize("family", ["SE", "M52"])
+def test_the_slope_of_a_structures_score(groups: tuple[tuple[int, ...], ...], family: str) -> None:
+    problem = StructureProblem(AdditiveStructure(groups, family), INPUTS, mixed_data())
+    point = problem.centre + np.random.default_rng(1).normal(scale=0.3, size=len(problem.centre))
+    value, slope = problem.loss(point)
+    assert -value == pytest.approx(problem.score(point))
+    step = 1e-5
+    for k in range(len(point)):
+        low, high = point.copy(), point.copy()
+        low[k] -= step
+        high[k] += step
+        assert slope[k] == pytest.approx(
+            (problem.loss(high)[0] - problem.loss(low)[0]) / (2 * step), rel=2e-4, abs=1e-5
+        )
+
+
+def test_moves_of_a_partition_reach_all_partitions_and_are_legal() -> None:
+    start = AdditiveStructure(((0,), (1,), (2,), (3,)))
+    seen, front = {start}, [start]
+    while front:
+        for each in front.pop().neighbours():
+            assert sorted(i for group in each.groups for i in group) == [0, 1, 2, 3]
+            assert each.groups == sort_groups(each.groups)
+            if each not in seen:
+                seen.add(each)
+                front.append(each)
+    assert len(seen) == 15  # the number of partitions of four things
+
+
+def test_a_carried_point_is_the_same_kernel_where_the_structure_is() -> None:
+    search = StructureSearch(INPUTS, mixed_data())
+    fitted = search.fit(AdditiveStructure(((0, 1), (2,))))
+    again = fitted.carry(search.pose(fitted.structure))
+    np.testing.assert_allclose(again, fitted.point, atol=1e-9)
+
+
+def test_the_groups_of_a_sum_are_found() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.uniform(size=(120, 4))
+    y = np.sin(6.0 * X[:, 0] * X[:, 1]) + np.cos(5.0 * X[:, 2]) + X[:, 3] ** 2
+    data = Data(X, (y - y.mean()) / y.std(), free_level=True)
+    fits = StructureSearch(tuple((i,) for i in range(4)), data).update(rng=rng)
+    groups, probability = weigh_partitions(fits)[0]
+    assert groups == ((0, 1), (2,), (3,))
+    assert probability > 0.9
+
+
+# --------------------------------------------------------------------------------------------------------- surrogates
+
+
+@pytest.mark.parametrize("text", ["SE(0, 1, lengthscale=0.4, variance=1)", "M52(0, lengthscale=0.3, variance=2)"])
+def test_slopes_of_mean_and_variance(text: str) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(25, 2))
+    data = Data(X, np.sin(4.0 * X[:, 0]) + X[:, 1], free_level=True)
+    model = model_of(text, data, ((0,), (1,)))
+    rows, step = rng.uniform(size=(6, 2)), 1e-6
+    found, by_mean, by_variance = model.predict_slopes(rows)
+    np.testing.assert_allclose(found.mean, model.predict(rows).mean, rtol=1e-9)
+    np.testing.assert_allclose(found.variance, model.predict(rows).variance, rtol=1e-6, atol=1e-10)
+    for k in range(2):
+        high, low = (model.predict(rows + sign * step * np.eye(2)[k]) for sign in (1.0, -1.0))
+        np.testing.assert_allclose(by_mean[:, k], (high.mean - low.mean) / (2 * step), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(by_variance[:, k], (high.variance - low.variance) / (2 * step), rtol=1e-3, atol=1e-5)
+
+
+def test_slopes_of_a_kernel_that_is_not_stationary() -> None:
+    X = np.random.default_rng(0).uniform(size=(20, 1))
+    model = model_of(
+        "LIN(0, variance=1, offset=0.2) + SE(0, lengthscale=0.4, variance=1)", Data(X, X[:, 0] ** 2), ((0,),)
+    )
+    rows, step = np.array([[0.3], [0.8]]), 1e-5
+    _, by_mean, by_variance = model.predict_slopes(rows)
+    high, low = model.predict(rows + step), model.predict(rows - step)
+    np.testing.assert_allclose(by_mean[:, 0], (high.mean - low.mean) / (2 * step), rtol=1e-4)
+    np.testing.assert_allclose(by_variance[:, 0], (high.variance - low.variance) / (2 * step), rtol=1e-3, atol=1e-6)
+
+
+def test_parts_are_the_summands_that_share_no_input() -> None:
+    text = "SE(0, lengthscale=1, variance=1) + SE(2, lengthscale=1, variance=1) + SE(0, 1, lengthscale=1, variance=1)"
+    X = np.random.default_rng(0).uniform(size=(10, 3))
+    model = model_of(text, Data(X, X.sum(axis=1), free_level=True), ((0,), (1,), (2,)))
+    assert sorted(part.inputs for part in model.parts) == [(0, 1), (2,)]
+    means = sum(model.predict_part(part, X).mean for part in model.parts)
+    np.testing.assert_allclose(means + model.posterior.fitted_level.mean, model.predict(X).mean, atol=1e-8)
+
+
+def test_a_row_that_is_expected_does_not_change_the_mean() -> None:
+    model = model_of(
+        "SE(0, lengthscale=0.3, variance=1)", Data(np.array([[0.1], [0.6]]), np.array([0.0, 1.0])), ((0,),)
+    )
+    row = np.array([[0.4]])
+    longer = extend(model, row, model.predict(row).mean)
+    at = np.linspace(0, 1, 7)[:, None]
+    np.testing.assert_allclose(longer.predict(at).mean, model.predict(at).mean, atol=1e-8)
+    assert np.all(longer.predict(at).variance <= model.predict(at).variance + 1e-12)
+
+
+# ------------------------------------------------------------------------------------------------------- acquisitions
+
+
+@given(st.floats(-5, 5), st.floats(0.05, 3), st.floats(-3, 3))
+def test_log_expected_improvement_is_the_integral(mean: float, spread: float, best: float) -> None:
+    if (best - mean) / spread < -6:
+        return  # quadrature has no digits left there; the tail has a test of its own
+    integral = quad(lambda f: (best - f) * norm.pdf(f, mean, spread), mean - 12 * spread, best, epsabs=0, epsrel=1e-10)[
+        0
+    ]
+    found = log_expected_improvement(np.array([mean]), np.array([spread]), best)[0]
+    if integral > 0:
+        assert found == pytest.approx(math.log(integral), abs=1e-6)
+
+
+def test_log_expected_improvement_falls_far_out_as_it_should() -> None:
+    u = -np.array([10.0, 50.0, 900.0, 1100.0, 1e5])
+    found = log_expected_improvement(-u, np.ones(5), 0.0)
+    expected = -0.5 * u**2 - 0.5 * math.log(2 * math.pi) - 2 * np.log(-u)  # phi(u) / u^2, the first term of its series
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
+    assert np.all(np.diff(found) < 0)
+
+
+def test_bounds_by_group_are_the_bound_of_the_whole_grid() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(40, 2))
+    y = np.sin(7.0 * X[:, 0]) + np.cos(5.0 * X[:, 1])
+    model = model_of(
+        "SE(0, lengthscale=0.2, variance=1) + SE(1, lengthscale=0.3, variance=1)",
+        Data(X, y, free_level=True),
+        ((0,), (1,)),
+    )
+    space = read_space([(0, 1), (0, 1)])
+    task = ProposalTask(model, space, X[0], 0.0, rng, AcquisitionPolicy())
+    row = bound_by_group(task, beta=0.0)
+    axis = np.linspace(0, 1, 201)
+    grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+    assert model.predict(row[None]).mean[0] <= model.predict(grid).mean.min() + 1e-4
+
+
+# ------------------------------------------------------------------------------------------------------------- scales
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=3, max_size=30, unique=True), st.sampled_from(["identity", "log"]))
+def test_targets_come_back(values: list[float], scale: str) -> None:
+    y = np.array(values)
+    target = Target.of(y, scale, UpdatePolicy())  # type: ignore[arg-type]
+    np.testing.assert_allclose(target.backward(target.forward(y)), y, rtol=1e-6, atol=1e-6 * np.ptp(y))
+    beyond = y.min() - 0.5 * np.ptp(y)
+    assert target.forward(np.array([beyond]))[0] < target.forward(y).min()
+    assert target.backward(target.forward(np.array([beyond])))[0] == pytest.approx(beyond, rel=1e-6)
+
+
+def test_the_best_rows_are_among_those_fitted_to() -> None:
+    y = np.random.default_rng(0).normal(size=1000)
+    rows = choose_rows(y, 100, np.random.default_rng(1))
+    assert len(set(rows)) == 100
+    assert set(np.argsort(y)[:50]) <= set(rows)
+
+
+def test_the_logarithm_is_used_where_it_foretells_better() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(60, 1))
+    model = StructureModel(((0,),))
+    steep, plain = np.exp(14.0 * (X[:, 0] - 0.3) ** 2), np.sin(6.0 * X[:, 0])
+    chosen = []
+    for y in (steep, plain):
+        belief = model
+        for count in range(12, 40, 4):
+            belief = belief.update(X[:count], y[:count], np.random.default_rng(0))
+        chosen.append(belief.chosen.target.scale)
+    assert chosen == ["log", "identity"]
+
+
+# --------------------------------------------------------------------------------------------------------- all of it
+
+
+def test_a_sum_of_six_inputs_is_minimised_and_its_groups_are_found() -> None:
+    result = mercer.minimize(
+        lambda x: float(np.sum(x**4 - 16.0 * x**2 + 5.0 * x) / 2.0), [(-4, 4)] * 6, calls=70, random_state=0
+    )
+    assert result.fun < 6 * -39.0
+    assert result.optimizer.partitions_[0][0] == tuple((i,) for i in range(6))
+    assert result.nfev == len(result.x_iters) == len(result.func_vals) == 70
+    assert result.fun == min(result.func_vals)
+
+
+def test_the_same_seed_gives_the_same_trials() -> None:
+    runs = [
+        mercer.minimize(lambda x: float(x[0] ** 2 + x[1]), [(-1, 1), (0, 1)], calls=16, random_state=4) for _ in "ab"
+    ]
+    np.testing.assert_array_equal(np.array(runs[0].x_iters), np.array(runs[1].x_iters))
