@@ -111,9 +111,9 @@ def _propose(task: ProposalTask) -> Proposal:
     row = improve_expected(task)
     if task.is_new(row):
         return _expect(task, row, "expected improvement")
-    rows = task.space.sample(200, task.rng)
-    new = [row for row in rows if task.is_new(row)]
-    return _expect(task, new[0] if new else rows[0], "random")
+    drawn = task.space.sample(200, task.rng)
+    new = [row for row in drawn if task.is_new(row)]
+    return _expect(task, new[0] if new else drawn[0], "random")
 
 
 def _expect(task: ProposalTask, row: Array, method: Method) -> Proposal:
