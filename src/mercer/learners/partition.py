@@ -81,7 +81,7 @@ class PartitionPrior:
     noise: float = 1e-4
     noise_spread: float = 2.5
     merge: float = 1.0  # in log evidence
-    bounds: tuple[tuple[float, float], ...] = ((0.02, 100.0), (1e-6, 1e3), (1e-7, 2.0))  # lengthscale, variance, noise
+    bounds: tuple[tuple[float, float], ...] = ((0.02, 100.0), (1e-6, 1e5), (1e-7, 2.0))  # lengthscale, variance, noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,14 +197,18 @@ class FittedStructure:
         return self.problem.split(self.point)[1]
 
     def carry(self, problem: StructureProblem) -> Array:
-        """Return a point of another structure: each input keeps its lengthscale and its share of a variance."""
+        """Return a point of another structure: each input keeps its share of a variance, and its lengthscale.
+
+        That grows or shrinks with the square root of the inputs of its group, as under the prior.
+        """
         count = len(problem.inputs)
         share = np.empty(count)
         for k, group in enumerate(self.structure.groups):
             share[list(group)] = math.exp(self.point[count + k]) / len(group)
+        lengths = self.point[:count] + problem.centre[:count] - self.problem.centre[:count]
         variances = [math.log(share[list(group)].sum()) for group in problem.structure.groups]
         low, high = problem.bounds.T
-        return np.asarray(np.clip(np.concatenate([self.point[:count], variances, self.point[-1:]]), low, high))
+        return np.asarray(np.clip(np.concatenate([lengths, variances, self.point[-1:]]), low, high))
 
 
 @dataclass(frozen=True)
@@ -217,6 +221,7 @@ class StructurePolicy:
     short_iterations: int = 10  # the same, to compare neighbours; the best of them goes on
     lengthscales: tuple[float, ...] = (1.0, 0.25)  # of the fresh starts
     screened: int = 4  # neighbours that are fitted, those with the best score at carried values
+    by_chance: int = 2  # neighbours that are fitted besides, drawn among the others
     rounds: int = 8
     kept: int = 6
     largest_drawn: int = 3  # inputs of a group of a random partition
@@ -253,47 +258,61 @@ class StructureSearch:
         return FittedStructure(problem, best.point, -best.value)
 
     def update(
-        self, known: Sequence[FittedStructure] = (), rng: np.random.Generator | None = None
+        self, known: Sequence[FittedStructure] = (), rng: np.random.Generator | None = None, wide: bool = True
     ) -> tuple[FittedStructure, ...]:
-        """Return the best structures found, best first: known ones fitted anew, and what grows from several starts.
+        """Return the best structures found, best first: known ones fitted anew, and what grows from the starts.
 
-        Starts are the best one known, each input alone, and all together; with a generator also a random partition.
+        The start is the best of those known, of each input alone and of all together. A `wide` search starts from each
+        input alone and, with a generator, from a random partition too. With a generator some neighbours are looked at
+        whatever their score at carried values.
         """
-        everything = tuple(range(len(self.inputs)))
         found = {each.structure: self.fit(each.structure, each) for each in known}
         family = max(found.values(), key=_score).structure.family if found else self.policy.families[0]
-        starts = [max(found.values(), key=_score)] if found else []
-        partitions: list[Groups] = [tuple((i,) for i in everything), (everything,)]
-        if rng is not None:
-            partitions.append(draw_partition(len(everything), self.policy.largest_drawn, rng))
-        for number, groups in enumerate(partitions):
-            extreme = AdditiveStructure(groups, family)
-            fresh = self.fit(extreme)
-            if extreme not in found or fresh.score > found[extreme].score:
-                found[extreme] = fresh
-            if number != 1:
-                starts.append(found[extreme])
-        if found[AdditiveStructure(partitions[1], family)].score >= max(map(_score, found.values())):
-            starts = [found[AdditiveStructure(partitions[1], family)], *starts]
-        for start in starts if rng is not None or not known else starts[:1]:
-            self._climb(start, found)
+        everything = tuple(range(len(self.inputs)))
+        alone = self._fit_afresh(AdditiveStructure(tuple((i,) for i in everything), family), found)
+        self._fit_afresh(AdditiveStructure((everything,), family), found)
+        starts = [max(found.values(), key=_score)]
+        if wide:
+            starts.append(alone)
+            if rng is not None:
+                drawn = draw_partition(len(everything), self.policy.largest_drawn, rng)
+                starts.append(self._fit_afresh(AdditiveStructure(drawn, family), found))
+        for start in starts:
+            self._climb(start, found, rng)
         return tuple(sorted(found.values(), key=_score, reverse=True)[: self.policy.kept])
 
-    def _climb(self, best: FittedStructure, found: dict[AdditiveStructure, FittedStructure]) -> None:
+    def _fit_afresh(
+        self, structure: AdditiveStructure, found: dict[AdditiveStructure, FittedStructure]
+    ) -> FittedStructure:
+        """Fit a structure from typical values; what was found before stays where that is better."""
+        fresh = self.fit(structure)
+        found[structure] = max(fresh, found.get(structure, fresh), key=_score)
+        return found[structure]
+
+    def _climb(
+        self,
+        best: FittedStructure,
+        found: dict[AdditiveStructure, FittedStructure],
+        rng: np.random.Generator | None = None,
+    ) -> None:
         """Go from neighbour to neighbour while the score grows; all that is fitted on the way is added to `found`."""
-        for _ in range(self.policy.rounds):
+        policy = self.policy
+        for _ in range(policy.rounds):
             neighbours = sorted({each for each in best.structure.neighbours() if each not in found}, key=_order)
-            screened = [(self.pose(each), each) for each in neighbours]
-            screened.sort(key=lambda pair: -pair[0].score(best.carry(pair[0])))
-            others = [replace(best.structure, family=f) for f in self.policy.families]
-            chosen = [each for _, each in screened[: self.policy.screened]]
-            short = self.policy.short_iterations
-            tried = [self.fit(each, best, short) for each in [*chosen, *others] if each not in found]
+            scores = [problem.score(best.carry(problem)) for problem in map(self.pose, neighbours)]
+            ranked = [neighbours[k] for k in np.argsort(scores)[::-1]]
+            chosen, rest = ranked[: policy.screened], ranked[policy.screened :]
+            if rng is not None and rest:
+                chosen += [rest[int(rng.integers(len(rest)))] for _ in range(policy.by_chance)]
+            chosen += [replace(best.structure, family=family) for family in policy.families]
+            tried = [
+                self.fit(each, best, policy.short_iterations) for each in dict.fromkeys(chosen) if each not in found
+            ]
             found |= {each.structure: each for each in tried}
             if not tried:
                 break
-            better = self.fit(max(tried, key=_score).structure, max(tried, key=_score))
-            found[better.structure] = better
+            leader = max(tried, key=_score)
+            better = found[leader.structure] = self.fit(leader.structure, leader)
             if better.score <= best.score:
                 break
             best = better

@@ -150,7 +150,7 @@ class ScaledModel:
         search = StructureSearch(self.inputs, Data(X, target.forward(y), free_level=True))
         if not self.fits or count <= policy.always or count >= policy.growth * self.searched_at:
             before = self.fits[0].structure.groups if self.fits else None
-            fits = search.update(self.fits, None if self.settled >= policy.settled else rng)
+            fits = search.update(self.fits, rng, wide=rng is not None and self.settled < policy.settled)
             sure = weigh_partitions(fits)[0][1] > policy.sure and fits[0].structure.groups == before
             settled = self.settled + 1 if sure else 0
             return replace(self, fits=fits, target=target, searched_at=count, fitted_at=count, settled=settled)
