@@ -77,8 +77,8 @@ class NestedSettings:
         known, own = self.get_params(deep=False), dict(params)
         nested: dict[str, dict[str, Any]] = {}
         for name in params:
-            outer, _, inner = name.partition("__")
-            if inner and outer in known:
+            outer, divider, inner = name.partition("__")
+            if divider and outer in known:
                 nested.setdefault(outer, {})[inner] = own.pop(name)
         super().set_params(**own)  # type: ignore[misc]
         for name, changes in nested.items():

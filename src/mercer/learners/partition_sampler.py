@@ -175,7 +175,8 @@ class PartitionSampler(Learner):
         if self.burn_in >= self.steps:
             raise InputError(f"burn_in must be less than steps, and {self.burn_in} is not less than {self.steps}")
         families = self.families
-        if isinstance(families, str) or not families or any(each not in FAMILIES for each in families):
+        listed = isinstance(families, list | tuple) and len(families) > 0
+        if not listed or any(each not in FAMILIES for each in families):
             raise InputError(f"families must be a list of some of {', '.join(FAMILIES)}, not {families!r:.80}")
         read_time_budget(self.time_budget)
 
