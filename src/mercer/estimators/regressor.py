@@ -212,7 +212,7 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
         if self.noise is not None and not learner.keeps_noise:
             raise InputError(
                 f"{name} fits the noise and cannot keep a known one: leave noise=None. Kernels that are given, "
-                "networks and partitions keep it: learn the structure first, then give it as `kernel` together with `noise`"
+                "networks and partitions keep it: learn the structure first, then give it as `kernel` with `noise`"
             )
         if backend.batches and not learner.makes_batches and not engine.many_rows:
             raise InputError(f"{name} works on the CPU, and device={self.device!r} was given: leave device='cpu'")
