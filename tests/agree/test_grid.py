@@ -154,6 +154,20 @@ def test_gradients_are_those_of_the_value(text: str, holes: str) -> None:
     assert_allclose(found.noise_gradient, (above - below) / 2e-6, rtol=1e-6)
 
 
+@pytest.mark.parametrize("noise", [0.1, 1e-3])
+def test_exact_where_most_cells_are_holes(noise: float) -> None:
+    """Scattered rows are a grid of hardly any cells, whose eigenvalues say little about the few that are seen."""
+    rng = np.random.default_rng(0)
+    data = Data(rng.normal(size=(50, 2)), rng.normal(size=50), free_level=True)
+    program, values = ready("SE(0, 1)", columns=2)
+    exact = Exact().evidence(program, values, Gaussian(noise), data)
+    found = Grid().evidence(program, values, Gaussian(noise), data)
+    assert_allclose(found.value, exact.value, rtol=1e-6)
+    assert_allclose(found.gradient, exact.gradient, rtol=1e-6, atol=1e-6)
+    with pytest.raises(InputError, match=r"50 rows fill hardly any of the 2,500 cells.*mercer\.Exact\(\).*mercer\.VFE"):
+        Grid(exact_cells=40).evidence(program, values, Gaussian(noise), data)
+
+
 def test_an_early_end_of_conjugate_gradients_bounds_the_evidence() -> None:
     program, values = ready(KERNELS[0])
     data = problem("a block")
@@ -272,3 +286,13 @@ def test_two_rows_in_one_cell_are_no_grid() -> None:
     with pytest.raises(InputError, match="do not form a grid"):
         Grid().evidence(program, values, Gaussian(0.1), Data(X, np.ones(len(X))))
     assert find_lattice(np.random.default_rng(0).normal(size=(50, 3)), most_cells=1000) is None
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("tolerance", "a"), ("tolerance", None), ("tolerance", 2), ("exact_work", -1), ("exact_work", "a"),
+     ("seed", "a"), ("most_steps", 0), ("most_steps", True), ("exact_cells", 1.5), ("log_determinant", "a")],
+)  # fmt: skip
+def test_settings_that_mean_nothing(setting: str, value: object) -> None:
+    with pytest.raises(InputError, match=rf"^{setting} .*{value!r}$"):
+        Grid(**{setting: value})

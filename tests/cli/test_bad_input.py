@@ -208,7 +208,7 @@ def test_two_or_three_rows_give_a_guess(mercer: Mercer, tmp_path: Path, text: st
     explanation = discovered(mercer, tmp_path, text, "--depth", "1", "--jobs", "1")
     assert explanation["rows"] == text.count("\n") - 1
     assert not explanation["structure"]["found"]
-    assert "No structure can be told from" in explanation["structure"]["sentence"]
+    assert "No structure can be learned from" in explanation["structure"]["sentence"]
     assert "too few rows" in explanation["residual_sentence"]
 
 

@@ -68,6 +68,39 @@ def test_numbers_of_rows_that_differ() -> None:
     refused(X, np.column_stack([y, y]))
 
 
+def test_tables_that_are_none() -> None:
+    X, y = series()
+    for wrong in ("abc", 3.0, None, {"a": [1.0, 2.0]}):
+        refused(wrong, y, "X must be a table or an array", repr(wrong))
+    refused(["a", "b"], [1.0, 2.0], "rows and columns")
+    refused(pd.DataFrame(), y, "no columns")
+    fitted = model().fit(X, y)
+    for wrong in ("a", None):
+        with pytest.raises(mercer.InputError, match="X must be a table or an array"):
+            fitted.predict(wrong)
+    with pytest.raises(mercer.InputError, match="n_samples must be a whole number"):
+        fitted.sample_y(X, n_samples="a")
+    with pytest.raises(mercer.InputError, match="random_state must be"):
+        fitted.sample_y(X, random_state="a")
+
+
+def test_columns_of_one_name() -> None:
+    X, y = table()
+    twice = X.set_axis(["height", "height"], axis=1)
+    refused(twice, y, "2 columns", "'height'", "a name of its own")
+    refused(twice.assign(day=pd.date_range("2001-01-01", periods=30)), y, "2 columns", "'height'")
+    with pytest.raises(mercer.InputError, match="2 columns of X are called 'height'"):
+        model().fit(X, y).predict(twice)
+
+
+def test_a_target_that_is_one_thing() -> None:
+    X, y = series()
+    for wrong in ("abc", 3.0):
+        refused(X, wrong, "y must hold one value for each of the 30 rows", repr(wrong))
+        with pytest.raises(mercer.InputError, match="y must hold one value for each of the 30 rows"):
+            model().fit(X, y).log_density(X, wrong)
+
+
 def test_missing_target() -> None:
     X, _ = series()
     refused(X, None, "y")
@@ -270,6 +303,12 @@ def test_a_kernel_that_is_no_kernel() -> None:
     [
         ({"restarts": 0}, ["restarts", "at least 1", "0"]),
         ({"restarts": 2.5}, ["restarts", "2.5"]),
+        ({"restarts": True}, ["restarts", "at least 1", "True"]),
+        ({"max_iterations": True}, ["max_iterations", "at least 1", "True"]),
+        ({"noise": True}, ["noise", "variance", "True"]),
+        ({"random_state": "a"}, ["random_state must be", "whole number", "'a'"]),
+        ({"random_state": -1}, ["random_state must be", "-1"]),
+        ({"device": "xpu"}, ["no device 'xpu'", "'cpu'"]),
         ({"max_iterations": -3}, ["max_iterations", "-3"]),
         ({"priors": "strong"}, ["priors", "'weak'", "'strong'"]),
         ({"noise": -1.0}, ["noise", "-1.0"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,12 @@ from numpy.typing import NDArray
 import mercer
 from mercer.errors import DataWarning, FitWarning, InputError, KernelError, ModelFileError, TooLargeError
 from mercer.estimators.grid import GridRegressor
-from mercer.fitting.grid import GridFitPolicy, beside_holes, tile
+from mercer.fitting.grid import GridFitPolicy, beside_holes, fit_grid, tile
 from mercer.fitting.minimise import Progress
-from mercer.inference.contract import Data
+from mercer.fitting.problem import FitOptions
+from mercer.inference.contract import Data, Evidence
+from mercer.inference.grid import Grid
+from mercer.kernels import bind, parse
 
 Array = NDArray[np.float64]
 
@@ -254,6 +258,7 @@ def test_parts_of_large_grids() -> None:
     ("array", "message"),
     [
         (3.0, "at least one axis"),
+        ("abc", "at least one axis.*'abc' was given"),
         (np.full((3, 4), np.nan), "0 of the 12 cells"),
         (np.full((3, 4), 7.0), "the same value"),
         ([[1.0, 2.0], [3.0]], r"\(1\) has 1 cells and \(0\) has 2 cells"),
@@ -322,3 +327,48 @@ def test_masked_arrays_and_nested_lists() -> None:
     expected = model.fit(seen).fill()
     assert_allclose(model.fit(masked).fill(), expected)
     assert_allclose(model.fit(seen.tolist()).fill(), expected)
+
+
+def test_the_evidence_is_exact_where_most_cells_are_missing(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    seen, truth = waves(holes=False)
+    seen[rng.random(seen.shape) < 0.75] = np.nan
+    model = GridRegressor("SE", restarts=1, random_state=0).fit(seen)
+    places = np.argwhere(~np.isnan(seen)).astype(float)
+    table = mercer.GPRegressor(model.kernel_, noise=model.noise_, restarts=1, max_iterations=1, random_state=0)
+    assert model.evidence_is_ == "exact"
+    assert_allclose(model.log_evidence_, table.fit(places, seen[~np.isnan(seen)]).log_evidence_, rtol=1e-4)
+    assert np.sqrt(np.mean((model.fill() - truth) ** 2)) < 0.5
+    model.save(tmp_path / "m")
+    assert mercer.load(tmp_path / "m").evidence_is_ == "exact"
+
+
+class StoppingGrid(Grid):
+    """The engine of a grid, with Ctrl-C at the given evaluation."""
+
+    calls = 0
+    stop = -1
+
+    def evidence(self, *arguments: Any, **settings: Any) -> Evidence:
+        StoppingGrid.calls += 1
+        if StoppingGrid.calls == StoppingGrid.stop:
+            raise KeyboardInterrupt
+        return super().evidence(*arguments, **settings)
+
+
+def test_ctrl_c_while_spectra_are_compared_keeps_the_fit() -> None:
+    """Not a point of that comparison, whose values are those of a part of the grid."""
+    rng = np.random.default_rng(0)
+    texture = np.sin(np.arange(40) * 2 * np.pi / 7)[:, None] * np.sin(np.arange(36) * 2 * np.pi / 9)
+    seen = texture + 0.2 * rng.normal(size=texture.shape)
+    seen[24:34, 10:20] = np.nan
+    places = np.argwhere(~np.isnan(seen))
+    data = Data(places / 10.0, seen[~np.isnan(seen)] / seen[~np.isnan(seen)].std(), free_level=True)
+    kernel, options = bind(parse("SM3(0) * SM3(1)"), 2), FitOptions(restarts=2, max_iterations=10)
+    last: list[Progress] = []
+    fit_grid(kernel, data, StoppingGrid(), options, last.append)
+    StoppingGrid.calls, StoppingGrid.stop = 0, StoppingGrid.calls - 2  # the very last evaluation is of what was chosen
+    stopped, note = fit_grid(kernel, data, StoppingGrid(), options)
+    assert stopped.status == "interrupted"
+    assert note == ""
+    assert stopped.log_evidence == pytest.approx(-0.5 * last[-1].score, rel=1e-6)

@@ -12,6 +12,8 @@ from tests.policies import regressor_with
 
 import mercer
 from mercer import ChangeSurface, GPRegressor, GrammarSearch, KernelFunctional, NeuralKernelNetwork
+from mercer.compute.accelerator import TorchBackend
+from mercer.fitting.minimise import Progress
 from mercer.learners.grammar import SearchPolicy
 from mercer.learners.many_rows import ManyRowsPolicy
 
@@ -82,6 +84,21 @@ def test_an_interrupted_surface_is_the_best_of_what_was_fitted() -> None:
     tried = model.candidates_
     assert len(tried) == 4
     assert model.kernel_ == min(tried, key=lambda c: c.score).expression != tried[0].expression
+
+
+@pytest.mark.parametrize("more", [{}, {"n_jobs": 2}, {"device": TorchBackend("cpu:0")}], ids=str)
+def test_given_kernels_report_and_keep_the_best_whatever_runs_them(more: dict[str, Any]) -> None:
+    whole = GPRegressor("SE*PER", restarts=3, random_state=0, **more)
+    seen: list[Progress] = []
+    whole.fit(*wave(), progress=seen.append)
+    assert len(seen) > 1
+    assert [state.score for state in seen] == sorted((state.score for state in seen), reverse=True)
+    with pytest.warns(mercer.FitWarning, match="the fit was interrupted: stopped on request"):
+        stopped = interrupted(GPRegressor("SE*PER", restarts=3, random_state=0, **more))
+    assert stopped.stopped_ == "request"
+    assert stopped.status_ == "interrupted"
+    assert stopped.log_evidence_ <= whole.log_evidence_ + 1e-6
+    assert np.isfinite(stopped.predict(wave()[0])).all()
 
 
 # ------------------------------------------------------------------------------------------------------- several jobs

@@ -30,6 +30,19 @@ def test_the_page_tells_where_it_changes(flow: GPRegressor) -> None:
     assert "(best)" in page
 
 
+def test_two_numbers_called_bic_are_explained(flow: GPRegressor) -> None:
+    """A search counts the place of a change twice: its BIC is larger than that of the model, and the page says why."""
+    page = report_html(flow.fitted_)
+    assert flow.change_ is not None
+    counted = flow.change_.evidence[-1].bic
+    assert counted == pytest.approx(flow.bic_ + np.log(100))
+    assert f"{counted:.1f}" in page
+    assert f"{flow.bic_:.2f}" in page
+    assert page.count("counts as two parameters: this BIC is larger than that of the model") == 2
+    words = " ".join(str(flow.explain()).split())
+    assert "compared by BIC, in which the place of a change counts as two parameters" in words
+
+
 def test_regimes_are_drawn_where_they_have_a_say(flow: GPRegressor) -> None:
     figure = change_figure(flow.fitted_, width=700)
     assert figure is not None

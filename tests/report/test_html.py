@@ -179,7 +179,7 @@ def test_odd_models_have_a_report(tmp_path: Path) -> None:
     assert "Noise at each value" in Reader(report_html(model.fitted_)).text
     two = GPRegressor("SE", random_state=0, restarts=1).fit(np.array([[1.0], [2.0]]), np.array([1.0, 3.0]))
     said = Reader(report_html(two.fitted_)).text
-    assert "No structure can be told from 2 rows" in said
+    assert "No structure can be learned from 2 rows" in said
     assert "column 0" in said
 
 

@@ -103,7 +103,8 @@ def test_what_cannot_be_done_is_a_sentence(text: str, X: object, problem: str) -
         (np.ma.masked_array([[1.0], [2.0]], [[True], [False]]), "masked cells"),
         (np.array([[1.0], [None]]), "missing or infinite"),
         ([[1.0], [2.0, 3.0]], "other cells"),
-        (3.0, "as rows and columns, not in 0 dimensions"),
+        (3.0, r"called with rows of numbers, as in kernel\(\[\[1.0\], \[2.0\]\]\).* is 3.0"),
+        ("abc", r"called with rows of numbers.* is 'abc'"),
         ([1.0, 2.0], "as rows and columns, not in 1 dimensions"),
     ],
 )

@@ -188,7 +188,7 @@ def test_too_few_rows() -> None:
     model = mercer.GPRegressor("SE", random_state=0).fit(np.arange(3.0)[:, None], np.array([1.0, 2.0, 5.0]))
     explanation = model.explain()
     assert not explanation.structure.found
-    assert "No structure can be told from 3 rows: 3 numbers were fitted to them" in explanation.structure.sentence
+    assert "No structure can be learned from 3 rows: 3 numbers were fitted to them" in explanation.structure.sentence
     assert explanation.checks == ()
 
 

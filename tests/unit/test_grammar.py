@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import os
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -187,6 +189,14 @@ def test_a_journal_cut_off_anywhere_goes_on(tmp_path: Path, monkeypatch: pytest.
     assert structure(second.fit.expression) == structure(first.fit.expression)
     np.testing.assert_allclose(second.fit.values, first.fit.values, rtol=1e-6)
     assert len(fits) == whole.count(b"\n") - 1 - kept
+
+
+def test_no_file_stays_open_when_a_search_ends(tmp_path: Path):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always", ResourceWarning)
+        learned(season(40), max_depth=0, checkpoint=tmp_path)
+        gc.collect()
+    assert not [each for each in seen if "journal.jsonl" in str(each.message)]
 
 
 def test_a_journal_of_other_data_is_refused(tmp_path: Path):

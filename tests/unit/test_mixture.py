@@ -69,7 +69,7 @@ def test_log_density_is_in_the_units_of_the_target():
     model = mercer.GPRegressor("SE", random_state=0).fit(x, y)
     mean, std = model.predict(x, return_std=True)
     np.testing.assert_allclose(model.log_density(x, y), norm.logpdf(y, mean, std), rtol=1e-8)
-    with pytest.raises(InputError, match="40 rows of inputs and 3 values"):
+    with pytest.raises(InputError, match="X has 40 rows and y has 3"):
         model.log_density(x, y[:3])
 
 

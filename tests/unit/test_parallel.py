@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 
-from mercer.learners.trials import run_parallel
+from mercer.fitting.minimise import run_parallel
 
 
 def waited(seconds: float) -> float:
@@ -20,7 +20,7 @@ def test_every_result_is_handed_over(jobs: int) -> None:
     assert dict(run_parallel(waited, {i: (0.001 * i,) for i in range(5)}, jobs)) == {i: 0.001 * i for i in range(5)}
 
 
-def test_whoever_stops_early_is_not_told_that_work_was_cancelled() -> None:
+def test_to_stop_early_gives_no_warning_of_cancelled_work() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         results = run_parallel(waited, {i: (0.0 if i == 0 else 0.3,) for i in range(6)}, 2)

@@ -250,7 +250,7 @@ def test_claims_of_what_acts_together(model: GPRegressor) -> None:
     claims = {claim.kind: claim for claim in explanation.claims}
     assert [pair.names for pair in claims["acting together"].value] == [("a", "b")]
     assert [each.names for each in claims["acting alone"].value] == [("c",)]
-    assert claims["acting untold"].value == ("d",)
+    assert claims["acting unknown"].value == ("d",)
     assert claims["partition"].certainty == pytest.approx(claims["partition"].value.probability)
     assert "interaction" not in claims
     assert "no interaction" not in claims

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ADDED = ("purpose", "expected", "spread")  # columns of the output beside those of the table
 FAILED = "failed"
 LEAST = 2  # trials with a value
-FINE = 1000  # a suggested number is rounded to so many parts of its range, or more finely
+FINE = 1000  # a suggested number is rounded to this many parts of its range, or more finely
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,9 @@ def available_device(device: str) -> torch.device:
     try:
         wanted = torch.device(device)
     except (RuntimeError, TypeError):
-        raise InputError(f"there is no device {str(device)!r}: use 'cpu' or 'cuda'") from None
+        wanted = None
+    if wanted is None or wanted.type not in ("cpu", "cuda"):
+        raise InputError(f"there is no device {str(device)!r}: use 'cpu' or 'cuda'")
     if wanted.type == "cuda" and not torch.cuda.is_available():
         raise InputError(
             f"the device '{device}' was asked for, but PyTorch {torch.__version__} finds no CUDA device here: "

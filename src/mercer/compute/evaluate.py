@@ -81,6 +81,10 @@ def read_rows(given: Any, name: str, program: Program | None = None, like: Any =
 
     name : what it is called in sentences. like : what has the same columns, perhaps in another order.
     """
+    if given is None or np.isscalar(given):
+        raise InputError(
+            f"a kernel is called with rows of numbers, as in kernel([[1.0], [2.0]]), and {name} is {given!r:.60}"
+        )
     if like is not None and hasattr(given, "columns") != hasattr(like, "columns"):
         raise InputError("one of X and Z is a table with named columns, the other not: give two tables, or two arrays")
     if hasattr(given, "columns") and program is not None:

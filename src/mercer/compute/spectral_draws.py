@@ -18,7 +18,7 @@ What is drawn does not depend on the parameters, except for the integers n: thos
 probability that they were drawn with, so that features are smooth in every parameter.
 
 The kernel is first multiplied out into its summands, and each has columns of its own, so that the parts of a model can
-be told apart. Which gets how many of the `count` columns:
+be distinguished. Which gets how many of the `count` columns:
 
   1. A summand of LIN, SUMI and C factors and at most one COS is a finite sum of products: where its products need no
      more than an equal share, count // summands, they are all taken, and the summand is exact.

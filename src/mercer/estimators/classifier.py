@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -93,6 +92,7 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
     # ------------------------------------------------------------------------------------------------------- fitting
 
     fitted_: FittedClasses
+    with_settings: ClassVar = {"kernel": inputs.A_LEARNER}
     classes_ = Shown(lambda fitted: fitted.training.classes)
     C_ = Shown(lambda fitted: fitted.cost)
     nu_ = Shown(lambda fitted: fitted.nu)
@@ -118,7 +118,7 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
         check_memory(len(matrix))
         classes, labels = np.unique(target, return_inverse=True)
         _check_classes(classes, labels)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = inputs.read_seed(self.random_state)
         if given:
             _check_gram(matrix)
         units = Units((0.0,) * len(matrix), (1.0,) * len(matrix)) if given else _scaling(matrix)
@@ -142,12 +142,22 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
         cost = float(learned.cost) if cost is None else cost
         found, functional = learned.kernel, learned.functional
         self.fitted_ = FittedClasses(
-            training, None if found is None else to_data_units(found, units), found, clip, cost, nu, learned.error,
-            machine=fit_machine(gram, labels, cost, nu, seed), seed=seed, options=self.get_params(deep=False),
+            training=training,
+            kernel=None if found is None else to_data_units(found, units),
+            scaled_kernel=found,
+            clip=clip,
+            cost=cost,
+            nu=nu,
+            error=learned.error,
+            machine=fit_machine(gram, labels, cost, nu, seed),
+            seed=seed,
+            options=self.get_params(deep=False),
             functional=None if functional is None else to_data_units(functional, units),
             candidates=tuple(candidate_in_data_units(candidate, units, 0) for candidate in learned.candidates),
-            notes=learned.notes, stopped=learned.stopped, seconds=time.perf_counter() - started,
-        )  # fmt: skip
+            notes=learned.notes,
+            stopped=learned.stopped,
+            seconds=time.perf_counter() - started,
+        )
         return self
 
     @property

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.compute.evaluate import bind_with_values
 from mercer.compute.spectral import draw_features
-from mercer.errors import InputError, KernelError
-from mercer.estimators.inputs import NestedSettings, read_rows, read_table
+from mercer.errors import KernelError
+from mercer.estimators.inputs import NestedSettings, check_count, read_rows, read_seed, read_table
 from mercer.kernels import Expression, parse
 from mercer.kernels.domains import Array
 
@@ -41,8 +40,7 @@ class FeatureMap(NestedSettings, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def fit(self, X: Any, y: Any = None) -> FeatureMap:
         """Draw the features; of X only the columns matter, and how large they are."""
-        if isinstance(self.count, bool) or not isinstance(self.count, int | np.integer) or self.count < 1:
-            raise InputError(f"count must be a whole number of at least 1, not {self.count!r}")
+        check_count("count", self.count)
         expression = parse(self.kernel) if isinstance(self.kernel, str) else self.kernel
         if not isinstance(expression, Expression):
             raise KernelError(
@@ -51,8 +49,7 @@ class FeatureMap(NestedSettings, ClassNamePrefixFeaturesOutMixin, TransformerMix
         rows, self._columns = read_table(self, X)
         names = self._columns.names if self._columns.named else None
         self.kernel_ = bind_with_values(expression, rows.shape[1], names)
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(read_seed(self.random_state))
         some = rows if len(rows) <= ROWS else rows[rng.choice(len(rows), ROWS, replace=False)]
         self.features_ = draw_features(self.kernel_, int(self.count), rows.shape[1], rng, some)
         self._n_features_out = self.features_.count

@@ -18,7 +18,6 @@ from mercer.errors import DataWarning, FitWarning, InputError, KernelError, Nume
 from mercer.estimators.inputs import Estimator, Shown, ShownFit, check_progress, read_fit_options
 from mercer.fitting.grid import GridFitPolicy, fit_grid
 from mercer.inference.choose import Choice
-from mercer.inference.grid import EXACT_WORK
 from mercer.kernels.algebra import structure
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, Product, product_of
@@ -88,9 +87,7 @@ class GridRegressor(ShownFit, Estimator, BaseEstimator):
     log_evidence_ = Shown(lambda fitted: fitted.log_evidence)
     bic_ = Shown(lambda fitted: fitted.bic)
     n_parameters_ = Shown(lambda fitted: fitted.parameters)
-    evidence_is_ = Shown(
-        lambda fitted: "exact" if fitted.posterior.whole.cells.exact_within(EXACT_WORK) else "eigenvalues"
-    )
+    evidence_is_ = Shown(lambda fitted: fitted.evidence_is)
     stopped_ = Shown(lambda fitted: "request" if fitted.status == "interrupted" else "")
     residual_ = Shown(lambda fitted: fitted.posterior.solved.completed.residual)
     coordinates_ = Shown(lambda fitted: fitted.grid.coordinates)
@@ -137,6 +134,9 @@ class GridRegressor(ShownFit, Estimator, BaseEstimator):
         shape = " x ".join(f"{n:,}" for n in lattice.shape)
         missing = f"{len(lattice.holes):,} of them missing" if len(lattice.holes) else "none of them missing: exact"
         log_evidence = result.log_evidence - data.count * math.log(scale.units.y_scale)
+        posterior = condition(engine, result.expression, result.noise, data)
+        few = engine.leaves_to_exact(data) and lattice.mostly_holes
+        exact = few or posterior.whole.cells.exact_within(engine.exact_work)
         self.fitted_ = FittedGrid(
             grid=grid,
             scale=scale,
@@ -145,9 +145,10 @@ class GridRegressor(ShownFit, Estimator, BaseEstimator):
             noise=result.noise * scale.units.y_scale**2,
             scaled_kernel=result.expression,
             scaled_noise=result.noise,
-            posterior=condition(engine, result.expression, result.noise, data),
+            posterior=posterior,
             log_evidence=log_evidence,
             bic=bic(log_evidence, result.parameters, data.count),
+            evidence_is="exact" if exact else "eigenvalues",
             parameters=result.parameters,
             status=result.status,
             message=result.message,
@@ -163,7 +164,7 @@ class GridRegressor(ShownFit, Estimator, BaseEstimator):
         """Return the mean on the grid, or on another one beside or beyond it, and with `return_std` its spread.
 
         `coordinates`: one vector for each axis, or a dict by name for the axes that differ. The standard deviation
-        includes the noise, as a band for new observations must, unless told otherwise.
+        includes the noise, as a band for new observations must; `include_noise=False` leaves it out.
         """
         check_is_fitted(self)
         axes = self.coordinates_

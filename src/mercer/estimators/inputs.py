@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from inspect import signature
@@ -32,6 +33,7 @@ from mercer.model.fitted import LEARNERS, Columns, TrainingRows
 Value = TypeVar("Value")
 Model = TypeVar("Model")
 Policy = TypeVar("Policy")
+A_LEARNER = "a learner, as in kernel=mercer.GrammarSearch()"
 
 
 class Shown(Generic[Value]):
@@ -66,6 +68,8 @@ class NestedSettings:
     new setting takes the place of the old one.
     """
 
+    with_settings: ClassVar[Mapping[str, str]] = {}  # the parameters that may have some, and as what
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters, with `deep` those of a learner and an engine too."""
         own: dict[str, Any] = super().get_params(deep=False)  # type: ignore[misc]
@@ -82,7 +86,7 @@ class NestedSettings:
                 nested.setdefault(outer, {})[inner] = own.pop(name)
         super().set_params(**own)  # type: ignore[misc]
         for name, changes in nested.items():
-            setattr(self, name, change_settings(name, getattr(self, name), changes))
+            setattr(self, name, change_settings(name, getattr(self, name), changes, self.with_settings.get(name)))
         return self
 
 
@@ -127,20 +131,18 @@ def settings_of(part: Any) -> dict[str, Any]:
     return {each.name: getattr(part, each.name) for each in fields(part)} if has_some else {}
 
 
-def change_settings(name: str, part: Any, changes: dict[str, Any]) -> Any:
-    """Return the learner or engine of a parameter with some of its settings changed."""
+def change_settings(name: str, part: Any, changes: dict[str, Any], able: str | None) -> Any:
+    """Return the learner or engine of a parameter with some of its settings changed; `able`: what would have some."""
     given, first = ", ".join(f"{key}={value!r}" for key, value in changes.items()), next(iter(changes))
-    if isinstance(part, str) and part in LEARNERS:
+    if able and isinstance(part, str) and part in LEARNERS:
         raise InputError(
             f"{name} is the text {part!r}, which has no settings: give {name}=mercer.{LEARNERS[part].__name__}"
             f"({given}), and later set_params reaches them as {name}__{first}"
         )
     known = settings_of(part)
     if not known:
-        raise InputError(
-            f"{name} is {part!r:.60}: {given} can only be set for a learner ({', '.join(map(repr, LEARNERS))}) or an "
-            f"engine such as mercer.VFE(); give {name} as a whole"
-        )
+        where = f"{name}__{first} is for {able}" if able else f"give {name} as a whole, by set_params({name}=...)"
+        raise InputError(f"{name} is {part!r:.60}, which has no setting {first!r}: {where}")
     unknown = [key for key in changes if key not in known]
     if unknown:
         raise InputError(f"{type(part).__name__} has no setting {unknown[0]!r}; it has {', '.join(known)}")
@@ -150,20 +152,34 @@ def change_settings(name: str, part: Any, changes: dict[str, Any]) -> Any:
 def read_fit_options(estimator: Any, units: Units, zero_noise: bool, **others: Any) -> FitOptions:
     """Return the settings of an estimator that every fit of one kernel has, checked; `zero_noise`: it may be zero."""
     for name in ("restarts", "max_iterations"):
-        value = getattr(estimator, name)
-        if not isinstance(value, int | np.integer) or value < 1:
-            raise InputError(f"{name} must be a whole number of at least 1, not {value!r}")
+        check_count(name, getattr(estimator, name))
     known, least = estimator.noise, "not below zero" if zero_noise else "greater than zero"
-    number = float(known) if isinstance(known, Real) else math.nan
+    number = float(known) if isinstance(known, Real) and not isinstance(known, bool) else math.nan
     if known is not None and not (math.isfinite(number) and (number > 0 or (number == 0 and zero_noise))):
         raise InputError(f"noise must be None (fit it) or a variance {least}, not {known!r}")
     return FitOptions(
         restarts=estimator.restarts,
         max_iterations=estimator.max_iterations,
         noise=None if known is None else float(known) / units.y_scale**2,
-        seed=int(check_random_state(estimator.random_state).randint(2**31 - 1)),
+        seed=read_seed(estimator.random_state),
         **others,
     )
+
+
+def check_count(name: str, value: Any) -> None:
+    """Refuse what is no whole number of at least one."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise InputError(f"{name} must be a whole number of at least 1, not {value!r}")
+
+
+def read_seed(random_state: Any) -> int:
+    """Return a seed for what is drawn, from what scikit-learn allows as `random_state`."""
+    try:
+        return int(check_random_state(random_state).randint(2**31 - 1))
+    except ValueError:
+        raise InputError(
+            f"random_state must be None, a whole number from 0 to 2**32 - 1, or a RandomState, not {random_state!r}"
+        ) from None
 
 
 def check_progress(progress: Any) -> None:
@@ -251,6 +267,7 @@ def units_from(shift: Array, spread: Array, y_scale: float) -> Units:
 
 def read_table(estimator: Any, X: Any) -> tuple[Array, Columns]:
     """Return X as a finite float64 matrix with its columns; dates, categories and texts are encoded as numbers."""
+    _check_table(X)
     dtypes = getattr(X, "dtypes", None)
     if hasattr(X, "columns") and dtypes is not None and any(d.kind not in "biuf" for d in dtypes):
         from mercer.tables import Encoding
@@ -264,10 +281,33 @@ def read_table(estimator: Any, X: Any) -> tuple[Array, Columns]:
 
 def read_rows(estimator: Any, X: Any, columns: Columns) -> Array:
     """Return new rows as the matrix that a fitted estimator needs."""
+    _check_table(X)
     if columns.learned is not None and hasattr(X, "columns"):
         validate_data(estimator, X, reset=False, skip_check_array=True)
         return columns.encode(X)
     return _numbers(estimator, X, reset=False)
+
+
+def _check_table(X: Any) -> None:
+    """Refuse what has no rows and columns, and columns that cannot be distinguished."""
+    if _is_single(X):
+        raise InputError(
+            f"X must be a table or an array of rows and columns, not {X!r:.60}: give a pandas DataFrame, or numbers "
+            "such as [[1.0], [2.0]]"
+        )
+    if not hasattr(X, "columns"):
+        return
+    names = Counter(map(str, X.columns))
+    if not names:
+        raise InputError("the table X has no columns: give at least one to learn from")
+    name, count = names.most_common(1)[0]
+    if count > 1:
+        raise InputError(f"{count} columns of X are called '{name}': give each a name of its own, or drop one")
+
+
+def _is_single(given: Any) -> bool:
+    """Tell whether this is one thing, where a list of them is needed."""
+    return given is None or isinstance(given, Mapping) or np.isscalar(given) or getattr(given, "ndim", None) == 0
 
 
 def _columns(estimator: Any) -> Columns:
@@ -284,6 +324,8 @@ def _numbers(estimator: Any, X: Any, reset: bool) -> Array:
         if "could not convert" not in str(error):
             raise
         rows = np.asarray(X, dtype=object)
+        if rows.ndim != 2:
+            raise InputError(f"X must have rows and columns, as in [[1.0], [2.0]], not {rows.ndim} dimension") from None
         for column, name in enumerate(getattr(X, "columns", range(rows.shape[1]))):
             for row, entry in enumerate(rows[:, column]):
                 try:
@@ -310,6 +352,8 @@ def read_column(estimator: Any, y: Any, rows: int) -> NDArray[Any]:
     """Return y as a vector with an entry for each row."""
     if y is None:
         raise InputError(f"This {type(estimator).__name__} requires y to be passed, but the target y is None")
+    if _is_single(y):
+        raise InputError(f"y must hold one value for each of the {rows} rows, not {y!r:.60} alone")
     target = column_or_1d(check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False), warn=True)
     if len(target) != rows:
         raise InputError(f"X has {rows} rows and y has {len(target)}: they must agree")

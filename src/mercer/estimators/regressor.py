@@ -8,11 +8,10 @@ import warnings
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.compute.backend import Backend, backend_for
@@ -119,6 +118,7 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
     # ------------------------------------------------------------------------------------------------------- fitting
 
     fitted_: Fitted
+    with_settings: ClassVar = {"kernel": inputs.A_LEARNER, "inference": "an engine, as in inference=mercer.VFE()"}
     log_evidence_ = Shown(lambda fitted: fitted.scores.log_evidence)
     bic_ = Shown(lambda fitted: fitted.scores.bic)
     loo_ = Shown(lambda fitted: fitted.scores.leave_one_out)
@@ -133,8 +133,8 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
         Rows beyond memory: X is a `mercer.ParquetRows` (without y), or X and y are a Dask dataframe and its column, or
         Dask arrays.
 
-        `progress(state)` is called with a `mercer.fitting.minimise.Progress` after every start, for a learner after
-        every candidate.
+        `progress(state)` is called with a `mercer.fitting.minimise.Progress` after every start (on a GPU, where all
+        run at once, every step), for a learner after every candidate.
         """
         started = time.perf_counter()
         inputs.check_progress(progress)
@@ -185,7 +185,8 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
             if result.status == "failed":
                 raise NumericalError(f"the fit failed: {result.message}; try another kernel or a larger noise")
             if result.status in ("stopped", "interrupted"):
-                warnings.warn(f"the fit {result.status}: {result.message}", FitWarning, stacklevel=4)
+                how = "was interrupted" if result.status == "interrupted" else "stopped"
+                warnings.warn(f"the fit {how}: {result.message}", FitWarning, stacklevel=4)
             learned = learned_alone(result)
         else:
             self._check_learner(kernel, engine, backend)
@@ -242,10 +243,8 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
         predicted from the others: Student's t where they are clearly heavy, else a Gaussian. Beyond the data in time,
         it has the tails of the errors of earlier forecasts.
         """
-        rows, target = self._rows(X), np.asarray(y, dtype=np.float64).ravel()
-        if len(target) != len(rows):
-            raise InputError(f"there are {len(rows)} rows of inputs and {len(target)} values of y")
-        return self.fitted_.log_density(rows, target)
+        rows = self._rows(X)
+        return self.fitted_.log_density(rows, inputs.read_target(self, y, len(rows)))
 
     def decompose(self, X: Any = None) -> list[Component]:
         """Return the posterior of every summand of the kernel (in canonical form) at the rows, then the constant level.
@@ -259,10 +258,9 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, include_noise: bool = True) -> Array:
         """Draw joint samples of y (or of the function without noise) at the rows: an array rows x n_samples."""
         rows = self._rows(X)
-        if n_samples < 1:
-            raise InputError(f"n_samples must be at least 1, not {n_samples!r}")
+        inputs.check_count("n_samples", n_samples)
         check_memory(len(rows))
-        rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+        rng = np.random.default_rng(inputs.read_seed(random_state))
         return self.fitted_.sample(rows, n_samples, rng, include_noise)
 
     def leave_one_out(self) -> tuple[Array, Array]:

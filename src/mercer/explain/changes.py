@@ -67,7 +67,10 @@ class Regime:
 
 @dataclass(frozen=True)
 class RegimeEvidence:
-    """How well this many regimes fit: smaller BIC is better."""
+    """How well this many regimes fit: smaller BIC is better.
+
+    The place of a change point counts as two parameters in it (Zhang and Siegmund 2007): it is larger than `bic_`.
+    """
 
     regimes: int
     log_evidence: float

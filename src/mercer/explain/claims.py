@@ -91,11 +91,11 @@ class InputChance:
 
 @dataclass(frozen=True)
 class PartitionFound:
-    """The most probable partition of the inputs; `told`: the data told something that the prior does not."""
+    """The most probable partition of the inputs; `informative`: the data say more than the prior."""
 
     groups: tuple[tuple[str, ...], ...]
     probability: float
-    told: bool
+    informative: bool
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from mercer.explain.checks import ResidualCheck, check_residuals
 from mercer.explain.claims import Claim, ClaimEvidence, Composition, Size, Spread, certainty_of, plain
 from mercer.explain.components import (
     ComponentExplanation,
+    Contributions,
     Extrapolation,
     InputEffect,
     explain_components,
@@ -242,43 +243,31 @@ class Explanation:
 def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     """Explain a fit at the rows it was learned from; `finders` add claims of their own."""
     subject, scores = subject_of(fitted), fitted.scores
-    kernel, narrator, rows = subject.fitted, Narrator(subject.vocabulary), ClaimEvidence(rows=subject.data.count)
-    change = change_in(fitted) if contains(kernel, Blend) else None
-    is_network, is_functional, along = contains(kernel, Network), contains(kernel, Functional), subject.only_column
-    noise_std = math.sqrt(subject.noise) * subject.units.y_scale
+    kernel, narrator, count = subject.fitted, Narrator(subject.vocabulary), subject.data.count
     # With few rows for each number that was fitted, any model fits them; many numbers of a network say the same.
-    guess = not is_network and subject.data.count < ROWS_FOR_A_NUMBER * scores.parameters
+    guess = not contains(kernel, Network) and count < ROWS_FOR_A_NUMBER * scores.parameters
     gain = find_gain(subject, fitted)
     found = gain >= CLEAR and not guess
     ranking = rank_contributions(subject) if found else None  # else "it removes 90 % of the error" would mislead
     joints = [judge_joint(subject, part) for part in subject.parts]
     components = explain_components(subject, joints, ranking, narrator)
-    composition = Composition(sum(not each.minor for each in components), noise_std**2 / subject.variance)
+    noise_std = math.sqrt(subject.noise) * subject.units.y_scale
     narrator.say(Claim("noise", subject.target, noise_std))
     checks = check_residuals(subject, narrator)
     story = tell_story(subject, fitted.candidates, score_name(fitted), narrator)
     absent = [] if guess else find_absences(subject, fitted.candidates)
     narrator.claims += absent
-    extrapolation = None
+    extrapolation, along = None, subject.only_column
     if along is not None and not guess:
-        horizon, forecasts = find_horizon(subject, along), forecast(subject, along)
-        extrapolation = extrapolate(subject, components, subject.columns[along], horizon, forecasts, narrator)
-    if change is not None:
-        narrator.claims += change.claims
-    if guess:
-        size = Size(subject.data.count, scores.parameters)
-        structure = Claim("too few rows", subject.target, size, evidence=rows)
-    elif found:
-        structure = Claim("components", subject.target, composition, certainty=certainty_of(gain), evidence=rows)
-    else:
-        spread = Spread(subject.level, math.sqrt(subject.variance))
-        structure = Claim("noise alone", subject.target, spread, certainty=certainty_of(-gain), evidence=rows)
-    structure_found = Structure(found, gain, narrator.say(structure))
-    networks = explain_networks(subject, narrator) if is_network else ()
-    held_out: HeldOut | None = None
-    if ranking is not None:
-        errors = HeldOut(ranking.folds, ranking.errors[0], ranking.errors[-1])
-        held_out = narrator.complete(Claim("held-out error", subject.target, errors, evidence=rows))
+        beyond = find_horizon(subject, along), forecast(subject, along)
+        extrapolation = extrapolate(subject, components, subject.columns[along], *beyond, narrator)
+    change = change_in(fitted) if contains(kernel, Blend) else None
+    narrator.claims += () if change is None else change.claims
+    composition = Composition(sum(not each.minor for each in components), noise_std**2 / subject.variance)
+    claimed = _claim_structure(subject, scores.parameters, composition, gain, guess)
+    structure = Structure(found, gain, narrator.say(claimed))
+    networks = explain_networks(subject, narrator) if contains(kernel, Network) else ()
+    held_out = None if ranking is None else _compare_held_out(subject, ranking, narrator)
     effects = tuple(narrator.complete(claim) for claim in find_effects(subject, finished=not fitted.stopped))
     partition = explain_partitions(fitted, subject, found, narrator)
     joined = find_interactions(subject, joints) if partition is None else []
@@ -287,7 +276,7 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
         rows=subject.data.count,
         table_columns=tuple(dict.fromkeys(column.table_name for column in subject.columns)),
         inputs=tuple(InputSummary(each.name, each.unit, *each.ends) for each in subject.columns),
-        structure=structure_found,
+        structure=structure,
         expression=structure_text(kernel, subject.names, len(subject.columns)),
         kernel=subject.whole.text,
         kernel_exact=subject.whole.exact,
@@ -306,17 +295,45 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
         not_found_sentences=tuple(words.absence_sentences(absent, len(subject.table_columns))),
         averaging=_average(subject, fitted, narrator),
         search=story,
-        scores=Scores(
-            scores.log_evidence, scores.bic, scores.leave_one_out, scores.parameters, fitted.choice.engine.is_bound
-        ),
+        scores=_copy_scores(fitted),
         outcome=_end(subject, fitted, story, narrator),
         notes=fitted.notes,
         change=None if change is None else change.explanation,
-        functionals=explain_functionals(kernel, subject.columns, subject.names, narrator) if is_functional else (),
+        functionals=_explain_shapes(subject, narrator),
         partition=partition,
         remarks=tuple(narrator.say(claim) for find in finders for claim in find(subject)),
         claims=tuple(narrator.claims),
     )
+
+
+def _claim_structure(subject: Subject, parameters: int, composition: Composition, gain: float, guess: bool) -> Claim:
+    """Claim what was found, or that it is noise alone, or a guess from too few rows."""
+    rows = ClaimEvidence(rows=subject.data.count)
+    if guess:
+        return Claim("too few rows", subject.target, Size(subject.data.count, parameters), evidence=rows)
+    if gain >= CLEAR:
+        return Claim("components", subject.target, composition, certainty=certainty_of(gain), evidence=rows)
+    spread = Spread(subject.level, math.sqrt(subject.variance))
+    return Claim("noise alone", subject.target, spread, certainty=certainty_of(-gain), evidence=rows)
+
+
+def _explain_shapes(subject: Subject, narrator: Narrator) -> tuple[FunctionalExplanation, ...]:
+    kernel = subject.fitted
+    shaped = contains(kernel, Functional)
+    return explain_functionals(kernel, subject.columns, subject.names, narrator) if shaped else ()
+
+
+def _copy_scores(fitted: Fitted) -> Scores:
+    own = fitted.scores
+    return Scores(own.log_evidence, own.bic, own.leave_one_out, own.parameters, fitted.choice.engine.is_bound)
+
+
+def _compare_held_out(subject: Subject, ranking: Contributions, narrator: Narrator) -> HeldOut:
+    errors = HeldOut(ranking.folds, ranking.errors[0], ranking.errors[-1])
+    held_out: HeldOut = narrator.complete(
+        Claim("held-out error", subject.target, errors, evidence=ClaimEvidence(rows=subject.data.count))
+    )
+    return held_out
 
 
 def _average(subject: Subject, fitted: Fitted, narrator: Narrator) -> Averaging | None:

@@ -246,10 +246,12 @@ def _flows(network: Network, at: Array) -> tuple[tuple[float, ...], tuple[Networ
             weights = np.array(layer.parameter("weights").values).reshape(layer.width, layer.inputs) * sizes[place]
             whole = weights.sum(axis=1) + np.array(layer.parameter("bias").values)
             through = flow[:, None] * weights / np.where(whole > 0, whole, 1.0)[:, None]  # units x inputs
+            kind = "linear"
+        elif isinstance(layer, Multiply):
+            through, kind = np.kron(np.diag(flow), np.ones(layer.step)), "product"
         else:
-            through = np.kron(np.diag(flow), np.ones(layer.step if isinstance(layer, Multiply) else 1))
+            through, kind = np.diag(flow), "activation"
         lines = tuple((int(i), int(u), float(through[u, i])) for u, i in zip(*np.nonzero(through > 0), strict=True))
-        kind = "linear" if isinstance(layer, Linear) else "product" if isinstance(layer, Multiply) else "activation"
         layers.append(NetworkLayer(layer_name(layer), kind, tuple(map(float, flow)), lines))
         flow = np.minimum(through.sum(axis=0), 1.0)
     return tuple(map(float, flow)), tuple(reversed(layers))

@@ -40,7 +40,7 @@ class PartitionChance:
 class PartitionExplanation:
     """Which inputs act together: `together` has the probability of every pair to be in one group.
 
-    `partitions` are those of the inputs that matter: what the `idle` ones act together with can hardly be told.
+    `partitions` are those of the inputs that matter: what the `idle` ones act together with is hardly known.
     Probabilities are exp(score), normalised over the partitions that were tried.
     """
 
@@ -61,10 +61,12 @@ def count_partitions(inputs: int) -> int:
     return bell[inputs]
 
 
-def explain_partitions(fitted: Fitted, subject: Subject, told: bool, narrator: Narrator) -> PartitionExplanation | None:
+def explain_partitions(
+    fitted: Fitted, subject: Subject, informative: bool, narrator: Narrator
+) -> PartitionExplanation | None:
     """Say which inputs act together; None where no partitions were sampled.
 
-    `told`: the model explains the data better than noise does. If not, the probabilities are those of the prior.
+    `informative`: the model explains the data better than noise does. If not, the probabilities are those of the prior.
     """
     sampler = fitted.origin.kernel
     tried = [c for c in fitted.candidates if c.step.kind == "partition" and np.isfinite(c.score)]
@@ -79,8 +81,8 @@ def explain_partitions(fitted: Fitted, subject: Subject, told: bool, narrator: N
     every = [group_inputs(c.expression, inputs) for c in tried]
     together = pair_chances(every, weigh(tried), names)
     likely = _add_up(every, tried, matter or names, names)
-    told = told and bool(matter)
-    claims = _claim(likely, names, together, idle, told)
+    informative = informative and bool(matter)
+    claims = _claim(likely, names, together, idle, informative)
     possible = count_partitions(len(names))
     sampled = PartitionsTried(len(tried), possible, tuple(sampler.families), likely[0].visits)
     claims.append(("partitions tried", sampled, None))
@@ -156,14 +158,14 @@ def partition_text(groups: Sequence[Sequence[str]]) -> str:
 
 
 def _claim(
-    likely: Sequence[PartitionChance], names: tuple[str, ...], together: Array, idle: tuple[str, ...], told: bool
+    likely: Sequence[PartitionChance], names: tuple[str, ...], together: Array, idle: tuple[str, ...], informative: bool
 ) -> list[tuple[str, object, float | None]]:
     """Return what can be claimed of the inputs that matter: kind, value, certainty."""
     best = likely[0]
     claims: list[tuple[str, object, float | None]] = [
-        ("partition", PartitionFound(best.groups, best.probability, told), best.probability),
+        ("partition", PartitionFound(best.groups, best.probability, informative), best.probability),
     ]
-    if not told:
+    if not informative:
         return claims
     matter = [name for name in names if name not in idle]
     pairs = [
@@ -184,5 +186,5 @@ def _claim(
         if found:
             claims.append((kind, tuple(found), min(each.probability for each in found)))
     if idle:
-        claims.append(("acting untold", idle, None))
+        claims.append(("acting unknown", idle, None))
     return claims

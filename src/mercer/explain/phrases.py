@@ -637,7 +637,9 @@ def continuation(term: Expression, columns: Sequence[Column], horizon: float | N
         alone = len(factors) == 1
         if horizon is not None and horizon > LONG * (column.span or math.inf):
             until = ""  # far beyond what anyone should look at
-        end = f"; {until}" if until else ": there is no average to return to" if alone else ""
+        end = f"; {until}" if until else ""
+        if alone and not until:
+            end = ": there is no average to return to"
         return f"{going}, and its band grows {'' if alone else 'at least '}like the square root of the distance{end}."
     if until:
         return f"{going}; {until}."

@@ -13,6 +13,7 @@ from mercer.explain.claims import Claim, ClaimEvidence, PartitionsTried, certain
 from mercer.explain.subject import Subject, structure_text
 from mercer.explain.words import Narrator
 from mercer.kernels.algebra import structure
+from mercer.kernels.blend import Blend
 from mercer.kernels.expression import Base, Expression, Product, contains, find_all
 from mercer.kernels.functional import Functional
 from mercer.kernels.network import Network
@@ -101,6 +102,7 @@ class RegimesTried:
 
     kernels: int
     most: int
+    places: bool  # of change points, which count as two parameters each
 
 
 def score_name(fitted: Fitted) -> str:
@@ -124,7 +126,8 @@ def claim_origin(subject: Subject, fitted: Fitted, story: Story | None) -> Claim
         return Claim("given structure", origin.given, origin.options["restarts"])
     if any(candidate.step.kind == "regimes" for candidate in fitted.candidates):
         most = max(candidate.depth for candidate in fitted.candidates) + 1
-        return Claim("learned regimes", subject.target, RegimesTried(len(fitted.candidates), most))
+        places = any(blend.surface.kind == "CP" for blend in find_all(kernel, Blend))
+        return Claim("learned regimes", subject.target, RegimesTried(len(fitted.candidates), most, places))
     if isinstance(origin.kernel, PartitionSampler):
         families, tried = tuple(origin.kernel.families), len(fitted.candidates)
         return Claim("sampled partitions", score, PartitionsTried(tried, tried, families, None))

@@ -161,7 +161,9 @@ def first_few(parts: list[str]) -> str:
 
 def p_value(value: float) -> str:
     """Write "p = 0.03", "p < 0.001"."""
-    return "p < 0.001" if value < 0.001 else f"p = {value:.2g}" if value < 0.1 else f"p = {value:.2f}"
+    if value < 0.001:
+        return "p < 0.001"
+    return f"p = {value:.2g}" if value < 0.1 else f"p = {value:.2f}"
 
 
 def capital(text: str) -> str:

@@ -65,7 +65,7 @@ SENTENCES |= {  # those of one sentence without any choice
         "would."
     ),
     "too few rows": lambda claim, _: (
-        f"No structure can be told from {write_count(claim.value.rows, 'row')}: "
+        f"No structure can be learned from {write_count(claim.value.rows, 'row')}: "
         f"{write_count(claim.value.parameters, 'number')} were fitted to them. What is listed below is a guess."
     ),
     "continuation": lambda claim, names: continuation(claim.value.kernel, names.columns, claim.value.horizon),
@@ -194,7 +194,7 @@ def _say_effect(claim: Claim, vocabulary: Vocabulary) -> str:
 @words_for("partition")
 def _say_partition(claim: Claim, _: Vocabulary) -> str:
     found, rows = claim.value, write_count(claim.evidence.rows or 0, "row")
-    if not found.told:
+    if not found.informative:
         return f"Which inputs act together is not settled: {rows} tell too little of it."
     most = _say_groups(found.groups)
     if found.probability < 0.5:
@@ -236,8 +236,8 @@ SENTENCES |= {
     "acting together unsettled": lambda claim, _: (
         f"Not settled is whether these act together: {_list_chances(claim.value)}."
     ),
-    "acting untold": lambda claim, _: (
-        f"What {first_few(list(claim.value))} act{'s' if len(claim.value) == 1 else ''} together with cannot be told: "
+    "acting unknown": lambda claim, _: (
+        f"What {first_few(list(claim.value))} act{'s' if len(claim.value) == 1 else ''} together with is not known: "
         f"{'it accounts' if len(claim.value) == 1 else 'each accounts'} for less than 1 % of the variance."
     ),
 }
@@ -412,7 +412,8 @@ def _say_learned_regimes(claim: Claim, _: Vocabulary) -> str:
     if most == 1:
         fitted = "were fitted and compared by BIC" if count > 1 else "was fitted"
         return f"A change surface was sought and not reached: {kernels} with one regime {fitted}."
-    return f"A change surface was learned: {kernels} with 1 to {most} regimes were fitted and compared by BIC."
+    price = ", in which the place of a change counts as two parameters" if claim.value.places else ""
+    return f"A change surface was learned: {kernels} with 1 to {most} regimes were fitted and compared by BIC{price}."
 
 
 @words_for("intervals")

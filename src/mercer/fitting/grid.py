@@ -67,7 +67,7 @@ def fit_grid(
     if part is not None:
         small = replace(problem, data=part)  # with the bounds of the whole
     mixture = any(leaf.spec.mixture and leaf.parameter("weights").values is None for leaf in expression.leaves())
-    watch = _Watch(report, options.max_iterations)
+    watch, run = _Watch(report, options.max_iterations), None
     try:
         points, screened = _starts(small, spectra, options, mixture)
         runs = minimise(small, points, policy.short_run, [watch] * len(points)) if len(points) > 1 else []
@@ -82,8 +82,9 @@ def fit_grid(
     except KeyboardInterrupt:
         if watch.point is None:
             raise
-        stopped = Run(watch.point, watch.value, "interrupted", False, watch.evaluations, data.count)
-        return problem.conclude([stopped], watch.point, 0, interrupted=True), ""
+        if run is None:  # else the fit had ended, and only its comparison with the spectra was left
+            run = Run(watch.point, watch.value, "interrupted", False, watch.evaluations, data.count)
+        return problem.conclude([run], run.point, 0, interrupted=True), ""
     return problem.conclude([chosen], chosen.point, screened + watch.evaluations - chosen.evaluations), note
 
 
@@ -287,8 +288,8 @@ def mixture_of(spectrum: LineSpectrum, components: int, rng: np.random.Generator
 
 # -------------------------------------------------------------------------------------------------------- large holes
 # How well does a kernel fill large holes? Hide boxes the size of the largest hole where values are known, and see. The
-# evidence judges short distances most, since there are so many pairs of neighbours; in the middle of a large hole only
-# what reaches far counts. So kernels are compared on the task itself, on cells that are known.
+# evidence judges short distances most, as neighbours say most of each other; in the middle of a large hole only what
+# reaches far counts. So kernels are compared on the task itself, on cells that are known.
 
 
 Box = tuple[Data, NDArray[np.intp], Array]  # the data without known cells that are hidden, their numbers and values
@@ -347,7 +348,8 @@ def _corners(lattice: Lattice, sides: Sequence[int], most: int) -> list[Array]:
 def error_in_boxes(problem: Problem, point: Array, boxes: Sequence[Box]) -> float:
     """Return the mean squared error of the means in the boxes, by the variance of what they hold."""
     values, likelihood = problem.split(point)
-    rough = replace(cast(Grid, problem.engine), tolerance=TOLERANCE, exact_work=EXACT_WORK, most_steps=STEPS)
+    engine = cast(Grid, problem.engine)
+    rough = replace(engine, tolerance=TOLERANCE, exact_work=EXACT_WORK, most_steps=STEPS, exact_cells=0)
     errors = []
     for rest, cells, held in boxes:
         grid = cast("GridProblem", rough.problem(problem.program, rest))

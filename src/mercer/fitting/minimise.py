@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,7 +23,7 @@ import numpy as np
 
 from mercer.compute.backend import NUMBA, Backend
 from mercer.errors import InputError
-from mercer.fitting.problem import FAILED_VALUE, Evaluations, Fit, FitOptions, Problem, Run, prepare
+from mercer.fitting.problem import FAILED_VALUE, Evaluations, Fit, FitOptions, Problem, Run, Trail, prepare
 from mercer.fitting.starts import noise_start
 from mercer.inference.contract import Data, Engine, Evidence
 from mercer.inference.likelihood import Gaussian
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 ONE_THREAD_BELOW = 1000  # rows of a fit: below, a second BLAS thread gains little and on a busy machine loses much
 CORRECTIONS = 20  # steps that L-BFGS-B remembers
 FLAT = 1e-4  # a run ends where no slope of the objective is steeper
+Work = dict[int, tuple[Any, ...]]  # the arguments of a function for each of many calls
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
 Result = TypeVar("Result")
@@ -60,7 +62,7 @@ Report = Callable[[Progress], None]
 
 
 class OutOfTimeError(Exception):
-    """The time budget is spent; whoever set it returns the best so far."""
+    """The time budget is spent: the search that set it returns the best so far."""
 
 
 @dataclass(frozen=True)
@@ -184,35 +186,54 @@ def fit(
     A back end with batches fits all starts at once. Ctrl-C keeps what is finished.
     """
     if backend.batches:
-        problem = prepare(expression, data, engine, options)
-
-        def fit_all(batch: Batch) -> Fit:
-            points, screened = starting_points(problem, options, batch=batch)
-            return problem.conclude(minimise(problem, points, options.max_iterations, (), batch), points[0], screened)
-
-        return next(run_batched({0: fit_all}, data, backend))[1]
+        return _fit_as_batch(prepare(expression, data, engine, options), options, progress, backend)
     with one_thread(when=data.count < ONE_THREAD_BELOW):
         problem = prepare(expression, data, engine, options)
         points, screened = starting_points(problem, options)
-        jobs, interrupted = options.n_jobs or 1, False
-        runs: list[Run] = []
-        if jobs != 1 and len(points) > 1:
-            from joblib import Parallel, delayed
+        work: Work = {number: (problem, [point], options.max_iterations) for number, point in enumerate(points)}
+        found: dict[int, Run] = {}
+        clock, interrupted = Clock(), False
+        try:
+            # Threads: the work is in compiled code that releases Python's lock.
+            for number, (run,) in run_parallel(minimise, work, options.n_jobs or 1, prefer="threads"):
+                found[number] = run
+                if progress is not None:
+                    score = 2.0 * min(each.value for each in found.values())
+                    progress(Progress(len(found), len(points), "starts", score=score, seconds=clock.seconds))
+        except KeyboardInterrupt:
+            interrupted = True
+        return problem.conclude([found[i] for i in sorted(found)], points[0], screened, interrupted)
 
-            # Threads by default: the work is in compiled code that releases Python's lock. A registered one is used.
-            calls = (delayed(minimise)(problem, [point], options.max_iterations) for point in points)
-            runs = [run for (run,) in Parallel(n_jobs=jobs, prefer="threads")(calls)]
-        else:
-            clock = Clock()
-            try:
-                for done, point in enumerate(points, 1):
-                    runs += minimise(problem, [point], options.max_iterations)
-                    if progress is not None:
-                        score = 2.0 * min(run.value for run in runs)
-                        progress(Progress(done, len(points), "starts", score=score, seconds=clock.seconds))
-            except KeyboardInterrupt:
-                interrupted = True
-        return problem.conclude(runs, points[0], screened, interrupted)
+
+def _fit_as_batch(problem: Problem, options: FitOptions, progress: Report | None, backend: Backend) -> Fit:
+    """Fit all starts at once. They end together: Ctrl-C keeps the best point that any of them has seen."""
+    clock, records, rounds = Clock(), list[Evaluations](), 0
+    points, screened, most = list[Array](), 0, options.max_iterations
+
+    def fit_all(batch: Batch) -> list[Run]:
+        nonlocal points, screened
+        points, screened = starting_points(problem, options, batch=batch)
+        records.extend(Evaluations() for _ in points)
+        return minimise(problem, points, most, records, batch)
+
+    def trails() -> list[Trail]:
+        return [trail for record in records if (trail := record.trail()) is not None]
+
+    def report() -> None:
+        nonlocal rounds
+        if progress is not None and (seen := trails()):
+            rounds += 1
+            score = 2.0 * min(trail.best[1] for trail in seen)
+            progress(Progress(min(rounds, most), most, "steps", score=score, seconds=clock.seconds))
+
+    try:
+        runs, interrupted = next(run_batched({0: fit_all}, problem.data, backend, report=report))[1], False
+    except KeyboardInterrupt:
+        rows, interrupted = problem.data.count, True
+        runs = [Run(*trail.best, "interrupted", False, len(trail.values), rows) for trail in trails()]
+        if not runs:
+            raise
+    return problem.conclude(runs, points[0], screened, interrupted)
 
 
 def adam(problem: Problem, points: Sequence[Array], steps: int, rate: float, batch: Batch | None = None) -> list[Run]:
@@ -239,6 +260,42 @@ def adam(problem: Problem, points: Sequence[Array], steps: int, rate: float, bat
         Run(point, min(float(value), FAILED_VALUE), f"{steps} steps of Adam", False, steps, rows)
         for point, value in zip(best, lowest, strict=True)
     ]
+
+
+# ------------------------------------------------------------------------------------------------- several at a time
+
+
+def run_parallel(
+    function: Callable[..., Any], work: Work, jobs: int, ordered: bool = False, prefer: str | None = None
+) -> Iterator[tuple[int, Any]]:
+    """Yield (number, function(*arguments)) for all the work, in any order unless it is to be `ordered`.
+
+    More than one job goes through joblib, whose registered back ends (Dask, Ray) reach other machines; without one, in
+    processes, or in threads where joblib is to `prefer` them.
+    """
+    if jobs == 1 or len(work) < 2:
+        for number, arguments in work.items():
+            yield number, function(*arguments)
+        return
+    from joblib import Parallel, delayed
+    from joblib.parallel import get_active_backend
+
+    backend, _ = get_active_backend(prefer=prefer)
+    kind = "generator" if ordered else "generator_unordered"
+    pool = Parallel(n_jobs=jobs, prefer=prefer, return_as=kind if backend.supports_return_generator else "list")
+    results = pool(delayed(_call)(function, number, arguments) for number, arguments in work.items())
+    try:
+        for result in results:  # noqa: UP028 (yield from would close it outside of what follows)
+            yield result
+    finally:
+        if not isinstance(results, list):
+            with warnings.catch_warnings():  # to stop early, for lack of time, leaves work undone on purpose
+                warnings.filterwarnings("ignore", message=".* still being processed by the workers")
+                results.close()
+
+
+def _call(function: Callable[..., Any], number: int, arguments: tuple[Any, ...]) -> tuple[int, Any]:
+    return number, function(*arguments)
 
 
 # ------------------------------------------------------------------------------------------------------------ batches
@@ -308,9 +365,13 @@ def batched_optimiser() -> Callable[..., Any]:
 
 
 def run_batched(
-    jobs: Mapping[int, Callable[[Batch], Result]], data: Data, backend: Backend, memory: int | None = None
-) -> Iterator[tuple[int, Result]]:
-    """Run jobs that fit structures to the same data by a `Batch`; yield (number, result) as they end."""
+    jobs: Mapping[int, Callable[[Batch], Result]], data: Data, backend: Backend, memory: int | None = None,
+    report: Callable[[], None] | None = None,
+) -> Iterator[tuple[int, Result]]:  # fmt: skip
+    """Run jobs that fit structures to the same data by a `Batch`; yield (number, result) as they end.
+
+    `report` is called, here, before each evaluation of a batch, while all jobs wait.
+    """
     from mercer.compute.accelerator import torch_backend  # it loads PyTorch
     from mercer.inference.batches import LevelEvidence
 
@@ -319,6 +380,8 @@ def run_batched(
 
     def answer(questions: list[tuple[Candidates, bool]]) -> list[list[Evidence]]:
         found: dict[int, list[Evidence]] = {}
+        if report is not None:
+            report()
         for gradient in (False, True):
             asked = [i for i, question in enumerate(questions) if question[1] == gradient]
             if asked:
@@ -365,7 +428,7 @@ def run_together(
     def work(number: int) -> None:
         try:
             inbox.put((number, _End(result=jobs[number](partial(ask, number)))))
-        except BaseException as error:  # handed to whoever waits for the result
+        except BaseException as error:  # raised again where the result is awaited
             inbox.put((number, _End(error=error)))
 
     for number in jobs:

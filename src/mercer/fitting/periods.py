@@ -31,7 +31,7 @@ MUCH_BETTER = 0.8
 STRONGEST, AT_LEAST, TOLERANCE = 5, 3, 0.06  # waves looked at for a common period; how many must share it; cycles off
 LEAST_ROWS = 5  # on either side of a change that is worth trying
 PLACES = 6  # where something may change
-SAME = 0.5  # cycles over the whole span: fewer cannot be told apart
+SAME = 0.5  # cycles over the whole span: periods nearer to each other cannot be distinguished
 
 
 def typical_gap(column: Array) -> float:

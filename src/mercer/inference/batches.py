@@ -60,7 +60,7 @@ def batched_log_evidence(
     memory: int | None = None,
     free_level: bool = False,
 ) -> BatchedEvidence:
-    """Return the log evidence of every row of `values` (B, P) and `noise` (B,), with gradients unless told otherwise.
+    """Return the log evidence of every row of `values` (B, P) and `noise` (B,), with gradients if asked.
 
     With `free_level` the target is a constant plus the process, and each candidate has its most likely constant.
     The batch is cut so that its matrices take at most `memory` bytes: by default half of what the device has free.

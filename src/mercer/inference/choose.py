@@ -19,10 +19,7 @@ from mercer.inference.vfe import VFE
 
 ENGINES: tuple[type[Engine], ...] = (Exact, VFE, RandomFeatures, Grid)  # those that files name
 GRID = Grid()
-NEGLIGIBLE = 10_000_000  # bytes beside any memory: how much there is need not be told
-
-
-GRID = Grid()
+NEGLIGIBLE = 10_000_000  # bytes beside any memory: how much there is need not be said
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,8 @@ class RandomFeatures(Engine):
     saved: ClassVar = {"count": int, "seed": int}
 
     def __post_init__(self) -> None:
+        if isinstance(self.seed, bool) or not isinstance(self.seed, Integral) or self.seed < 0:
+            raise InputError(f"seed must be a whole number of at least 0, not {self.seed!r}")
         for name, what in (("count", "of random features"), ("block", "of rows worked on at a time")):
             given = getattr(self, name)
             if isinstance(given, bool) or not isinstance(given, Integral) or given < 1:

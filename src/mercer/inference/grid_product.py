@@ -145,11 +145,6 @@ class GridCovariance:
     spectrum: Kronecker
     engine: Grid
 
-    @property
-    def variances(self) -> Tensor:
-        """The eigenvalues of A, on the grid."""
-        return self.spectrum.variances
-
     @cached_property
     def hole_vectors(self) -> list[Tensor]:
         """The rows of the eigenvectors that have holes."""
@@ -166,7 +161,7 @@ class GridCovariance:
 
     def precision_of_holes(self, vectors: Tensor) -> Tensor:
         """Return B_HH v."""
-        return self.into_holes(self.from_holes(vectors).div_(self.variances))
+        return self.into_holes(self.from_holes(vectors).div_(self.spectrum.variances))
 
     @cached_property
     def factor(self) -> Tensor | None:
@@ -176,7 +171,7 @@ class GridCovariance:
             return None
         step = max(1, BLOCK // size)
         some = (slice(first, first + step) for first in range(0, holes, step))
-        found = torch.cat([self.into_holes(self.hole_rows(part).div_(self.variances)) for part in some])
+        found = torch.cat([self.into_holes(self.hole_rows(part).div_(self.spectrum.variances)) for part in some])
         factor, jitter, failed = factorise_batch(found[None], found.new_zeros(1))
         return None if bool(failed[0]) or float(jitter[0]) > 0 else factor[0]
 
@@ -193,7 +188,7 @@ class GridCovariance:
             return None
         pairs = zip(self.spectrum.values, self.spectrum.vectors, block.used, strict=True)
         grams = [(q[used] * v) @ q[used].mT for v, q, used in pairs]
-        typical = float((1.0 / self.variances).mean())  # of B's diagonal
+        typical = float((1.0 / self.spectrum.variances).mean())  # of B's diagonal
 
         def apply(given: Tensor) -> Tensor:
             result, inner = given / typical, given[:, deep]
@@ -218,9 +213,9 @@ class GridCovariance:
         grids = cells.spread(right)
         found = Solution(grids, 0.0, 0)
         if len(cells.holes):
-            found = self.solve_holes(-self.into_holes(spectrum.into(grids).div_(self.variances)))
+            found = self.solve_holes(-self.into_holes(spectrum.into(grids).div_(self.spectrum.variances)))
             grids.view(len(grids), -1)[:, cells.holes] = found.x
-        return Completed(grids, spectrum.into(grids).div_(self.variances), found.residual, found.iterations)
+        return Completed(grids, spectrum.into(grids).div_(self.spectrum.variances), found.residual, found.iterations)
 
 
 # A log-determinant and its gradient: by each factor K_d in the basis of its eigenvectors, and by the noise.
@@ -246,11 +241,11 @@ def by_eigenvalues(whole: GridCovariance) -> Curvature:
 
 def by_holes(whole: GridCovariance) -> Curvature:
     """Return log|A| + log|B_HH| and its gradient: exact where B_HH is factorised, else by probes (unbiased)."""
-    weights, engine = 1.0 / whole.variances, whole.engine
+    weights, engine = 1.0 / whole.spectrum.variances, whole.engine
     # tr(B_HH^-1 dB_HH) = -sum_k u_k' dA v_k with u_k = B E B_HH^-1 z_k, v_k = B E z_k; exactly, both = B E L^-T e_k
     if whole.factor is not None:
         log_holes = 2.0 * float(torch.log(whole.factor.diagonal()).sum())
-        rows = whole.hole_rows(slice(None)).div_(whole.variances).flatten(1)
+        rows = whole.hole_rows(slice(None)).div_(whole.spectrum.variances).flatten(1)
         left = torch.linalg.solve_triangular(whole.factor, rows, upper=False).view(-1, *whole.cells.shape)
         right, count = left, 1
     else:
@@ -258,7 +253,7 @@ def by_holes(whole: GridCovariance) -> Curvature:
         probes = torch.as_tensor(signs * 2.0 - 1.0, device=weights.device)
         log_holes = lanczos_log_determinant(whole.precision_of_holes, probes, HOLE_STEPS).value
         both = torch.cat([whole.solve_holes(probes).x, probes])
-        images = whole.from_holes(both).div_(whole.variances)
+        images = whole.from_holes(both).div_(whole.spectrum.variances)
         left, right, count = images[: len(probes)], images[len(probes) :], len(probes)
     pairs = zip(by_factors(weights, whole.spectrum), between(left, right, whole.spectrum), strict=True)
     factors = [factor - pulled / count for factor, pulled in pairs]
@@ -435,7 +430,7 @@ class GridPosterior(Posterior):
         pairs = zip(self.problem.parts, axes, strict=True)
         diagonals = [fused.diagonal(part, self.values, np.asarray(axis, float)[:, None]) for part, axis in pairs]
         prior = outer([send(each, self.problem.device) for each in diagonals])
-        known = along_axes([p**2 for p in projections], 1.0 / whole.variances[None])[0]
+        known = along_axes([p**2 for p in projections], 1.0 / whole.spectrum.variances[None])[0]
         if len(cells.holes):
             places = np.indices(shape).reshape(len(shape), -1)
             rows = [p[torch.as_tensor(place, device=p.device)] for p, place in zip(projections, places, strict=True)]
@@ -502,7 +497,7 @@ class GridPosterior(Posterior):
             raise KernelError("a summand of a kernel on a grid must be a product of one kernel for each column")
         rows = self._project_axes(parts, values, X.T)
         product = _join(rows)
-        scaled = product / self.whole.variances.reshape(-1)
+        scaled = product / self.whole.spectrum.variances.reshape(-1)
         known = scaled @ product.mT if joint else (scaled * product).sum(1)
         if len(self.whole.cells.holes):
             known = known - self._taken_back(rows, joint)
@@ -520,12 +515,12 @@ class GridPosterior(Posterior):
         """
         cells, whole = self.whole.cells, self.whole
         squares = [vectors**2 for vectors in whole.spectrum.vectors]
-        precision = cells.gather(along_axes(squares, 1.0 / whole.variances[None]))[0]
+        precision = cells.gather(along_axes(squares, 1.0 / whole.spectrum.variances[None]))[0]
         alpha = cells.gather(whole.spectrum.back(self.solved.rotated))[0]
         if not len(cells.holes):
             return alpha.cpu().numpy(), precision.cpu().numpy()
         if whole.factor is not None and len(cells.holes) * cells.size <= 4 * BLOCK:
-            rows = whole.spectrum.back(whole.hole_rows(slice(None)).div_(whole.variances))
+            rows = whole.spectrum.back(whole.hole_rows(slice(None)).div_(whole.spectrum.variances))
             half = torch.linalg.solve_triangular(whole.factor, cells.gather(rows), upper=False)
             lost = torch.sum(half**2, 0)
         else:
@@ -533,7 +528,7 @@ class GridPosterior(Posterior):
             rng, lost = np.random.default_rng(0), torch.zeros_like(precision)
             for _ in range(LEFT_OUT_PROBES):
                 z = send(rng.standard_normal((1, *cells.shape)), self.problem.device)
-                drawn = whole.spectrum.back(z * whole.variances.sqrt())
+                drawn = whole.spectrum.back(z * whole.spectrum.variances.sqrt())
                 wrong = drawn - whole.complete(cells.gather(drawn)).filled
                 lost += cells.gather(whole.spectrum.solve(wrong))[0] ** 2 / LEFT_OUT_PROBES
         return alpha.cpu().numpy(), torch.maximum(precision - lost, 0.05 * precision).cpu().numpy()
@@ -554,7 +549,7 @@ class GridPosterior(Posterior):
         step = len(rows[0]) if joint else max(1, BLOCK // whole.cells.size)
         for first in range(0, len(rows[0]), step):
             grids = _join([row[first : first + step] for row in rows]).view(-1, *whole.cells.shape)
-            t = whole.into_holes(grids / whole.variances)
+            t = whole.into_holes(grids / whole.spectrum.variances)
             solved = whole.solve_holes(t).x
             found.append(t @ solved.mT if joint else (t * solved).sum(1))
         return torch.cat(found)

@@ -30,6 +30,11 @@ class Lattice:
         """Number of cells, holes counted."""
         return int(np.prod(self.shape))
 
+    @property
+    def mostly_holes(self) -> bool:
+        """Whether more than half of the cells have no row."""
+        return self.size > 2 * len(self.cells)
+
     @cached_property
     def holes(self) -> NDArray[np.intp]:
         """Numbers of the cells without a row."""

@@ -112,7 +112,7 @@ def stretches(column: Array, origins: int = ORIGINS, horizon: float = HORIZON) -
 def forecast(
     fit: Fit, data: Data, engine: Engine, column: int, priors: bool = False, known_noise: bool = False
 ) -> Forecasts:
-    """Refit at every origin, with weak priors if told so, and predict the stretch that follows.
+    """Refit at every origin, with weak priors if asked, and predict the stretch that follows.
 
     known_noise : the noise of the fit was given, and stays.
     """

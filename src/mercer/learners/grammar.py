@@ -28,7 +28,7 @@ import numpy as np
 
 from mercer.compute.program import compile_program
 from mercer.errors import InputError, KernelError, NumericalError
-from mercer.fitting.minimise import Clock, OutOfTimeError
+from mercer.fitting.minimise import Clock, OutOfTimeError, Work, run_parallel
 from mercer.fitting.periods import in_turn, periods
 from mercer.fitting.problem import FAILED_VALUE, Fit, FitOptions
 from mercer.fitting.starts import may_repeat
@@ -45,7 +45,7 @@ from mercer.learners.criteria import BIC, Criterion, criterion
 from mercer.learners.intervals import Beginning, IntervalPolicy, IntervalRace, sharpen, with_verdict
 from mercer.learners.racing import ALL_STARTS, RacePolicy, Rung, Task, advance, promote, seed_for
 from mercer.learners.simplify import simplify
-from mercer.learners.trials import Attempt, Journal, Trials, Work, fingerprint, run_parallel
+from mercer.learners.trials import Attempt, Journal, Trials, fingerprint
 
 Grammar = Literal["full", "cks"]
 OPERATORS = "+*r|"
@@ -555,7 +555,7 @@ def children(parent: Expression, bases: Sequence[Base], operators: str, grammar:
     """Yield the kernels one step away, each canonical structure once, in a fixed order."""
     seen = {canonical_structure(parent)}
     for expression, step in _steps(parent, bases, operators, grammar):
-        simpler = canonical(expression)  # merged SE factors and swallowed ones are parameters that cannot be told apart
+        simpler = canonical(expression)  # merged or swallowed factors: their parameters cannot be distinguished
         if size(simpler) < size(expression):
             expression = simpler
         key = canonical_structure(expression)

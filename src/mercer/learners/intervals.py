@@ -26,7 +26,7 @@ import numpy as np
 
 from mercer.compute.backend import NUMBA
 from mercer.compute.program import Program
-from mercer.fitting.minimise import minimise
+from mercer.fitting.minimise import Work, minimise
 from mercer.fitting.problem import Fit, FitOptions, Problem, Run, prepare
 from mercer.inference.bounds import DEFAULT as BOUNDS
 from mercer.inference.bounds import BoundPolicy, Interval, interval
@@ -39,7 +39,7 @@ from mercer.kernels.parameters import layout
 from mercer.learners.contract import Candidate, Verdict, WholeData, draw_some
 from mercer.learners.criteria import Criterion
 from mercer.learners.racing import Task, advance
-from mercer.learners.trials import Attempt, Work
+from mercer.learners.trials import Attempt
 from mercer.linalg.threads import one_thread
 
 WORTH_A_DEVICE = 1_000_000  # numbers of Kfu: with fewer, handing work to a GPU takes longer than the work

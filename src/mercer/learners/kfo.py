@@ -15,7 +15,7 @@ import numpy as np
 from mercer.compute import fused
 from mercer.compute.program import compile_program
 from mercer.errors import InputError, NumericalError
-from mercer.fitting.minimise import Clock, fit, minimise, starting_points
+from mercer.fitting.minimise import Clock, fit, minimise, run_parallel, starting_points
 from mercer.fitting.problem import Evaluations, Fit, FitOptions, Problem, Run, prepare
 from mercer.fitting.starts import may_repeat
 from mercer.inference.contract import Data, Engine
@@ -32,7 +32,7 @@ from mercer.learners.classes import LearnedForClasses
 from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Weights, read_time_budget
 from mercer.learners.kernel_space import MOST_COMPONENTS, PLAIN, RATES, KernelSpace, Series, build_at, choose_grid
 from mercer.learners.kfo_classes import ClassSearch
-from mercer.learners.trials import Trials, run_parallel
+from mercer.learners.trials import Trials
 from mercer.linalg.threads import one_thread
 
 HYPERKERNELS = {
@@ -143,6 +143,7 @@ class KernelFunctional(Learner):
     def _check(self) -> None:
         """Refuse settings that mean nothing."""
         self.check_choices(**CHOICES)
+        self.check_flags("ard", "average")
         if not callable(self.objective) and self.objective not in OBJECTIVES:
             known_names = " or ".join(map(repr, OBJECTIVES))
             raise InputError(f"objective must be {known_names}, or a function of a Gram matrix, not {self.objective!r}")

@@ -20,7 +20,7 @@ import numpy as np
 from mercer.compute import fused
 from mercer.compute.evaluate import unit_patterns
 from mercer.errors import InputError, TooLargeError
-from mercer.fitting.minimise import Batch, adam, minimise, run_batched, screen
+from mercer.fitting.minimise import Batch, adam, minimise, run_batched, run_parallel, screen
 from mercer.fitting.periods import periods
 from mercer.fitting.problem import FAILED_VALUE, Fit, FitOptions, Problem, Run, prepare
 from mercer.fitting.starts import noise_start
@@ -33,7 +33,7 @@ from mercer.kernels.network import PAPER_LAYERS, Network, network, regression_ne
 from mercer.kernels.parameters import Units, bind, to_scaled_units, values_of, with_values
 from mercer.learners.averaging import Forecasts, forecast, leave_out, stack_weights, weigh_forecasts
 from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Weights, draw_some
-from mercer.learners.trials import Trials, run_parallel
+from mercer.learners.trials import Trials
 from mercer.linalg.threads import one_thread
 
 STEPS = {"lbfgs": 200, "adam": 20_000}

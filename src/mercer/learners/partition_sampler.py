@@ -25,7 +25,7 @@ from scipy.special import logsumexp
 
 from mercer.compute.program import Program
 from mercer.errors import InputError
-from mercer.fitting.minimise import Clock, minimise
+from mercer.fitting.minimise import Clock, minimise, run_parallel
 from mercer.fitting.problem import FAILED_VALUE, Fit, Status
 from mercer.inference.contract import Data, Engine, Evidence, Posterior
 from mercer.inference.likelihood import Likelihood
@@ -51,7 +51,7 @@ from mercer.learners.partition import (
     StructureSearch,
     sort_groups,
 )
-from mercer.learners.trials import Trials, run_parallel
+from mercer.learners.trials import Trials
 from mercer.linalg.threads import one_thread
 
 FAMILIES = ("SE", "M12", "M32", "M52")  # with one lengthscale for each input, and one for the columns of a category

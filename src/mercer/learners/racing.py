@@ -46,8 +46,8 @@ class RacePolicy:
     """The rungs of a race, by the number of candidates and of rows."""
 
     many_rows: int = 450  # above, the first rungs run on a sample: their cost grows with the cube of the rows
-    sample: int = 300  # rows that tell who could win
-    small_sample: int = 150  # rows of the first rung of a large level, most of which can be told from the winners there
+    sample: int = 300  # rows that show which could win
+    small_sample: int = 150  # rows of the first rung of a large level, enough to leave most of it behind
     large_level: int = 300  # candidates; several input columns make that many
     grown_starts: int = 2  # of each in a large level on many rows: a kernel of many parts begun afresh is slow
 

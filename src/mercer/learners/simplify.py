@@ -32,7 +32,7 @@ def simplify(kernel: Expression, X: Array) -> Iterator[Simpler]:
     seen: set[Expression] = set()
     free = layout(kernel).n_free
     for expression, step in _steps(kernel, X):
-        shorter = canonical(expression)  # where factors merge there are parameters that cannot be told apart
+        shorter = canonical(expression)  # where factors merge there are parameters that cannot be distinguished
         simpler = shorter if size(shorter) < size(expression) else fill_held(expression)
         key = structure(simpler)
         if key not in seen and layout(simpler).n_free < free:

@@ -22,7 +22,7 @@ import numpy as np
 
 from mercer.compute.surfaces import nearest_weights
 from mercer.errors import InputError
-from mercer.fitting.minimise import ONE_THREAD_BELOW, Clock, fit, minimise, screen
+from mercer.fitting.minimise import ONE_THREAD_BELOW, Clock, fit, minimise, run_parallel, screen
 from mercer.fitting.problem import Fit, FitOptions, Problem, Run, prepare
 from mercer.inference.contract import Data
 from mercer.inference.likelihood import Gaussian
@@ -36,7 +36,7 @@ from mercer.learners import regimes
 from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, draw_some
 from mercer.learners.criteria import bic
 from mercer.learners.regimes import RegimeForm
-from mercer.learners.trials import Trials, run_parallel
+from mercer.learners.trials import Trials
 from mercer.linalg.threads import one_thread
 
 REGIME_ROWS = 10  # for each regime: with fewer nothing can be said about what holds there

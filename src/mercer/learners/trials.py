@@ -17,20 +17,19 @@ import hashlib
 import json
 import math
 import os
-import warnings
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, Literal
 
 import numpy as np
 
 from mercer.compute.backend import NUMBA, Backend
 from mercer.errors import InputError, NumericalError
-from mercer.fitting.minimise import Clock, OutOfTimeError, Progress, Report, run_batched
+from mercer.fitting.minimise import Clock, OutOfTimeError, Progress, Report, Work, run_batched, run_parallel
 from mercer.fitting.problem import AtBound, Fit, Run, Trail
 from mercer.inference.bounds import Interval
 from mercer.inference.contract import Data
@@ -40,7 +39,6 @@ from mercer.learners.contract import Candidate, Learned, Stopped, Weights
 
 VERSION = 5
 Key = tuple[int, int, str]  # stage, rung, candidate
-Work = dict[int, tuple[Any, ...]]  # the arguments of a function for each candidate
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,38 +168,6 @@ class Trials:
             self.clock.check()
 
 
-def run_parallel(
-    function: Callable[..., Any], work: Work, jobs: int, ordered: bool = False
-) -> Iterator[tuple[int, Any]]:
-    """Yield (number, function(*arguments)) for all the work, in any order unless it is to be `ordered`.
-
-    More than one job goes through joblib, whose registered back ends (Dask, Ray) reach other machines.
-    """
-    if jobs == 1 or len(work) < 2:
-        for number, arguments in work.items():
-            yield number, function(*arguments)
-        return
-    from joblib import Parallel, delayed
-    from joblib.parallel import get_active_backend
-
-    backend, _ = get_active_backend()
-    kind = "generator" if ordered else "generator_unordered"
-    pool = Parallel(n_jobs=jobs, return_as=kind if backend.supports_return_generator else "list")
-    results = pool(delayed(_call)(function, number, arguments) for number, arguments in work.items())
-    try:
-        for result in results:  # noqa: UP028 (yield from would close it outside of what follows)
-            yield result
-    finally:
-        if not isinstance(results, list):
-            with warnings.catch_warnings():  # to stop early, for lack of time, leaves work undone on purpose
-                warnings.filterwarnings("ignore", message=".* still being processed by the workers")
-                results.close()
-
-
-def _call(function: Callable[..., Any], number: int, arguments: tuple[Any, ...]) -> tuple[int, Any]:
-    return number, function(*arguments)
-
-
 def run_on_device(
     function: Callable[..., Attempt], work: Work, backend: Backend, memory: int | None = None
 ) -> Iterator[tuple[int, Attempt]]:
@@ -229,20 +195,18 @@ class Journal:
 
     def __init__(self, folder: str | os.PathLike[str], fingerprint: str) -> None:
         self._known: dict[Key, dict[str, Any]] = {}
-        path = Path(folder) / "journal.jsonl"
+        self._path = path = Path(folder) / "journal.jsonl"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             end = self._read(path, fingerprint)
-            self._file: TextIO = path.open("r+" if end else "w", encoding="utf-8")
+            path.touch()
+            os.truncate(path, end)
+            if end == 0:
+                self._write({"format": "mercer-journal", "version": VERSION, "fingerprint": fingerprint})
         except OSError as error:
             raise InputError(
                 f"the checkpoint folder '{path.parent}' cannot be used: {error.strerror or error}; choose another"
             ) from None
-        if end:
-            self._file.seek(end)
-            self._file.truncate()
-        else:
-            self._write({"format": "mercer-journal", "version": VERSION, "fingerprint": fingerprint})
 
     def find(self, keys: Mapping[int, Key]) -> dict[int, Attempt]:
         """Return the attempts that are known, by number."""
@@ -284,9 +248,10 @@ class Journal:
         return end
 
     def _write(self, entry: dict[str, Any]) -> None:
-        self._file.write(json.dumps(entry) + "\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with self._path.open("a", encoding="utf-8") as file:  # for one line: nothing is left open when a search ends
+            file.write(json.dumps(entry) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def fingerprint(data: Data, settings: dict[str, Any], seed: int) -> str:

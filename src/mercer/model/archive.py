@@ -248,16 +248,28 @@ def _write_regression(fitted: Fitted) -> tuple[Document, Arrays]:
         for member in mixture.members
     ]
     document = {
-        "options": _options_to_plain(options, kernel_to_plain(options["kernel"])), "kernel": to_json(fitted.kernel),
-        "members": members, "time_column": mixture.column, "tails_beyond": mixture.tails_beyond,
-        "scores": dict(zip(SCORES, values, strict=True)), "parameters": scores.parameters, "status": fitted.status,
-        "message": fitted.message, "at_bounds": [list(bound) for bound in fitted.at_bounds],
-        "stopped": fitted.stopped, "units": asdict(training.units), "level": training.level,
-        **_columns_to_plain(training.columns), "target": training.target_name, "notes": list(fitted.notes),
-        "engine": engine_to_plain(fitted.choice.engine), "reason": fitted.choice.reason,
-        "distilled_from": fitted.origin.distilled_from, "fit_seconds": fitted.seconds,
+        "options": _options_to_plain(options, kernel_to_plain(options["kernel"])),
+        "kernel": to_json(fitted.kernel),
+        "members": members,
+        "time_column": mixture.column,
+        "tails_beyond": mixture.tails_beyond,
+        "scores": dict(zip(SCORES, values, strict=True)),
+        "parameters": scores.parameters,
+        "status": fitted.status,
+        "message": fitted.message,
+        "at_bounds": [list(bound) for bound in fitted.at_bounds],
+        "stopped": fitted.stopped,
+        "units": asdict(training.units),
+        "level": training.level,
+        **_columns_to_plain(training.columns),
+        "target": training.target_name,
+        "notes": list(fitted.notes),
+        "engine": engine_to_plain(fitted.choice.engine),
+        "reason": fitted.choice.reason,
+        "distilled_from": fitted.origin.distilled_from,
+        "fit_seconds": fitted.seconds,
         "candidates": candidates_to_plain(fitted.candidates),
-    }  # fmt: skip
+    }
     arrays = {"X": training.X, "y": training.y}
     if training.source is not None:
         document["stream"], sums = _sums_to_plain(fitted)
@@ -292,14 +304,21 @@ def _read_regression(document: Document, arrays: Arrays) -> Fitted:
         known = posteriors(kernels, [choice.engine] * len(kernels), training.data)
     stopped, seconds = document.get("stopped", ""), document.get("fit_seconds")
     return Fitted(
-        training, choice, kernel, noise, make_mixture(kernels, weights, training.data, known),
+        training=training,
+        choice=choice,
+        kernel=kernel,
+        noise=noise,
+        mixture=make_mixture(kernels, weights, training.data, known),
         scores=FitScores(log_evidence, bic, leave_one_out, int(document["parameters"]), jitter),
-        status=str(document["status"]), message=str(document["message"]), origin=origin,
+        status=str(document["status"]),
+        message=str(document["message"]),
+        origin=origin,
         at_bounds=_read_bounds(document),
         candidates=candidates_from_plain(document.get("candidates", []), matrix.shape[1]),
-        notes=tuple(map(str, document.get("notes", ()))), stopped=stopped if stopped in get_args(Stopped) else "",
+        notes=tuple(map(str, document.get("notes", ()))),
+        stopped=stopped if stopped in get_args(Stopped) else "",
         seconds=None if seconds is None else _finite(seconds),
-    )  # fmt: skip
+    )
 
 
 def _read_choice(document: Document, origin: Origin, kernel: Expression, data: Data) -> Choice:
@@ -413,12 +432,21 @@ def _write_classes(fitted: FittedClasses) -> tuple[Document, Arrays]:
     classes = [str(value) if kind == "text" else value.item() for value in training.classes]
     document = {
         "options": _options_to_plain(fitted.options, kernel if named else kernel_to_plain(kernel)),
-        "kernel": to_json(fitted.kernel), "C": fitted.cost, "nu": fitted.nu, "error": fitted.error,
-        "seed": fitted.seed, "classes": classes, "class_kind": kind, "units": asdict(training.units),
-        **_columns_to_plain(training.columns), "target": training.target_name, "notes": list(fitted.notes),
-        "stopped": fitted.stopped, "fit_seconds": fitted.seconds,
+        "kernel": to_json(fitted.kernel),
+        "C": fitted.cost,
+        "nu": fitted.nu,
+        "error": fitted.error,
+        "seed": fitted.seed,
+        "classes": classes,
+        "class_kind": kind,
+        "units": asdict(training.units),
+        **_columns_to_plain(training.columns),
+        "target": training.target_name,
+        "notes": list(fitted.notes),
+        "stopped": fitted.stopped,
+        "fit_seconds": fitted.seconds,
         "candidates": candidates_to_plain(fitted.candidates),
-    }  # fmt: skip
+    }
     return document, {"X": training.X, "y": training.labels.astype(np.float64)}
 
 
@@ -441,12 +469,21 @@ def _read_classes(document: Document, arrays: Arrays) -> FittedClasses:
     gram, clip = gram_of(scaled_kernel, training)
     seed = int(document["seed"])
     return FittedClasses(
-        training, kernel, scaled_kernel, clip, cost, nu, _finite(document["error"]),
-        machine=fit_machine(gram, labels, cost, nu, seed), seed=seed, options=options,
+        training=training,
+        kernel=kernel,
+        scaled_kernel=scaled_kernel,
+        clip=clip,
+        cost=cost,
+        nu=nu,
+        error=_finite(document["error"]),
+        machine=fit_machine(gram, labels, cost, nu, seed),
+        seed=seed,
+        options=options,
         candidates=candidates_from_plain(document.get("candidates", []), rows.shape[1]),
-        notes=tuple(map(str, document.get("notes", ()))), stopped=str(document.get("stopped", "")),
+        notes=tuple(map(str, document.get("notes", ()))),
+        stopped=str(document.get("stopped", "")),
         seconds=_finite(document.get("fit_seconds", 0.0)),
-    )  # fmt: skip
+    )
 
 
 # --------------------------------------------------------------------------------------------------------------- grids
@@ -458,11 +495,18 @@ def _write_grid(fitted: FittedGrid) -> tuple[Document, Arrays]:
     numbers = (fitted.noise, fitted.log_evidence, fitted.bic, fitted.seconds)
     document = {
         "options": _options_to_plain(options, _axis_kernels_to_plain(options["kernel"])),
-        "kernel": to_json(fitted.kernel), "numbers": dict(zip(GRID_NUMBERS, numbers, strict=True)),
-        "parameters": fitted.parameters, "status": fitted.status, "message": fitted.message,
-        "notes": list(fitted.notes), "units": asdict(fitted.scale.units), "level": fitted.scale.level,
-        "names": None if grid.names is None else list(grid.names), "reason": fitted.choice.reason,
-    }  # fmt: skip
+        "kernel": to_json(fitted.kernel),
+        "numbers": dict(zip(GRID_NUMBERS, numbers, strict=True)),
+        "evidence_is": fitted.evidence_is,
+        "parameters": fitted.parameters,
+        "status": fitted.status,
+        "message": fitted.message,
+        "notes": list(fitted.notes),
+        "units": asdict(fitted.scale.units),
+        "level": fitted.scale.level,
+        "names": None if grid.names is None else list(grid.names),
+        "reason": fitted.choice.reason,
+    }
     return document, {"X": grid.values, "y": np.concatenate(grid.coordinates)}
 
 
@@ -494,13 +538,27 @@ def _read_grid(document: Document, arrays: Arrays) -> FittedGrid:
     kernel = bind(from_json(document["kernel"]), values.ndim)
     scaled_kernel, scaled_noise = to_scaled_units(kernel, scale.units), noise / scale.units.y_scale**2
     engine = grid_engine(options["device"])
+    posterior = condition(engine, scaled_kernel, scaled_noise, scale.data(grid))
+    exact = posterior.whole.cells.exact_within(engine.exact_work)  # what versions 1 and 2 do not keep
     return FittedGrid(
-        grid, scale, Choice(engine, str(document["reason"])), kernel, noise, scaled_kernel, scaled_noise,
-        posterior=condition(engine, scaled_kernel, scaled_noise, scale.data(grid)),
-        log_evidence=log_evidence, bic=bic, parameters=int(document["parameters"]), status=str(document["status"]),
-        message=str(document["message"]), options=options, notes=tuple(map(str, document.get("notes", ()))),
+        grid=grid,
+        scale=scale,
+        choice=Choice(engine, str(document["reason"])),
+        kernel=kernel,
+        noise=noise,
+        scaled_kernel=scaled_kernel,
+        scaled_noise=scaled_noise,
+        posterior=posterior,
+        log_evidence=log_evidence,
+        bic=bic,
+        evidence_is=str(document.get("evidence_is", "exact" if exact else "eigenvalues")),
+        parameters=int(document["parameters"]),
+        status=str(document["status"]),
+        message=str(document["message"]),
+        options=options,
+        notes=tuple(map(str, document.get("notes", ()))),
         seconds=seconds,
-    )  # fmt: skip
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------- candidates

@@ -5,6 +5,7 @@ A `FittedGrid` is to `GridRegressor` what a `Fitted` is to `GPRegressor`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -15,7 +16,7 @@ from mercer.compute.program import compile_program
 from mercer.errors import InputError, TooLargeError
 from mercer.inference.choose import Choice
 from mercer.inference.contract import Data, Engine
-from mercer.inference.grid import Grid
+from mercer.inference.grid import Grid, GridPolicy
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from mercer.inference.grid_product import GridPosterior  # it loads PyTorch
 
 EVIDENCE_TOLERANCE = 1e-3  # of conjugate gradients, relative
+EXACT_CELLS = 1000  # seen, where most are missing: exact inference then takes a tenth of a second for an evaluation
 LONGEST = 5000  # cells along one axis: its eigenvectors take a quarter of a minute
 
 
@@ -86,6 +88,7 @@ class FittedGrid:
     posterior: GridPosterior
     log_evidence: float
     bic: float
+    evidence_is: str  # "exact", or by what its log-determinant was approximated
     parameters: int
     status: str
     message: str
@@ -130,13 +133,15 @@ class FittedGrid:
 
 
 def grid_engine(device: str) -> Grid:
-    """Return the engine for arrays."""
-    return Grid(tolerance=EVIDENCE_TOLERANCE, device=device)
+    """Return the engine for arrays, which are grids however few of their cells hold a value."""
+    policy = GridPolicy(cells_per_row=math.inf)
+    return Grid(tolerance=EVIDENCE_TOLERANCE, device=device, exact_cells=EXACT_CELLS, policy=policy)
 
 
 def condition(engine: Engine, kernel: Expression, noise: float, data: Data) -> GridPosterior:
-    """Return the posterior of a product kernel (scaled units) on a grid."""
-    posterior = engine.posterior(compile_program(kernel), values_of(kernel), Gaussian(noise), data)
+    """Return the posterior of a product kernel (scaled units) on a grid, however many cells are missing."""
+    on_grid = replace(cast(Grid, engine), exact_cells=0)
+    posterior = on_grid.posterior(compile_program(kernel), values_of(kernel), Gaussian(noise), data)
     return cast("GridPosterior", posterior)  # of one product: checked before the fit
 
 
@@ -151,9 +156,9 @@ def by_axis(given: Mapping[Any, Any], grid_axes: Sequence[Any], otherwise: Any, 
 def read_grid(array: Any, coordinates: Any) -> GridInput:
     """Return what the user gave: an array, nested lists, a masked array or an xarray.DataArray."""
     names = tuple(map(str, array.dims)) if hasattr(array, "dims") and hasattr(array, "coords") else None
+    if np.isscalar(array) or array is None:
+        raise InputError(f"a grid is an array with at least one axis, such as a matrix; {array!r:.60} was given")
     values = _numbers(array.values if names is not None else array)
-    if values.ndim == 0:
-        raise InputError("a grid is an array with at least one axis; a single number was given")
     if np.isinf(values).any():
         place = _place(np.argwhere(np.isinf(values))[0])
         raise InputError(f"cell {place} is infinite; give NaN for a missing cell")

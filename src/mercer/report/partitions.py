@@ -52,14 +52,13 @@ def _draw_cells(axes: Axes, found: PartitionExplanation, paper: Paper) -> None:
     for row in range(1, count):
         for column in range(row):
             chance = found.together[row][column]
-            told = not {found.inputs[row], found.inputs[column]} & set(found.idle)
+            matters = not {found.inputs[row], found.inputs[column]} & set(found.idle)
             axes.add_patch(_square(column, row, 0.94, PALE))
             if chance >= FAINT:
-                axes.add_patch(_square(column, row, 0.94 * float(np.sqrt(chance)), BLUE if told else GREY))
+                axes.add_patch(_square(column, row, 0.94 * float(np.sqrt(chance)), BLUE if matters else GREY))
             if count <= MOST_NUMBERS[paper.narrow]:
-                large = chance > 0.35
                 axes.text(column + 0.5, row + 0.5, _short_percent(chance), fontsize=7, ha="center",
-                          va="center_baseline", color=GROUND if large else INK if chance >= 0.01 else GREY)  # fmt: skip
+                          va="center_baseline", color=_ink_on(chance))  # fmt: skip
 
 
 def _square(column: int, row: int, size: float, color: str) -> Rectangle:
@@ -67,8 +66,17 @@ def _square(column: int, row: int, size: float, color: str) -> Rectangle:
     return Rectangle((column + gap, row + gap), size, size, facecolor=color, linewidth=0)
 
 
+def _ink_on(chance: float) -> str:
+    """Return a colour that can be read on the square of a probability."""
+    if chance > 0.35:
+        return GROUND
+    return INK if chance >= 0.01 else GREY
+
+
 def _short_percent(chance: float) -> str:
-    return ">99" if chance > 0.99 else "<1" if chance < 0.01 else f"{100 * chance:.0f}"
+    if chance > 0.99:
+        return ">99"
+    return "<1" if chance < 0.01 else f"{100 * chance:.0f}"
 
 
 def _shorten(name: str, longest: int) -> str:
