@@ -140,5 +140,5 @@ def test_settings_of_a_grid_engine_are_saved_and_checked() -> None:
     assert choose.engine_from_plain(choose.engine_to_plain(asked)) == asked
     with pytest.raises(mercer.InputError, match="'auto', 'lanczos', 'weyl', not 'exact'"):
         mercer.Grid(log_determinant="exact")  # type: ignore[arg-type]
-    with pytest.raises(mercer.InputError, match="tolerance must lie between 0 and 1"):
+    with pytest.raises(mercer.InputError, match="tolerance must be a number between 0 and 1"):
         mercer.Grid(tolerance=0.0)

@@ -227,7 +227,10 @@ def _whole_kernel(kernel: Any, grid: GridInput, axes: Sequence[int]) -> Expressi
         factors.append(bind(_expression(parts[d]), count, names, default=[d]))
         strange = [leaf for leaf in factors[-1].leaves() if leaf.dims not in (None, (d,))]
         if strange:
-            raise KernelError(f"the kernel of axis {d} acts on other axes: {strange[0].text(digits=4)}")
+            raise KernelError(
+                f"the kernel of axis {d} acts on other axes, {strange[0].text(digits=4)}: give it without dimensions, "
+                "as in 'SE'"
+            )
     return product_of(factors)
 
 

@@ -356,7 +356,7 @@ def read_column(estimator: Any, y: Any, rows: int) -> NDArray[Any]:
         raise InputError(f"y must hold one value for each of the {rows} rows, not {y!r:.60} alone")
     target = column_or_1d(check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False), warn=True)
     if len(target) != rows:
-        raise InputError(f"X has {rows} rows and y has {len(target)}: they must agree")
+        raise InputError(f"X has {rows} rows and y has {len(target)}: give one value of y for each row")
     return np.asarray(target)
 
 
@@ -368,7 +368,8 @@ def read_target(estimator: Any, y: Any, rows: int) -> Array:
     try:
         target = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"the target must hold numbers; its first entry is {given[0]!r}") from None
+        first = f"its first entry is {given[0]!r}"
+        raise InputError(f"the target must hold numbers; {first}. For classes use mercer.KernelSVC") from None
     if np.isinf(target).any():
         row = int(np.flatnonzero(np.isinf(target))[0]) + 1
         raise InputError(f"Input y contains infinity (first in row {row}); drop these rows")

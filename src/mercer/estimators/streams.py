@@ -210,7 +210,7 @@ def _sum_partition(
 
 def _require(total: Sum | None) -> Sum:
     if total is None:
-        raise InputError("there is no row with a target")
+        raise InputError("there is no row with a target: check which column is the target")
     return total
 
 
@@ -228,7 +228,7 @@ class ScaledSource:
         found = self.stream.add_up(partial(_sum_scaled, work, self.units, self.level), size)
         if found.rows != self.count:
             note = f"there were {self.count:,} rows and now there are {found.rows:,}"
-            raise InputError(f"{note}: the data changed meanwhile")
+            raise InputError(f"{note}: the data changed while they were read; fit again")
         total: Sum = found.total
         return total
 

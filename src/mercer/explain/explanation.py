@@ -39,6 +39,7 @@ from mercer.kernels.expression import Base, Expression, contains
 from mercer.kernels.functional import Functional
 from mercer.kernels.network import Network
 from mercer.kernels.parameters import layout
+from mercer.learners.partition_sampler import PartitionSampler
 from mercer.model.fitted import Fitted
 
 LONGEST_KERNEL = 600  # characters on a terminal
@@ -269,7 +270,8 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     networks = explain_networks(subject, narrator) if contains(kernel, Network) else ()
     held_out = None if ranking is None else _compare_held_out(subject, ranking, narrator)
     effects = tuple(narrator.complete(claim) for claim in find_effects(subject, finished=not fitted.stopped))
-    partition = explain_partitions(fitted, subject, found, narrator)
+    sampled = isinstance(fitted.origin.kernel, PartitionSampler)
+    partition = explain_partitions(fitted, subject, found, narrator) if sampled else None
     joined = find_interactions(subject, joints) if partition is None else []
     return Explanation(
         target=subject.target,

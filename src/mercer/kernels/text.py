@@ -60,7 +60,7 @@ _TOKEN = re.compile(
 def parse(text: str) -> Expression:
     """Read a kernel from text; a `KernelSyntaxError` points at the character that does not fit."""
     if not isinstance(text, str):
-        raise KernelError(f"a kernel text is a string, not {type(text).__name__}")
+        raise KernelError(f"a kernel text is a string such as 'SE*PER + LIN', not {type(text).__name__}")
     parser = Parser(text)
     return parser.expect_end(parser.sum())
 

@@ -63,8 +63,8 @@ def expression_or_learner(kernel: Any) -> Expression | Learner:
         return kernel
     if not isinstance(kernel, Learner):
         raise KernelError(
-            f"kernel must be a text such as 'SE*PER + LIN', an expression, or a learner "
-            f"({', '.join(map(repr, LEARNERS))} or an object of one), not {kernel!r}"
+            f"kernel must be a text such as 'SE*PER + LIN', an expression, or a learner by its name "
+            f"({', '.join(map(repr, LEARNERS))}) or as in mercer.GrammarSearch(), not {kernel!r:.60}"
         )
     return kernel
 
