@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-cuda bench-scale bench-golden bench-shape bench-optimise clean
+.PHONY: demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-textures bench-cuda bench-scale bench-golden bench-shape bench-optimise clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/mercer demo --out mercer-demo
@@ -73,7 +73,10 @@ bench-kfo: $(VENV)/.dev
 bench-surfaces: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.surfaces --data $(DATA)
 
-# Goes on where an earlier run stopped; JOBS runs at a time.
+# Both go on where an earlier run stopped; JOBS runs at a time.
+bench-textures: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.textures --data $(DATA) --jobs $(or $(JOBS),1)
+
 bench-optimise: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.optimise --jobs $(or $(JOBS),1)
 

@@ -1,6 +1,6 @@
 """Change surfaces: known changes that are to be found again, changes of which the date is known, and none at all.
 
-    python -m benchmarks.surfaces --data FOLDER [--part synthetic,real,measles,tcpd,steady,texture,grid]
+    python -m benchmarks.surfaces --data FOLDER [--part synthetic,real,measles,tcpd,steady,grid]
 
 Default settings everywhere (`mercer.ChangeSurface()`) unless a row says otherwise. A
 part that was finished is not run again unless `--fresh`. Results and protocol: benchmarks/results/surfaces.json, .md.
@@ -310,7 +310,7 @@ def parts() -> dict[str, Callable[[Path], dict[str, Any]]]:
 def main() -> None:
     everything = parts()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="the folder with change/ and textures/")
+    parser.add_argument("--data", type=Path, required=True, help="the folder with change/")
     parser.add_argument("--part", default=",".join(everything), help="some of " + ", ".join(everything))
     parser.add_argument("--fresh", action="store_true", help="run again what was finished")
     options = parser.parse_args()

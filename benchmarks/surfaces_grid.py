@@ -1,17 +1,11 @@
-"""Grids: two textures with a hole (part `texture`), and one evaluation on up to 1000 x 1000 cells (part `grid`).
+"""Large grids: one evaluation on up to 1000 x 1000 cells. Textures are in benchmarks/textures.py.
 
-    python -m benchmarks.surfaces_grid texture --data FOLDER [--device cuda] [--pictures FOLDER]
-    python -m benchmarks.surfaces_grid grid [--device cuda]
+    python -m benchmarks.surfaces_grid [--device cuda]
 
-Both are parts of `python -m benchmarks.surfaces`, too.
+This is the part `grid` of `python -m benchmarks.surfaces`, too.
 
-Textures: 224 x 224 pixels, gray = 0.299 R + 0.587 G + 0.114 B, rows 60:120 and columns 80:160 removed (4,800 pixels);
-SMSE is the mean squared error in the hole by the variance there. The hole is cut out before anything else sees the
-picture. One kernel and the same settings for both pictures, several seeds, all printed; the seconds are those of `fit`
-and `fill` with bands.
-
-Grid: n x n cells, 5 % missing at random, one evaluation of the evidence with its gradient, in a process of its own for
-each size, so that the memory is that of the evaluation; the least of three repeats, in seconds on the wall and of all
+n x n cells, 5 % missing at random, one evaluation of the evidence with its gradient, in a process of its own for each
+size, so that the memory is that of the evaluation; the least of three repeats, in seconds on the wall and of all
 processors together. The cost exponent is the slope of log processor seconds (on a GPU: of log seconds) by log cells
 from the smallest grid on.
 """
@@ -34,12 +28,6 @@ import numpy as np
 from benchmarks import machine
 from mercer.inference.likelihood import Gaussian
 
-HOLE = (slice(60, 120), slice(80, 160))
-KERNEL = "SM10"
-SEEDS = 3
-TARGETS = {"plate": 0.15, "pave": 0.80}
-PAPER = {"plate": 0.217, "pave": 0.841}  # from the images in the NKN authors' repository
-MOST_SECONDS = 120
 SIZES = (250, 500, 1000)
 REPEATS = 3
 MISSING = 0.05
@@ -49,66 +37,6 @@ GRID_KERNELS = {
     "frequency=[0.01, 0.02, 0.03, 0.05], bandwidth=0.01)",
 }
 GRID_LIMITS = {"seconds": 60.0, "GB": 4.0, "exponent": 1.6}
-
-
-# ------------------------------------------------------------------------------------------------------------ textures
-
-
-def texture(data: Path, name: str, seed: int, device: str) -> dict[str, Any]:
-    """Fill the hole of one picture and compare."""
-    from PIL import Image
-
-    from mercer import GridRegressor
-
-    with Image.open(data / "textures" / f"{name}.png") as image:
-        colours = np.asarray(image, dtype=np.float64)[..., :3] / 255.0
-    truth = colours @ [0.299, 0.587, 0.114]
-    seen = truth.copy()
-    seen[HOLE] = np.nan
-    started = time.perf_counter()
-    model = GridRegressor(KERNEL, random_state=seed, device=device).fit(seen)
-    filled, std = model.fill(return_std=True)
-    seconds = time.perf_counter() - started
-    error, spread = (filled - truth)[HOLE], std[HOLE]
-    return {
-        "picture": name, "seed": seed, "smse": float(np.mean(error**2) / truth[HOLE].var()), "seconds": seconds,
-        "fit seconds": model.fit_seconds_, "inside 95 %": float(np.mean(np.abs(error) < 1.96 * spread)),
-        "log density": float(np.mean(-0.5 * np.log(2 * np.pi * spread**2) - 0.5 * (error / spread) ** 2)),
-        "device": device, "notes": list(model.notes_), "filled": filled,
-    }  # fmt: skip
-
-
-def textures(data: Path, device: str = "cpu", seeds: int = SEEDS, pictures: Path | None = None) -> dict[str, Any]:
-    """Both pictures with every seed."""
-    lines = [
-        f'`GridRegressor("{KERNEL}")`, 224 x 224 pixels less 60 x 80; asked: SMSE at most '
-        f"{', '.join(f'{most} ({name})' for name, most in TARGETS.items())}, {MOST_SECONDS} s each.",
-        "",
-        "| picture | seed | SMSE | NKN authors' image | seconds | inside 95 % bands | chosen by hidden boxes |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    rows = []
-    for name in TARGETS:
-        for seed in range(seeds):
-            row = texture(data, name, seed, device)
-            if pictures is not None and seed == 0:
-                _save_picture(row["filled"], pictures / f"{name}.png")
-            del row["filled"]
-            rows.append(row)
-            note = next(iter(row["notes"]), "").split(" was chosen")[0]
-            lines.append(
-                f"| {name} | {seed} | {row['smse']:.3f} | {PAPER[name]:.3f} | {row['seconds']:.1f} "
-                f"| {row['inside 95 %']:.3f} | {note} |"
-            )
-            print(lines[-1], flush=True)
-    return {"rows": rows, "markdown": "\n".join(lines)}
-
-
-def _save_picture(values: np.ndarray, file: Path) -> None:
-    from PIL import Image
-
-    file.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(np.clip(np.round(255 * values), 0, 255).astype(np.uint8)).save(file)
 
 
 # ---------------------------------------------------------------------------------------------------------- large grids
@@ -172,7 +100,7 @@ def grids(device: str = "cpu", sizes: Sequence[int] = SIZES) -> dict[str, Any]:
     for kernel in GRID_KERNELS:
         first = None
         for size in sizes:
-            command = [sys.executable, "-m", "benchmarks.surfaces_grid", "one", "--device", device]
+            command = [sys.executable, "-m", "benchmarks.surfaces_grid", "--one", "--device", device]
             asked = [*command, "--size", str(size), "--kernel", kernel]
             row = json.loads(subprocess.run(asked, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
             if first is not None:
@@ -192,31 +120,22 @@ def _two(number: float | None) -> str:
     return "" if number is None else f"{number:.2f}"
 
 
-PARTS: dict[str, Callable[[Path], dict[str, Any]]] = {"texture": textures, "grid": lambda data: grids()}
+PARTS: dict[str, Callable[[Path], dict[str, Any]]] = {"grid": lambda data: grids()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["texture", "grid", "one"])
-    parser.add_argument("--data", type=Path, help="folder with textures/")
+    parser.add_argument("--one", action="store_true", help="one evaluation, with --size and --kernel")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--pictures", type=Path, help="folder for the filled pictures")
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--size", type=int, default=1000)
     parser.add_argument("--kernel", default="SE")
     options = parser.parse_args()
-    if options.part == "one":
+    if options.one:
         print(json.dumps(one_evaluation(options.size, options.kernel, options.device)))
         return
     print("\n".join(machine.lines(machine.describe())))
-    if options.part == "grid":
-        found = grids(options.device, options.sizes)
-    elif options.data is None:
-        parser.error("the part texture needs --data")
-    else:
-        found = textures(options.data, options.device, options.seeds, options.pictures)
-    print(found["markdown"])
+    print(grids(options.device, options.sizes)["markdown"])
 
 
 if __name__ == "__main__":

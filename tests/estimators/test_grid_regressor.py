@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import mercer
 from mercer.errors import DataWarning, FitWarning, InputError, KernelError, ModelFileError, TooLargeError
 from mercer.estimators.grid import GridRegressor
-from mercer.fitting.grid import GridFitPolicy, beside_holes, fit_grid, tile
+from mercer.fitting.grid import GridFitPolicy, beside_holes, fit_grid, line_spectra, lines_along, tile
 from mercer.fitting.minimise import Progress
 from mercer.fitting.problem import FitOptions
 from mercer.inference.contract import Data, Evidence
@@ -230,6 +230,72 @@ def test_large_holes_choose_by_hidden_boxes() -> None:
     assert np.mean(error**2) < 0.1 * np.var(texture)
 
 
+def tiles(shape: tuple[int, int] = (70, 64), periods: tuple[float, float] = (11.7, 14.3)) -> tuple[Array, Array]:
+    """A pattern of known periods, stronger in places, of which overtones are the strongest waves; with a large hole."""
+    rng = np.random.default_rng(1)
+    rows, columns = (2 * np.pi * np.arange(n) / p for n, p in zip(shape, periods, strict=True))
+    truth = (0.4 * np.sin(rows) + np.cos(2 * rows))[:, None] * (0.5 * np.cos(columns) + np.sin(2 * columns) + 0.3)
+    truth *= 1.0 + 0.2 * np.sin(np.arange(shape[1]) / 30)
+    seen = truth + 0.2 * rng.normal(size=shape)
+    seen[24:44, 20:42] = np.nan
+    return seen, truth
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_periods_of_a_pattern_are_found(seed: int) -> None:
+    seen, truth = tiles()
+    model = GridRegressor("PER", random_state=seed).fit(seen)
+    assert_allclose([leaf.value("period") for leaf in model.kernel_.leaves()], [11.7, 14.3], rtol=0.01)
+    hole = (model.fill() - truth)[24:44, 20:42]
+    assert np.mean(hole**2) < 0.1 * np.var(truth)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_networks_fill_a_large_hole_with_every_seed(seed: int) -> None:
+    seen, truth = tiles()
+    kernel = "NKN(SE + PER + LIN + RQ, Linear4-Product2-Linear1)"
+    model = GridRegressor(kernel, restarts=1, random_state=seed).fit(seen)
+    hole = (model.fill() - truth)[24:44, 20:42]
+    assert np.mean(hole**2) < 0.1 * np.var(truth)
+
+
+def test_peaks_of_spectra_lie_between_its_frequencies() -> None:
+    wave = np.sin(2 * np.pi * np.arange(80) / 9.37)[:, None] * np.ones(20)
+    X = np.stack([g.ravel() for g in np.meshgrid(np.arange(80.0), np.arange(20.0), indexing="ij")], 1)
+    assert_allclose(line_spectra(Data(X, wave.ravel()))[0].periods(1), 9.37, rtol=2e-3)  # 8.89 and 10 are those beside
+
+
+def test_lines_are_whole_where_there_are_enough() -> None:
+    seen, _ = tiles()
+    places = np.argwhere(~np.isnan(seen))
+    data = Data(places.astype(float), seen[tuple(places.T)], True)
+    lines = lines_along(data, 0, 16)
+    assert lines.lattice is not None
+    assert lines.lattice.shape == (70, 16)
+    assert len(lines.lattice.holes) == 0
+    assert_allclose(lines.y[lines.X[:, 1] == 0], seen[:, 0])
+    torn = seen.copy()
+    torn[:, ::2][5] = np.nan
+    torn[:, 1::2][6] = np.nan  # no line along the first axis is whole
+    places = np.argwhere(~np.isnan(torn))
+    some = lines_along(Data(places.astype(float), torn[tuple(places.T)], True), 0, 16)
+    assert len(np.unique(some.X[:, 1])) == 16
+    assert some.count == 16 * 69
+
+
+def test_a_learner_of_networks(tmp_path: Path) -> None:
+    seen, truth = waves()
+    learner = mercer.NeuralKernelNetwork("SE + PER", "Linear2-Product2-Linear1", restarts=1, max_iterations=25)
+    model = GridRegressor(learner, random_state=0).fit(seen)
+    assert np.sqrt(np.mean((model.fill() - truth)[np.isnan(seen)] ** 2)) < 0.6
+    assert str(mercer.kernels.structure(model.kernels_[1])) == "NKN(SE(1) + PER(1), Linear2-Product2-Linear1)"
+    model.save(tmp_path / "m")
+    again = mercer.load(tmp_path / "m")
+    assert again.get_params()["kernel"] == learner
+    assert_allclose(again.fill(), model.fill())
+    assert model.get_params()["kernel__restarts"] == 1
+
+
 def test_parts_of_large_grids() -> None:
     X = np.stack([g.ravel() for g in np.meshgrid(np.arange(30.0), np.arange(40.0), indexing="ij")], 1)
     hole = (X[:, 0] > 18) & (X[:, 0] < 26) & (X[:, 1] > 10) & (X[:, 1] < 20)
@@ -305,6 +371,21 @@ def test_coordinates_that_are_none(coordinates: object, message: str) -> None:
 def test_kernels_that_do_not_fit(kernel: object, message: str) -> None:
     with pytest.raises(KernelError, match=message):
         GridRegressor(kernel).fit(np.random.default_rng(0).normal(size=(3, 4)))
+
+
+@pytest.mark.parametrize(
+    ("learner", "settings", "message"),
+    [
+        (mercer.GrammarSearch(), {}, "GrammarSearch does not learn on grids"),
+        (mercer.NeuralKernelNetwork(), {"restarts": 2}, r"NeuralKernelNetwork\(restarts=2\)"),
+        (mercer.NeuralKernelNetwork(optimiser="adam"), {}, "optimiser='lbfgs'"),
+        (mercer.NeuralKernelNetwork(restarts=0), {}, "restarts"),
+        (mercer.NeuralKernelNetwork("SE(0) + SE(1)"), {}, "acts on other axes"),
+    ],
+)
+def test_learners_that_do_not_fit(learner: object, settings: dict[str, int], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        GridRegressor(learner, **settings).fit(np.random.default_rng(0).normal(size=(3, 4)))
 
 
 def test_an_axis_that_is_too_long() -> None:

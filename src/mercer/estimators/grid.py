@@ -6,6 +6,8 @@ import math
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,9 @@ from mercer.kernels.expression import Expression, Product, product_of
 from mercer.kernels.network import time_series_network
 from mercer.kernels.parameters import bind, to_data_units, to_scaled_units
 from mercer.kernels.text import parse
+from mercer.learners.contract import Learner
 from mercer.learners.criteria import bic
+from mercer.learners.nkn import NeuralKernelNetwork
 from mercer.model.grid import FittedGrid, GridInput, GridScale, by_axis, condition, grid_engine, read_axes, read_grid
 
 
@@ -36,10 +40,11 @@ class GridRegressor(ShownFit, Estimator, BaseEstimator):
 
     Parameters
     ----------
-    kernel : str or Expression, or a list or dict of them
+    kernel : str or Expression, or a list or dict of them, or a NeuralKernelNetwork
         One kernel for all axes (without dimensions: "SM6", "SE*PER + LIN", "nkn" for a network on each axis), a list
         with one for each axis, a dict by axis name or number (axes not named get "SE"), or a whole kernel with
-        dimensions that is such a product ("SE(0)*PER(1)").
+        dimensions that is such a product ("SE(0)*PER(1)"). A `mercer.NeuralKernelNetwork` puts its network on each
+        axis and brings its own `restarts`, `max_iterations` and `priors`; the best start is kept, none are averaged.
     noise : float or None
         A known noise variance, or None to fit it.
     restarts : int
@@ -117,7 +122,9 @@ class GridRegressor(ShownFit, Estimator, BaseEstimator):
             gone = ", ".join(f"{n - m} along axis {d}" for d, (n, m) in counts if n > m)
             notes.append(f"whole slices of the grid hold no value ({gone}); they are predicted all the same")
             warnings.warn(notes[0], DataWarning, stacklevel=2)
-        whole = _whole_kernel(self.kernel, grid, [d for d, n in enumerate(lattice.shape) if n > 1])
+        axes = [d for d, n in enumerate(lattice.shape) if n > 1]
+        learner = self._read_learner()
+        whole = _whole_kernel(self.kernel, grid, axes) if learner is None else _network(learner, grid, axes)
         if separate(compile_program(structure(whole)), grid.values.ndim) is None:
             raise KernelError(
                 f"{whole.text(digits=4)} is not a product of one kernel for each axis: give one kernel for all axes, a "
@@ -125,6 +132,9 @@ class GridRegressor(ShownFit, Estimator, BaseEstimator):
                 "GPRegressor(kernel, inference=mercer.Grid()), with one row for each cell"
             )
         engine, options = grid_engine(self.device), read_fit_options(self, scale.units, zero_noise=False)
+        if learner is not None:
+            own = {"restarts": learner.restarts, "max_iterations": learner.iterations}
+            options = replace(options, **own, priors=learner.priors is not None)
         bound = to_scaled_units(whole, scale.units)
         result, note = fit_grid(bound, data, engine, options, progress, self._policy(GridFitPolicy))
         if result.status == "failed":
@@ -157,6 +167,27 @@ class GridRegressor(ShownFit, Estimator, BaseEstimator):
             seconds=time.perf_counter() - started,
         )
         return self
+
+    def _read_learner(self) -> NeuralKernelNetwork | None:
+        """Return the learner of the kernel, if it is one that grids have, its settings checked."""
+        learner = self.kernel
+        if not isinstance(learner, Learner):
+            return None
+        name = type(learner).__name__
+        if not isinstance(learner, NeuralKernelNetwork):
+            raise KernelError(
+                f"{name} does not learn on grids: give a kernel, 'nkn' or a mercer.NeuralKernelNetwork; or use "
+                "GPRegressor, with one row for each cell"
+            )
+        learner.check()
+        for setting, parameter in signature(GridRegressor).parameters.items():
+            value = getattr(self, setting)
+            if setting in ("restarts", "max_iterations") and value != parameter.default:
+                own = f"kernel=mercer.{name}({setting}={value!r})"
+                raise InputError(f"{setting} is for kernels that are given, and here {name} learns; give {own}")
+        if learner.optimiser != "lbfgs" or learner.n_jobs not in (None, 1):
+            raise InputError(f"on a grid {name} has optimiser='lbfgs' and one job; leave both at their defaults")
+        return learner
 
     # ---------------------------------------------------------------------------------------------------- predicting
 
@@ -208,6 +239,23 @@ class GridRegressor(ShownFit, Estimator, BaseEstimator):
         return xarray.DataArray(values, dims=self.axis_names_, coords=coords, name=self._template.name)
 
 
+def _network(learner: NeuralKernelNetwork, grid: GridInput, axes: Sequence[int]) -> Expression:
+    """Return the product of a learner's network on each axis."""
+    count, names = grid.values.ndim, None if grid.names is None else list(grid.names)
+    return product_of([_on_axis(learner.network([d], count, names), d) for d in axes])
+
+
+def _on_axis(kernel: Expression, axis: int) -> Expression:
+    """Return a bound kernel, or refuse one that looks at other axes."""
+    strange = [leaf for leaf in kernel.leaves() if leaf.dims not in (None, (axis,))]
+    if strange:
+        raise KernelError(
+            f"the kernel of axis {axis} acts on other axes, {strange[0].text(digits=4)}: give it without dimensions, "
+            "as in 'SE'"
+        )
+    return kernel
+
+
 def _whole_kernel(kernel: Any, grid: GridInput, axes: Sequence[int]) -> Expression:
     """Return the product over the axes of what the user gave."""
     count, names = grid.values.ndim, grid.names
@@ -222,16 +270,7 @@ def _whole_kernel(kernel: Any, grid: GridInput, axes: Sequence[int]) -> Expressi
         if any(leaf.dims is not None for leaf in single.leaves()):
             return bind(single, count, names)
         parts = [single] * count
-    factors = []
-    for d in axes:
-        factors.append(bind(_expression(parts[d]), count, names, default=[d]))
-        strange = [leaf for leaf in factors[-1].leaves() if leaf.dims not in (None, (d,))]
-        if strange:
-            raise KernelError(
-                f"the kernel of axis {d} acts on other axes, {strange[0].text(digits=4)}: give it without dimensions, "
-                "as in 'SE'"
-            )
-    return product_of(factors)
+    return product_of([_on_axis(bind(_expression(parts[d]), count, names, default=[d]), d) for d in axes])
 
 
 def _expression(kernel: Any) -> Expression:

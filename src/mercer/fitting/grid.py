@@ -1,7 +1,8 @@
-"""Fit a product kernel to a grid of values: from its spectra, first to a part of it, at the end to all of it.
+"""Fit a product kernel to a grid of values: each axis to lines along it, then a part of the grid, at the end all of it.
 
-All starts are fitted to a part where there is a good one: a tile of a grid that is much larger than a tile, or what
-lies on one side of a large hole, since without holes nothing has to be iterated. All cells then take a few more steps.
+Starts come from the spectra of the lines (mixtures), or from fits of each axis' factor to some lines. They go on with a
+part where there is a good one: a tile of a grid that is much larger than a tile, or what lies on one side of a large
+hole, since without holes nothing has to be iterated. All cells then take a few more steps.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.fitting.minimise import Clock, Progress, Report, minimise, starting_points
+from mercer.compute import fused
+from mercer.fitting.minimise import Clock, Progress, Report, minimise, screen, starting_points
 from mercer.fitting.problem import Evaluations, Fit, FitOptions, Problem, Run, prepare
+from mercer.fitting.starts import noise_start
 from mercer.inference.contract import Data
 from mercer.inference.grid import EXACT_WORK, Grid
 from mercer.inference.lattice import Lattice
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Base, Expression
+from mercer.kernels.expression import Base, Expression, Product, build_base, fixed, product_of
+from mercer.kernels.parameters import values_of, with_values
 
 if TYPE_CHECKING:
     from mercer.inference.grid_product import GridProblem
@@ -34,10 +38,14 @@ class GridFitPolicy:
     tile: int = 16_000  # cells to try starts on
     much_larger: int = 4  # times a tile that a grid must be for one to be worth it
     periods: int = 6  # of each axis
-    spectra: int = 2  # starts whose spectra are tried as they are
+    as_they_are: int = 2  # starts from lines or their spectra that are tried without a further fit
     last_steps: int = 20  # with all cells, after many with a part
     good_part: float = 0.25  # of all cells
     short_run: int = 15  # steps on the way to see which start is best
+    lines: int = 64  # along an axis, to fit its factor to: more of them only cost time
+    line_starts: int = 4  # of each factor, for every start of the whole
+    line_draws: int = 6  # of which each of them is the best
+    line_steps: int = 25  # of all of them; then the better half takes twice as many, and so on
     boxes: int = 4  # known cells that are hidden, to see how well large holes are filled
 
 
@@ -45,6 +53,7 @@ NOISE_START = (1e-4, 0.3)
 ENOUGH_LINES = 8  # without a hole; with fewer, holes are bridged by straight lines
 HALF_SEEN = 0.5
 LEAST_WIDTH = 0.3  # of a step of the periodogram: a wave through the whole grid
+SAME_END = 0.1  # of log evidence: runs that end nearer to each other have found the same
 ROUNDS = 100  # of expectation and maximisation
 TOLERANCE, STEPS = 0.01, 100  # of solves for hidden boxes
 
@@ -66,10 +75,9 @@ def fit_grid(
     part = tile(data, policy.tile) if large else beside_holes(data, policy.good_part)
     if part is not None:
         small = replace(problem, data=part)  # with the bounds of the whole
-    mixture = any(leaf.spec.mixture and leaf.parameter("weights").values is None for leaf in expression.leaves())
     watch, run = _Watch(report, options.max_iterations), None
     try:
-        points, screened = _starts(small, spectra, options, mixture)
+        points, screened = _starts(small, data, peaks, spectra, options, policy)
         runs = minimise(small, points, policy.short_run, [watch] * len(points)) if len(points) > 1 else []
         best = min(runs, key=lambda run: run.value).point if runs else points[0]
         iterations, last = options.max_iterations, policy.last_steps
@@ -78,7 +86,7 @@ def fit_grid(
             iterations = last
         run = minimise(problem, [best], iterations, [watch.final(watch.steps + iterations, watch.steps)])[0]
         watch.whole = False
-        chosen, note = _choose(problem, small, run, points if mixture else [], watch, policy)
+        chosen, note = _choose(problem, small, run, points, watch, policy)
     except KeyboardInterrupt:
         if watch.point is None:
             raise
@@ -89,30 +97,36 @@ def fit_grid(
 
 
 def _choose(
-    problem: Problem, small: Problem, run: Run, spectral: Sequence[Array], watch: _Watch, policy: GridFitPolicy
+    problem: Problem, small: Problem, run: Run, points: Sequence[Array], watch: _Watch, policy: GridFitPolicy
 ) -> tuple[Run, str]:
-    """Return the kernel of the highest evidence, or a spectrum as it is where that fills large holes better.
+    """Return the kernel of the highest evidence, or a start from lines as it is where that fills large holes better.
 
-    Of such a spectrum only the variance and the noise are fitted, to the part.
+    Of such a start only the size and the noise are fitted, to the part.
     """
-    boxes = hidden_boxes(problem.data, small.data, policy.boxes) if spectral else []
+    from_lines = not problem.starts.complete and factors_by_axis(problem.expression) is not None
+    boxes = hidden_boxes(problem.data, small.data, policy.boxes) if from_lines else []
     if not boxes:
         return run, ""
-    names = [*problem.layout.free_paths(), "noise"][: len(run.point)]
-    loose = np.array([name == "noise" or name.endswith(".variance") for name in names])[:, None]
     runs = [run]
-    for point in spectral[: policy.spectra]:
-        held = replace(small, bounds=np.where(loose, small.bounds, point[:, None]))
+    for point in points[: policy.as_they_are]:
+        held = replace(small, bounds=np.where(_sizes(small, point)[:, None], small.bounds, point[:, None]))
         runs += minimise(held, [point], policy.short_run, [watch])
     errors = [error_in_boxes(problem, r.point, boxes) for r in runs]
     best = int(np.argmin(errors))
-    what = "the kernel of the highest evidence" if best == 0 else "the mean spectrum of the values"
-    other = min(errors[1:]) if best == 0 else errors[0]
+    rivals = ["the kernel of the highest evidence", "the kernel fitted to lines along each axis"]
+    chosen, other = rivals if best == 0 else rivals[::-1]
     note = (
-        f"{what} was chosen: hiding {len(boxes)} boxes the size of the largest hole, its error was {errors[best]:.3f} "
-        f"of their variance, that of {'the mean spectrum' if best == 0 else 'the highest evidence'} {other:.3f}"
+        f"{chosen} was chosen: hiding {len(boxes)} boxes the size of the largest hole, its error was "
+        f"{errors[best]:.3f} of their variance, that of {other} {min(errors[1:]) if best == 0 else errors[0]:.3f}"
     )
     return replace(runs[best], converged=True), note
+
+
+def _sizes(problem: Problem, point: Array) -> NDArray[np.bool_]:
+    """Tell which numbers of a point carry the size of the kernel, and the noise."""
+    values, likelihood = problem.split(point)
+    double = _resize(problem, values, 2.0 * _size(problem, values))
+    return np.asarray(problem.point(double, Gaussian(2.0 * likelihood.noise)) != point)
 
 
 class _Watch(Evaluations):
@@ -146,15 +160,27 @@ class _Watch(Evaluations):
 
 
 def _starts(
-    problem: Problem, spectra: Sequence[LineSpectrum], options: FitOptions, mixture: bool
+    problem: Problem,
+    data: Data,
+    peaks: dict[int, Array],
+    spectra: Sequence[LineSpectrum],
+    options: FitOptions,
+    policy: GridFitPolicy,
 ) -> tuple[list[Array], int]:
-    """Return points to begin at: from the spectra where the kernel has mixtures to set, else the best of draws."""
+    """Return points to begin at, and how many evaluations they took.
+
+    Mixtures that are to be set come from the spectra, other kernels from fits to lines.
+    """
     starts, unset = problem.starts, np.isnan(problem.starts.known)
     noise = Gaussian(float(np.clip(min(s.floor for s in spectra), *NOISE_START)))
-    if not mixture and unset.any():
-        return starting_points(problem, options)
-    if not mixture:
+    if not unset.any():
         return [problem.point(starts.draw(None), noise)], 0
+    leaves = [leaf for leaf in starts.leaves if isinstance(leaf, Base)]
+    if not any(leaf.spec.mixture and leaf.parameter("weights").values is None for leaf in leaves):
+        parts = factors_by_axis(problem.expression)
+        if parts is None:
+            return starting_points(problem, options)
+        return fit_lines(problem, parts, data, peaks, options, policy)
     rng, points = np.random.default_rng(options.seed), []
     for number in range(max(1, options.restarts)):
         values = starts.draw(None if number == 0 else rng)
@@ -168,6 +194,130 @@ def _starts(
                     drawn[slot.where] = found.get(slot.spec.name, 1.0)
         points.append(problem.point(np.where(unset, drawn, values), noise))
     return points, 0
+
+
+# --------------------------------------------------------------------------------------------------------------- lines
+# Under a product kernel what lies along a line has that axis' factor as its kernel, times a number. Taking lines for
+# independent of each other, their evidence is that of the factor times WN on the number of the line, over a grid of
+# two axes: it costs n^3 for n cells along the axis, whatever else the grid has. So many starts of one factor can be
+# raced where the whole would allow a few; and a period is chosen on one axis at a time, not on all at once.
+
+Factors = dict[int, list[tuple[Expression, slice]]]  # by axis: factors of a product, and where their values are
+
+
+def factors_by_axis(expression: Expression) -> Factors | None:
+    """Return the factors of a product by axis; None where one of them is for several axes, as SE(0, 1) is."""
+    found: Factors = {}
+    first = 0
+    for factor in expression.factors if isinstance(expression, Product) else (expression,):
+        last = first + sum(sum(owner.sizes) for owner in factor.owners())
+        columns = {c for leaf in factor.leaves() for c in leaf.columns}
+        if len(columns) > 1:
+            return None
+        found.setdefault(min(columns, default=0), []).append((factor, slice(first, last)))
+        first = last
+    return found
+
+
+def fit_lines(
+    problem: Problem, parts: Factors, data: Data, peaks: dict[int, Array], options: FitOptions, policy: GridFitPolicy
+) -> tuple[list[Array], int]:
+    """Fit each axis' factor to lines along it, from many starts; return products of the best, the next ones, ...."""
+    fits, tried = [], 0
+    for axis, factors in parts.items():
+        moved = [factor.map_leaves(lambda leaf: replace(leaf, dims=leaf.dims and (0,))) for factor, _ in factors]
+        kernel = product_of([*moved, build_base("WN", 1, variance=fixed(1.0))])
+        known = {0: with_multiples(peaks[axis])} if axis in peaks else None
+        line = prepare(kernel, lines_along(data, axis, policy.lines), problem.engine, options, known)
+        points = draw_starts(line, options, policy)
+        runs = race(line, points, policy.line_steps, options.restarts)
+        tried += policy.line_draws * len(points) + sum(run.evaluations for run in runs)
+        fits.append((line, factors, runs))
+    count = max(len(runs) for *_, runs in fits)
+    return [_join(problem, [(line, f, runs[n % len(runs)]) for line, f, runs in fits]) for n in range(count)], tried
+
+
+def _join(problem: Problem, fits: Sequence[tuple[Problem, list[tuple[Expression, slice]], Run]]) -> Array:
+    """Return the product of the factors that were fitted to lines, of the size that they have on average."""
+    values, sizes, noises = problem.known.copy(), [], []
+    for line, factors, run in fits:
+        found, likelihood = line.split(run.point)
+        sizes.append(_size(line, found))
+        noises.append(likelihood.noise)
+        for _, where in factors:
+            count = where.stop - where.start
+            values[where], found = found[:count], found[count:]
+    for slot in problem.layout.slots:
+        if slot.held:  # one variance stands for all
+            values[slot.where] = problem.known[slot.where]
+    return problem.point(_resize(problem, values, float(np.mean(sizes))), Gaussian(min(noises)))
+
+
+def _size(problem: Problem, values: Array) -> float:
+    """Return the mean variance of the functions of a kernel."""
+    X = problem.data.X
+    return float(np.mean(fused.diagonal(problem.program, values, X[:: max(1, len(X) // 500)])))
+
+
+def _resize(problem: Problem, values: Array, size: float) -> Array:
+    """Return the values of the kernel whose functions have this variance."""
+    factor = size / _size(problem, values)
+    if not 0.0 < factor < math.inf:
+        return values
+    return values_of(with_values(problem.expression, values).multiply_by(factor))
+
+
+def with_multiples(periods: Array) -> Array:
+    """Return periods, then twice and three times the strongest two: a pattern may show as its overtones alone."""
+    return np.concatenate([periods, 2.0 * periods[:2], 3.0 * periods[:2]])
+
+
+def draw_starts(problem: Problem, options: FitOptions, policy: GridFitPolicy) -> list[Array]:
+    """Return the typical start and the best of many draws by evidence; every period is tried with all else typical."""
+    rng, starts = np.random.default_rng(options.seed), problem.starts
+    count = policy.line_starts * options.restarts
+    drawn = [(starts.draw(None, turn=turn), noise_start(None)) for turn in range(max(1, starts.turns))]
+    while len(drawn) < policy.line_draws * count:
+        drawn.append((starts.draw(rng), noise_start(rng)))
+    points = [problem.point(_resize(problem, values, 1.0), Gaussian(noise)) for values, noise in drawn]
+    order = np.argsort(-np.array(screen(problem, points[1:])), kind="stable")
+    return [points[0], *(points[1 + i] for i in order[: count - 1])]
+
+
+def race(problem: Problem, points: Sequence[Array], steps: int, wanted: int) -> list[Run]:
+    """Take some steps from every point, twice as many with the better half, and so on; return the best, in order."""
+    runs = sorted(minimise(problem, points, steps), key=lambda run: run.value)
+    while len(runs) > wanted:
+        steps, runs = 2 * steps, runs[: max(wanted, len(runs) // 2)]
+        trails = [run.trail for run in runs if run.trail is not None]
+        again = minimise(problem, [trail.start for trail in trails], steps, [Evaluations(trail) for trail in trails])
+        runs = sorted(again, key=lambda run: run.value)
+    gaps = np.diff([run.value for run in runs], prepend=-math.inf)
+    return [run for run, gap in zip(runs, gaps, strict=True) if gap > SAME_END]
+
+
+def lines_along(data: Data, axis: int, most: int) -> Data:
+    """Return lines along an axis as rows (place, number of the line): whole ones if there are enough, evenly spread."""
+    lattice = data.lattice
+    assert lattice is not None
+    lines = _grid_lines(data, axis)
+    seen = ~np.isnan(lines)
+    share = seen.mean(axis=1)
+    chosen = np.flatnonzero(share == 1.0)
+    if len(chosen) < ENOUGH_LINES:
+        chosen = np.sort(np.argsort(-share, kind="stable")[:most])
+    chosen = chosen[np.linspace(0, len(chosen) - 1, min(most, len(chosen))).astype(int)]
+    number, place = np.nonzero(seen[chosen])
+    return Data(np.column_stack([lattice.axes[axis][place], number]), lines[chosen][number, place], data.free_level)
+
+
+def _grid_lines(data: Data, axis: int) -> Array:
+    """Return the values of all lines along an axis, NaN where there is none."""
+    lattice = data.lattice
+    assert lattice is not None
+    grid = np.full(lattice.size, np.nan)
+    grid[lattice.cells] = data.y
+    return np.moveaxis(grid.reshape(lattice.shape), axis, -1).reshape(-1, lattice.shape[axis])
 
 
 def beside_holes(data: Data, share: float) -> Data | None:
@@ -225,21 +375,21 @@ class LineSpectrum:
         """Return the periods of the highest peaks, strongest first."""
         inner = np.flatnonzero((self.power[1:-1] >= self.power[:-2]) & (self.power[1:-1] > self.power[2:])) + 1
         ranked = inner[np.argsort(-self.power[inner], kind="stable")][:count]
-        return np.asarray(1.0 / self.frequency[ranked])
+        left, here, right = (np.log(self.power[ranked + k] + 1e-300) for k in (-1, 0, 1))
+        aside = 0.5 * (left - right) / (left - 2.0 * here + right)  # the top of a parabola through three of them
+        return np.asarray(1.0 / (self.frequency[ranked] + aside * self.frequency[1]))
 
 
 def line_spectra(data: Data) -> list[LineSpectrum]:
     """Return the mean spectrum of the lines along every axis, frequencies in cycles per unit of the inputs."""
     lattice, found = data.lattice, []
     assert lattice is not None
-    grid = np.full(lattice.size, np.nan)
-    grid[lattice.cells] = data.y - data.y.mean()
     for d, axis in enumerate(lattice.axes):
         n = len(axis)
         if n < 4:
             found.append(LineSpectrum(np.array([0.0, 0.5 * n]), np.array([1.0, 0.0])))
             continue
-        lines = np.moveaxis(grid.reshape(lattice.shape), d, -1).reshape(-1, n)
+        lines = _grid_lines(data, d) - data.y.mean()
         seen = ~np.isnan(lines)
         whole, share = seen.all(axis=1), seen.mean(axis=1)
         if whole.sum() >= ENOUGH_LINES:

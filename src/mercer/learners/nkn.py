@@ -107,7 +107,7 @@ class NeuralKernelNetwork(Learner):
                 f"most {most:,} rows. In GPRegressor leave inference='auto': it trains on a sample and then fits "
                 f"to all rows. Or give a random subset of the rows, such as table.sample({most})."
             )
-        self._check()
+        self.check()
         return Training(self, context).run()
 
     def network(
@@ -154,7 +154,8 @@ class NeuralKernelNetwork(Learner):
         """The steps of the optimiser for each start."""
         return STEPS[self.optimiser] if self.max_iterations is None else self.max_iterations
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Refuse settings that make no sense."""
         self.check_choices(selection=("loo", "evidence"), optimiser=tuple(STEPS), priors=("weak", None))
         self.check_flags("complex", "variances", "average")
         self.check_counts(restarts=1, max_iterations=1, optional=("max_iterations",))

@@ -515,7 +515,7 @@ def _axis_kernels_to_plain(kernel: Any) -> Any:
         return {"by axis": [[name, _axis_kernels_to_plain(part)] for name, part in kernel.items()]}
     if isinstance(kernel, list | tuple):
         return [_axis_kernels_to_plain(part) for part in kernel]
-    return kernel.text() if isinstance(kernel, Expression) else str(kernel)
+    return kernel.text() if isinstance(kernel, Expression) else kernel_to_plain(kernel)
 
 
 def _read_grid(document: Document, arrays: Arrays) -> FittedGrid:
@@ -523,7 +523,9 @@ def _read_grid(document: Document, arrays: Arrays) -> FittedGrid:
     noise, log_evidence, bic, seconds = (float(document["numbers"][name]) for name in GRID_NUMBERS)
     options = dict(document["options"])
     kernel_setting = options["kernel"]
-    if isinstance(kernel_setting, dict):
+    if isinstance(kernel_setting, dict) and "learner" in kernel_setting:
+        options["kernel"] = read_kernel_setting(kernel_setting)
+    elif isinstance(kernel_setting, dict):
         options["kernel"] = {name: str(part) for name, part in kernel_setting["by axis"]}
     elif isinstance(kernel_setting, list):
         options["kernel"] = [str(part) for part in kernel_setting]
