@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-textures bench-cuda bench-scale bench-golden bench-shape bench-optimise clean
+.PHONY: demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-textures bench-cuda bench-scale bench-golden bench-shape bench-optimise bench-tables clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/mercer demo --out mercer-demo
@@ -87,6 +87,10 @@ bench-golden: $(VENV)/.dev
 
 bench-cuda: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.cuda
+
+# 150 table files whose values are known.
+bench-tables: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.tables
 
 # Size, how far a call travels, and habits that the design rules out.
 bench-shape: $(VENV)/.dev

@@ -21,6 +21,7 @@ from mercer.cli.files import read_rows
 from mercer.cli.learn import Request, choose_kernel, learn_and_write
 from mercer.cli.terminal import Terminal, core_is_compiled
 from mercer.fitting.minimise import Progress
+from mercer.tables import ReadOptions
 from tests.cli.conftest import Mercer, table, wave_text
 
 PNG = b"\x89PNG"
@@ -246,10 +247,10 @@ def test_a_checkpoint_is_gone_on_with(mercer: Mercer, tmp_path: Path) -> None:
 
 
 def test_ctrl_c_elsewhere_ends_with_a_word(mercer: Mercer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(path: object) -> None:
+    def interrupted(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mercer.tables.read_table", interrupted)
+    monkeypatch.setattr("mercer.tables.read", interrupted)
     name = table(tmp_path / "data.csv", wave_text(24))
     result = mercer("discover", name, "--target", "y")
     assert (result.code, result.out) == (130, "")
@@ -260,10 +261,10 @@ def test_ctrl_c_elsewhere_ends_with_a_word(mercer: Mercer, tmp_path: Path, monke
 def test_a_bug_is_told_apart_and_keeps_its_traceback_in_a_file(
     mercer: Mercer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(path: object) -> None:
+    def broken(*arguments: object) -> None:
         raise RuntimeError("something nobody thought of")
 
-    monkeypatch.setattr("mercer.tables.read_table", broken)
+    monkeypatch.setattr("mercer.tables.read", broken)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     name = table(tmp_path / "data.csv", wave_text(24))
     result = mercer("discover", name, "--target", "y")
@@ -363,7 +364,8 @@ def test_a_table_that_does_not_fit_into_memory_is_read_in_parts(
     rows.assign(y=np.sin(rows["a"]) + rows["b"]).to_parquet(tmp_path / "big.parquet", index=False)
     request = Request("discover", "y", tmp_path / "mercer-out", kernel="SE(a) + LIN(b)")
     terminal = Terminal(as_json=True)
-    learn_and_write(request, lambda: read_rows(tmp_path / "big.parquet", "y", None, free_memory=1000), terminal)
+    big = tmp_path / "big.parquet"
+    learn_and_write(request, lambda: read_rows(big, "y", ReadOptions(), free_memory=1000), terminal)
     notes = json.loads(capsys.readouterr().out)["explanation"]["notes"]
     assert any("its 300 rows are read in parts" in note for note in notes)
     answers = mercer("predict", "mercer-out/model.mercer", "big.parquet", "--out", "p.csv")

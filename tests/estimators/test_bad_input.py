@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 import mercer
 from mercer import GPRegressor
+from mercer.errors import DataWarning, InputError
 from mercer.inference import choose as choosing
 from mercer.kernels import PER, SE
 
@@ -352,3 +353,13 @@ def test_a_fit_that_cannot_succeed_says_what_to_try() -> None:
 @pytest.mark.parametrize("kernel", ["SE", "search"])
 def test_a_number_of_jobs_that_is_none(jobs: Any, kernel: str) -> None:
     refused(*series(), "n_jobs must be", repr(jobs), estimator=model(kernel, n_jobs=jobs))
+
+
+def test_masked_targets_are_left_out_and_masked_inputs_refused():
+    x = np.arange(12.0)[:, None]
+    y = np.ma.masked_array(np.sin(x[:, 0]), mask=np.arange(12) == 3)
+    with pytest.warns(DataWarning, match="1 of 12 rows have no target"):
+        model = GPRegressor("SE", restarts=1, random_state=0).fit(x, y)
+    assert len(model.fitted_.training.y) == 11
+    with pytest.raises(InputError, match="masked array with 1 masked entries"):
+        GPRegressor("SE").fit(np.ma.masked_array(x, mask=x == 3), np.sin(x[:, 0]))

@@ -56,6 +56,13 @@ def as_array(dates):
         ("03/1949", datetime(1949, 3, 1)),
         ("03/04/1950", datetime(1950, 3, 4)),
         ("3/4/1950 12:00 AM", datetime(1950, 3, 4)),
+        ("Mar-19", datetime(2019, 3, 1)),
+        ("Mar '69", datetime(1969, 3, 1)),
+        ("03/04/68", datetime(2068, 3, 4)),
+        ("01-Mar-19", datetime(2019, 3, 1)),
+        ("2019-W07", datetime(2019, 2, 11)),
+        ("2019-W07-3", datetime(2019, 2, 13)),
+        ("2019M03", datetime(2019, 3, 1)),
     ],
 )
 def test_known_forms(text, expected):
@@ -64,7 +71,8 @@ def test_known_forms(text, expected):
 
 @pytest.mark.parametrize(
     "text",
-    ["may", "mon", "1950", "1949-13", "1949-02-30", "13/13/1950", "01/02/50", "0000-01-01", "1949-01-31 25:00", "",
+    ["may", "mon", "1950", "1949-13", "1949-02-30", "13/13/1950", "2019-W54",
+     "Mar 19", "0000-01-01", "1949-01-31 25:00", "",
      "12:30", "Jan", "x1949-01", "1949-01-31 13:00 pm", "1949/01-31", "٢٠٢٠-01-01", "0001-01-01T00:00+05:00"],
 )  # fmt: skip
 def test_other_texts_are_no_dates(text):
@@ -74,24 +82,41 @@ def test_other_texts_are_no_dates(text):
 @pytest.mark.parametrize(
     ("texts", "order"),
     [
-        (["01/02/1950", "13/02/1950"], DayOrder(day_first=True, guessed=False)),
-        (["01/02/1950", "02/13/1950"], DayOrder(day_first=False, guessed=False)),
-        (["01/02/1950", "03/04/1950"], DayOrder(day_first=False, guessed=True)),
-        (["01/01/1950", "02/02/1950"], DayOrder(day_first=False, guessed=False)),
-        (["01.02.1950", "03.04.1950"], DayOrder(day_first=True, guessed=True)),
-        (["1950-01-02", "Jan 1950"], DayOrder(day_first=False, guessed=False)),
-        ([f"01/{month:02}/{year}" for year in (1950, 1951) for month in range(1, 13)], DayOrder(True, guessed=True)),
-        ([f"{month:02}/01/{year}" for year in (1950, 1951) for month in range(1, 13)], DayOrder(False, guessed=True)),
+        (["01/02/1950", "13/02/1950"], DayOrder(day_first=True, matters=True)),
+        (["01/02/1950", "02/13/1950"], DayOrder(day_first=False, matters=True)),
+        (["01/02/50", "13/02/50"], DayOrder(day_first=True, matters=True)),
+        (["01/01/1950", "02/02/1950"], DayOrder(day_first=False, matters=False)),
+        (["01.02.1950", "03.04.1950"], DayOrder(day_first=True, matters=True)),
+        (["1950-01-02", "Jan 1950"], DayOrder(day_first=False, matters=False)),
+        # even steps: the firsts of months the one way are days of January the other
+        ([f"01/{month:02}/{year}" for year in (1950, 1951) for month in range(1, 13)], DayOrder(True, matters=True)),
+        ([f"{month:02}/01/{year}" for year in (1950, 1951) for month in range(1, 13)], DayOrder(False, matters=True)),
+        # uneven, but in order of time the one way
+        (["02/01/1950", "11/01/1950", "03/02/1950", "01/05/1950", "05/05/1950", "04/12/1950"], DayOrder(True, True)),
     ],
 )
 def test_the_whole_column_decides_the_order_of_day_and_month(texts, order):
-    assert choose_day_order(texts) == order
+    assert choose_day_order("when", texts) == order
+
+
+@pytest.mark.parametrize("texts", [["01/02/1950", "03/04/1950"], [f"{day:02}/03/19" for day in range(1, 13)]])
+def test_an_order_that_nothing_decides_is_refused_unless_it_is_given(texts):
+    with pytest.raises(InputError, match=r"'when' does not tell .* Say --day-first or --month-first"):
+        choose_day_order("when", texts)
+    assert choose_day_order("when", texts, day_first=True) == DayOrder(day_first=True, matters=True)
+    assert choose_day_order("when", texts, day_first=False) == DayOrder(day_first=False, matters=True)
+
+
+def test_short_years_that_come_first_are_refused():
+    days = [f"{moment:%y/%m/%d}" for moment in pd.date_range("2019-01-20", periods=40)]
+    with pytest.raises(InputError, match=r"19/01/20 .* year seems to come first"):
+        choose_day_order("when", days)
 
 
 def test_offsets_give_two_clocks():
     dates = parse_dates(np.array(["2024-07-01T00:30+02:00", "2024-07-01 00:30", "", "x"], dtype=object), False)
-    assert str(dates.by("wall")[0]) == "2024-07-01T00:30:00.000000"
-    assert str(dates.by("utc")[0]) == "2024-06-30T22:30:00.000000"
+    assert str(dates.wall[0]) == "2024-07-01T00:30:00.000000"
+    assert str(dates.universal[0]) == "2024-06-30T22:30:00.000000"
     assert dates.wall[1] == dates.universal[1]
     assert np.isnat(dates.wall[2:]).all()
 

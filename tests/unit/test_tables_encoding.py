@@ -66,7 +66,7 @@ def test_true_and_false_become_one_and_zero(values):
 def test_bare_years_are_numbers():
     encoding, matrix = encoded(["1950", "1951"])
     assert matrix.tolist() == [[1950], [1951]]
-    assert encoding.notes == ("column 'x' holds numbers written as text and was read as numbers",)
+    assert encoding.notes == ("column 'x': numbers written as text were read as numbers",)
 
 
 def test_numbers_that_look_like_dates_get_a_hint():
@@ -96,25 +96,29 @@ def test_date_columns(values):
     assert encoding.columns[0].timeline.moments([0, 12]).tolist() == [datetime(1949, 1, 1), datetime(1950, 1, 1)]
 
 
-def test_a_guessed_order_of_day_and_month_is_told_and_kept():
-    encoding, matrix = encoded(["01/02/1950", "01/03/1950", "01/04/1950"])
-    assert matrix.tolist() == [[0], [1], [2]]
-    assert "read month first" in encoding.notes[1]
-    assert encoding.units == ("days",)
+def test_the_order_of_day_and_month_is_told_and_kept():
+    encoding, matrix = encoded(["01/02/1950", "01/03/1950", "01/13/1950"])
+    assert matrix.tolist() == [[0], [1], [11]]
+    assert "the month comes first" in encoding.notes[1]
     refused(lambda: encoding.apply(pd.DataFrame({"x": ["25/01/1950"]})), "'x'", "row 1", "'25/01/1950'", "month first")
 
 
-def test_a_settled_order_needs_no_note():
-    encoding, matrix = encoded(["01/02/1950", "13/02/1950"])
-    assert len(encoding.notes) == 1
-    assert encoding.describe_value("x", matrix[0, 0]) == "1950-02-01"
+def test_an_order_of_day_and_month_that_nothing_tells_is_refused():
+    refused(lambda: encoded(["01/02/1950", "01/03/1950", "01/04/1950"]), "'x'", "--day-first", "pandas.to_datetime")
+
+
+def test_numbers_in_other_ways_of_writing():
+    encoding, matrix = encoded(["1.234,5", "12,25", "(3)"])
+    assert matrix[:, 0].tolist() == [1234.5, 12.25, -3]
+    assert any("decimal commas" in note for note in encoding.notes)
+    assert encoding.apply(pd.DataFrame({"x": ["2.000,5"]})).tolist() == [[2000.5]]
 
 
 def test_hours_across_daylight_saving_are_even():
     hours = pd.date_range("2024-10-26 22:00", periods=8, freq="h", tz="Europe/Berlin")
     encoding, matrix = encoded(hours)
     assert matrix[:, 0].tolist() == list(range(8))
-    assert encoding.notes == ("column 'x' holds dates and is measured in hours since 2024-10-26 20:00 UTC",)
+    assert encoding.notes == ("column 'x' holds dates and is measured in hours since 2024-10-26 22:00 UTC+02:00",)
     as_text = pd.DataFrame({"x": [str(hour) for hour in hours]})
     np.testing.assert_array_equal(encoding.apply(as_text), matrix)
 

@@ -73,7 +73,7 @@ def test_numbers_are_read_to_the_last_digit(written):
 
 
 def test_a_comma_in_a_name_does_not_hide_the_semicolons(written):
-    with pytest.warns(DataWarning, match=r"Decimal commas .* 'price, EUR'"):
+    with pytest.warns(DataWarning, match=r"decimal commas .* 'price, EUR'"):
         table = read_table(written("price, EUR;volume\n1,5;3\n-1.234,25;4\n"))
     assert table["price, EUR"].tolist() == [1.5, -1234.25]
     assert table["volume"].tolist() == [3, 4]
@@ -161,9 +161,9 @@ def test_a_folder(tmp_path):
         read_table(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["a.xlsx", "a", "a.json"])
+@pytest.mark.parametrize("name", ["a", "a.json"])
 def test_unknown_extension_names_the_known_ones(written, name):
-    with pytest.raises(InputError, match=r"\.csv, \.tsv, \.txt, \.parquet"):
+    with pytest.raises(InputError, match=r"\.csv, \.tsv, \.txt, \.xlsx, \.xlsm, \.parquet"):
         read_table(written("a\n1\n", name))
 
 
@@ -245,9 +245,9 @@ def test_what_pandas_writes_is_read_back(tmp_path_factory, rows, delimiter):
 
 
 def test_a_blank_line_in_a_table_of_one_column_is_told(written):
-    with pytest.warns(DataWarning, match=r"Line 3 of 'table.csv' is blank and was skipped.*\"\" or NA"):
+    with pytest.warns(DataWarning, match=r"1 blank line \(the first is line 3\) was skipped.*\"\" or NA"):
         assert read_table(written("x\n1\n\n2\n\n")).x.tolist() == [1, 2]
-    with pytest.warns(DataWarning, match=r"2 lines of 'table.csv' are blank \(the first is line 4\)"):
+    with pytest.warns(DataWarning, match=r"2 blank lines \(the first is line 4\) were skipped"):
         assert len(read_table(written("\nx\r\n1\r\n  \r\n\r\n2\r\n"))) == 2
 
 

@@ -12,6 +12,7 @@ from mercer.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from mercer.tables import LoadedTable, ReadOptions
     from mercer.tables.parquet_rows import ParquetRows
 
 TABLE_ENDINGS = (".csv", ".parquet")
@@ -19,20 +20,23 @@ COPIES = 4  # of a table that must fit into the free memory: they are made on th
 
 
 def read_rows(
-    path: Path, target: str, inputs: list[str] | None, free_memory: int | None = None
-) -> pd.DataFrame | ParquetRows:
+    path: Path, target: str, options: ReadOptions, free_memory: int | None = None
+) -> LoadedTable | ParquetRows:
     """Return the table; of a Parquet file that does not fit into memory, its rows to be read in parts."""
     from mercer.inference.choose import available_memory
-    from mercer.tables import read_table
+    from mercer.tables import read
     from mercer.tables.parquet_rows import ParquetRows
     from mercer.tables.reading import PARQUET_EXTENSIONS
 
     file = path.expanduser()
     if file.suffix.lower() in PARQUET_EXTENSIONS and file.is_file() and file.stat().st_size:
+        inputs = None if options.columns is None else [name for name in options.columns if name != target]
         rows = ParquetRows(file, target, inputs)
+        if options.exclude:
+            rows = ParquetRows(file, target, [name for name in rows.names if name not in options.exclude])
         if COPIES * 8 * rows.total * rows.columns > (available_memory() if free_memory is None else free_memory):
             return rows
-    return read_table(path)
+    return read(path, options)
 
 
 def prepare_folder(path: Path) -> Path:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from mercer.model.classes import FittedClasses
     from mercer.model.fitted import Fitted
+    from mercer.tables import LoadedTable
     from mercer.tables.parquet_rows import ParquetRows
 
 SEARCH = "search"
@@ -27,6 +28,7 @@ FUNCTIONAL = "kfo"
 PARTITION = "partition"
 MOST_SECONDS = 600.0  # of a search, where the user does not say: a person waits for it
 MOST_CLASSES = 50
+DAY_FIRST = "the day comes"  # the value of that decision
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class Request:
     target: str
     out: Path
     inputs: list[str] | None = None
+    exclude: tuple[str, ...] = ()
+    missing: str = "drop"  # of rows that lack an input; or "fail"
     kernel: str = SEARCH
     classes: bool = False  # the target is a class, not a number
     bases: list[str] | None = None
@@ -51,7 +55,7 @@ class Request:
     regimes: int | None = None
 
 
-def learn_and_write(request: Request, read: Callable[[], pd.DataFrame | ParquetRows], terminal: Terminal) -> None:
+def learn_and_write(request: Request, read: Callable[[], LoadedTable | ParquetRows], terminal: Terminal) -> None:
     """Learn, explain and write; options and the output folder are tried before the long work."""
     started = time.perf_counter()
     from mercer.estimators import GPRegressor, KernelSVC
@@ -62,7 +66,8 @@ def learn_and_write(request: Request, read: Callable[[], pd.DataFrame | ParquetR
     kernel = choose_kernel(request)
     folder = prepare_folder(request.out)
     with terminal.working("reading the data"):
-        inputs, target, names = prepare_rows(request, read(), terminal)
+        table = read()
+        inputs, target, names = prepare_rows(request, table, terminal)
     model: GPRegressor | KernelSVC
     if request.classes:
         model, scored = KernelSVC(kernel=kernel, random_state=request.seed), None  # scores are errors: no units
@@ -78,7 +83,7 @@ def learn_and_write(request: Request, read: Callable[[], pd.DataFrame | ParquetR
             terminal.aside("stopped at your request; going on with the best so far")
         for note in fitted.notes:
             terminal.note(note)
-        fitted = replace(fitted, notes=tuple(terminal.notes))
+        fitted = remember_day_order(replace(fitted, notes=tuple(terminal.notes)), table)
         with terminal.working("explaining"):
             explanation = explain_classes(fitted) if isinstance(fitted, FittedClasses) else explain(fitted)
             files = write_results(fitted, explanation, folder)
@@ -152,16 +157,33 @@ def _check_seconds(budget: float | None) -> float | None:
     return None if budget == math.inf else budget
 
 
+def remember_day_order(fitted: Any, table: LoadedTable | ParquetRows) -> Any:
+    """Return the model with the columns of dates that were written day first, so that new tables are read alike."""
+    from mercer.tables import LoadedTable
+
+    decisions = table.decisions if isinstance(table, LoadedTable) else ()
+    names = {name for one in decisions if one.kind == "day order" and one.value == DAY_FIRST for name in one.columns}
+    encoding = fitted.columns.learned
+    if not names or encoding is None:
+        return fitted
+    columns = replace(fitted.columns, learned=encoding.read_day_first(names))
+    return replace(fitted, training=replace(fitted.training, columns=columns))
+
+
 def prepare_rows(
-    request: Request, table: pd.DataFrame | ParquetRows, terminal: Terminal
+    request: Request, table: LoadedTable | ParquetRows, terminal: Terminal
 ) -> tuple[pd.DataFrame | ParquetRows, pd.Series | None, tuple[str, ...]]:
     """Return inputs, target (a stream knows its own) and the names of the encoded columns; notes are kept.
 
     All that can be checked before the fit is checked.
     """
     from mercer.tables import Encoding, describe_gaps, split_classes, split_target
+    from mercer.tables.decisions import describe
     from mercer.tables.parquet_rows import ParquetRows
+    from mercer.tables.selection import exclude_columns, find_complete_rows, select_columns
 
+    if request.missing not in ("drop", "fail"):
+        raise InputError(f"--missing is drop or fail, not '{request.missing}'.")
     if isinstance(table, ParquetRows):
         if request.classes:
             raise InputError(
@@ -169,7 +191,11 @@ def prepare_rows(
             )
         terminal.note(f"the table does not fit into memory: its {table.total:,} rows are read in parts")
         return table, None, table.names
-    split = (split_classes if request.classes else split_target)(table, request.target, request.inputs)
+    for decision in table.decisions:
+        terminal.note(describe(decision))
+    frame, excluded = exclude_columns(table.frame, request.target, request.exclude)
+    chosen = request.inputs and [name for name in request.inputs if name not in request.exclude]
+    split = (split_classes if request.classes else split_target)(frame, request.target, chosen)
     present = split.target.notna()
     inputs, target = split.inputs[present], split.target[present]
     missing = "class in" if request.classes else "value in the target"
@@ -178,6 +204,13 @@ def prepare_rows(
             f"{len(present) - len(target)} of {len(present)} rows have no {missing} '{target.name}' and were left out"
         )
     (_check_classes if request.classes else _check_numbers)(target, len(present))
+    inputs, unused = select_columns(inputs, request.inputs is not None)
+    complete, gaps = find_complete_rows(inputs, refuse=request.missing == "fail")
+    inputs, target = inputs[complete], target[complete]
+    for decision in (*excluded, *unused, *gaps):
+        terminal.note(describe(decision))
+    if gaps:
+        (_check_classes if request.classes else _check_numbers)(target, len(present))
     encoding = Encoding.learn(inputs)
     matrix = encoding.apply(inputs)
     if not (matrix != matrix[0]).any():

@@ -38,6 +38,19 @@ TimeBudget = Annotated[
 Depth = Annotated[int | None, Option(min=0, help="Most steps from a single base kernel.")]
 Jobs = Annotated[int | None, Option(min=1, help="Kernels fitted at a time; all cores by default.")]
 Seed = Annotated[int, Option(min=0, help="Seed of the random starts; same seed, same result.")]
+Inputs = Annotated[str | None, Option(help="Columns to explain it by, as a,b; all others by default.")]
+Missing = Annotated[str, Option(help="Rows that lack an input: drop leaves them out, fail refuses the table.")]
+# How a file is read. All of it is found out and noted; these say otherwise.
+Sheet = Annotated[str | None, Option(help="Of a workbook: the sheet, by its name or number. The first by default.")]
+Encoded = Annotated[str | None, Option("--encoding", help="The file's characters, as utf-8 or cp1252.")]
+Separator = Annotated[str | None, Option(help="Between fields: one character, or the word tab.")]
+Header = Annotated[int | None, Option(min=1, help="The line of the column names, from 1.")]
+KeepRows = Annotated[bool, Option("--keep-rows", help="Keep rows that look like units, totals or footnotes.")]
+Decimal = Annotated[str | None, Option(help="The decimal mark: a point or a comma.")]
+DayFirst = Annotated[bool | None, Option("--day-first/--month-first", help="How to read dates such as 01/02/2019.")]
+Types = Annotated[
+    list[str] | None, Option("--type", help="Kind of a column, as year=number, code=text, when=date; may be repeated.")
+]
 ModelFile = Annotated[Path, Argument(help="A model file written by Mercer.", show_default=False)]
 
 
@@ -125,17 +138,22 @@ def demo(
     """Show what Mercer does, on 144 months of airline passengers."""
     from mercer.cli.learn import Request, learn_and_write
     from mercer.datasets import airline
+    from mercer.tables import LoadedTable
 
     request = Request("demo", "passengers", out, seed=seed, time_budget=time_budget, depth=depth, jobs=jobs)
-    learn_and_write(request, airline, context.obj)
+    learn_and_write(request, lambda: LoadedTable(airline(), ()), context.obj)
 
 
 @app.command()
 def discover(  # noqa: PLR0913  # typer makes an option of every parameter
     context: typer.Context,
-    data: Annotated[Path, Argument(help="A table: CSV or Parquet.", show_default=False)],
+    data: Annotated[
+        Path, Argument(help="A table: CSV, Excel (.xlsx) or Parquet; - is standard input.", show_default=False)
+    ],
     target: Annotated[str, Option(help="The column to explain.", show_default=False)],
-    inputs: Annotated[str | None, Option(help="Columns to explain it by, as a,b; all others by default.")] = None,
+    inputs: Inputs = None,
+    exclude: Annotated[str | None, Option(help="Columns to leave out, as a,b.")] = None,
+    missing: Missing = "drop",
     kernel: Annotated[
         str | None,
         Option(
@@ -163,6 +181,14 @@ def discover(  # noqa: PLR0913  # typer makes an option of every parameter
     checkpoint: Annotated[
         Path | None, Option(help="Folder to keep finished work in; the same call goes on there.")
     ] = None,
+    sheet: Sheet = None,
+    encoding: Encoded = None,
+    separator: Separator = None,
+    header: Header = None,
+    keep_rows: KeepRows = False,
+    decimal: Decimal = None,
+    day_first: DayFirst = None,
+    types: Types = None,
     out: OutFolder = Path("mercer-out"),
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -170,16 +196,21 @@ def discover(  # noqa: PLR0913  # typer makes an option of every parameter
     """Find out what explains one column of a table; write a report, the model, and every kernel tried."""
     from mercer.cli.files import read_rows
     from mercer.cli.learn import FUNCTIONAL, SEARCH, Request, learn_and_write
+    from mercer.tables import ReadOptions
 
     if task not in ("regression", "classification"):
         raise InputError(f"--task is regression or classification, not '{task}'.")
-    classes, columns = task == "classification", _split_names(inputs)
+    classes, columns, excluded = task == "classification", _split_names(inputs), tuple(_split_names(exclude) or ())
+    options = ReadOptions(
+        sheet, encoding, separator, header, keep_rows, decimal, day_first, _split_types(types),
+        columns=None if columns is None else (*columns, target), exclude=excluded,
+    )  # fmt: skip
     request = Request(
         "discover", target, out, inputs=columns, kernel=kernel or (FUNCTIONAL if classes else SEARCH), classes=classes,
         bases=_split_names(bases), score=score, finalists=finalists, time_budget=time_budget, depth=depth, jobs=jobs,
-        checkpoint=checkpoint, seed=seed, operators=operators, regimes=regimes,
+        checkpoint=checkpoint, seed=seed, operators=operators, regimes=regimes, exclude=excluded, missing=missing,
     )  # fmt: skip
-    learn_and_write(request, lambda: read_rows(data, target, columns), context.obj)
+    learn_and_write(request, lambda: read_rows(data, target, options), context.obj)
 
 
 def _split_names(names: str | None) -> list[str] | None:
@@ -187,22 +218,43 @@ def _split_names(names: str | None) -> list[str] | None:
     return None if names is None else [name.strip() for name in next(csv.reader([names], skipinitialspace=True))]
 
 
+def _split_types(types: Sequence[str] | None) -> tuple[tuple[str, str], ...]:
+    pairs = [text.rpartition("=") for text in types or ()]
+    for name, mark, kind in pairs:
+        if not (name and mark):
+            raise InputError(f"--type is a column and its kind, as year=number, not '{kind}'.")
+    return tuple((name.strip(), kind.strip().lower()) for name, _, kind in pairs)
+
+
 @app.command()
-def predict(
+def predict(  # noqa: PLR0913  # typer makes an option of every parameter
     context: typer.Context,
     model: ModelFile,
     new: Annotated[Path, Argument(help="A table with the model's input columns.", show_default=False)],
     out: Annotated[Path, Option(help="Where to write: .csv or .parquet.", show_default=False)],
+    missing: Annotated[
+        str, Option(help="Rows that lack an input: drop predicts nothing there, fail refuses.")
+    ] = "drop",
+    sheet: Sheet = None,
+    encoding: Encoded = None,
+    separator: Separator = None,
+    header: Header = None,
+    keep_rows: KeepRows = False,
+    decimal: Decimal = None,
+    day_first: DayFirst = None,
+    types: Types = None,
     as_json: AsJson = False,
 ) -> None:
     """Predict at new rows: NEW with mean, std, lower_95, upper_95 of new observations, or class and its probability."""
     started = time.perf_counter()
     from mercer.cli.files import prepare_table, write_table
     from mercer.cli.predict import predict_table
+    from mercer.tables import ReadOptions
 
     terminal: Terminal = context.obj
     file = prepare_table(out, new, model)
-    table = predict_table(model, new, terminal)
+    options = ReadOptions(sheet, encoding, separator, header, keep_rows, decimal, day_first, _split_types(types))
+    table = predict_table(model, new, terminal, options, missing)
     write_table(table, file)
     elapsed = time.perf_counter() - started
     notes = "".join(f"note    {note}\n" for note in terminal.notes)
@@ -260,7 +312,7 @@ def fill(  # noqa: PLR0913  # typer makes an option of every parameter
 @app.command()
 def suggest(  # noqa: PLR0913  # typer makes an option of every parameter
     context: typer.Context,
-    trials: Annotated[Path, Argument(help="The experiments done so far: CSV or Parquet.", show_default=False)],
+    trials: Annotated[Path, Argument(help="The experiments done so far: CSV, Excel or Parquet.", show_default=False)],
     target: Annotated[
         str,
         Option(
@@ -284,13 +336,23 @@ def suggest(  # noqa: PLR0913  # typer makes an option of every parameter
         str, Option(help="'auto' (which inputs act together is learned), 'nkn', 'search', or 'SE(time) + SE(dose)'.")
     ] = "auto",
     report: Annotated[Path | None, Option(help="Also write a page with pictures to this file.")] = None,
+    sheet: Sheet = None,
+    encoding: Encoded = None,
+    separator: Separator = None,
+    header: Header = None,
+    keep_rows: KeepRows = False,
+    decimal: Decimal = None,
+    day_first: DayFirst = None,
+    types: Types = None,
     seed: Annotated[int, Option("--seed", "--random-state", min=0, help="Seed; same seed and rows, same result.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Suggest the next experiments from those done so far. With their results added, run it again to go on."""
     from mercer.cli.suggest import SuggestRequest, suggest_and_write
+    from mercer.tables import ReadOptions
 
+    options = ReadOptions(sheet, encoding, separator, header, keep_rows, decimal, day_first, _split_types(types))
     request = SuggestRequest(
-        trials, target, out, bounds or (), _split_names(inputs), count, maximize, kernel, report, seed
+        trials, target, out, bounds or (), _split_names(inputs), count, maximize, kernel, report, seed, options
     )
     suggest_and_write(request, context.obj)

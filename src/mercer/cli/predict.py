@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from mercer.estimators import GPRegressor
     from mercer.estimators.classifier import KernelSVC
+    from mercer.tables import Encoding, ReadOptions
 
 WITHIN_95 = 1.959964
 
@@ -31,19 +33,28 @@ def load_table_model(file: Path) -> GPRegressor | KernelSVC:
     return model
 
 
-def predict_table(model_file: Path, table_file: Path, terminal: Terminal) -> pd.DataFrame:
+def predict_table(
+    model_file: Path, table_file: Path, terminal: Terminal, options: ReadOptions, missing: str = "drop"
+) -> pd.DataFrame:
     """Return the new table with predictions at each of its rows.
 
     Of a number: the mean and the 95 % band of new observations. Of a class: the class, its probability, and the
-    probability of every class.
+    probability of every class. Rows that lack an input have no prediction.
     """
+    import numpy as np
+    import pandas as pd
+
     from mercer.estimators import GPRegressor
     from mercer.tables import read_table
+    from mercer.tables.selection import find_complete_rows
 
+    if missing not in ("drop", "fail"):
+        raise InputError(f"--missing is drop or fail, not '{missing}'.")
     terminal.prepare_core()
     with terminal.working("predicting"):
-        model, table = load_table_model(model_file), read_table(table_file)
+        model = load_table_model(model_file)
         encoding = model.fitted_.columns.encoding
+        table = read_table(table_file, read_like(encoding, options))
         if isinstance(model, GPRegressor):
             names = ["mean", "std", "lower_95", "upper_95"]
         else:
@@ -54,8 +65,14 @@ def predict_table(model_file: Path, table_file: Path, terminal: Terminal) -> pd.
                 f"'{table_file.name}' already has a column {', '.join(map(repr, taken))}; rename it first, "
                 "because the predictions are written under that name."
             )
-        encoding.apply(table)  # names what is missing or wrong in the table
-        inputs = table[[column.name for column in encoding.columns]]
+        known = [column.name for column in encoding.columns if column.name in table.columns]
+        complete, _ = find_complete_rows(table[known], refuse=missing == "fail")
+        encoding.apply(table[complete])  # names what is missing or wrong in the table
+        inputs = table.loc[complete, known]
+        if not complete.all():
+            count = len(complete) - int(complete.sum())
+            rows = "1 row lacks an input and has" if count == 1 else f"{count} rows lack an input and have"
+            terminal.note(f"{rows} no prediction (--missing fail refuses)")
         if isinstance(model, GPRegressor):
             mean, std = model.predict(inputs, return_std=True)
             reach = WITHIN_95 * std
@@ -63,4 +80,17 @@ def predict_table(model_file: Path, table_file: Path, terminal: Terminal) -> pd.
         else:
             chances = model.predict_proba(inputs)
             found = [model.predict(inputs), chances.max(axis=1), *chances.T]
-        return table.assign(**dict(zip(names, found, strict=True)))
+        columns = (pd.Series(np.asarray(values), index=inputs.index) for values in found)
+        return table.assign(**dict(zip(names, columns, strict=True)))
+
+
+def read_like(encoding: Encoding, options: ReadOptions) -> ReadOptions:
+    """Return options by which a new table is read as the one that the model learned from."""
+    from mercer.tables.columns import DateColumn
+
+    said = dict(options.kinds)
+    kinds = {column.name: "text" if column.kind == "category" else column.kind for column in encoding.columns}
+    day_first = any(isinstance(column, DateColumn) and column.day_first for column in encoding.columns)
+    return replace(
+        options, kinds=tuple((kinds | said).items()), columns=tuple(kinds), usual_day_first=True if day_first else None
+    )

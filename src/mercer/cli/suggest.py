@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from mercer.optimise.optimizer import Optimizer
     from mercer.optimise.space import Space
+    from mercer.tables import ReadOptions
 
 ADDED = ("purpose", "expected", "spread")  # columns of the output beside those of the table
 FAILED = "failed"
@@ -39,17 +40,20 @@ class SuggestRequest:
     kernel: str = "auto"
     report: Path | None = None
     seed: int = 0
+    reading: ReadOptions | None = None
 
 
 def suggest_and_write(request: SuggestRequest, terminal: Terminal) -> None:
     """Do the whole command; bounds, table and output are tried before the long work."""
     started = time.perf_counter()
-    from mercer.tables import read_table
+    from mercer.tables import ReadOptions, read_table
 
     file = prepare_table(request.out, request.trials)
     page = None if request.report is None else prepare_file(request.report, request.trials, request.out)
     with terminal.working("reading the trials"):
-        table = read_table(request.trials)
+        # a failed trial has no value; whole numbers such as 2019 are settings, not dates
+        options = replace(request.reading or ReadOptions(), missing=(FAILED,), digits=False)
+        table = read_table(request.trials, options)
         names = choose_inputs(table, request)
         optimizer = begin_study(table, names, request, terminal)
     terminal.prepare_core()

@@ -318,6 +318,9 @@ def _columns(estimator: Any) -> Columns:
 
 def _numbers(estimator: Any, X: Any, reset: bool) -> Array:
     """Return X as a finite matrix; otherwise say where the first entry is that is not a finite number."""
+    if np.ma.is_masked(X):
+        count = int(np.ma.getmaskarray(X).sum())
+        raise InputError(f"X is a masked array with {count} masked entries; drop these rows or fill them in")
     try:
         matrix = np.asarray(validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False))
     except ValueError as error:
@@ -354,6 +357,8 @@ def read_column(estimator: Any, y: Any, rows: int) -> NDArray[Any]:
         raise InputError(f"This {type(estimator).__name__} requires y to be passed, but the target y is None")
     if _is_single(y):
         raise InputError(f"y must hold one value for each of the {rows} rows, not {y!r:.60} alone")
+    if np.ma.is_masked(y):
+        raise InputError("y is a masked array with masked entries; drop these rows")
     target = column_or_1d(check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False), warn=True)
     if len(target) != rows:
         raise InputError(f"X has {rows} rows and y has {len(target)}: give one value of y for each row")
@@ -362,6 +367,8 @@ def read_column(estimator: Any, y: Any, rows: int) -> NDArray[Any]:
 
 def read_target(estimator: Any, y: Any, rows: int) -> Array:
     """Return y as a float64 vector, NaN allowed (those rows are dropped later), infinity not."""
+    if np.ma.is_masked(y) and y.dtype.kind in "biuf":
+        y = np.ma.filled(y.astype(np.float64), np.nan)
     given = read_column(estimator, y, rows)
     if given.dtype.kind in "mM":
         raise InputError(f"the target must hold numbers, not dates or durations; its first entry is {given[0]}")

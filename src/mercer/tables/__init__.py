@@ -4,6 +4,16 @@ This room imports pandas; callers that want a quick `import mercer` import it in
 """
 
 from mercer.tables.encoding import Encoding, Split, describe_gaps, split_classes, split_target
-from mercer.tables.reading import read_table
+from mercer.tables.reading import LoadedTable, ReadOptions, read, read_table
 
-__all__ = ["Encoding", "Split", "describe_gaps", "read_table", "split_classes", "split_target"]
+__all__ = [
+    "Encoding",
+    "LoadedTable",
+    "ReadOptions",
+    "Split",
+    "describe_gaps",
+    "read",
+    "read_table",
+    "split_classes",
+    "split_target",
+]  # fmt: skip

@@ -19,28 +19,26 @@ from mercer.errors import InputError
 from mercer.tables.dates import (
     ELAPSED_UNITS,
     Dates,
-    DayOrder,
     Moments,
     Timeline,
-    choose_day_order,
     choose_timeline,
     parse_dates,
     timeline_from_json,
     to_dates,
 )
+from mercer.tables.decisions import Decision, describe
+from mercer.tables.kinds import LEAVE_OUT, MISSING, KindOptions, Texts, WrittenColumn, read_kind
 from mercer.tables.names import list_names, pluralise, quote
+from mercer.tables.numerals import find_numerals
 
-Texts = NDArray[np.object_]
-
-MISSING = ""
 MISSING_MARKS = ("nan", "nat", "<na>")  # what pandas makes of a gap when it turns a column into text
 READABLE_TYPES = (str, numbers.Real, decimal.Decimal, datetime.date, np.datetime64, np.bool_, pd.Period, pd.Interval)
-LEAVE_OUT = "leave the column out with the inputs option"
 CLOCKS = ("wall", "utc")
 MOST_LEVELS = 50
 # From this many rows on, a column where most entries differ is a name or an identifier, not a category.
 ROWS_FOR_IDENTIFIERS = 20
-MOSTLY = 0.8
+MOST_OFFSET = 24 * 60  # minutes of a time zone from UTC
+AS_WRITTEN = KindOptions(digits=False)  # who gives 2019 or 20190301 as a number to Python means a number
 
 
 @dataclass(frozen=True)
@@ -66,13 +64,17 @@ class NumberColumn:
 
 @dataclass(frozen=True)
 class DateColumn:
-    """A column of dates, counted in the unit of its timeline. See `Dates` for the two clocks."""
+    """A column of dates, counted in the unit of its timeline. See `Dates` for the two clocks.
+
+    `offset` is what the clock "utc" is ahead of UTC in minutes, so that dates are shown by the clock of the data.
+    """
 
     kind: ClassVar[str] = "date"
     name: str
     timeline: Timeline
     clock: str
     day_first: bool
+    offset: int = 0
 
     @property
     def encoded_names(self) -> tuple[str, ...]:
@@ -85,18 +87,21 @@ class DateColumn:
     def moments(self, column: pd.Series) -> Moments:
         """The dates of a table's column by this column's clock, missing ones as NaT; a text that is no date raises."""
         if holds_dates(column):
-            return to_dates(column).by(self.clock)
+            return self._by_clock(to_dates(column))
         if holds_numbers(column) and column.notna().any():
             raise InputError(
                 f"Column '{self.name}' holds numbers such as {column.dropna().iloc[0]}, but Mercer learned it as "
                 f"dates. Write the dates in full, as {self.timeline.text(0.0)!r}."
             )
         texts = to_texts(column)
-        moments = parse_dates(texts, self.day_first).by(self.clock)
+        moments = self._by_clock(parse_dates(texts, self.day_first))
         order = "day" if self.day_first else "month"
         advice = f"Write dates as 1949-01-31; dates like 01/02/1950 are read {order} first in this column."
         refuse_unreadable(self.name, texts, np.isnat(moments) & (texts != MISSING), "date", advice)
         return moments
+
+    def _by_clock(self, dates: Dates) -> Moments:
+        return dates.universal + np.timedelta64(self.offset, "m") if self.clock == "utc" else dates.wall
 
     def encode(self, column: pd.Series) -> NDArray[np.float64]:
         """One column of time since the origin, or an `InputError` naming the row."""
@@ -106,7 +111,7 @@ class DateColumn:
 
     def to_json(self) -> dict[str, Any]:
         plain = {"kind": self.kind, "name": self.name, "clock": self.clock, "day_first": self.day_first}
-        return plain | self.timeline.to_json()
+        return plain | {"offset_minutes": self.offset} | self.timeline.to_json()
 
 
 @dataclass(frozen=True)
@@ -160,7 +165,10 @@ def column_from_json(plain: Any) -> Column:
         clock, day_first = plain["clock"], plain["day_first"]
         if clock not in CLOCKS or not isinstance(day_first, bool):
             raise ValueError(f"column '{name}' has a clock or day order that is not known: {clock!r}, {day_first!r}")
-        return DateColumn(name, timeline_from_json(plain), clock, day_first)
+        offset = plain.get("offset_minutes", 0)
+        if type(offset) is not int or abs(offset) > MOST_OFFSET:
+            raise ValueError(f"column '{name}' has an offset from UTC that cannot be: {offset!r}")
+        return DateColumn(name, timeline_from_json(plain), clock, day_first, offset)
     if kind == "category":
         levels = plain["levels"]
         if not isinstance(levels, list) or not levels or not all(isinstance(level, str) for level in levels):
@@ -183,7 +191,7 @@ def recognise(column: pd.Series) -> Recognition:
     if holds_numbers(column):
         return NumberColumn(name), _note_numbers(name, column)
     if holds_dates(column):
-        return _recognise_dates(name, to_dates(column), DayOrder(day_first=False, guessed=False))
+        return _recognise_dates(name, to_dates(column), day_first=False)
     if column.dtype.kind in "mc":
         word = "durations" if column.dtype.kind == "m" else "complex numbers"
         raise InputError(f"Column '{name}' holds {word}. Convert it to plain numbers, or {LEAVE_OUT}.")
@@ -193,21 +201,13 @@ def recognise(column: pd.Series) -> Recognition:
         raise empty
     if isinstance(column.dtype, pd.CategoricalDtype):
         return _recognise_categories(name, texts)
-    no_number = present & np.isnan(parse_numbers(texts))
-    if not no_number.any():
-        return NumberColumn(name), (f"column '{name}' holds numbers written as text and was read as numbers",)
-    order = choose_day_order(list(texts[present]))
-    dates = parse_dates(texts, order.day_first)
-    no_date = present & np.isnat(dates.wall)
-    if not no_date.any():
-        return _recognise_dates(name, dates, order)
-    for unreadable, wanted in ((no_number, "number"), (no_date, "date")):
-        if 1 - unreadable.sum() / present.sum() >= MOSTLY:  # a few strange entries are slips, not categories
-            advice = (
-                f"The other entries of this column are mostly {wanted}s. Correct the entry, leave it empty if it is "
-                f"unknown, or {LEAVE_OUT}."
-            )
-            refuse_unreadable(name, texts, unreadable, wanted, advice)
+    found = read_kind(WrittenColumn.of(name, texts, set()), AS_WRITTEN, None, None)
+    notes = tuple(map(describe, found.decisions))
+    if found.kind == "number":
+        return NumberColumn(name), (describe(Decision("numbers", columns=(name,))), *notes)
+    if found.dates is not None:
+        recognised, first = _recognise_dates(name, found.dates, found.day_first)
+        return recognised, (*first, *notes)
     return _recognise_categories(name, texts)
 
 
@@ -228,20 +228,18 @@ def _note_numbers(name: str, column: pd.Series) -> tuple[str, ...]:
     return ()
 
 
-def _recognise_dates(name: str, dates: Dates, order: DayOrder) -> Recognition:
-    clock, timeline = "wall", choose_timeline(dates.wall)
+def _recognise_dates(name: str, dates: Dates, day_first: bool) -> Recognition:
+    clock, offset, timeline = "wall", 0, choose_timeline(dates.wall)
     zoned = not np.array_equal(dates.wall, dates.universal, equal_nan=True)
     if zoned and timeline.unit in ELAPSED_UNITS and timeline.unit not in ("days", "weeks"):
-        clock, timeline = "utc", choose_timeline(dates.universal)
-    since = timeline.text(0.0) + (" UTC" if clock == "utc" else "")
-    notes = [f"column '{name}' holds dates and is measured in {timeline.unit} since {since}"]
-    if order.guessed:
-        read, other = ("day", "month") if order.day_first else ("month", "day")
-        notes.append(
-            f"column '{name}' does not tell whether the day or the month comes first in its dates; they were read "
-            f"{read} first (if the {other} comes first, write them as 1949-01-31)"
-        )
-    return DateColumn(name, timeline, clock, order.day_first), tuple(notes)
+        ahead = (dates.wall - dates.universal)[~np.isnat(dates.wall)]
+        offsets, counts = np.unique(ahead, return_counts=True)
+        offset = int(offsets[counts.argmax()] / np.timedelta64(1, "m"))  # the clock that most rows go by
+        clock, timeline = "utc", choose_timeline(dates.universal + np.timedelta64(offset, "m"))
+    zone = f" UTC{offset // 60:+03d}:{offset % 60:02d}" if offset else " UTC"
+    since = timeline.text(0.0) + (zone if clock == "utc" else "")
+    note = f"column '{name}' holds dates and is measured in {timeline.unit} since {since}"
+    return DateColumn(name, timeline, clock, day_first, offset), (note,)
 
 
 def _recognise_categories(name: str, texts: Texts) -> Recognition:
@@ -298,8 +296,12 @@ def to_texts(column: pd.Series) -> Texts:
 
 
 def parse_numbers(texts: Texts) -> NDArray[np.float64]:
-    """Each text as a number; NaN where it is missing or is no number."""
-    return np.asarray(pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce"), dtype=np.float64)
+    """Each text as a number, all of them written in one way; NaN where it is missing or is no number."""
+    places, distinct = pd.factorize(texts)
+    numerals = find_numerals([str(text) for text in distinct])
+    if not numerals.styles:  # no way of writing fits all: the plainest is taken
+        return np.asarray(pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce"), dtype=np.float64)
+    return numerals.read(numerals.styles[0])[places]
 
 
 def to_finite_numbers(column: pd.Series, advice: str) -> NDArray[np.float64]:

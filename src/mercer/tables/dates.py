@@ -20,6 +20,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from mercer.errors import InputError
+from mercer.tables.decisions import Decision
 
 Moments = NDArray[np.datetime64]
 
@@ -47,6 +48,7 @@ _NAME = (
     r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
 )
 _YEAR = r"(?P<year>\d{4})"
+_SHORT = r"(?P<short>\d{2})"  # 69 to 99 are 1969 to 1999, as POSIX has it
 _DAY = r"(?P<day>\d{1,2})"
 _TIME = (
     r"(?:(?:T|\s+)(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?"
@@ -65,9 +67,16 @@ FORMS = tuple(
         rf"{_YEAR}[-/\s]{_NAME}(?:[-/\s]{_DAY}{_TIME})?",  # 1949 Jan, 1949-Jan-31
         rf"{_YEAR}[-\s]?Q(?P<quarter>[1-4])",  # 1949Q1
         rf"Q(?P<quarter>[1-4])[-\s]?{_YEAR}",  # Q1 1949
+        rf"(?P<first>\d{{1,2}})(?P<mark>[-/.])(?P<then>\d{{1,2}})(?P=mark){_SHORT}{_TIME}",  # 01/02/50
+        rf"{_NAME}(?:[-/]|\s?')\s*{_SHORT}",  # Jan-49
+        rf"{_DAY}[-/\s]{_NAME}[-/\s]{_SHORT}{_TIME}",  # 31-Jan-49
+        rf"{_YEAR}-?W(?P<week>\d{{2}})(?:-?(?P<weekday>[1-7]))?",  # 1949-W05: its Monday
+        rf"{_YEAR}M(?P<month>\d{{2}})",  # 1949M01
     )
 )
-_TWO_FIELDS = FORMS[2]
+_LONG_FIELDS, _SHORT_FIELDS = FORMS[2], FORMS[10]
+ORDERED_FROM = 5  # so many different dates are hardly in order by chance
+EVEN = 3.0  # steps are even when none is longer than so many usual ones: weekends, a missing month
 
 
 @dataclass(frozen=True)
@@ -188,17 +197,13 @@ class Dates:
     wall: Moments
     universal: Moments
 
-    def by(self, clock: str) -> Moments:
-        """The moments by the clock named "wall" or "utc"."""
-        return self.universal if clock == "utc" else self.wall
-
 
 @dataclass(frozen=True)
 class DayOrder:
-    """Whether 01/02/1950 is the first of February; `guessed` when nothing in the column settles it."""
+    """Whether 01/02/1950 is the first of February; `matters` where dates of the column are written so."""
 
     day_first: bool
-    guessed: bool
+    matters: bool
 
 
 def to_dates(column: pd.Series) -> Dates:
@@ -220,25 +225,90 @@ def parse_dates(texts: NDArray[np.object_], day_first: bool) -> Dates:
     return Dates(wall[codes], universal[codes])
 
 
-def choose_day_order(texts: Sequence[str]) -> DayOrder:
-    """Decide the order of day and month in texts like 01/02/1950 from the whole column."""
-    matches = [match for text in set(texts) if (match := _TWO_FIELDS.fullmatch(text))]
-    first = {int(match["first"]) for match in matches}
-    then = {int(match["then"]) for match in matches}
-    if any(field > 12 for field in first):
-        return DayOrder(day_first=True, guessed=False)
-    if any(field > 12 for field in then) or all(int(match["first"]) == int(match["then"]) for match in matches):
-        return DayOrder(day_first=False, guessed=False)
-    # Countries that write dots put the day first. And the first days of many months, month first, would
-    # be the first twelve days of January, year after year: nobody measures so.
-    dotted = all(match["mark"] == "." for match in matches)
-    firsts_of_months = len(first) == 1 and len(then) > 2 and len({match["year"] for match in matches}) > 1
-    return DayOrder(day_first=dotted or firsts_of_months, guessed=True)
+def choose_day_order(
+    name: str, texts: Sequence[str], day_first: bool | None = None, usual: bool | None = None
+) -> DayOrder:
+    """Decide the order of day and month in texts like 01/02/1950 from the whole column, in the order of its rows.
+
+    A field above 12 decides; then dots, which go with the day first; then even steps; then rows in order of time.
+    `day_first` is the user's word for it, `usual` what holds where nothing decides; without one, it is refused.
+    """
+    distinct = list(dict.fromkeys(texts))
+    matches = [m for text in distinct if (m := _LONG_FIELDS.fullmatch(text) or _SHORT_FIELDS.fullmatch(text))]
+    if not matches:
+        return DayOrder(day_first=False, matters=False)
+    first, then = ([int(match[field]) for match in matches] for field in ("first", "then"))
+    order = day_first
+    if order is None and max(first) > 12:
+        order = True
+    if order is None and (max(then) > 12 or first == then):
+        order = False
+    if order is None and all(match["mark"] == "." for match in matches):
+        order = True
+    _refuse_years_first(name, matches, order)
+    if order is None:
+        ways = [parse_dates(np.array(distinct, dtype=object), way).wall for way in (True, False)]
+        for settles in (_is_even, _is_ordered):
+            found = [settles(way) for way in ways]
+            if order is None and sum(found) == 1:
+                order = found[0]
+        order = usual if order is None else order
+    if order is None:
+        example = matches[0].group()
+        raise InputError(
+            f"Column '{name}' does not tell whether the day or the month comes first in {example}. Say --day-first or "
+            "--month-first (in Python, convert the column with pandas.to_datetime), or write dates as 1949-01-31."
+        )
+    return DayOrder(order, matters=first != then)
+
+
+def _refuse_years_first(name: str, matches: Sequence[re.Match[str]], order: bool | None) -> None:
+    """Refuse 19/03/01 for 1 March 2019, which other orders can read too, and wrongly."""
+    if any("short" not in match.groupdict() for match in matches):
+        return
+    turned = [f"20{m['first']:0>2}-{m['then']}-{m['short']}" for m in matches]
+    year_first = parse_dates(np.array(turned, dtype=object), False).wall
+    texts = np.array([match.group() for match in matches], dtype=object)
+    ways = [parse_dates(texts, way).wall for way in (True, False) if order in (None, way)]
+    if _is_ordered(year_first) and not any(_is_ordered(way) for way in ways):
+        raise InputError(
+            f"Column '{name}' holds dates such as {texts[0]} in which the year seems to come first. "
+            "Write years with four digits."
+        )
+
+
+def _is_even(moments: Moments) -> bool:
+    """Tell whether all texts are dates, about equally far apart."""
+    if np.isnat(moments).any() or len(moments) < 3:
+        return False
+    gaps = np.diff(np.unique(choose_timeline(moments).numbers(moments)))
+    return bool(gaps.size and gaps.max() <= EVEN * np.median(gaps))
+
+
+def _is_ordered(moments: Moments) -> bool:
+    if np.isnat(moments).any() or len(moments) < ORDERED_FROM:
+        return False
+    steps = np.diff(moments) > np.timedelta64(0, "us")
+    return bool(steps.all() or not steps.any())
+
+
+def list_date_decisions(name: str, texts: Sequence[str], order: DayOrder) -> list[Decision]:
+    """Return what was decided about a column of dates."""
+    found = []
+    if order.matters:
+        found.append(Decision("day order", "the day comes" if order.day_first else "the month comes", (name,)))
+    if any(match["short"] for text in texts if (match := _match(text)) and "short" in match.groupdict()):
+        found.append(Decision("two-digit years", "", (name,)))
+    return found
+
+
+def _match(text: str) -> re.Match[str] | None:
+    return next((match for form in FORMS if (match := form.fullmatch(text))), None)
 
 
 def parse_date(text: str, day_first: bool) -> tuple[datetime | None, timedelta]:
     """One text as (wall clock time, offset from UTC); (None, zero) when it has none of the known forms."""
-    match = next((match for form in FORMS if (match := form.fullmatch(text))), None)
+    match = _match(text)
     try:
         return (None, timedelta(0)) if match is None else _build_moment(match.groupdict(), day_first)
     except (ValueError, OverflowError):  # 31 February
@@ -253,6 +323,10 @@ def _build_moment(parts: dict[str, Any], day_first: bool) -> tuple[datetime, tim
         month = MONTH_NAMES.index(parts["name"][:3].lower()) + 1
     if "quarter" in parts:
         month = 3 * int(parts["quarter"]) - 2
+    if "week" in parts:
+        monday = datetime.fromisocalendar(int(parts["year"]), int(parts["week"]), int(parts["weekday"] or 1))
+        return monday, timedelta(0)
+    year = int(parts["year"]) if "year" in parts else (int(parts["short"]) + 31) % 100 + 1969
     hour, minute, second = (int(parts.get(name) or 0) for name in ("hour", "minute", "second"))
     if half := parts.get("half"):
         if not 1 <= hour <= 12:
@@ -260,7 +334,7 @@ def _build_moment(parts: dict[str, Any], day_first: bool) -> tuple[datetime, tim
         hour = hour % 12 + (12 if half.lower() == "p" else 0)
     assert month is not None  # every form has a month, a month name or a quarter
     microsecond = int((parts.get("fraction") or "").ljust(6, "0")[:6])
-    moment = datetime(int(parts["year"]), int(month), int(day or 1), hour, minute, second, microsecond)
+    moment = datetime(year, int(month), int(day or 1), hour, minute, second, microsecond)
     offset, zone = timedelta(0), parts.get("offset") or ""
     if zone.startswith(("+", "-")):
         digits = zone[1:].replace(":", "").ljust(4, "0")

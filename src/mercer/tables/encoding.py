@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from mercer.errors import InputError
 from mercer.tables.columns import (
-    MISSING,
-    MOSTLY,
     Column,
     DateColumn,
     column_from_json,
@@ -26,6 +24,7 @@ from mercer.tables.columns import (
     to_texts,
 )
 from mercer.tables.dates import Moments
+from mercer.tables.kinds import MISSING, MOSTLY
 from mercer.tables.names import clean_columns, quote, refuse_unknown_target, suggest
 
 FORMAT = "mercer-encoding"
@@ -82,6 +81,16 @@ class Encoding:
                 f"{suggest(absent[0], list(table.columns))} Add it, or rename the column that holds it."
             )
         return np.hstack([column.encode(table[column.name]) for column in self.columns])
+
+    def read_day_first(self, names: Collection[str]) -> Encoding:
+        """The same encoding, where dates of these columns are written with the day first."""
+        return replace(
+            self,
+            columns=tuple(
+                replace(column, day_first=True) if isinstance(column, DateColumn) and column.name in names else column
+                for column in self.columns
+            ),
+        )
 
     def describe_value(self, name: str, number: float) -> str:
         """An encoded number as text: a date for a date column, otherwise four significant digits.

@@ -1,7 +1,8 @@
-"""A file on disk -> a pandas table with clean column names.
+"""A file, or standard input -> a pandas table with clean names and typed columns, and what was decided on the way.
 
-Of delimited text (CSV and its relatives) Python's `csv` module checks the shape, because it can name the line that is
-wrong; pandas then reads the values, because it is fast.
+Bytes become text, text becomes rows, rows become names and data, and columns become numbers, dates and texts: each step
+is a file of its own. Delimited text of plain numbers and ISO dates is read by pandas, which is fast; all other text by
+these steps.
 """
 
 from __future__ import annotations
@@ -9,44 +10,138 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import re
+import sys
 import warnings
+from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from mercer.errors import DataWarning, InputError
+from mercer.tables.decisions import Decision, describe, gather
+from mercer.tables.decoding import decode
+from mercer.tables.kinds import KINDS, KindOptions, type_columns
+from mercer.tables.layout import Record, find_header, find_width, is_empty, is_prose, is_value, lay_out, trim
 from mercer.tables.names import clean_columns, clean_names, pluralise, quote, suggest
+from mercer.tables.workbook import read_sheet
 
 TEXT_EXTENSIONS = (".csv", ".tsv", ".txt")
 PARQUET_EXTENSIONS = (".parquet", ".pq")
+WORKBOOK_EXTENSIONS = (".xlsx", ".xlsm")
+STANDARD_INPUT = "-"
 # On a tie the rarer mark wins: a comma may sit inside a name or a number, a tab hardly ever does.
-DELIMITERS = {"\t": "tab", ";": "semicolon", ",": "comma"}
-SAMPLED_RECORDS = 50
-
-# How files of other kinds begin, for a better message than "binary content".
-SIGNATURES = {
-    b"PK\x03\x04": "an Excel workbook or zip archive; open it and save the table as CSV",
-    b"\xd0\xcf\x11\xe0": "an old Excel workbook; open it and save the table as CSV",
-    b"PAR1": "a Parquet file; give its name the ending .parquet",
-    b"\x1f\x8b": "a gzip archive; unpack it first",
-    b"%PDF": "a PDF document; export the table as CSV instead",
-}
+SEPARATORS = {"\t": "tab", ";": "semicolon", "|": "pipe", ",": "comma"}
+NO_SEPARATOR = "\x1f"  # of a table of one column, whose commas are decimal
+SAMPLED_RECORDS, TYPED_RECORDS, LAST_RECORDS = 200, 20, 10
+FEW_TEXTS = 50
 UNCLOSED = "A quotation mark is probably not closed."
-DECIMAL_COMMA = r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?(?:[eE][+-]?\d+)?"
 
 
-def read_table(path: str | Path) -> pd.DataFrame:
-    """Read a CSV (comma, semicolon or tab) or Parquet file.
+@dataclass(frozen=True)
+class ReadOptions:
+    """What the user says about a file; None: found out.
 
-    Column names are stripped of surrounding spaces and are unique. Every defect of the file is an
-    `InputError` that says what to try; harmless repairs are announced by a `DataWarning`.
+    `columns` are those that are used (None: all) but for `exclude`; `usual_day_first` and `digits` as in `KindOptions`.
     """
+
+    sheet: str | None = None
+    encoding: str | None = None
+    separator: str | None = None
+    header: int | None = None  # the line of the column names, from 1
+    keep_rows: bool = False  # those that look like units, totals or footnotes too
+    decimal: str | None = None
+    day_first: bool | None = None
+    kinds: tuple[tuple[str, str], ...] = ()
+    missing: tuple[str, ...] = ()
+    columns: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] = ()
+    usual_day_first: bool | None = None
+    digits: bool = True
+
+    def __post_init__(self) -> None:
+        words = {"tab": "\t", "semicolon": ";", "comma": ",", "pipe": "|", "\\t": "\t"}
+        if self.separator is not None:
+            object.__setattr__(self, "separator", words.get(self.separator, self.separator))
+            if len(self.separator) != 1 or self.separator in '"\r\n':
+                raise InputError(f"--separator is one character, or the word tab, not {self.separator!r}.")
+        if self.decimal not in (None, ".", ","):
+            raise InputError(f"--decimal is a point or a comma, not {self.decimal!r}.")
+        for name, kind in self.kinds:
+            if kind not in KINDS:
+                raise InputError(f"--type {name}={kind}: the kind of a column is {', '.join(KINDS)}.")
+
+    def for_columns(self, point: bool) -> KindOptions:
+        """Return what is said about columns."""
+        return KindOptions(
+            self.decimal, self.day_first, self.usual_day_first, self.kinds, self.missing, point, self.digits
+        )
+
+
+@dataclass(frozen=True)
+class LoadedTable:
+    """A table as it was read, and what was decided about it."""
+
+    frame: pd.DataFrame
+    decisions: tuple[Decision, ...]
+
+
+class RawTable(NamedTuple):
+    """Names and data before columns have kinds; `point` tells that 1.234 is a decimal where nothing else tells."""
+
+    frame: pd.DataFrame
+    decisions: list[Decision]
+    point: bool = False
+
+
+def read_table(path: str | Path, options: ReadOptions | None = None) -> pd.DataFrame:
+    """Read a table; every decision about it is announced by a `DataWarning`."""
+    reading = read(path, options)
+    for decision in reading.decisions:
+        warnings.warn(describe(decision), DataWarning, stacklevel=2)
+    return reading.frame
+
+
+def read(path: str | Path, options: ReadOptions | None = None) -> LoadedTable:
+    """Read delimited text, an Excel workbook or a Parquet file; "-" is standard input.
+
+    Column names are stripped of surrounding spaces and are unique. What cannot be read, or not in one way only, is an
+    `InputError` that says what to try.
+    """
+    options = options or ReadOptions()
+    content, name, ending = _load(path)
+    if ending in PARQUET_EXTENSIONS:
+        raw = RawTable(_read_parquet(content, name), [])
+    elif ending in WORKBOOK_EXTENSIONS:
+        records, decisions = read_sheet(content, name, options.sheet)
+        raw = _build(records, name, options, decisions)
+    else:
+        raw = _read_delimited(content, name, options)
+    if raw.frame.empty:
+        raise InputError(
+            f"'{name}' has column names ({quote(raw.frame.columns)}) but no rows of data. "
+            "Check that the whole file was saved; the data must start on the line below the names."
+        )
+    used = [name for name in options.columns or raw.frame.columns if name not in options.exclude]
+    frame, decisions = type_columns(raw.frame, options.for_columns(raw.point), used)
+    frame, more = _drop_row_numbers(frame)
+    return LoadedTable(frame, gather([*raw.decisions, *more, *decisions]))
+
+
+def _load(path: str | Path) -> tuple[bytes, str, str]:
+    """Return the content, the name for messages, and the ending; that of standard input by its first bytes."""
+    if str(path) == STANDARD_INPUT:
+        content = sys.stdin.buffer.read()
+        if not content:
+            raise InputError("Standard input is empty. Pipe a table into the command, or name a file.")
+        ending = {b"PAR1": ".parquet", b"PK\x03\x04": ".xlsx"}.get(content[:4], ".csv")
+        return content, "standard input", ending
     location = Path(path).expanduser()
-    known = TEXT_EXTENSIONS + PARQUET_EXTENSIONS
-    repairs: tuple[str, ...] = ()
+    known = TEXT_EXTENSIONS + WORKBOOK_EXTENSIONS + PARQUET_EXTENSIONS
     try:
         if not location.exists():
             raise InputError(f"There is no file '{location}'.{_suggest(location)} Check the name and the folder.")
@@ -54,31 +149,17 @@ def read_table(path: str | Path) -> pd.DataFrame:
             raise InputError(
                 f"'{location}' is a folder, not a file. Give the path of one {', '.join(known)} file inside it."
             )
+        if location.suffix.lower() not in known:
+            raise InputError(
+                f"'{location.name}' has an unknown file type ('{location.suffix or 'no extension'}'). "
+                f"Known types are {', '.join(known)}; a spreadsheet program can save its table as CSV."
+            )
+        content = location.read_bytes()
     except OSError as problem:
-        raise InputError(f"'{location}' cannot be opened: {problem}. Check the name and your permissions.") from None
-    if location.suffix.lower() not in known:
-        raise InputError(
-            f"'{location.name}' has an unknown file type ('{location.suffix or 'no extension'}'). "
-            f"Known types are {', '.join(known)}; a spreadsheet program can save its table as CSV."
-        )
-    if location.stat().st_size == 0:
+        raise InputError(f"'{location}' cannot be read: {problem}. Check the name and your permissions.") from None
+    if not content:
         raise InputError(f"'{location.name}' is empty (0 bytes). Check that it was saved or downloaded completely.")
-    if location.suffix.lower() in PARQUET_EXTENSIONS:
-        frame = _read_parquet(location)
-    else:
-        try:
-            content = location.read_bytes()
-        except OSError as problem:
-            raise InputError(f"'{location}' cannot be read: {problem}. Check your permissions.") from None
-        frame, repairs = _read_delimited(content, location.name)
-    for repair in repairs:
-        warnings.warn(repair, DataWarning, stacklevel=2)
-    if frame.empty:
-        raise InputError(
-            f"'{location.name}' has column names ({quote(frame.columns)}) but no rows of data. "
-            "Check that the whole file was saved; the data must start on the line below the names."
-        )
-    return frame
+    return content, location.name, location.suffix.lower()
 
 
 def _suggest(location: Path) -> str:
@@ -88,192 +169,215 @@ def _suggest(location: Path) -> str:
         return ""
 
 
-def _read_parquet(location: Path) -> pd.DataFrame:
+def _read_parquet(content: bytes, name: str) -> pd.DataFrame:
     import pyarrow
     import pyarrow.parquet
 
     try:
         # pandas answers a repeated name with an obscure error of its own, so the names are looked at first.
-        clean_names(pyarrow.parquet.read_schema(location).names, f"'{location.name}'")
-        frame = pd.read_parquet(location, engine="pyarrow", page_checksum_verification=True)
+        clean_names(pyarrow.parquet.read_schema(io.BytesIO(content)).names, f"'{name}'")
+        frame = pd.read_parquet(io.BytesIO(content), engine="pyarrow", page_checksum_verification=True)
+        texts = [label for label in frame.columns if isinstance(frame[label].dtype, pd.StringDtype)]
+        frame = frame.astype(dict.fromkeys(texts, object))  # decoded here, where a damaged one is caught
     except InputError:
         raise
     except MemoryError:
-        raise InputError(f"'{location.name}' does not fit into memory, or is damaged. Save fewer rows.") from None
+        raise InputError(f"'{name}' does not fit into memory, or is damaged. Save fewer rows.") from None
     except (pyarrow.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as problem:
         reason = str(problem).strip().split("\n")[0]
         raise InputError(
-            f"'{location.name}' cannot be read as a Parquet file ({reason}). It may be damaged or of another type: "
+            f"'{name}' cannot be read as a Parquet file ({reason}). It may be damaged or of another type: "
             "save it again, or save the table as CSV."
         ) from None
     # pandas stores an index beside the columns; a named or dated one is data, row numbers are not
     index = frame.index
     only_row_numbers = index.nlevels == 1 and index.name is None and pd.api.types.is_integer_dtype(index.dtype)
-    return clean_columns(frame.reset_index(drop=only_row_numbers), f"'{location.name}'")
+    return clean_columns(frame.reset_index(drop=only_row_numbers), f"'{name}'")
 
 
-class CsvRecord(NamedTuple):
-    """One row of text fields, and the line of the file on which it starts."""
-
-    line: int
-    fields: list[str]
+# ----------------------------------------------------------------------------------------------- delimited text
 
 
-def _read_delimited(content: bytes, name: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Return the table and a sentence for each repair; `name` is the file's name, for messages."""
-    text = _decode(content, name)
-    delimiter = _detect_delimiter(text)
-    header = _check_shape(text, delimiter, name)
-    placeholders = [field.strip() or f"column {position}" for position, field in enumerate(header.fields, start=1)]
-    names = clean_names(placeholders, f"'{name}', line {header.line},")
+def _read_delimited(content: bytes, name: str, options: ReadOptions) -> RawTable:
+    text, decisions = decode(content, name, options.encoding)
+    said = re.match(r"sep=(.)\r?\n?", text)  # Excel's own hint; the line stays as a blank one, to keep line numbers
+    if said:
+        text = "\n" + text[said.end() :]
+    separator = options.separator or (said[1] if said else _detect_separator(text))
+    if separator not in (",", NO_SEPARATOR):
+        decisions.append(Decision("separator", SEPARATORS.get(separator, repr(separator))))
+    # beside semicolons 1.234 may be a thousand; other decimals show that it is none
+    points = separator != ";" or options.decimal == "." or re.search(r"\d\.(?:\d{1,2}|\d{4,})(?!\d)", text)
+    quick = options.header is None and options.decimal != "," and (points or not re.search(r"\d\.\d", text))
+    plain = _read_plain(text, separator, name) if quick else None
+    if plain is not None:
+        return plain._replace(decisions=decisions + plain.decisions)
+    records: list[Record] = []
     try:
-        frame = pd.read_csv(io.StringIO(text), sep=delimiter, header=0, names=names, index_col=False,
-                            skipinitialspace=True, low_memory=False)  # fmt: skip
-    except pd.errors.ParserError as problem:
-        raise InputError(f"'{name}' cannot be read as a table: {problem}. {UNCLOSED}") from None
-    filled = np.flatnonzero(frame.notna().any(axis=1).to_numpy())
-    frame = frame.iloc[: filled[-1] + 1 if filled.size else 0]  # spreadsheets leave rows of bare separators below
-    frame, repairs = _drop_unnamed_columns(frame, header, name)
-    if delimiter == ";":
-        frame, more = _read_decimal_commas(frame)
-        repairs += more
-    fields = [field.strip() for field in header.fields]
-    # names 0, 1, 2 ... are what pandas writes for columns that never had names
-    counted = any(fields == [str(start + step) for step in range(len(fields))] for start in (0, 1))
-    if fields and not counted and pd.to_numeric(pd.Series(fields), errors="coerce").notna().all():
-        repairs += (
-            f"The first line of '{name}' holds only numbers ({quote(header.fields)}) and was read as column names. "
-            "If it is data, add a line of column names above it.",
-        )
-    return frame, repairs + _note_blank_lines(text, header, name)
-
-
-def _decode(content: bytes, name: str) -> str:
-    """Bytes to text: a byte order mark decides, then UTF-8, then Latin-1, which accepts any byte."""
-    for signature, description in SIGNATURES.items():
-        if content.startswith(signature):
-            raise InputError(f"'{name}' is not a text file: it looks like {description}.")
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        text = content.decode("utf-16", errors="replace")
-    elif b"\0" in content:
-        raise InputError(
-            f"'{name}' is not a text file: it has a zero byte at position {content.index(0)}. "
-            "It may be damaged or of another type; save the table as CSV again."
-        )
-    else:
-        try:
-            text = content.decode("utf-8-sig")
-        except UnicodeDecodeError:
-            text = content.decode("latin-1")
-    if not text.strip():
-        raise InputError(f"'{name}' is empty: it holds only blank lines. Check that it was saved completely.")
-    return text
-
-
-def _detect_delimiter(text: str) -> str:
-    """The mark that cuts the first records into equal numbers of fields; the most fields win."""
-
-    def merit(delimiter: str) -> tuple[bool, int]:
-        sample = itertools.islice(_iterate_records(text, delimiter), SAMPLED_RECORDS)
-        try:
-            counts = [len(record.fields) for record in sample] or [0]
-        except csv.Error:  # _check_shape will report it
-            counts = [0]
-        return counts[0] > 1 and len(set(counts)) == 1, counts[0]
-
-    best = max(DELIMITERS, key=merit)
-    return best if merit(best)[1] > 1 else ","
-
-
-def _check_shape(text: str, delimiter: str, name: str) -> CsvRecord:
-    """Every record must have as many fields as the header, which is returned."""
-    header: CsvRecord | None = None
-    line = 1
-    try:
-        for record in _iterate_records(text, delimiter):
-            line = record.line
-            header = header or record
-            if len(record.fields) != len(header.fields):
-                advice = "Add or remove fields there; put quotation marks around a text that contains the separator."
-                raise InputError(
-                    f"'{name}', line {line}: {pluralise(len(record.fields), 'field')} where the line of column names "
-                    f"has {len(header.fields)} (fields are separated by a {DELIMITERS[delimiter]}). "
-                    + (UNCLOSED if any("\n" in field for field in record.fields) else advice)
-                )
+        records.extend(iterate_records(text, separator))
     except csv.Error as problem:
+        line = records[-1].line if records else 1
         raise InputError(f"'{name}', after line {line}: {problem}. {UNCLOSED}") from None
-    if header is None:
+    if not records:
         raise InputError(f"'{name}' is empty: it holds no column names. Check that it was saved completely.")
-    return header
+    if any("\n" in cell for cell in records[-1].cells) and text.count('"') % 2:
+        raise InputError(f"'{name}', line {records[-1].line}: a text goes on to the end of the file. {UNCLOSED}")
+    raw = _build(records, name, options, decisions, separator)
+    return raw._replace(decisions=raw.decisions + _note_blank_lines(text, records, raw.frame), point=separator != ";")
 
 
-def _iterate_records(text: str, delimiter: str) -> Iterator[CsvRecord]:
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True)
+def iterate_records(text: str, separator: str) -> Iterator[Record]:
+    """Cut text into records; a blank line is none."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=separator != " ")
     start = 1
     for fields in reader:
-        # A blank line is no record, to pandas as well.
         if len(fields) > 1 or (fields and fields[0].strip()):
-            yield CsvRecord(start, fields)
+            yield Record(start, fields)
         start = reader.line_num + 1
 
 
-def _note_blank_lines(text: str, header: CsvRecord, name: str) -> tuple[str, ...]:
+def _detect_separator(text: str) -> str:
+    """Return the mark that cuts the text into rows of one length, names above and numbers or dates below."""
+    merits = {separator: _rate_separator(text, separator) for separator in SEPARATORS}
+    best = max(SEPARATORS, key=lambda separator: merits[separator])
+    first = next((line for line in io.StringIO(text) if line.strip()), "")
+    if merits[best][0] < 0.5 and not any(mark in first for mark in SEPARATORS):
+        alone = _rate_separator(text, NO_SEPARATOR, least=1)
+        return NO_SEPARATOR if alone[0] > 0.9 and merits[best][1] > 1 else ","
+    return best if merits[best][1] > 1 else ","
+
+
+def _rate_separator(text: str, separator: str, least: int = 2) -> tuple[float, int]:
+    """Return how well a mark cuts the first records of a text, and into how many fields."""
+    try:
+        records = list(itertools.islice(iterate_records(text, separator), SAMPLED_RECORDS))
+    except csv.Error:  # reported when the file is read
+        return 0.0, 0
+    width = find_width(records)
+    if width < least:
+        return 0.0, width
+    place = find_header(records)
+    names, body = records[place].cells[: trim(records[place].cells)], records[place + 1 :]
+    alike = sum(trim(record.cells) <= len(names) <= len(record.cells) for record in body) / max(1, len(body))
+    values = sum(map(is_value, names)) / max(1, len(names))
+    cells = [cell for record in body[:TYPED_RECORDS] for cell in record.cells[: trim(record.cells)]]
+    typed = sum(is_empty(cell) or not is_prose(cell) for cell in cells) / max(1, len(cells))
+    return alike * (1 - 0.9 * values) * (0.5 + 0.5 * typed), width
+
+
+def _read_plain(text: str, separator: str, name: str) -> RawTable | None:
+    """Return a table of plain numbers, ISO dates and a few texts, as pandas reads it; None where there is more."""
+    if re.search(rf"(?:^|[\r\n\"{re.escape(separator)}]) *0\d", text):  # 0012, which pandas takes for a number
+        return None
+    head: list[Record] = []
+    tail: deque[Record] = deque(maxlen=LAST_RECORDS)
+    try:
+        for count, record in enumerate(iterate_records(text, separator)):
+            if count < SAMPLED_RECORDS:
+                head.append(record)
+            else:
+                tail.append(record)
+            if len(record.cells) != len(head[0].cells):
+                return None
+    except csv.Error:
+        return None
+    if not head or find_header(head) != 0:
+        return None
+    header, laid = head[0], lay_out([*head, *tail])
+    if laid.decisions or len(laid.rows) < len(head) + len(tail) - 1 or any(is_empty(cell) for cell in header.cells):
+        return None
+    names = clean_names(header.cells, f"'{name}', line {header.line},")
+    try:
+        frame = pd.read_csv(io.StringIO(text), sep=separator, header=0, names=names, index_col=False,
+                            skipinitialspace=True, low_memory=False, keep_default_na=False, na_values=[""])  # fmt: skip
+    except pd.errors.ParserError:
+        return None
+    dates: dict[str, pd.Series] = {}
+    for label in names:
+        column = frame[label]
+        if pd.api.types.is_numeric_dtype(column.dtype):
+            continue
+        distinct = column.unique()
+        if len(distinct) <= FEW_TEXTS and all(map(is_prose, distinct)):
+            continue
+        try:
+            dates[label] = pd.to_datetime(column, format="ISO8601")
+        except (ValueError, TypeError):
+            return None
+        if dates[label].isna().any() or dates[label].dtype == object:
+            return None
+    note = _note_names(header, name)
+    return RawTable(frame.assign(**dates), [*note, *_note_blank_lines(text, head, frame)], point=True)
+
+
+def _build(
+    records: list[Record], name: str, options: ReadOptions, decisions: list[Decision], separator: str | None = None
+) -> RawTable:
+    """Return names and data of rows of cells; rows of delimited text must be as long as the names."""
+    laid = lay_out(records, options.header, options.keep_rows)
+    header = laid.header
+    width = trim(header.cells)
+    longest = max((trim(row.cells) for row in laid.rows), default=0)
+    if separator is None or longest <= len(header.cells):
+        width = max(width, longest)  # cells below an empty name
+    if separator is not None:
+        for row in laid.rows:
+            if trim(row.cells) > width or len(row.cells) < width:
+                advice = "Add or remove fields there; put quotation marks around a text that contains the separator."
+                raise InputError(
+                    f"'{name}', line {row.line}: {pluralise(len(row.cells), 'field')} where the line of column names "
+                    f"has {width} (fields are separated by a {SEPARATORS.get(separator, repr(separator))}). "
+                    + (UNCLOSED if any("\n" in str(cell) for cell in row.cells) else advice)
+                )
+    fields = ["" if is_empty(cell) else str(cell).strip() for cell in header.cells[:width]]
+    fields += [""] * (width - len(fields))
+    names = clean_names(
+        [field or f"column {place}" for place, field in enumerate(fields, start=1)], f"'{name}', line {header.line},"
+    )
+    columns: dict[str, Any] = {}
+    more: list[Decision] = []
+    for place, (label, field) in enumerate(zip(names, fields, strict=True)):
+        cells = [row.cells[place] if place < len(row.cells) else None for row in laid.rows]
+        if not field and all(map(is_empty, cells)):
+            continue
+        if not field and place > 0:
+            more.append(Decision("no name", label, count=place + 1))
+        columns[label] = cells
+    frame = pd.DataFrame(columns, dtype=object)
+    return RawTable(frame, [*decisions, *laid.decisions, *more, *_note_names(header, name)])
+
+
+def _drop_row_numbers(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[Decision]]:
+    """Leave out a first column without a name that counts the rows, as pandas writes one; others keep their number."""
+    label = "column 1"
+    if frame.columns[0] != label:
+        return frame, []
+    column = frame[label]
+    if len(frame.columns) > 1 and pd.api.types.is_numeric_dtype(column.dtype):
+        counts = column.to_numpy(dtype=np.float64)
+        if counts[0] in (0, 1) and bool(np.all(np.diff(counts) == 1)):
+            return frame.drop(columns=label), [Decision("row numbers")]
+    return frame, [Decision("no name", label, count=1)]
+
+
+def _note_names(header: Record, name: str) -> list[Decision]:
+    """Question names that are all numbers; 0, 1, 2 ... is what pandas writes for columns that never had names."""
+    fields = [str(cell).strip() for cell in header.cells[: trim(header.cells)]]
+    counted = any(fields == [str(start + step) for step in range(len(fields))] for start in (0, 1))
+    if not fields or counted or pd.to_numeric(pd.Series(fields), errors="coerce").isna().any():
+        return []
+    return [Decision("names of numbers", quote(fields))]
+
+
+def _note_blank_lines(text: str, records: list[Record], frame: pd.DataFrame) -> list[Decision]:
     """In a table of one column a blank line may have been meant as a missing value, and rows are then one off."""
-    if len(header.fields) > 1:
-        return ()
+    if len(frame.columns) > 1:
+        return []
     lines = list(io.StringIO(text, newline=""))
     blank: list[int] = []
-    end = header.line
-    for record in _iterate_records(text, ","):
+    end = records[0].line
+    for record in iterate_records(text, NO_SEPARATOR):
         # lines between two records are blank, or hold "", or the rest of the record before in quotation marks
-        between = range(end + 1, record.line)
-        blank += [place for place in between if not lines[place - 1].strip()]
-        end = record.line + sum(field.count("\n") for field in record.fields)
-    if not blank:
-        return ()
-    if len(blank) == 1:
-        which = f"Line {blank[0]} of '{name}' is blank and was"
-    else:
-        which = f"{len(blank)} lines of '{name}' are blank (the first is line {blank[0]}) and were"
-    return (f'{which} skipped, not read as a missing value; write "" or NA for one.',)
-
-
-def _drop_unnamed_columns(frame: pd.DataFrame, header: CsvRecord, name: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Columns without a name: drop empty ones (a separator ends each line) and saved row numbers, keep the rest."""
-    repairs: tuple[str, ...] = ()
-    for position, field in enumerate(header.fields):
-        if field.strip():
-            continue
-        label = f"column {position + 1}"
-        column = frame[label]
-        if column.isna().all():
-            frame = frame.drop(columns=label)
-        elif (
-            position == 0
-            and len(header.fields) > 1
-            and pd.api.types.is_integer_dtype(column.dtype)
-            and column.iloc[0] in (0, 1)
-            and (column.diff()[1:] == 1).all()
-        ):
-            frame = frame.drop(columns=label)
-            repairs += (f"The first column of '{name}' has no name and holds row numbers; it was left out.",)
-        else:
-            repairs += (f"Column {position + 1} of '{name}' has no name and is called '{label}'.",)
-    return frame, repairs
-
-
-def _read_decimal_commas(frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Where semicolons separate the fields, '1.234,5' is how much of Europe writes 1234.5."""
-    repaired: dict[str, pd.Series] = {}
-    for label in frame.columns:
-        present = frame[label].dropna()
-        if present.empty or not all(isinstance(value, str) for value in present):
-            continue
-        texts = present.str.strip()
-        if texts.str.fullmatch(DECIMAL_COMMA).all() and texts.str.contains(",").any():
-            plain = texts.str.replace(".", "", regex=False).str.replace(",", ".", regex=False)
-            repaired[label] = pd.to_numeric(plain).reindex(frame.index)
-    if not repaired:
-        return frame, ()
-    sentence = f"Decimal commas were read as decimal points (1,5 is 1.5) in {quote(repaired)}."
-    return frame.assign(**repaired), (sentence,)
+        blank += [place for place in range(end + 1, record.line) if not lines[place - 1].strip()]
+        end = record.line + sum(field.count("\n") for field in record.cells)
+    return [Decision("blank lines", str(blank[0]), count=len(blank))] if blank else []

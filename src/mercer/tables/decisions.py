@@ -1,0 +1,109 @@
+"""What was decided about a user's file, as data; and the sentence for each, with the option that decides otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from mercer.tables.names import pluralise, quote
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One decision: its kind, what was decided, the columns it holds for, and how many rows or entries there are."""
+
+    kind: str
+    value: str = ""
+    columns: tuple[str, ...] = ()
+    count: int = 0
+
+
+def _left_out(decision: Decision, what: str, where: str) -> str:
+    rows = pluralise(decision.count, f"row of {what}", f"rows of {what}")
+    return f"{rows} {where} ({decision.value}) {_was(decision)} left out"
+
+
+def _was(decision: Decision) -> str:
+    return "was" if decision.count == 1 else "were"
+
+
+def _named(decision: Decision) -> str:
+    return f"column{'s' if len(decision.columns) > 1 else ''} {quote(decision.columns)}"
+
+
+WORDS: dict[str, Callable[[Decision], str]] = {
+    "encoding": lambda d: f"the file is not UTF-8 and was read as {d.value} (otherwise: --encoding)",
+    "separator": lambda d: f"fields are separated by {d.value}s (otherwise: --separator)",
+    "sheet": lambda d: f"of {d.count} sheets {d.value!r} was read (another: --sheet)",
+    "titles": lambda d: f"{_left_out(d, 'text', 'above the column names')} (otherwise: --header)",
+    "comments": lambda d: f"{_left_out(d, 'comment', 'above the column names')} (otherwise: --header)",
+    "units": lambda d: f"{_left_out(d, 'units', 'below the column names')} (otherwise: --keep-rows)",
+    "totals": lambda d: f"{_left_out(d, 'totals', 'among the data')} (otherwise: --keep-rows)",
+    "footnotes": lambda d: f"{_left_out(d, 'text', 'below the data')} (otherwise: --keep-rows)",
+    "repeated names": lambda d: (
+        f"{pluralise(d.count, 'row of column names', 'rows of column names')} among the data {_was(d)} left out "
+        "(otherwise: --keep-rows)"
+    ),
+    "decimal": lambda d: (
+        f"decimal commas were read as decimal points (1,5 is 1.5) in {quote(d.columns)} (otherwise: --decimal .)"
+    ),
+    "thousands": lambda d: (
+        f"thousands are set apart by {d.value} in {quote(d.columns)} "
+        f"(otherwise: --decimal {'.' if d.value == 'points' else ','})"
+    ),
+    "currency": lambda d: f"the currency {d.value} was taken off in {quote(d.columns)}",
+    "per cent": lambda d: f"{_named(d)}: numbers are in per cent, 5 % is 5",
+    "minus": lambda d: f"{d.value} was read as minus in {quote(d.columns)}",
+    "missing": lambda d: f"{pluralise(d.count, 'entry', 'entries')} {d.value} of {_named(d)} {_was(d)} read as missing",
+    "numbers": lambda d: f"{_named(d)}: numbers written as text were read as numbers",
+    "day order": lambda d: (
+        f"{_named(d)}: {d.value} first in dates such as 01/02/2019 "
+        f"(otherwise: --{'month' if d.value == 'the day comes' else 'day'}-first)"
+    ),
+    "two-digit years": lambda d: f"{_named(d)}: years of two digits were read as 1969 to 2068",
+    "years": lambda d: f"{_named(d)}: whole numbers were read as years (otherwise: --type {d.columns[0]}=number)",
+    "dates from digits": lambda d: (
+        f"{_named(d)}: whole numbers such as {d.value} were read as dates (otherwise: --type {d.columns[0]}=number)"
+    ),
+    "codes": lambda d: (
+        f"{_named(d)}: entries such as {d.value} with leading zeros are codes, not numbers "
+        f"(otherwise: --type {d.columns[0]}=number)"
+    ),
+    "row numbers": lambda d: "the first column has no name and holds row numbers; it was left out",
+    "no name": lambda d: f"column {d.count} has no name and is called '{d.value}'",
+    "names of numbers": lambda d: (
+        f"the line of column names holds only numbers ({d.value}); if it is data, add a line of column names above it"
+    ),
+    "blank lines": lambda d: (
+        f"{pluralise(d.count, 'blank line')} (the first is line {d.value}) {_was(d)} skipped, "
+        'not read as a missing value; write "" or NA for one'
+    ),
+    "identifiers": lambda d: (
+        f"{_named(d)}: every row has another entry, without order, as identifiers have; left out (--inputs names it)"
+    ),
+    "free text": lambda d: f"{_named(d)}: texts that hardly repeat; left out",
+    "constant": lambda d: f"{_named(d)}: entries never change and tell nothing; left out",
+    "empty": lambda d: f"{_named(d)}: no entries; left out",
+    "excluded": lambda d: f"{_named(d)}: left out, as asked for",
+    "missing rows": lambda d: (
+        f"{d.count} of {d.value} rows {'has' if d.count == 1 else 'have'} no entry in {quote(d.columns)} and "
+        f"{_was(d)} left out (--missing fail refuses)"
+    ),
+}
+
+
+def describe(decision: Decision) -> str:
+    """Return the decision in one sentence."""
+    return WORDS[decision.kind](decision)
+
+
+def gather(decisions: Iterable[Decision]) -> tuple[Decision, ...]:
+    """Join decisions that differ only in the columns; counts add up."""
+    found: dict[tuple[str, str], Decision] = {}
+    for one in decisions:
+        key = one.kind, one.value
+        if key in found and one.columns:
+            before = found[key]
+            one = replace(before, columns=before.columns + one.columns, count=before.count + one.count)
+        found[key] = one
+    return tuple(found.values())

@@ -1,0 +1,305 @@
+"""Columns of a file as they were written -> columns of numbers, dates and texts, with what was decided about each.
+
+The kind is that of the whole column. A column that is mostly of one kind, with a few other entries, is refused at the
+first of them: it is neither.
+"""
+
+from __future__ import annotations
+
+import datetime
+import numbers as numbers_module
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from mercer.errors import InputError
+from mercer.tables.dates import Dates, choose_day_order, list_date_decisions, parse_dates
+from mercer.tables.decisions import Decision
+from mercer.tables.names import pluralise, quote
+from mercer.tables.numerals import Numerals, choose_style, find_numerals, holds_codes, list_decisions
+
+Texts = NDArray[np.object_]
+
+MISSING = ""
+MOSTLY = 0.8
+KINDS = ("number", "date", "text")
+LEAVE_OUT = "leave the column out (--exclude, or the inputs option)"
+MARKS = {
+    "-", "--", "–", "—", ".", "..", "...", "?", "na", "n/a", "#n/a", "n.a.", "nan", "null", "nat", "<na>", "#div/0!",
+    "#value!", "#ref!", "#num!", "#name?", "#null!",
+}  # fmt: skip
+MARKS_AMONG_NUMBERS = MARKS | {"none"}  # which may be a category of its own
+YEARS = (1500, 2200)
+YEAR_WORDS = {"year", "years", "yr", "yrs", "fy", "jahr", "jahre", "annee", "année", "ano", "año", "anno", "jaar", "år"}
+DATE_WORDS = YEAR_WORDS | {"date", "day", "month", "period", "time", "when", "datum", "monat", "mois", "ym", "yyyymm"}
+FEW = 6  # whole numbers that are all months by chance are hardly more
+
+
+@dataclass(frozen=True)
+class KindOptions:
+    """What the user says about columns; None: found out.
+
+    `usual_day_first` decides where the dates do not, `point` that 1.234 is a decimal where nothing else tells, `digits`
+    that 2019 and 20190301 may be dates.
+    """
+
+    decimal: str | None = None
+    day_first: bool | None = None
+    usual_day_first: bool | None = None
+    kinds: tuple[tuple[str, str], ...] = ()
+    missing: tuple[str, ...] = ()  # more texts that stand for a missing number
+    point: bool = True
+    digits: bool = True
+
+
+@dataclass(frozen=True)
+class WrittenColumn:
+    """The entries of a column by their distinct texts; numbers and dates that a workbook stores as such stand apart."""
+
+    name: str
+    texts: Texts  # distinct, none of them missing
+    places: NDArray[np.intp]  # of each row's text; -1 where there is none
+    numbers: NDArray[np.float64]  # stored as such; NaN elsewhere
+    moments: NDArray[np.datetime64]
+    marks: tuple[tuple[str, int], ...]  # texts that stand for a missing entry, and how many
+
+    @classmethod
+    def of(cls, name: str, entries: Iterable[Any], marks: set[str]) -> WrittenColumn:
+        """Sort the entries: texts, numbers, moments, and what is missing."""
+        values = list(entries)
+        texts = np.full(len(values), MISSING, dtype=object)
+        numbers = np.full(len(values), np.nan)
+        moments = np.full(len(values), np.datetime64("NaT"), dtype="datetime64[us]")
+        for row, entry in enumerate(values):
+            if isinstance(entry, str):
+                texts[row] = entry.strip()
+            elif entry is None or pd.isna(entry):
+                continue
+            elif isinstance(entry, datetime.date | np.datetime64):
+                moments[row] = np.datetime64(entry).astype("datetime64[us]")
+            elif isinstance(entry, numbers_module.Real | np.number | np.bool_):
+                numbers[row] = float(entry)
+            else:
+                texts[row] = str(entry).strip()
+        places, distinct = pd.factorize(texts)
+        absent = np.array([text == MISSING or text.lower() in marks for text in distinct], dtype=bool)
+        counts = np.bincount(places, minlength=len(distinct))
+        found = tuple((text, int(n)) for text, n, gone in zip(distinct, counts, absent, strict=True) if gone and text)
+        renumbered = np.where(absent, -1, np.cumsum(~absent) - 1)
+        return cls(name, distinct[~absent], renumbered[places], numbers, moments, found)
+
+    @property
+    def stored(self) -> int:
+        """How many entries are stored as numbers or as dates."""
+        return int((~np.isnan(self.numbers)).sum() + (~np.isnat(self.moments)).sum())
+
+    @cached_property
+    def numerals(self) -> Numerals:
+        """The texts as numbers."""
+        return find_numerals(list(self.texts))
+
+    @property
+    def rows(self) -> NDArray[np.intp]:
+        """The rows that hold a text."""
+        return np.flatnonzero(self.places >= 0)
+
+    def spread(self, values: NDArray[Any], stored: NDArray[Any]) -> NDArray[Any]:
+        """Return one value for each row from those of the distinct texts, and those that are stored as such."""
+        out = stored.copy()
+        out[self.rows] = values[self.places[self.rows]]
+        return out
+
+    def note_missing(self) -> list[Decision]:
+        """Return which texts were taken for missing entries."""
+        return [Decision("missing", repr(mark), (self.name,), count) for mark, count in self.marks]
+
+
+@dataclass(frozen=True)
+class ReadColumn:
+    """A column as numbers, dates or texts, with what was decided; dates that were texts by both clocks."""
+
+    kind: str
+    values: Any
+    decisions: tuple[Decision, ...] = ()
+    dates: Dates | None = None
+    day_first: bool = False
+
+
+def type_columns(
+    frame: pd.DataFrame, options: KindOptions, wanted: Iterable[str] | None = None
+) -> tuple[pd.DataFrame, list[Decision]]:
+    """Return the table with each wanted column as numbers, dates or texts, and what was decided."""
+    kinds = dict(options.kinds)
+    unknown = [name for name in kinds if name not in frame.columns]
+    if unknown:
+        raise InputError(f"--type: there is no column {quote(unknown)}; the columns are {quote(frame.columns)}.")
+    names = [name for name in frame.columns if wanted is None or name in set(wanted)]
+    typed: dict[str, pd.Series] = {}
+    written: dict[str, WrittenColumn] = {}
+    decisions: list[Decision] = []
+    for name in names:
+        column = frame[name]
+        if isinstance(column.dtype, pd.CategoricalDtype) or column.dtype.kind in "mMc" or _has_zone(column):
+            continue
+        if pd.api.types.is_numeric_dtype(column.dtype):
+            digits = read_digits(name, column.to_numpy(dtype=np.float64, na_value=np.nan), options, kinds.get(name))
+            if digits is not None:
+                typed[name] = pd.Series(digits.values, index=frame.index)
+                decisions += digits.decisions
+            elif kinds.get(name) == "text":
+                typed[name] = column.map(lambda entry: f"{entry:.15g}", na_action="ignore").astype(object)
+            continue
+        marks = {""} if kinds.get(name) == "text" else MARKS_AMONG_NUMBERS | set(options.missing)
+        written[name] = WrittenColumn.of(name, column, marks)
+    decimals = {one.numerals.styles[0].decimal for one in written.values() if _tells_decimal(one)}
+    decimal = options.decimal or (decimals.pop() if len(decimals) == 1 else None)
+    for name, one in written.items():
+        found = read_kind(one, options, decimal, kinds.get(name))
+        values = found.values
+        if found.kind == "text" and not one.stored:  # among which "none" may be a category
+            one = WrittenColumn.of(name, frame[name], {""} if kinds.get(name) == "text" else MARKS)
+            values = _to_texts(one)
+        typed[name] = pd.Series(values, index=frame.index)
+        decisions += [*found.decisions, *one.note_missing()]
+    return frame.assign(**typed), decisions
+
+
+def _has_zone(column: pd.Series) -> bool:
+    return isinstance(column.dtype, pd.DatetimeTZDtype | pd.PeriodDtype | pd.IntervalDtype)
+
+
+def _tells_decimal(column: WrittenColumn) -> bool:
+    """Tell whether a column of numbers shows what its decimal mark is."""
+    numerals = column.numerals
+    marks = any(set(one.body) & {".", ","} for one in numerals.parts if one is not None)
+    return bool(len(numerals.texts) and numerals.readable.all() and len(numerals.styles) == 1 and marks)
+
+
+def read_kind(column: WrittenColumn, options: KindOptions, decimal: str | None, kind: str | None) -> ReadColumn:
+    """Return the column as numbers, dates or texts; `kind` is the user's word for it, None: find out."""
+    name, texts = column.name, list(column.texts)
+    if not texts and not column.stored:
+        return ReadColumn("number", np.full(len(column.places), np.nan))
+    if kind == "text":
+        return ReadColumn("text", _to_texts(column))
+    code = holds_codes(texts) if texts and kind is None else ""
+    if code:
+        return ReadColumn("text", _to_texts(column), (Decision("codes", code, (name,)),))
+    dated = not np.isnat(column.moments).all()
+    no_number, no_date = ~column.numerals.readable, np.ones(len(texts), dtype=bool)
+    if not dated and not no_number.any() and (column.numerals.styles or not texts):
+        values, decisions = read_numbers(column, options, decimal)
+        digits = None if decisions else read_digits(name, values, options, kind)
+        if digits is not None:
+            return digits
+        if kind != "date":
+            return ReadColumn("number", values, tuple(decisions))
+    if np.isnan(column.numbers).all():
+        order = choose_day_order(name, [texts[place] for place in column.places[column.rows]], options.day_first,
+                                 options.usual_day_first)  # fmt: skip
+        dates = parse_dates(column.texts, order.day_first)
+        no_date = np.isnat(dates.wall)
+        if not no_date.any() and kind != "number":
+            wall, universal = (column.spread(clock, column.moments) for clock in (dates.wall, dates.universal))
+            found = list_date_decisions(name, texts, order)
+            return ReadColumn("date", _to_moments(column, dates), tuple(found), Dates(wall, universal), order.day_first)
+    if not column.stored and {text.lower() for text in texts} <= {"true", "false"}:
+        flags = np.array([text.lower() == "true" for text in texts], dtype=object)
+        return ReadColumn("text", column.spread(flags, np.full(len(column.places), None)))
+    for unreadable, wanted, fits in ((no_number, "number", not dated), (no_date, "date", column.stored == 0 or dated)):
+        strange = int(np.isin(column.places, np.flatnonzero(unreadable)).sum())
+        mostly = fits and strange and 1 - strange / (len(column.rows) + column.stored) >= MOSTLY
+        if kind == wanted or (kind is None and mostly):  # slips, not categories
+            reason = f"The other entries of this column are mostly {wanted}s"
+            if kind is not None:
+                reason = f"The column is one of {wanted}s"
+            advice = f"{reason}. Correct the entry, leave it empty if it is unknown, or {LEAVE_OUT}."
+            _refuse(column, unreadable, wanted, advice)
+    return ReadColumn("text", _to_texts(column))
+
+
+def read_numbers(
+    column: WrittenColumn, options: KindOptions, decimal: str | None
+) -> tuple[NDArray[np.float64], list[Decision]]:
+    """Return a column of which every text is a number, and what was decided."""
+    numerals = column.numerals
+    if not numerals.styles:
+        return column.numbers, []
+    style = choose_style(column.name, numerals, column.places[column.rows], decimal, options.point)
+    return column.spread(numerals.read(style), column.numbers), list_decisions(column.name, numerals, style)
+
+
+def read_digits(name: str, values: NDArray[np.float64], options: KindOptions, kind: str | None) -> ReadColumn | None:
+    """Return whole numbers that are dates: 20190301, 201903, or years; None where they are none."""
+    present = values[~np.isnan(values)]
+    if kind in ("number", "text") or not options.digits or not present.size or np.any(present != np.floor(present)):
+        return None
+    written = Decision("dates from digits", f"{present[0]:.0f}", (name,))
+    words = {word.lower() for word in re.findall(r"[A-Z]?[a-zà-ÿ]+|[A-Z]+", name)}
+    years, months, days = present // 10_000, present // 100 % 100, present % 100
+    if _within(years) and np.all((months >= 1) & (months <= 12) & (days >= 1) & (days <= 31)):
+        texts = np.array([f"{v:.0f}" if v == v else "" for v in values])
+        dates = pd.to_datetime(pd.Series(texts), format="%Y%m%d", errors="coerce").to_numpy("datetime64[us]")
+        if not np.isnat(dates[texts != ""]).any():
+            return ReadColumn("date", dates, (written,))
+    distinct = np.unique(present)
+    years, months = present // 100, present % 100
+    said = bool(words & DATE_WORDS) or kind == "date"
+    if _within(years) and np.all((months >= 1) & (months <= 12)):
+        counted = np.unique(years * 12 + months)
+        if said or (len(distinct) >= FEW and np.all(np.diff(counted) == 1)):
+            return ReadColumn("date", _from_months(values // 100 * 12 + values % 100 - 1), (written,))
+    steps = np.diff(present)
+    counts_up = len(present) >= FEW and bool(np.all(steps == 1)) and present[0] >= 1800 and present[-1] <= 2100
+    if _within(present) and (words & YEAR_WORDS or kind == "date" or counts_up):
+        return ReadColumn("date", _from_months(values * 12), (Decision("years", columns=(name,)),))
+    return None
+
+
+def _within(years: NDArray[np.float64]) -> bool:
+    return bool(np.all((years >= YEARS[0]) & (years <= YEARS[1])))
+
+
+def _from_months(counts: NDArray[np.float64]) -> NDArray[np.datetime64]:
+    """Return the first moments of months counted from year 0."""
+    whole = np.where(np.isnan(counts), 0, counts - 1970 * 12).astype(np.int64)
+    moments = whole.astype("datetime64[M]").astype("datetime64[us]")
+    return np.where(np.isnan(counts), np.datetime64("NaT", "us"), moments)
+
+
+def _to_moments(column: WrittenColumn, dates: Dates) -> NDArray[Any]:
+    """Return moments; those with zones as pandas keeps them, or as ISO texts where summer time changes the zone."""
+    offsets = np.unique(dates.wall - dates.universal)
+    zoned = any(re.search(r"(?:Z|UTC|GMT|:\d\d\s*[+-]\d{2}(?::?\d{2})?)$", text) for text in column.texts)
+    if not zoned:
+        return column.spread(dates.wall, column.moments)
+    if len(offsets) > 1 or column.stored:
+        return _to_texts(column)
+    zone = datetime.timezone(offsets[0].astype("timedelta64[s]").item()) if offsets[0] else datetime.UTC
+    universal = pd.Series(column.spread(dates.universal, column.moments))
+    return universal.dt.tz_localize("UTC").dt.tz_convert(zone).array  # type: ignore[return-value]
+
+
+def _to_texts(column: WrittenColumn) -> Texts:
+    stored: Texts = np.full(len(column.places), None, dtype=object)
+    for row in np.flatnonzero(~np.isnan(column.numbers)):
+        stored[row] = f"{column.numbers[row]:.15g}"
+    for row in np.flatnonzero(~np.isnat(column.moments)):
+        stored[row] = str(column.moments[row].astype("datetime64[s]")).replace("T", " ")
+    return column.spread(column.texts, stored)
+
+
+def _refuse(column: WrittenColumn, unreadable: NDArray[np.bool_], wanted: str, advice: str) -> None:
+    """Raise for the first row whose text is not what its column holds."""
+    rows = np.flatnonzero(np.isin(column.places, np.flatnonzero(unreadable)))
+    more = f" ({pluralise(len(rows) - 1, 'more such entry', 'more such entries')} below)" if len(rows) > 1 else ""
+    if not len(rows):
+        raise InputError(f"Column '{column.name}' holds entries that are not {wanted}s. {advice}")
+    text = column.texts[column.places[rows[0]]]
+    raise InputError(f"Column '{column.name}', data row {rows[0] + 1}: {text!r} is not a {wanted}{more}. {advice}")

@@ -1,0 +1,200 @@
+"""Numbers as people write them: 1,234.5 and 1.234,5, $5, 12 %, (5), −5. One way of writing holds for a whole column.
+
+A text such as 1,234 can mean two numbers. Which one, the other entries of the column tell, or those of the file, or the
+steps from row to row; where nothing tells, it is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.errors import InputError
+from mercer.tables.decisions import Decision
+
+DECIMALS = (".", ",")
+THOUSANDS = {",": "commas", ".": "points", " ": "spaces", "'": "apostrophes"}
+_CURRENCY = (
+    r"USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|MXN|ZAR|RUB|TRY|KRW|SGD|HKD|ILS|RON|"
+    r"US\$|A\$|C\$|R\$|Fr\.|kr|Kč|zł|Ft|Rs|[$€£¥₹₽₩₺₪฿₫₴]"
+)
+NUMERAL = re.compile(
+    rf"(?:(?P<ahead>{_CURRENCY})\s*(?=\())?(?P<open>\()?\s*(?P<sign>[-+]?)\s*(?P<before>{_CURRENCY})?\s*(?P<inner>[-+]?)"
+    rf"(?P<body>\d[\d.,' ]*|[.,]\d+)(?P<exponent>[eE][-+]?\d+)?"
+    rf"\s*(?P<after>{_CURRENCY})?\s*(?P<share>%)?(?P<trailing>-?)\s*(?:(?P<close>\))\s*(?P<behind>{_CURRENCY})?)?",
+    re.ASCII,
+)
+INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
+CODE = re.compile(r"0\d+", re.ASCII)
+# What typists and programs write for a minus, a space and an apostrophe.
+PLAIN = str.maketrans("−–‐‑﹣－\u00a0\u2007\u2009\u202f’‘´`", "------    ''''")
+ODD_MINUS = re.compile("[−–‐‑﹣－]")
+
+
+class Numeral(NamedTuple):
+    """A text taken apart: what stands around the digits, and the digits with their marks."""
+
+    body: str
+    exponent: str
+    negative: bool
+    currency: str
+    per_cent: bool
+    odd_minus: str  # "" or how a minus was written otherwise than by a hyphen in front
+
+
+@dataclass(frozen=True)
+class Style:
+    """The decimal mark and the mark between thousands ("" for none)."""
+
+    decimal: str
+    thousands: str
+
+
+def take_apart(text: str) -> Numeral | None:
+    """Return the parts of a number; None where a text is none."""
+    match = NUMERAL.fullmatch(text.translate(PLAIN))
+    if match is None or bool(match["open"]) != bool(match["close"]):
+        return None
+    currency = [match[place] for place in ("ahead", "before", "after", "behind") if match[place]]
+    if len(currency) > 1:
+        return None
+    minus = [match["sign"], match["inner"], match["trailing"]].count("-")
+    if minus + bool(match["open"]) > 1:
+        return None
+    odd = "(5)" if match["open"] else "5-" if match["trailing"] else "−" if minus and ODD_MINUS.search(text) else ""
+    return Numeral(
+        match["body"].strip(), match["exponent"] or "", bool(minus or match["open"]),
+        "".join(currency), bool(match["share"]), odd,
+    )  # fmt: skip
+
+
+def find_thousands(body: str, decimal: str) -> str | None:
+    """Return the mark between the thousands of a number ("" for none) given its decimal mark; None: it is no number."""
+    point = re.escape(decimal)
+    if re.fullmatch(rf"\d+(?:{point}\d*)?|{point}\d+", body):
+        return ""
+    for mark in THOUSANDS:
+        if mark != decimal and re.fullmatch(rf"[1-9]\d{{0,2}}(?:{re.escape(mark)}\d{{3}})+(?:{point}\d*)?", body):
+            return mark
+    return None
+
+
+def find_styles(numerals: Sequence[Numeral]) -> list[Style]:
+    """Return the ways in which all numbers of a column can be written; one where no mark can be taken in two ways."""
+    styles = []
+    for decimal in DECIMALS:
+        marks = {find_thousands(numeral.body, decimal) for numeral in numerals} - {""}
+        if len(marks) <= 1 and None not in marks:
+            styles.append(Style(decimal, next(iter(marks), "")))  # type: ignore[arg-type]  # None is not in it
+    if len(styles) == 2 and all(to_number(one, styles[0]) == to_number(one, styles[1]) for one in numerals):
+        return styles[:1]
+    return styles
+
+
+def to_number(numeral: Numeral, style: Style) -> float:
+    """Return the number that is meant."""
+    digits = numeral.body.replace(style.thousands, "") if style.thousands else numeral.body
+    value = float(digits.replace(style.decimal, ".") + numeral.exponent)
+    return -value if numeral.negative else value
+
+
+@dataclass(frozen=True)
+class Numerals:
+    """The distinct texts of a column as numbers, with the ways in which they can be read; None for other texts."""
+
+    texts: tuple[str, ...]
+    parts: tuple[Numeral | None, ...]
+    styles: tuple[Style, ...]
+
+    @property
+    def readable(self) -> NDArray[np.bool_]:
+        """Which texts are numbers."""
+        known = (one is not None or INFINITE.fullmatch(text) for one, text in zip(self.parts, self.texts, strict=True))
+        return np.fromiter(map(bool, known), dtype=bool, count=len(self.texts))
+
+    def read(self, style: Style) -> NDArray[np.float64]:
+        """Return the numbers; NaN for other texts."""
+        return np.array(
+            [
+                to_number(one, style) if one is not None else float(text) if INFINITE.fullmatch(text) else np.nan
+                for one, text in zip(self.parts, self.texts, strict=True)
+            ]
+        )
+
+
+def find_numerals(texts: Sequence[str]) -> Numerals:
+    """Take the distinct texts of a column apart."""
+    parts = tuple(take_apart(text) for text in texts)
+    return Numerals(tuple(texts), parts, tuple(find_styles([one for one in parts if one is not None])))
+
+
+def holds_codes(texts: Sequence[str]) -> str:
+    """Return a text such as 0012, where digits are a code: a number has no zeros in front. "" where there is none."""
+    return next((text for text in texts if CODE.fullmatch(text)), "") if all(t.isdigit() for t in texts) else ""
+
+
+def choose_style(name: str, numerals: Numerals, order: NDArray[np.intp], decimal: str | None, point: bool) -> Style:
+    """Choose among the styles of a column; `order` are the places of its rows' texts, `point` what 1.234 means.
+
+    `decimal` is the mark that the user names, or that the rest of the file has.
+    """
+    given = [style for style in numerals.styles if decimal in (None, style.decimal)] or list(numerals.styles)
+    if len(given) == 1:
+        return given[0]
+    even = [style for style in numerals.styles if _is_even(numerals.read(style)[order])]
+    if len(even) == 1:
+        return even[0]
+    bodies = [one.body for one in numerals.parts if one is not None]
+    example = next(body for body in bodies if not body.isdigit())
+    mark = "," if "," in example else "."
+    grouped, plain = (next(s for s in numerals.styles if (s.thousands == mark) is wanted) for wanted in (True, False))
+    whole = [int(body) for body in bodies if body.isdigit()]
+    if any(value >= 1000 for value in whole):  # who writes 1234 does not set thousands apart
+        return plain
+    if any(whole):  # and one decimal in a thousand is whole by chance
+        return grouped
+    if mark == "." and point:
+        return plain
+    raise InputError(
+        f"Column '{name}' does not tell whether {example} means {example.replace(mark, '')} or "
+        f"{example.replace(mark, '.')}: the decimal mark may be a point or a comma. Say --decimal . or --decimal , "
+        "(in Python, turn the column into numbers first)."
+    )
+
+
+def _is_even(values: NDArray[np.float64]) -> bool:
+    steps = np.diff(values)
+    return len(steps) > 1 and steps[0] != 0 and bool(np.allclose(steps, steps[0], rtol=1e-6))
+
+
+def list_decisions(name: str, numerals: Numerals, style: Style) -> list[Decision]:
+    """Return what was decided about a column of numbers; mixed currencies or shares are refused."""
+    parts = [one for one in numerals.parts if one is not None]
+    found = []
+    if style.decimal == "," and any("," in one.body for one in parts):
+        found.append(Decision("decimal", ",", (name,)))
+    if style.thousands:
+        found.append(Decision("thousands", THOUSANDS[style.thousands], (name,)))
+    currencies = sorted({one.currency for one in parts} - {""})
+    if len(currencies) > 1:
+        raise InputError(
+            f"Column '{name}' holds amounts in several currencies ({', '.join(currencies)}). Convert them to one, "
+            "or leave the column out (--exclude)."
+        )
+    if currencies:
+        found.append(Decision("currency", currencies[0], (name,)))
+    shares = {one.per_cent for one in parts if one.body.strip("0.,")}
+    if len(shares) > 1:
+        raise InputError(
+            f"Column '{name}' holds numbers with and without a per cent sign. Write all of them in one way, or leave "
+            "the column out (--exclude)."
+        )
+    if True in shares:
+        found.append(Decision("per cent", "%", (name,)))
+    found += [Decision("minus", odd, (name,)) for odd in sorted({one.odd_minus for one in parts} - {""})]
+    return found

@@ -1,0 +1,206 @@
+"""The files of the benchmark of tables, a short form of it: every fifth; and single forms that it does not have."""
+
+from __future__ import annotations
+
+import io
+import sys
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from benchmarks.table_files import make_tables
+from benchmarks.tables import judge
+
+from mercer.errors import InputError
+from mercer.tables import ReadOptions, read
+from mercer.tables.decisions import describe
+
+
+@cache
+def tables():
+    return make_tables()
+
+
+@pytest.mark.parametrize("number", [*range(0, 146, 5), *range(146, 150)])
+def test_a_file_is_read_right_or_refused(number, tmp_path):
+    table = tables()[number]
+    outcome, why = judge(table, tmp_path)
+    assert outcome == ("right" if table.outcome == "read" else "refused"), (table.forms, why)
+
+
+@pytest.mark.parametrize("form", ["numbers", "dates", "missing", "third"])
+def test_every_form_of_the_benchmark_comes_about_equally_often(form):
+    counts = pd.Series([table.forms[form] for table in tables()[:-4]]).value_counts()
+    assert counts.max() - counts.min() <= 1
+
+
+@pytest.fixture
+def reading(tmp_path: Path):
+    """Read a text, or bytes, as a file."""
+
+    def run(content, name="table.csv", **options):
+        file = tmp_path / name
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return read(file, ReadOptions(**options))
+
+    return run
+
+
+def notes(found):
+    return " | ".join(describe(decision) for decision in found.decisions)
+
+
+def test_a_mark_is_thousands_or_decimal_by_the_rest_of_the_column_or_file(reading):
+    assert reading("x;y\n998;1\n999;2\n1,000;3\n1,001;4\n").frame.x.tolist() == [998, 999, 1000, 1001]  # even steps
+    assert reading("x;y\n1234;1\n1,234;2\n").frame.x.tolist() == [1234, 1.234]  # who writes 1234
+    assert reading("x;y\n0,123;1\n1,234;2\n").frame.x.tolist() == [0.123, 1.234]  # no thousands begin with 0
+    assert reading("x;y\n1.234;1,5\n2.345;2,5\n").frame.x.tolist() == [1234, 2345]  # the other column
+    assert reading("x,y\n1.234,1\n2.345,2\n").frame.x.tolist() == [1.234, 2.345]  # as all programs write
+    with pytest.raises(InputError, match=r"'x' does not tell whether 1\.234 means 1234 or 1\.234.*--decimal"):
+        reading("x;y\n1.234;1\n2.345;2\n")
+    assert reading("x;y\n1.234;1\n2.345;2\n", decimal=",").frame.x.tolist() == [1234, 2345]
+    assert reading("x;y\n1.234;1\n2.345;2\n", decimal=".").frame.x.tolist() == [1.234, 2.345]
+
+
+def test_columns_that_are_not_used_may_be_undecided(reading):
+    found = reading("x;y\n1.234;1\n2.345;2\n", columns=("y",))
+    assert found.frame.x.tolist() == ["1.234", "2.345"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x,y\n$5,1\n€6,2\n", ["'x'", "several currencies", "--exclude"]),
+        ("x,y\n5%,1\n0.06,2\n", ["'x'", "per cent", "one way"]),
+        ("x,y\n5%,1\n6%,2\n7%,3\n8%,4\nnone so far,5\n", ["'x'", "row 5", "'none so far'"]),
+        ("when,y\n19/01/20,1\n19/01/21,2\n19/02/05,3\n19/03/01,4\n19/03/02,5\n", ["'when'", "year", "four digits"]),
+    ],
+)
+def test_what_is_mixed_is_refused(reading, text, words):
+    with pytest.raises(InputError) as caught:
+        reading(text)
+    assert all(word in str(caught.value) for word in words), caught.value
+
+
+def test_years_and_digits_are_dates_where_they_must_be(reading):
+    found = reading("year,rpm,month,x\n1990,1500,199001,20\n1991,1600,199002,30\n1993,1500,199003,10\n")
+    assert found.frame.year.dt.year.tolist() == [1990, 1991, 1993]
+    assert found.frame.rpm.tolist() == [1500, 1600, 1500]
+    assert found.frame.month.dt.month.tolist() == [1, 2, 3]
+    assert "--type year=number" in notes(found)
+    assert reading("year,x\n1990,1\n1991,3\n", kinds=(("year", "number"),)).frame.year.tolist() == [1990, 1991]
+    assert reading("n,x\n1990,1\n1991,3\n", kinds=(("n", "date"),)).frame.n.dt.year.tolist() == [1990, 1991]
+
+
+def test_codes_stay_texts_unless_asked_for(reading):
+    text = "zip,x\n01069,1\n80331,2\n"
+    found = reading(text)
+    assert found.frame.zip.tolist() == ["01069", "80331"]
+    assert "leading zeros" in notes(found)
+    assert reading(text, kinds=(("zip", "number"),)).frame.zip.tolist() == [1069, 80331]
+
+
+def test_a_minus_may_be_a_category_and_none_is_one(reading):
+    found = reading("test,dose,x\n-,none,1\n+,low,2\n+,high,3\n-,none,4\n", kinds=(("test", "text"),))
+    assert found.frame.test.tolist() == ["-", "+", "+", "-"]
+    assert found.frame.dose.tolist() == ["none", "low", "high", "none"]
+
+
+def test_zones_are_kept(reading):
+    found = reading("when,x\n2024-07-01T10:51:00+02:00,1\n2024-07-01T11:51:00+02:00,2\n").frame
+    assert str(found.when[0]) == "2024-07-01 10:51:00+02:00"
+
+
+def test_rows_around_the_data_can_be_kept(reading):
+    text = "Sales\n\nmonth,y\n,[EUR]\n" + "".join(f"2019-0{i},{i}\n" for i in range(1, 7)) + "Total,21\n"
+    assert len(reading(text).frame) == 6
+    assert "'Sales'" in notes(reading(text))
+    with pytest.raises(InputError, match=r"'Total'|'\[EUR\]'"):
+        reading(text, keep_rows=True)
+    with pytest.raises(InputError, match="--header: line 90"):
+        reading(text, header=90)
+    assert list(reading("a,b\nx,y\n1,2\n3,4\n", header=2).frame.columns) == ["x", "y"]
+
+
+def test_total_is_a_category_where_it_comes_often(reading):
+    assert len(reading("kind,y\n" + "Total,1\nPart,2\n" * 6).frame) == 12
+
+
+def test_names_behind_a_comment_sign(reading):
+    assert list(reading("# made by a logger\n# t,v\n0,1\n1,2\n").frame.columns) == ["t", "v"]
+
+
+def test_one_column_of_decimal_commas(reading):
+    assert reading("y\n1,5\n2,25\n3,5\n").frame.y.tolist() == [1.5, 2.25, 3.5]
+
+
+def test_encodings_by_the_users_word(reading):
+    text = "größe,y\nä,1\nö,2\n"
+    assert reading(text.encode("cp850"), encoding="cp850").frame.iloc[0, 0] == "ä"
+    with pytest.raises(InputError, match="--encoding: there is no encoding 'x'"):
+        reading(text, encoding="x")
+    with pytest.raises(InputError, match="is not utf-8: byte 2"):
+        reading(text.encode("cp1252"), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "options", [{"separator": "ab"}, {"decimal": ";"}, {"kinds": (("x", "colour"),)}, {"kinds": (("z", "text"),)}]
+)
+def test_options_that_cannot_be(reading, options):
+    with pytest.raises(InputError, match="--"):
+        reading("x,y\n1,2\n3,4\n", **options)
+
+
+def workbook(**sheets):
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for title, rows in sheets.items():
+        sheet = book.create_sheet(title)
+        for row in rows:
+            sheet.append(row)
+    out = io.BytesIO()
+    book.save(out)
+    return out.getvalue()
+
+
+def test_sheets_by_name_and_number(reading):
+    content = workbook(first=[["a"], [1], [2]], second=[["b"], [3.5], [4.5]])
+    assert list(reading(content, "t.xlsx").frame.columns) == ["a"]
+    for sheet in ("second", "2"):
+        assert reading(content, "t.xlsx", sheet=sheet).frame.b.tolist() == [3.5, 4.5]
+    with pytest.raises(InputError, match=r"--sheet: .* 'first', 'second'"):
+        reading(content, "t.xlsx", sheet="third")
+
+
+def test_workbooks_that_cannot_be_read(reading):
+    with pytest.raises(InputError, match="no stored result"):
+        reading(workbook(first=[["a", "b"], [1, "=A2*2"], [None, "=A3*2"]]), "t.xlsx")
+    whole = workbook(first=[["a", "b"], [1, 2]])
+    for content in (b"PK\x03\x04", whole[: len(whole) // 2], b"nonsense"):
+        with pytest.raises(InputError, match="workbook"):
+            reading(content, "t.xlsx")
+    with pytest.raises(InputError, match="empty"):
+        reading(workbook(first=[]), "t.xlsx")
+
+
+def test_a_workbook_of_numbers_and_texts(reading):
+    content = workbook(
+        first=[["Report"], [], ["n", "x", "flag"], [1, "1.234,5", True], [2, 3.25, False], [3, "-", True]]
+    )
+    frame = reading(content, "t.xlsx").frame
+    assert frame.n.tolist() == [1, 2, 3]
+    assert frame.x.iloc[:2].tolist() == [1234.5, 3.25]
+    assert np.isnan(frame.x.iloc[2])
+    assert frame.flag.tolist() == [1, 0, 1]
+
+
+def test_standard_input(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"x,y\n1,2\n3,4\n")))
+    assert read("-").frame.y.tolist() == [2, 4]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    with pytest.raises(InputError, match="Standard input is empty"):
+        read("-")
