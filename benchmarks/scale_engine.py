@@ -3,6 +3,7 @@
     python -m benchmarks.scale_engine --part million          # time, memory and growth from 10^4 to 10^6 rows
     python -m benchmarks.scale_engine --part peers            # against GPyTorch's SGPR, same run
     python -m benchmarks.scale_engine --part cuda             # on a machine with an NVIDIA GPU
+    python -m benchmarks.scale_engine --part fit              # an exact fit of 100,000 rows there, with predictions
     python -m benchmarks.scale_engine --part nkn --data FOLDER [--device cuda]
     python -m benchmarks.scale_engine --part choice           # inducing points against random features
 
@@ -258,6 +259,36 @@ def cuda(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def fit_exactly(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Predictions from 40,000 rows after a short fit, and a whole fit to 100,000, all by exact inference."""
+    import mercer
+
+    device = arguments.device if arguments.small else "cuda"
+    few, many, new = (600, 1500, 200) if arguments.small else (40_000, 100_000, 2000)
+    data = made_rows(many + new)
+    X, y, X_new, y_new = data.X[:many], data.y[:many], data.X[many:], data.y[many:]
+    settings: dict[str, Any] = {"inference": mercer.Exact(), "device": device, "random_state": 0}
+    found: dict[str, Any] = {}
+    for rows, iterations in ((few, 3), (many, 200)):
+        started = time.perf_counter()
+        model = mercer.GPRegressor("SE", max_iterations=iterations, **settings).fit(X[:rows], y[:rows])
+        fitted = time.perf_counter() - started
+        seconds = timed(lambda m=model: m.predict(X_new, return_std=True), 3)
+        mean, std = model.predict(X_new, return_std=True)
+        found[f"{rows} rows"] = {
+            "max_iterations": iterations, "fit_seconds": fitted, "predict_seconds": seconds, "predicted": new,
+            "rmse": float(np.sqrt(np.mean((mean - y_new) ** 2))), "noise": NOISE**0.5,
+            "within_two_sd": float(np.mean(np.abs(mean - y_new) < 2 * std)), "log_evidence": model.log_evidence_,
+            "fitted": str(model.kernel_), "reason": model.inference_.reason, "notes": list(model.notes_),
+        }  # fmt: skip
+        print(json.dumps({f"{rows} rows": found[f"{rows} rows"]}, indent=1), flush=True)
+    return {
+        "protocol": f"{COLUMNS} columns, float64, default settings; ARD SE fitted to all of the rows, from values "
+        "fitted to a sample; three timings of the mean and standard deviation of new rows, the first with all set-up",
+        **found,
+    }
+
+
 def on_card(work: Callable[[], Any], device: Any) -> tuple[float, int]:
     """Return the median of three runs in seconds, and the most memory taken on the card."""
     import torch
@@ -336,7 +367,7 @@ def nkn(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 PARTS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
-    "million": million, "peers": peers, "cuda": cuda, "nkn": nkn, "choice": choice,
+    "million": million, "peers": peers, "cuda": cuda, "fit": fit_exactly, "nkn": nkn, "choice": choice,
 }  # fmt: skip
 
 
@@ -345,7 +376,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", default=None, help="folder with regression/ (for nkn)")
     parser.add_argument("--device", default="cpu", help="for nkn; cuda is always on cuda")
     parser.add_argument("--cpu-time", action="store_true", help="million, peers: of the processor")
-    parser.add_argument("--small", action="store_true", help="for cuda: to see that it runs, on --device")
+    parser.add_argument("--small", action="store_true", help="for cuda and fit: to see that it runs, on --device")
     parser.add_argument("--only", default="", help="tables, for nkn of kin8nm, naval and power_plant; all")
     parser.add_argument("--splits", default="1,2,3", help="of each table (for nkn)")
     parser.add_argument("--kernel", default="nkn", help="another one to compare with (for nkn)")

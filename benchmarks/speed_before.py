@@ -3,7 +3,8 @@
     python -m benchmarks.speed_before --before ../older-checkout/src
 
 Every round runs `benchmarks.speed` on Mercer alone, in fresh processes, once with each state, in alternating order.
-Cells are ratios to the LAPACK floor beside them (smaller is better); imports and the first call are seconds. Writes
+Cells are the shortest milliseconds of one evaluation: a floor timed beside it would add its own noise to both states,
+with two threads on two cores up to a hundredfold. Imports and the first call are seconds. Writes
 benchmarks/results/speed-before.md.
 """
 
@@ -42,12 +43,12 @@ def time_state(source: Path, threads: list[int], sizes: list[int]) -> dict[str, 
     for count in threads:
         order = {
             "library": "Mercer", "threads": count, "what": "time", "cases": list(CASES), "sizes": sizes,
-            "repeats": {str(n): max(3, REPEATS[n] // 3) for n in sizes},
+            "repeats": {str(n): max(5, REPEATS[n] // 3) for n in sizes},
         }  # fmt: skip
         cells = json.loads(run_python(["-m", "benchmarks.speed", "--work", json.dumps(order)], source, count))
         for case, rows in cells.items():
             for n, cell in rows.items():
-                found[f"{case}, N = {n}, {count} thread{'s' if count > 1 else ''}"] = cell["ratio"]
+                found[f"{case}, N = {n}, {count} thread{'s' if count > 1 else ''}, ms"] = cell["least"]
     imported, first = map(float, run_python(["-c", FIRST], source, 1).split())
     return found | {"import mercer, s": imported, "first call, warm cache, s": first}
 
@@ -71,7 +72,7 @@ def main() -> None:
                 best[name][cell] = min(value, best[name].get(cell, value))
         print(f"round {number + 1} of {options.rounds}", flush=True)
     lines = ["# Speed before and after", "", "```", *machine.lines(machine.describe()), "```", ""]
-    lines += [f"Best of {options.rounds} rounds, both states in turn; ratios to the LAPACK floor, or seconds.", ""]
+    lines += [f"Best of {options.rounds} rounds, both states in turn: the shortest time of one evaluation.", ""]
     lines += ["| cell | before | after | after / before | |", "|---|---|---|---|---|"]
     for cell, before in best["before"].items():
         change = best["after"][cell] / before

@@ -255,6 +255,14 @@ def test_exact_inference_on_the_card_where_it_fits(tmp_path) -> None:
     assert_allclose(again.predict(data.X[:9]), model.predict(data.X[:9]), rtol=1e-6)
 
 
+def test_exact_inference_on_very_many_rows_takes_few_well_scaled_steps() -> None:
+    data, settings = rows(250), {"restarts": 1, "random_state": 0, "device": Card(), "inference": mercer.Exact()}
+    long = regressor_with(ManyRowsPolicy(sample=60), FEW)("SE + LIN(1)", **settings).fit(data.X, data.y)
+    few = ManyRowsPolicy(sample=60, nearer=40, growth=2, scaled_rows=200, scaled_iterations=5)
+    scaled = regressor_with(few, FEW)("SE + LIN(1)", **settings).fit(data.X, data.y)
+    assert scaled.log_evidence_ == pytest.approx(long.log_evidence_, abs=0.1)
+
+
 def test_the_choice_goes_by_the_memory_of_the_card() -> None:
     card, large = Card(), Card(memory=10**12)
     assert choose(20_000, backend=card, policy=FEW).engine == Exact(card)

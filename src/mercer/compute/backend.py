@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 
 
 class FactorLike(Protocol):
-    """A = L L', for arrays of the CPU, wherever L is."""
+    """A = L L', for arrays of the CPU, wherever L is; `half_solve` also takes what is there, and leaves it there."""
 
     jitter: float
 
@@ -38,7 +38,7 @@ class FactorLike(Protocol):
 
     def solve(self, right: Array) -> Array: ...
 
-    def half_solve(self, right: Array) -> Array: ...
+    def half_solve(self, right: Matrix) -> Matrix: ...
 
     def inverse_diagonal(self) -> Array: ...
 

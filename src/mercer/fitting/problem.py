@@ -64,6 +64,7 @@ class Fit:
     values: Array
     at_bounds: tuple[AtBound, ...] = ()  # where the status is "at a bound"
     held: Engine | None = None  # with what it holds, where that was fitted too (inducing points that moved)
+    rows: int = 0  # that its scores are from; 0: not known
 
     @property
     def likelihood(self) -> Gaussian:
@@ -220,6 +221,7 @@ class Problem:
         return Fit(
             with_values(self.expression, values), likelihood.noise, evidence.value, left_out, len(point),
             0.0 if failed else evidence.jitter, status, message, evaluations, values, at_bounds,
+            rows=self.data.count,
         )  # fmt: skip
 
     def _judge(self, best: Run, interrupted: bool) -> tuple[Status, str, tuple[AtBound, ...]]:

@@ -19,7 +19,6 @@ from functools import partial
 
 import numpy as np
 
-from mercer.compute import fused
 from mercer.compute.backend import NUMBA, Backend, FactorLike
 from mercer.compute.program import Program
 from mercer.errors import NumericalError
@@ -71,7 +70,7 @@ class Exact(Engine):
         if isinstance(factor, Failure):
             raise NumericalError(f"no posterior: {factor.reason}; try a larger noise or another kernel")
         solved = data.fit_level(factor.solve(data.right_sides.T).T)
-        return ExactPosterior(program, values, data, factor, *solved)
+        return ExactPosterior(program, values, data, factor, *solved, backend)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +83,11 @@ class ExactPosterior(Posterior):
     factor: FactorLike
     alpha: Array
     constant: Level
+    backend: Backend
+
+    @property
+    def rows_at_a_time(self) -> int:
+        return max(1, 2 * self.backend.block_numbers // max(1, self.data.count))
 
     @property
     def fitted_level(self) -> Level:
@@ -95,9 +99,12 @@ class ExactPosterior(Posterior):
 
     def project(self, X: Array, part: Part = None, joint: bool = False) -> Projection:
         program, values = part or (self.program, self.values)
-        cross, prior = fused.cross(program, values, X, self.data.X), fused.gram if joint else fused.diagonal
-        variance = prior(program, values, X) - self._products(self.factor.half_solve(cross.T), joint)
-        return Projection(cross @ self.alpha, variance, cross @ self.constant.pull)
+        backend = self.backend  # N numbers for each row: they stay where the factor is
+        cross = backend.cross(program, values, X, self.data.X)
+        mean, pull = cross @ backend.send(self.alpha), cross @ backend.send(self.constant.pull)
+        prior = (backend.gram if joint else backend.diagonal)(program, values, X)
+        variance = prior - self._products(self.factor.half_solve(cross.T), joint)
+        return Projection(backend.fetch(mean), backend.fetch(variance), backend.fetch(pull))
 
     def precision(self) -> tuple[Array, Array]:
         return self.alpha, self.factor.inverse_diagonal()

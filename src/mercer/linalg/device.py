@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -42,7 +43,10 @@ class DeviceFactor:
         solution = self.backward(self.forward(self._sent(right)))
         return np.asarray(solution.cpu().numpy()).reshape(right.shape)
 
-    def half_solve(self, right: Array) -> Array:
+    def half_solve(self, right: Array | Tensor) -> Any:
+        """Return L^-1 right; of a tensor on the device in its own memory."""
+        if isinstance(right, Tensor):
+            return self.forward(right)
         return np.asarray(self.forward(self._sent(right)).cpu().numpy()).reshape(right.shape)
 
     def inverse_diagonal(self) -> Array:
