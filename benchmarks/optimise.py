@@ -121,7 +121,7 @@ def carry_out(job: Job, folder: Path, until: float = float("inf")) -> dict[str, 
         began = time.perf_counter()
         point = waiting.pop(0) if waiting else method.ask()
         asked = time.perf_counter()
-        if len(record["values"]) == LOOK:  # asked with so many told: what it expects is up to date
+        if len(record["values"]) == LOOK:  # just asked, so what it expects is up to date
             record["facts at look"] = method.facts()
         paused = time.perf_counter()
         value = function.evaluate(point)

@@ -221,7 +221,7 @@ MATTER = (2, 7, 11, 16)  # of the twenty inputs
 
 
 def compute_hartmann(x: Array) -> float:
-    """Hartmann's function of the first so many of its six inputs."""
+    """Hartmann's function of the first of its six inputs, as many as x has."""
     count = len(x)
     inside = np.sum(HARTMANN_STEEP[:, :count] * (x - HARTMANN_CENTRES[:, :count]) ** 2, axis=1)
     return float(-HARTMANN_WEIGHTS @ np.exp(-inside))

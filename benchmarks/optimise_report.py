@@ -102,7 +102,7 @@ def read_runs(folder: Path) -> Runs:
 
 
 def best_after(record: dict[str, Any], evaluations: int) -> float:
-    """Return the best value after so many evaluations; NaN where there were fewer."""
+    """Return the best value after this many evaluations; NaN where there were fewer."""
     values = record["values"]
     return float(min(values[:evaluations])) if len(values) >= evaluations else math.nan
 
@@ -126,7 +126,7 @@ def write_table(header: list[str], rows: list[list[str]]) -> list[str]:
 
 
 def answer(yes: bool | None) -> str:
-    return "not measured" if yes is None else "yes" if yes else "**no**"
+    return {None: "not measured", True: "yes", False: "**no**"}[yes]
 
 
 # ------------------------------------------------------------------------------------------------ the paper's functions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,18 +15,27 @@ from scipy.stats import norm
 import mercer
 from mercer.inference.contract import Data
 from mercer.inference.likelihood import Gaussian
+from mercer.inference.vfe import holds_points
 from mercer.kernels import parse
 from mercer.learners.partition import (
     AdditiveStructure,
     StructureProblem,
     StructureSearch,
+    combine,
     sort_groups,
     weigh_partitions,
 )
-from mercer.optimise.acquisition import AcquisitionPolicy, ProposalTask, bound_by_group, log_expected_improvement
-from mercer.optimise.models import StructureModel, Target, UpdatePolicy, choose_rows
+from mercer.optimise.acquisition import (
+    AcquisitionPolicy,
+    ProposalTask,
+    bound_by_group,
+    log_expected_improvement,
+    scan_group,
+)
+from mercer.optimise.gain import expect_gain, extrapolate_record, see_gain
+from mercer.optimise.models import LearnedModel, StructureModel, Target, UpdatePolicy
 from mercer.optimise.space import read_space
-from mercer.optimise.surrogate import FunctionModel, extend
+from mercer.optimise.surrogate import ConditionPolicy, FunctionModel, choose_rows, extend
 
 INPUTS = ((0,), (1, 2, 3), (4,))  # a number, a category of three choices, a number
 
@@ -78,6 +88,12 @@ def test_moves_of_a_partition_reach_all_partitions_and_are_legal() -> None:
                 seen.add(each)
                 front.append(each)
     assert len(seen) == 15  # the number of partitions of four things
+
+
+def test_moves_that_touch_different_groups_are_made_together() -> None:
+    start = AdditiveStructure(((0,), (1,), (2,), (3,), (4,)))
+    moves = [((0, 1), (2,), (3,), (4,)), ((0,), (1, 2), (3,), (4,)), ((0,), (1,), (2,), (3, 4))]
+    assert combine([AdditiveStructure(groups) for groups in moves], start) == ((0, 1), (2,), (3, 4))
 
 
 def test_a_carried_point_is_the_same_kernel_where_the_structure_is() -> None:
@@ -183,10 +199,23 @@ def test_bounds_by_group_are_the_bound_of_the_whole_grid() -> None:
     )
     space = read_space([(0, 1), (0, 1)])
     task = ProposalTask(model, space, X[0], 0.0, rng, AcquisitionPolicy())
-    row = bound_by_group(task, beta=0.0)
+    row = bound_by_group(task, [scan_group(task, part) for part in model.parts], beta=0.0)
     axis = np.linspace(0, 1, 201)
     grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
     assert model.predict(row[None]).mean[0] <= model.predict(grid).mean.min() + 1e-4
+
+
+def test_many_trials_are_conditioned_on_by_some_points_and_waiting_ones_are_among_them() -> None:
+    data = mixed_data(60)
+    text = "SE(0, lengthscale=0.3, variance=1) + SE(4, lengthscale=0.3, variance=1)"
+    model = FunctionModel(
+        parse(text), Gaussian(1e-3), data, INPUTS, policy=ConditionPolicy(exact_rows=50, inducing=12, candidates=40)
+    )
+    assert holds_points(model.engine)
+    assert len(model.engine.Z) == 12
+    more = extend(model, mixed_rows(2, seed=1), np.zeros(2))
+    assert holds_points(more.engine)
+    np.testing.assert_array_equal(more.engine.Z[-2:], mixed_rows(2, seed=1))
 
 
 # ------------------------------------------------------------------------------------------------------------- scales
@@ -209,7 +238,7 @@ def test_the_best_rows_are_among_those_fitted_to() -> None:
     assert set(np.argsort(y)[:50]) <= set(rows)
 
 
-def test_the_logarithm_is_used_where_it_foretells_better() -> None:
+def test_the_logarithm_is_used_where_it_predicts_better() -> None:
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(60, 1))
     model = StructureModel(((0,),))
@@ -221,6 +250,46 @@ def test_the_logarithm_is_used_where_it_foretells_better() -> None:
             belief = belief.update(X[:count], y[:count], np.random.default_rng(0))
         chosen.append(belief.chosen.target.scale)
     assert chosen == ["log", "identity"]
+
+
+def test_structures_are_compared_on_some_rows_and_fitted_to_more() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(90, 2))
+    policy = UpdatePolicy(searched_rows=30, fitted_rows=60)
+    found = StructureModel(((0,), (1,)), policy).update(X, np.sin(6.0 * X[:, 0]) + X[:, 1], rng)
+    assert found.plain is not None
+    assert {fit.problem.data.count for fit in found.plain.fits} == {60}
+    assert found.partitions[0][0] == ((0,), (1,))
+
+
+def test_what_acts_together_is_said_of_the_values_as_they_are() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(20, 1))
+    found = replace(StructureModel(((0,),)).update(X, np.sin(6.0 * X[:, 0]), rng), recent=(10.0,))
+    assert found.target.scale == "log"
+    assert found.on_values().target.scale == "identity"
+
+
+# -------------------------------------------------------------------------------------------------------------- gains
+
+
+@pytest.mark.parametrize("count", [20, 100, 400])
+def test_a_record_that_falls_with_the_logarithm_goes_on_so(count: int) -> None:
+    y = 3.0 - 2.0 * np.log(np.arange(1, count + 1))
+    assert extrapolate_record(y) == pytest.approx(2.0 * math.log(1.0 + 100.0 / count))
+    y[count // 3 :] = y.max()
+    assert extrapolate_record(y) == 0.0
+
+
+def test_a_model_that_saw_too_much_in_hindsight_is_believed_less() -> None:
+    """The best fell by nothing since the first trial: what the model sees now counts for an eleventh."""
+    rng = np.random.default_rng(0)
+    space, X = read_space([(0, 1)] * 2), rng.uniform(size=(30, 2))
+    y = np.append(0.0, 1.0 + rng.uniform(size=29))
+    model = LearnedModel(((0,), (1,)), parse("SE(0, 1)"), expression=parse("SE(0, 1, variance=4, lengthscale=0.1)"))
+    seen = see_gain(model, space, X, y, np.random.default_rng(0))
+    assert seen > 0.0
+    assert expect_gain(model, space, X, y, np.random.default_rng(0)) == pytest.approx(seen / 11.0)
 
 
 # --------------------------------------------------------------------------------------------------------- all of it

@@ -163,6 +163,23 @@ def test_values_are_told_all_or_none() -> None:
     assert len(optimizer.trials_) == 2
 
 
+def test_a_text_instead_of_a_value_marks_a_failed_trial() -> None:
+    optimizer = mercer.Optimizer({"a": (0.0, 1.0)}, random_state=0)
+    optimizer.tell({"a": 0.5}, "broken")
+    assert optimizer.trials_ == [({"a": 0.5}, None)]
+    assert "Trial 1: its value, 'broken', is no number; the trial counts as failed." in str(optimizer.explain())
+
+
+def test_settings_and_values_that_make_no_sense_are_a_sentence() -> None:
+    optimizer = mercer.Optimizer({"a": (0.0, 1.0)})
+    with pytest.raises(mercer.InputError, match="one point and 2 values"):
+        optimizer.tell({"a": 0.5}, [1.0, 2.0])
+    with pytest.raises(mercer.InputError, match="random_state must be a whole number"):
+        mercer.Optimizer([(0, 1)], random_state="a")  # type: ignore[arg-type]
+    with pytest.raises(mercer.InputError, match="function must be something that can be called"):
+        mercer.minimize("f", [(0, 1)])  # type: ignore[arg-type]
+
+
 def test_progress_is_printed_every_ten(capsys: pytest.CaptureFixture[str]) -> None:
     mercer.minimize(lambda x: float((x[0] - 0.3) ** 2), [(0, 1)], calls=12, random_state=0, callback=print_progress)
     lines = capsys.readouterr().out.splitlines()

@@ -90,6 +90,12 @@ def visited(scores: dict[Groups, float], steps: int) -> dict[Groups, float]:
     return {groups: found[groups] / steps for groups in scores}
 
 
+@pytest.mark.parametrize("inputs", [[0], 0, -1, "ab", [[0], 1]])
+def test_inputs_that_are_no_lists_of_columns_are_a_sentence(inputs: object) -> None:
+    with pytest.raises(InputError, match="inputs must be a list with a list of columns for each input"):
+        PartitionSampler(inputs=inputs).find_inputs([0, 1])  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("inputs", [3, 4])
 def test_frequencies_are_those_of_the_enumerated_posterior(inputs: int) -> None:
     rng = np.random.default_rng(inputs)

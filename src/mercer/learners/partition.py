@@ -272,11 +272,11 @@ class StructureSearch:
         alone = self._fit_afresh(AdditiveStructure(tuple((i,) for i in everything), family), found)
         self._fit_afresh(AdditiveStructure((everything,), family), found)
         starts = [max(found.values(), key=_score)]
-        if wide:
+        if wide and alone is not starts[0]:
             starts.append(alone)
-            if rng is not None:
-                drawn = draw_partition(len(everything), self.policy.largest_drawn, rng)
-                starts.append(self._fit_afresh(AdditiveStructure(drawn, family), found))
+        if wide and rng is not None:
+            drawn = draw_partition(len(everything), self.policy.largest_drawn, rng)
+            starts.append(self._fit_afresh(AdditiveStructure(drawn, family), found))
         for start in starts:
             self._climb(start, found, rng)
         return tuple(sorted(found.values(), key=_score, reverse=True)[: self.policy.kept])
@@ -313,6 +313,11 @@ class StructureSearch:
                 break
             leader = max(tried, key=_score)
             better = found[leader.structure] = self.fit(leader.structure, leader)
+            gains = sorted((each for each in tried if each.score > best.score), key=_score, reverse=True)
+            together = replace(leader.structure, groups=combine([each.structure for each in gains], best.structure))
+            if len(gains) > 1 and together not in found:
+                both = found[together] = self.fit(together, better)
+                better = max(better, both, key=_score)
             if better.score <= best.score:
                 break
             best = better
@@ -321,6 +326,16 @@ class StructureSearch:
         """Return the best of the known structures, fitted anew with a few steps."""
         fits = [self.fit(each.structure, each, iterations=15) for each in known[:most]]
         return tuple(sorted(fits, key=_score, reverse=True))
+
+
+def combine(moves: Sequence[AdditiveStructure], start: AdditiveStructure) -> Groups:
+    """Return the partition after as many moves from the same start, in their order, as touch different groups."""
+    left, come = set(start.groups), set[tuple[int, ...]]()
+    for move in moves:
+        gone = set(start.groups) - set(move.groups)
+        if gone <= left:
+            left, come = left - gone, come | set(move.groups) - set(start.groups)
+    return sort_groups([*left, *come])
 
 
 def draw_partition(count: int, largest: int, rng: np.random.Generator) -> Groups:

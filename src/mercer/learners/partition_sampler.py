@@ -145,7 +145,11 @@ class PartitionSampler(Learner):
 
     def find_inputs(self, columns: Sequence[int], names: Sequence[str] | None = None) -> tuple[Input, ...]:
         """Return the columns of every input, of those columns that vary."""
-        found: list[list[int]] = [[self._read_column(c, names) for c in each] for each in self.inputs or ()]
+        given = () if self.inputs is None else self.inputs
+        if not _is_list(given) or not all(map(_is_list, given)):
+            wanted = "a list with a list of columns for each input, such as [[0, 1], [2, 3]]"
+            raise InputError(f"inputs must be {wanted}, not {given!r:.80}")
+        found: list[list[int]] = [[self._read_column(c, names) for c in each] for each in given]
         taken = [c for each in found for c in each]
         if len(set(taken)) < len(taken):
             raise InputError(f"inputs must be lists of different columns, not {self.inputs!r:.80}")
@@ -179,6 +183,10 @@ class PartitionSampler(Learner):
         if not listed or any(each not in FAMILIES for each in families):
             raise InputError(f"families must be a list of some of {', '.join(FAMILIES)}, not {families!r:.80}")
         read_time_budget(self.time_budget)
+
+
+def _is_list(given: object) -> bool:
+    return isinstance(given, list | tuple | np.ndarray)
 
 
 @dataclass(frozen=True)
@@ -454,7 +462,9 @@ class Sampling:
         """Return a partition as a row of the table, with its kernel that suits best; its score is minus twice log p."""
         scored = self.known[groups]
         best = scored.best
-        failed = scored.failed
+        status, message = ("scored", "fitted to be scored") if fit is None else (fit.status, fit.message)
+        if scored.failed:
+            status, message = "failed", "no fit succeeded"
         return Candidate(
             expression=to_data_units(best.expression, self.units) if fit is None else fit.expression,
             depth=0,
@@ -462,9 +472,9 @@ class Sampling:
             parent=None,
             log_evidence=best.score - best.problem.log_prior(best.point)[0],
             parameters=len(best.point) - (self.context.noise is not None),
-            score=math.inf if failed else -2.0 * scored.score,
-            status="failed" if failed else "scored" if fit is None else fit.status,
-            message="no fit succeeded" if failed else "fitted to be scored" if fit is None else fit.message,
+            score=math.inf if scored.failed else -2.0 * scored.score,
+            status=status,
+            message=message,
             seconds=scored.seconds,
             fit=fit,
         )

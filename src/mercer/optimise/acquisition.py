@@ -9,7 +9,7 @@ improvement (Ament et al. 2023) is maximised over all inputs by its gradient, fr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -40,7 +40,7 @@ class AcquisitionPolicy:
     near: float = 0.03  # of a row tried: nearer proposals gain digits only, and beta is widened ...
     polish: float = 0.25  # ... but for this share of trials, which are for the digits
     widening: float = 2.0
-    widenings: int = 6
+    widenings: int = 5
     starts: int = 8  # of the gradient ascent
     iterations: int = 100
     screened: int = 500  # random rows from which they are taken
@@ -98,16 +98,15 @@ def _propose(task: ProposalTask) -> Proposal:
     small = parts and max(len(part.inputs) for part in parts) <= policy.most_inputs
     if small and task.space.constraints is None:
         beta = float(task.rng.exponential(policy.beta))
-        polish = task.rng.uniform() < policy.polish
-        rows = []
-        for _ in range(policy.widenings):
-            rows.append(bound_by_group(task, beta))
-            if task.distance(rows[-1]) > (policy.tried_again if polish else policy.near):
-                return _expect(task, rows[-1], "bounds by group")
-            beta = policy.widening * max(beta, policy.beta)
+        least = policy.tried_again if task.rng.uniform() < policy.polish else policy.near
+        scans = [scan_group(task, part) for part in parts]
+        first = bound_by_group(task, scans, beta)
+        row = first if task.distance(first) > least else _widen(task, scans, beta, least)
+        if row is not None:
+            return _expect(task, row, "bounds by group")
         # Nothing is uncertain: half of the trials gain digits, the others find out whether the surrogate is right.
-        if task.is_new(rows[0]) and task.rng.uniform() < 0.5:
-            return _expect(task, rows[0], "bounds by group")
+        if task.is_new(first) and task.rng.uniform() < 0.5:
+            return _expect(task, first, "bounds by group")
     row = improve_expected(task)
     if task.is_new(row):
         return _expect(task, row, "expected improvement")
@@ -124,51 +123,91 @@ def _expect(task: ProposalTask, row: Array, method: Method) -> Proposal:
 # ---------------------------------------------------------------------------------------------------- group by group
 
 
-def bound_by_group(task: ProposalTask, beta: float) -> Array:
-    """Return the row whose groups each have their least m_g - beta s_g; inputs of no group stay at the best row."""
-    row = task.best.copy()
-    for part in task.surrogate.parts:
-        row[list(part.columns)] = _lowest_bound(task, part, beta)
-    return np.asarray(task.space.snap(row[None])[0])
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """Places of one group with the mean and the spread of its part there: where the search for any bound begins."""
+
+    part: Part
+    places: Array
+    mean: Array
+    spread: Array
+    width: float  # of the first steps around the best of them
+    rounds: int  # of such steps; none where these are all places
 
 
-def _lowest_bound(task: ProposalTask, part: Part, beta: float) -> Array:
-    """Return the columns of a group at its least bound: a grid or random points, then steps around the best."""
-    policy, rng, columns = task.policy, task.rng, list(part.columns)
-
-    def bound(some: Array) -> Array:
-        rows = np.tile(task.best, (len(some), 1))
-        rows[:, columns] = some
-        found = task.surrogate.predict_part(part, rows)
-        return found.mean - beta * np.sqrt(found.variance)
-
+def scan_group(task: ProposalTask, part: Part) -> Scan:
+    """Look at all levels of a group, at a grid, or at random places; and at those of the best trials."""
+    policy, columns = task.policy, list(part.columns)
     one = len(part.inputs) == 1
     levels = task.space.levels(part.inputs[0]) if one else None
     if levels is not None:
-        return np.asarray(levels[np.argmin(bound(levels))])
+        return Scan(part, levels, *_predict_places(task, part, levels), 0.0, 0)
     if one:
-        some, width, rounds = np.linspace(0.0, 1.0, policy.grid)[:, None], 0.5 / policy.grid, 2
+        places, width, rounds = np.linspace(0.0, 1.0, policy.grid)[:, None], 0.5 / policy.grid, 2
     else:
-        some, width, rounds = (
-            rng.uniform(size=(policy.candidates * len(columns), len(columns))),
-            0.1,
-            policy.rounds,
-        )
-    some = _snap(task, columns, np.concatenate([some, task.best_rows(50)[:, columns]]))
-    values = bound(some)
-    for _ in range(rounds):
-        top = some[np.argsort(values)[:8]]
-        steps = np.repeat(top, policy.points, axis=0)
-        steps = _snap(task, columns, steps + width * rng.standard_normal(steps.shape))
-        some = np.concatenate([top, steps])
-        values, width = bound(some), 0.5 * width
-    return np.asarray(some[np.argmin(values)])
+        places = task.rng.uniform(size=(policy.candidates * len(columns), len(columns)))
+        width, rounds = 0.1, policy.rounds
+    places = _snap(task, columns, np.concatenate([places, task.best_rows(50)[:, columns]]))
+    return Scan(part, places, *_predict_places(task, part, places), width, rounds)
 
 
-def _snap(task: ProposalTask, columns: list[int], some: Array) -> Array:
-    rows = np.tile(task.best, (len(some), 1))
-    rows[:, columns] = some
-    return np.asarray(task.space.snap(rows)[:, columns])
+def _predict_places(task: ProposalTask, part: Part, places: Array) -> tuple[Array, Array]:
+    """Return mean and spread of a part; the other inputs are those of the best row."""
+    found = task.surrogate.predict_part(part, _fill(task, list(part.columns), places))
+    return found.mean, np.sqrt(found.variance)
+
+
+def bound_by_group(task: ProposalTask, scans: Sequence[Scan], beta: float) -> Array:
+    """Return the row whose groups each have their least m_g - beta s_g; inputs of no group stay at the best row."""
+    row = task.best.copy()
+    for scan in scans:
+        row[list(scan.part.columns)] = _lowest_bound(task, scan, beta)
+    return np.asarray(task.space.snap(row[None])[0])
+
+
+def _lowest_bound(task: ProposalTask, scan: Scan, beta: float) -> Array:
+    """Return the columns of a group at its least bound: the best places of the scan, then steps around them."""
+    columns, places, width = list(scan.part.columns), scan.places, scan.width
+    values = scan.mean - beta * scan.spread
+    for _ in range(scan.rounds):
+        top = places[np.argsort(values)[:8]]
+        steps = np.repeat(top, task.policy.points, axis=0)
+        steps = _snap(task, columns, steps + width * task.rng.standard_normal(steps.shape))
+        places, width = np.concatenate([top, steps]), 0.5 * width
+        mean, spread = _predict_places(task, scan.part, places)
+        values = mean - beta * spread
+    return np.asarray(places[np.argmin(values)])
+
+
+def _widen(task: ProposalTask, scans: Sequence[Scan], beta: float, least: float) -> Array | None:
+    """Return the row of the least wider bound that is so far from all tried; None where that of the widest is not.
+
+    By bisection: where all is known the widest says so at once.
+    """
+    policy = task.policy
+    betas = [max(beta, policy.beta) * policy.widening**k for k in range(1, policy.widenings + 1)]
+    found, low, high = None, 0, len(betas) - 1
+    place = high
+    while low <= high:
+        row = bound_by_group(task, scans, betas[place])
+        if task.distance(row) > least:
+            found, high = row, place - 1
+        elif found is None:
+            return None
+        else:
+            low = place + 1
+        place = (low + high) // 2
+    return found
+
+
+def _fill(task: ProposalTask, columns: list[int], places: Array) -> Array:
+    rows = np.tile(task.best, (len(places), 1))
+    rows[:, columns] = places
+    return rows
+
+
+def _snap(task: ProposalTask, columns: list[int], places: Array) -> Array:
+    return np.asarray(task.space.snap(_fill(task, columns, places))[:, columns])
 
 
 # ----------------------------------------------------------------------------------------------- expected improvement

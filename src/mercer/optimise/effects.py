@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mercer.inference.exact import Exact
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Failure, factorise
-from mercer.optimise.models import Belief, choose_rows
+from mercer.optimise.models import Belief
 from mercer.optimise.space import Space
-from mercer.optimise.surrogate import FunctionModel, Part
+from mercer.optimise.surrogate import FunctionModel, Part, choose_rows
 
 MOST_TRIALS = 400  # that the parts are looked at with: the best half, and others at random
 ROWS, SAMPLES = 100, 200
@@ -36,10 +35,9 @@ class Shares:
 
 
 def look_closely(model: Belief, X: Array, y: Array) -> FunctionModel:
-    """Return the most probable surrogate, exact, given the trials or a choice of them."""
+    """Return the most probable surrogate of the values as they are, exact, given the trials or a choice of them."""
     rows = choose_rows(y, MOST_TRIALS, np.random.default_rng(0))
-    found = model.draw(X[rows], y[rows], None)
-    return FunctionModel(found.expression, found.likelihood, found.data, found.inputs, Exact())
+    return model.on_values().draw(X[rows], y[rows], None)
 
 
 def predict_jointly(surrogate: FunctionModel, part: Part, rows: Array) -> tuple[Array, Array]:

@@ -35,7 +35,7 @@ class ExplainPolicy:
     hardly: float = 0.005  # upper end of a share of the variance (7 % of the spread): below, an input hardly matters
     little: float = 0.01  # expected gain, of the spread of the values
     nothing: float = 1e-3
-    noise: float = 0.5  # expected gain, of the standard deviation of the noise: less cannot be told from it
+    noise: float = 0.5  # expected gain, of the standard deviation of the noise: less cannot be distinguished from it
     shown: int = 4  # partitions
     rarest: float = 0.01  # of them
 
@@ -208,7 +208,7 @@ def explain_study(study: Study, policy: ExplainPolicy | None = None) -> StudyExp
     hardly = {names.index(each.name) for each in inputs if each.hardly_matters}
     partitions = [] if study.model is None else drop_inputs(study.model.partitions, hardly)
     certain = study.origin != "averaged" or (not few and bool(partitions) and partitions[0][1] >= policy.settled)
-    model = _describe_model(study, surrogate)
+    model = _describe_model(study)
     return StudyExplanation(
         target=study.target,
         minimize=study.minimize,
@@ -288,9 +288,10 @@ def judge_gain(gain: float | None, values: Array, noise: float | None, few: bool
     return GainFact("little left", reason, gain, spread, noise)
 
 
-def _describe_model(study: Study, surrogate: FunctionModel | None) -> ModelFact | None:
-    if surrogate is None or study.model is None or study.best is None:
+def _describe_model(study: Study) -> ModelFact | None:
+    if study.model is None or study.best is None:
         return None
+    surrogate = study.model.draw(study.rows, study.values, None)
     target, best = study.model.target, study.sign * study.best.y
     middle = float(target.forward(np.array(best)))
     step = math.sqrt(surrogate.likelihood.noise)

@@ -13,22 +13,20 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mercer.fitting.minimise import ONE_THREAD_BELOW, minimise
 from mercer.fitting.minimise import fit as fit_kernel
 from mercer.fitting.problem import FitOptions, prepare
-from mercer.inference.contract import Data, Engine
+from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
-from mercer.inference.vfe import VFE
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import values_of, with_values
 from mercer.learners.contract import Context, Learner
 from mercer.learners.partition import FittedStructure, Groups, Input, StructureSearch, weigh, weigh_partitions
 from mercer.linalg.threads import one_thread
-from mercer.optimise.surrogate import FunctionModel
+from mercer.optimise.surrogate import FunctionModel, choose_rows
 
 Scale = Literal["identity", "log"]
 
@@ -37,12 +35,12 @@ Scale = Literal["identity", "log"]
 class UpdatePolicy:
     """When to look for structure again, and with how many trials."""
 
-    growth: float = 1.1  # the structure is looked for again when there are so many times the trials
-    always: int = 14  # up to so many trials it is every time
+    growth: float = 1.1  # the structure is looked for again when there are this many times the trials
+    always: int = 14  # with this many trials or fewer it is looked for every time
     refit_growth: float = 1.02  # parameters are fitted again
-    fitted_rows: int = 400  # trials that parameters are fitted to: the best half, and others at random
-    exact_rows: int = 1000  # more than these are conditioned on by inducing points
-    inducing: int = 400
+    searched_rows: int = 200  # trials that structures are compared on: the best half, and others at random
+    fitted_rows: int = 400  # the same, that parameters are fitted to
+    near_rows: int = 300  # the same nearest to a trial, that its value is predicted from
     switch: float = 3.0  # in log density of the last trials: by what logarithms must be better
     window: int = 15  # of those trials
     first: int = 10  # trials at random, whose spread sets the floor
@@ -109,24 +107,14 @@ class Belief(ABC):
     def draw(self, X: Array, y: Array, rng: np.random.Generator | None) -> FunctionModel:
         """Return a surrogate given the trials, drawn by its probability; without a generator the most probable."""
 
+    def on_values(self) -> Belief:
+        """Return the belief about the values as they are: which inputs act together is said of these."""
+        return self
+
     @property
     @abstractmethod
     def partitions(self) -> list[tuple[Groups, float]]:
         """Which inputs act together, with probabilities, most probable first."""
-
-
-def choose_rows(y: Array, most: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Return the rows to fit to: the best half, the others at random."""
-    if len(y) <= most:
-        return np.arange(len(y))
-    order = np.argsort(y)
-    half = most // 2
-    return np.sort(np.concatenate([order[:half], rng.choice(order[half:], size=most - half, replace=False)]))
-
-
-def choose_engine(rows: int, policy: UpdatePolicy) -> Engine:
-    """Return the engine to condition this many trials with."""
-    return Exact() if rows <= policy.exact_rows else VFE(inducing=policy.inducing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +138,11 @@ class ScaledModel:
         search = StructureSearch(self.inputs, Data(X, target.forward(y), free_level=True))
         if not self.fits or count <= policy.always or count >= policy.growth * self.searched_at:
             before = self.fits[0].structure.groups if self.fits else None
-            fits = search.update(self.fits, rng, wide=rng is not None and self.settled < policy.settled)
+            some = choose_rows(y, policy.searched_rows, np.random.default_rng(count))
+            few = replace(search, data=Data(X[some], search.data.y[some], free_level=True))
+            fits = few.update(self.fits, rng, wide=rng is not None and self.settled < policy.settled)
+            if len(some) < len(y):
+                fits = search.refit(fits)
             sure = weigh_partitions(fits)[0][1] > policy.sure and fits[0].structure.groups == before
             settled = self.settled + 1 if sure else 0
             return replace(self, fits=fits, target=target, searched_at=count, fitted_at=count, settled=settled)
@@ -162,11 +154,13 @@ class ScaledModel:
     def condition(self, fitted: FittedStructure, X: Array, y: Array) -> FunctionModel:
         """Return the surrogate of one structure given all trials."""
         data = Data(X, self.target.forward(y), free_level=True)
-        engine = choose_engine(len(y), self.policy)
-        return FunctionModel(fitted.expression, fitted.likelihood, data, self.inputs, engine)
+        return FunctionModel(fitted.expression, fitted.likelihood, data, self.inputs)
 
-    def foretell(self, X: Array, y: Array, row: Array, value: float, floor: float) -> float:
+    def predict_density(self, X: Array, y: Array, row: Array, value: float, floor: float) -> float:
         """Return the log density of a new value in units of y; spreads below the floor count as the floor."""
+        if len(y) > self.policy.near_rows:
+            near = np.argpartition(((X - row) ** 2).sum(axis=1), self.policy.near_rows)[: self.policy.near_rows]
+            X, y = X[near], y[near]
         surrogate = self.condition(self.fits[0], X, y)
         found = surrogate.predict(row[None])
         spread = math.sqrt(float(found.variance[0]) + surrogate.likelihood.noise)
@@ -180,7 +174,7 @@ class StructureModel(Belief):
     """Additive structures, from one input each to all together, on two scales of the values.
 
     Near a minimum the logarithm of the distance from it may be the easier function, elsewhere sums are sums only of the
-    values as they are. The scale that foretold the last trials better is used; a draw goes to the values as they are.
+    values as they are. The scale that predicted the last trials better is used; a draw goes to the values as they are.
     """
 
     inputs: tuple[Input, ...]
@@ -197,7 +191,7 @@ class StructureModel(Belief):
         recent = list(self.recent)
         floor = policy.floor * float(np.std(y[: policy.first])) or 1.0
         for k in range(self.seen, count) if self.seen > 2 and count - self.seen <= policy.window else ():
-            scores = [each.foretell(X[:k], y[:k], X[k], float(y[k]), floor) for each in (plain, bent)]
+            scores = [each.predict_density(X[:k], y[:k], X[k], float(y[k]), floor) for each in (plain, bent)]
             recent.append(scores[1] - scores[0])
         rows = choose_rows(y, policy.fitted_rows, rng)
         with one_thread(when=len(rows) < ONE_THREAD_BELOW):
@@ -224,6 +218,9 @@ class StructureModel(Belief):
         fits = self.chosen.fits
         fitted = fits[0] if rng is None else fits[int(rng.choice(len(fits), p=weigh(fits)))]
         return self.chosen.condition(fitted, X, y)
+
+    def on_values(self) -> StructureModel:
+        return replace(self, recent=())
 
     @property
     def partitions(self) -> list[tuple[Groups, float]]:
@@ -268,7 +265,7 @@ class LearnedModel(Belief):
     def draw(self, X: Array, y: Array, rng: np.random.Generator | None) -> FunctionModel:
         assert self.expression is not None
         data = Data(X, self.target.forward(y), free_level=True)
-        return FunctionModel(self.expression, self.likelihood, data, self.inputs, choose_engine(len(y), self.policy))
+        return FunctionModel(self.expression, self.likelihood, data, self.inputs)
 
     @property
     def partitions(self) -> list[tuple[Groups, float]]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,42 @@ SAME = 1e-9  # rows nearer than this, in every column, are the same point
 NOISY = 1e-4  # of the variance of the values: from here on the best trial is that with the best posterior mean
 
 
+@dataclass(frozen=True, eq=False)
+class Known:
+    """The trials that have a value, and the model that was learned from them; what is asked for twice is kept."""
+
+    model: Belief
+    space: Space
+    X: Array
+    y: Array
+
+    @cached_property
+    def surrogate(self) -> FunctionModel:
+        """The most probable one."""
+        return self.model.draw(self.X, self.y, None)
+
+    @cached_property
+    def means(self) -> Array:
+        """What it expects at the trials, on its own scale."""
+        return self.surrogate.predict(self.X).mean
+
+    @property
+    def best(self) -> int:
+        """The number of the best trial: of a noisy function that with the best posterior mean."""
+        return int(np.argmin(self.means if self.surrogate.likelihood.noise > NOISY else self.y))
+
+    @cached_property
+    def gain(self) -> float:
+        """How much the next trials are expected to gain."""
+        return expect_gain(self.model, self.space, self.X, self.y, np.random.default_rng(0))
+
+    def draw(self, rng: np.random.Generator) -> FunctionModel:
+        """Return a surrogate drawn by its probability."""
+        drawn, first = self.model.draw(self.X, self.y, rng), self.surrogate
+        same = drawn.expression == first.expression and drawn.likelihood == first.likelihood
+        return first if same else drawn
+
+
 class Optimizer:
     """Minimises (or maximises) an expensive function by asking for points and being told their values.
 
@@ -52,8 +89,8 @@ class Optimizer:
     random_state : seed.
     constraints : scipy.optimize.LinearConstraint, or several of them, on the inputs.
 
-    `ask()` gives the next point, `tell(x, y)` takes a value; y None, NaN or infinite marks a trial as failed. Points
-    may be told in any order, and such as were never asked for.
+    `ask()` gives the next point, `tell(x, y)` takes a value; y None, NaN, infinite or a text marks a trial as failed.
+    Points may be told in any order, also points that were never asked for.
     """
 
     def __init__(
@@ -68,13 +105,16 @@ class Optimizer:
         self.kernel, self.minimize = kernel, bool(minimize)
         self.random_state = random_state
         self.acquisition = AcquisitionPolicy()
-        self._rng = np.random.default_rng(random_state)
+        try:
+            self._rng = np.random.default_rng(random_state)
+        except (TypeError, ValueError):
+            raise InputError(f"random_state must be a whole number from 0, or None, not {random_state!r:.80}") from None
         self._seed = int(self._rng.integers(2**31))
         self._model, self._origin = self._first_model(kernel)
-        self._modelled = 0  # trials that the model has seen
+        self._learned = False  # whether the model has seen trials
+        self._known: Known | None = None  # None: the model has not seen all trials
         self._trials: list[Trial] = []
         self._pending: list[Pending] = []
-        self._gain: tuple[int, float | None] = (-1, None)
 
     def _first_model(self, kernel: str | Expression | Learner) -> tuple[Belief, Origin]:
         inputs = self.space.columns
@@ -123,23 +163,23 @@ class Optimizer:
         A failed one counts as no better than half of the others: it is avoided, and spoils nothing that is learned.
         Of trials at the same time each must teach something that the others do not.
         """
-        X, y = self._rows_and_values()
-        self._update(X, y)
-        surrogate = self._model.draw(X, y, self._rng)
-        best = int(np.argmin(surrogate.predict(X).mean if self._is_noisy() else y))
-        value = float(surrogate.predict(X[best : best + 1]).mean[0])
-        known, waiting = surrogate, np.array([pending.row for pending in self._pending])
+        state = self._learn()
+        surrogate = known = state.draw(self._rng)
+        noisy = state.surrogate.likelihood.noise > NOISY
+        best = int(np.argmin(surrogate.predict(state.X).mean)) if noisy else state.best
+        value = float(surrogate.predict(state.X[best : best + 1]).mean[0])
+        waiting = np.array([pending.row for pending in self._pending])
         failed = np.array([trial.row for trial in self._trials if trial.value is None])
         if len(failed):
             middle = float(np.median(known.data.y))
             surrogate = extend(surrogate, failed, np.maximum(known.predict(failed).mean, middle))
         if len(waiting):
             surrogate = extend(surrogate, waiting, surrogate.predict(waiting).mean)
-        task = ProposalTask(surrogate, self.space, X[best], value, self._rng, self.acquisition)
+        task = ProposalTask(surrogate, self.space, state.X[best], value, self._rng, self.acquisition)
         proposal = propose(task)
         if len(waiting) and known.keep_variance(proposal.row[None], waiting)[0] < TEACHES:
             proposal = self._look_elsewhere(proposal, known, waiting)
-        return proposal.row, self._describe(proposal, known)
+        return proposal.row, self._describe(proposal, known, float(state.y[state.best]))
 
     def _look_elsewhere(self, proposal: Proposal, known: FunctionModel, waiting: Array) -> Proposal:
         """Return, of rows near and far that teach something beside the waiting ones, that with the least bound."""
@@ -153,38 +193,43 @@ class Optimizer:
             return proposal
         return Proposal(rows[place], "random", float(found.mean[place]), math.sqrt(found.variance[place]))
 
-    def _update(self, X: Array, y: Array) -> None:
-        if self._modelled != len(y):
+    def _learn(self) -> Known:
+        """Bring the model up to date."""
+        if self._known is None:
+            X, y = self._rows_and_values()
             before = len(y) - UpdatePolicy().window
-            if not self._modelled and before >= FIRST_TRIALS and len(set(y[:before])) > 1:
-                # A study that goes on: the last trials, foretold from those before, tell which scale predicts.
+            if not self._learned and before >= FIRST_TRIALS and len(set(y[:before])) > 1:
+                # A study that goes on: which scale predicts the last trials better, from those before?
                 self._model = self._model.update(X[:before], y[:before], self._rng)
-            self._model = self._model.update(X, y, self._rng)
-            self._modelled = len(y)
+            self._model, self._learned = self._model.update(X, y, self._rng), True
+            self._known = Known(self._model, self.space, X, y)
+        return self._known
 
-    def _describe(self, proposal: Proposal, known: FunctionModel) -> Suggestion:
+    def _describe(self, proposal: Proposal, known: FunctionModel, best: float) -> Suggestion:
         """Say what is expected of a proposal by the trials that have a value."""
         target, found = self._model.target, known.predict(proposal.row[None])
         middle, spread = float(found.mean[0]), math.sqrt(max(0.0, float(found.variance[0])))
         low, mean, high = target.backward(middle + spread * np.array([-1.0, 0.0, 1.0])).tolist()
-        better = self.best_ is not None and mean < self._sign * self.best_.y
         return Suggestion(
             self.space.decode(proposal.row),
             self._sign * mean,
             (high - low) / 2.0,
-            "improve" if better else "explore",
+            "improve" if mean < best else "explore",
             proposal.method,
         )
 
     def tell(self, x: Any, y: Any) -> None:
         """Take the value of a point, or values of several points (a list of points and a list of values)."""
-        several = isinstance(y, Sequence | np.ndarray) and not isinstance(y, str) and np.ndim(y) == 1
-        if several:
+        if isinstance(y, list | tuple | np.ndarray) and np.ndim(y) == 1:
+            if isinstance(x, Mapping):
+                raise InputError(f"tell(x, y) was given one point and {len(y)} values. Give one value for one point.")
             if len(x) != len(y):
                 raise InputError(f"tell needs as many values as points: {len(x)} points and {len(y)} values were given")
             trials = [self._read_trial(point, value) for point, value in zip(x, y, strict=True)]
         else:
             trials = [self._read_trial(x, y)]
+        if any(trial.value is not None for trial in trials):
+            self._known = None
         for trial in trials:
             self._trials.append(trial)
             self._pending = [each for each in self._pending if np.abs(each.row - trial.row).max() > SAME]
@@ -203,6 +248,8 @@ class Optimizer:
     def _read_trial(self, x: Any, y: Any) -> Trial:
         row, notes = read_point(self.space, x)
         value = read_value(y)
+        if value is None and isinstance(y, str):
+            notes = [*notes, f"its value, {y!r:.40}, is no number; the trial counts as failed"]
         return Trial(row, None if value is None else self._sign * value, "; ".join(notes))
 
     # ----------------------------------------------------------------------------------------------------------- files
@@ -234,7 +281,7 @@ class Optimizer:
         """Replace all trials, pending suggestions and the state of the random numbers by those of a saved study."""
         self._trials, self._pending = list(saved.trials), list(saved.pending)
         self._rng.bit_generator.state = saved.generator
-        (self._model, _), self._modelled, self._gain = self._first_model(self.kernel), 0, (-1, None)
+        (self._model, _), self._learned, self._known = self._first_model(self.kernel), False, None
 
     # --------------------------------------------------------------------------------------------------- what is known
 
@@ -247,14 +294,9 @@ class Optimizer:
         known = [trial for trial in self._trials if trial.value is not None]
         return np.array([trial.row for trial in known]), np.array([trial.value for trial in known])
 
-    def _is_noisy(self) -> bool:
-        if not self._modelled:
-            return False
-        return self._model.draw(*self._rows_and_values(), None).likelihood.noise > NOISY
-
     @property
     def trials_(self) -> list[tuple[Any, float | None]]:
-        """All trials in the order told: (point, value), None where it failed."""
+        """All trials in the order in which they arrived: (point, value), None where it failed."""
         return [
             (self.space.decode(trial.row), None if trial.value is None else self._sign * trial.value)
             for trial in self._trials
@@ -269,12 +311,9 @@ class Optimizer:
         X, y = self._rows_and_values()
         place, mean = int(np.argmin(y)), None
         if self._can_model():  # the best must not depend on whether somebody asked before
-            self._update(X, y)
-        if self._modelled:
-            found = self._model.target.backward(self._model.draw(X, y, None).predict(X).mean)
-            if self._is_noisy():
-                place = int(np.argmin(found))
-            mean = self._sign * float(found[place])
+            state = self._learn()
+            place = state.best
+            mean = self._sign * float(state.model.target.backward(state.means[place]))
         return Best(self.space.decode(X[place]), self._sign * float(y[place]), mean, known[place])
 
     @property
@@ -285,14 +324,7 @@ class Optimizer:
     @property
     def expected_gain_(self) -> float | None:
         """By how much the best value is expected to improve in the next 100 trials; None before there is a model."""
-        if self._gain[0] != len(self._trials):
-            gain = None
-            if self._can_model():
-                X, y = self._rows_and_values()
-                self._update(X, y)
-                gain = expect_gain(self._model, self.space, X, y, np.random.default_rng(0))
-            self._gain = (len(self._trials), gain)
-        return self._gain[1]
+        return self._learn().gain if self._can_model() else None
 
     @property
     def suggestions_(self) -> list[Suggestion]:
@@ -337,12 +369,14 @@ def load_study(path: str | Path) -> Optimizer:
 
 
 def read_value(y: Any) -> float | None:
-    """Return a value of the function; None for one that marks a failed trial: None, NaN, an infinite number."""
+    """Return a value of the function; None for one that marks a failed trial: None, NaN, an infinite number, a text."""
+    if y is None or isinstance(y, str):
+        return None
     try:
-        value = float("nan") if y is None else float(y)
+        value = float(y)
     except (TypeError, ValueError):
         value = None
-    if value is None or isinstance(y, str | bool):
+    if value is None or isinstance(y, bool):
         raise InputError(f"tell(x, y) needs one number for y, or None for a failed trial, not {y!r:.80}")
     return value if math.isfinite(value) else None
 
@@ -390,6 +424,8 @@ def minimize(
     """
     if not isinstance(calls, Integral) or isinstance(calls, bool) or calls < 1:
         raise InputError(f"calls must be a whole number of at least 1, not {calls!r}")
+    if not callable(function):
+        raise InputError(f"function must be something that can be called with a point, not {function!r:.80}")
     optimizer = Optimizer(bounds, kernel, random_state=random_state, constraints=constraints)
     if checkpoint is not None and Path(checkpoint).exists():
         optimizer.resume(checkpoint)

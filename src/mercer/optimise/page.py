@@ -81,7 +81,7 @@ def _draw_parts(study: Study, found: StudyExplanation) -> list[PartDrawing]:
     if study.model is None:
         return []
     surrogate = look_closely(study.model, study.rows, study.values)
-    effects = Effects(study, surrogate, study.model.target)
+    effects = Effects(study, surrogate, study.sign * study.model.on_values().target.spread)
     by_inputs = {tuple(study.space.names[i] for i in part.inputs): part for part in surrogate.parts}
     drawings = []
     for place, fact in enumerate(found.parts[:MOST_PARTS]):

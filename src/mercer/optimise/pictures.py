@@ -14,7 +14,6 @@ from mercer.explain.claims import WITHIN_95
 from mercer.kernels.domains import Array
 from mercer.optimise.effects import predict_jointly
 from mercer.optimise.explanation import Study
-from mercer.optimise.models import Target
 from mercer.optimise.space import Category, Integer, Log, Space
 from mercer.optimise.surrogate import FunctionModel, Part
 from mercer.report.view import BLUE, GREY, INK, ORANGE, Paper, draw_band, draw_points
@@ -46,7 +45,7 @@ class Axis:
 
 
 def make_axis(space: Space, i: int, count: int) -> Axis:
-    """Return places along an input: all choices of a category, all of few whole numbers, or so many in between."""
+    """Return places along an input: all choices of a category, all of few whole numbers, or this many in between."""
     kind = space.inputs[i]
     levels = space.levels(i)
     if levels is not None and (isinstance(kind, Category) or len(levels) <= count):
@@ -102,19 +101,12 @@ class Effects:
 
     study: Study
     surrogate: FunctionModel
-    target: Target
-
-    @property
-    def scale(self) -> float:
-        """What turns a part into the user's units; on a logarithmic scale it stays in standard deviations."""
-        return self.study.sign * (self.target.spread if self.target.scale == "identity" else 1.0)
+    scale: float  # what turns a part into the user's units
 
     @property
     def label(self) -> str:
         """What the effect is measured in."""
-        if self.target.scale == "identity":
-            return f"change in {self.study.target}"
-        return "effect on the logarithm"
+        return f"change in {self.study.target}"
 
     def predict(self, part: Part, rows: Array) -> tuple[Array, Array, float]:
         """Return mean and half-width of the 95 % band around the average over the rows, and that average."""

@@ -42,14 +42,29 @@ WORDS = "(low, high), mercer.Integer(low, high), mercer.Log(low, high) or a list
 
 
 @dataclass(frozen=True)
-class Range:
+class Continuous:
+    """What all inputs that are any number between two bounds have in common: one column from 0 to 1."""
+
+    size: ClassVar[int] = 1
+    low: float
+    high: float
+
+    def snap(self, cells: Array) -> Array:
+        return np.clip(cells, 0.0, 1.0)
+
+    def sample(self, count: int, rng: np.random.Generator) -> Array:
+        return rng.random((count, 1))
+
+    def levels(self) -> Array | None:
+        return None
+
+
+@dataclass(frozen=True)
+class Range(Continuous):
     """A number between two bounds."""
 
     kind: ClassVar[str] = "real"
-    size: ClassVar[int] = 1
     linear: ClassVar[bool] = True  # the encoded column is a linear function of the number
-    low: float
-    high: float
 
     def check(self, name: str) -> Range:
         low, high = _check_range(name, self.low, self.high)
@@ -63,15 +78,6 @@ class Range:
     def decode(self, cells: Array) -> float:
         share = float(cells[0])
         return _keep_within(share, self.low * (1.0 - share) + self.high * share, self.low, self.high)
-
-    def snap(self, cells: Array) -> Array:
-        return np.clip(cells, 0.0, 1.0)
-
-    def sample(self, count: int, rng: np.random.Generator) -> Array:
-        return rng.random((count, 1))
-
-    def levels(self) -> Array | None:
-        return None
 
     def __str__(self) -> str:
         return f"{self.low:g} to {self.high:g}"
@@ -131,14 +137,11 @@ class Integer:
 
 
 @dataclass(frozen=True)
-class Log:
+class Log(Continuous):
     """A positive number between two bounds, searched on a logarithmic scale."""
 
     kind: ClassVar[str] = "log"
-    size: ClassVar[int] = 1
     linear: ClassVar[bool] = False
-    low: float
-    high: float
 
     def check(self, name: str) -> Log:
         low, high = _check_range(name, self.low, self.high)
@@ -165,15 +168,6 @@ class Log:
         share = float(cells[0])
         power = math.log(self.low) * (1.0 - share) + math.log(self.high) * share
         return _keep_within(share, math.exp(power), self.low, self.high)
-
-    def snap(self, cells: Array) -> Array:
-        return np.clip(cells, 0.0, 1.0)
-
-    def sample(self, count: int, rng: np.random.Generator) -> Array:
-        return rng.random((count, 1))
-
-    def levels(self) -> Array | None:
-        return None
 
     def __str__(self) -> str:
         return f"{self.low:g} to {self.high:g} on a logarithmic scale"
@@ -703,7 +697,7 @@ def range_of_column(name: str, values: ArrayLike) -> tuple[tuple[float, float] |
     Range(low, high).check(name)
     note = f"column '{name}' has no bounds: its range, {low:g} to {high:g}, is searched ({advice}low:high for another"
     if np.all(numbers == np.round(numbers)):
-        note += f", {advice}{low:g}:{high:g}:integer for whole numbers only"
+        note += f", or --bounds {name}={low:g}:{high:g}:integer for whole numbers only"
     return (low, high), note + ")"
 
 

@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mercer.compute import fused
 from mercer.compute.program import Program, compile_program
 from mercer.inference.contract import Data, Engine, Posterior, Prediction
 from mercer.inference.exact import Exact, ExactPosterior
 from mercer.inference.likelihood import Gaussian
+from mercer.inference.vfe import FixedVFE, greedy, holds_points
 from mercer.kernels.algebra import components
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, sum_of
 from mercer.kernels.parameters import values_of
 
 STEP = 1e-6  # of inputs in [0, 1], for slopes by differences
+
+
+@dataclass(frozen=True)
+class ConditionPolicy:
+    """How a model is conditioned on trials."""
+
+    exact_rows: int = 1000  # more than these by inducing points
+    inducing: int = 400
+    candidates: int = 1000  # trials among which these are chosen: the best half, and others at random
+
+
+def choose_rows(y: Array, most: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Return the rows to fit to: the best half, the others at random."""
+    if len(y) <= most:
+        return np.arange(len(y))
+    order = np.argsort(y)
+    half = most // 2
+    return np.sort(np.concatenate([order[:half], rng.choice(order[half:], size=most - half, replace=False)]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +59,8 @@ class FunctionModel:
     likelihood: Gaussian
     data: Data
     inputs: tuple[tuple[int, ...], ...]  # the columns of every input
-    engine: Engine = field(default_factory=Exact)
+    points: Array | None = None  # inducing points, where there are many trials; None: chosen among these
+    policy: ConditionPolicy = field(default_factory=ConditionPolicy)
 
     @cached_property
     def program(self) -> Program:
@@ -48,6 +69,18 @@ class FunctionModel:
     @cached_property
     def values(self) -> Array:
         return values_of(self.expression)
+
+    @cached_property
+    def engine(self) -> Engine:
+        """What conditions on the trials: exactly, or by inducing points where they are many."""
+        policy = self.policy
+        if self.data.count <= policy.exact_rows:
+            return Exact()
+        points = self.points
+        if points is None:
+            some = self.data.X[choose_rows(self.data.y, policy.candidates, np.random.default_rng(0))]
+            points = some[greedy(self.program, self.values, some, policy.inducing)]
+        return FixedVFE(points)
 
     @cached_property
     def posterior(self) -> Posterior:
@@ -120,7 +153,8 @@ def extend(surrogate: FunctionModel, rows: Array, targets: Array) -> FunctionMod
     """Return the surrogate as if these rows had been tried too, with the same parameters."""
     data = surrogate.data
     more = Data(np.vstack([data.X, rows]), np.append(data.y, targets), data.free_level)
-    return FunctionModel(surrogate.expression, surrogate.likelihood, more, surrogate.inputs, surrogate.engine)
+    points = np.vstack([surrogate.engine.Z, rows]) if holds_points(surrogate.engine) else None
+    return replace(surrogate, data=more, points=points)
 
 
 def describe_groups(surrogate: FunctionModel) -> Sequence[tuple[int, ...]]:

@@ -41,7 +41,8 @@ def note_of_trial(place: int, note: str) -> str:
 
 def show_score(value: float) -> str:
     """Write a value of the function with five digits: the last steps towards an optimum are small."""
-    return resolve(value, 0.01 * abs(value)) if value else "0"
+    text = resolve(value, 0.01 * abs(value)) if value else "0"
+    return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
 
 
 def show_expected(mean: float, spread: float) -> str:
@@ -52,7 +53,9 @@ def show_expected(mean: float, spread: float) -> str:
 
 def show_probability(value: float) -> str:
     """Write a probability; none that was computed among a few structures is certain."""
-    return "over 99 %" if value > CERTAIN else "under 1 %" if value < 0.01 else f"{100 * value:.0f} %"
+    if value > CERTAIN:
+        return "over 99 %"
+    return "under 1 %" if value < 1.0 - CERTAIN else f"{100 * value:.0f} %"
 
 
 def show_value(value: Any, span: float | None) -> str:
@@ -105,9 +108,9 @@ def tell_best_value(best: Best, minimize: bool, target: str) -> str:
     """Say how good the best trial is."""
     kind = "lowest" if minimize else "highest"
     text = f"The {kind} {target} so far is {show_score(best.y)} (trial {best.number + 1})"
-    if best.mean is None or show_score(best.mean) == show_score(best.y):
+    if best.mean is None or number(best.mean) == number(best.y):
         return f"{text}."
-    return f"{text}; {show_score(best.mean)} is expected there without noise."
+    return f"{text}; {number(best.mean)} is expected there without noise."
 
 
 def tell_structure(found: StudyExplanation) -> list[str]:
@@ -158,8 +161,7 @@ def tell_inputs(found: StudyExplanation) -> list[str]:
     main = [each for each in found.inputs if not each.hardly_matters][:3]
     if main:
         shown = list_names([f"{each.name} ({percent(each.share.mean)})" for each in main])
-        on = " of the logarithm" if found.model is not None and found.model.scale == "log" else ""
-        sentences.append(f"What counts most, by the variance{on} that goes with it: {shown}.")
+        sentences.append(f"What counts most, by the variance that goes with it: {shown}.")
     hardly = [each for each in found.inputs if each.hardly_matters]
     if hardly:
         most = percent(max(each.share.high for each in hardly))
@@ -219,7 +221,9 @@ def tell_model(found: StudyExplanation) -> str:
     """Say what predicts."""
     if found.model is None:
         return ""
-    scale = "the values as they are" if found.model.scale == "identity" else "the logarithm of the distance to the best"
+    scale = "the values as they are"
+    if found.model.scale == "log":
+        scale = "the logarithm of the distance to the best, which was nearer to the last trials"
     ways = dict.fromkeys(each.way for each in found.suggestions)
     why = f" How the suggestions were chosen: {'; '.join(give_reason(way) for way in ways)}." if ways else ""
     noise = f"; the noise has a standard deviation of {number(found.model.noise)}"
@@ -269,8 +273,6 @@ def describe_effects(found: StudyExplanation) -> str:
         return ""
     text = "The function is taken as a sum of these parts. Each is shown around its own average; dots are the trials "
     text += "less the other parts, on a map the trials themselves."
-    if found.model.scale == "log":
-        text += " The model predicts the logarithm of the distance to the best, so the effects are on that scale."
     return text
 
 
