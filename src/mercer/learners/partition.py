@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, build_base, product_of, sum_of
 from mercer.kernels.parameters import with_values
 
+LARGEST_SPLIT = 6  # inputs of a group that is split in every way
 Groups = tuple[tuple[int, ...], ...]
 Input = tuple[int, ...]  # the columns of one input: several where it is a category
 
@@ -44,7 +46,10 @@ class AdditiveStructure:
     family: str = "SE"
 
     def neighbours(self) -> Iterator[AdditiveStructure]:
-        """Merge two groups; take an input out of its group; move it to another group of several."""
+        """Merge two groups; take an input out of its group; move it to another group; split a group in two.
+
+        Only small groups are split: of large ones there are too many ways.
+        """
         count = len(self.groups)
         for a in range(count):
             for b in range(a + 1, count):
@@ -55,8 +60,11 @@ class AdditiveStructure:
                 if len(group) > 2 or i == group[0]:
                     yield self.with_groups([*self._without(a), rest, (i,)])
                 for b in range(count):
-                    if b != a and len(self.groups[b]) > 1:
+                    if b != a:
                         yield self.with_groups([*self._without(a, b), rest, (*self.groups[b], i)])
+            for size in range(2, len(group) // 2 + 1 if len(group) <= LARGEST_SPLIT else 0):
+                for part in combinations(group, size):
+                    yield self.with_groups([*self._without(a), part, [i for i in group if i not in part]])
 
     def _without(self, *which: int) -> list[tuple[int, ...]]:
         return [group for k, group in enumerate(self.groups) if k not in which]
@@ -222,7 +230,7 @@ class StructurePolicy:
     lengthscales: tuple[float, ...] = (1.0, 0.25)  # of the fresh starts
     screened: int = 4  # neighbours that are fitted, those with the best score at carried values
     by_chance: int = 2  # neighbours that are fitted besides, drawn among the others
-    rounds: int = 8
+    rounds: int = 14
     kept: int = 6
     largest_drawn: int = 3  # inputs of a group of a random partition
 

@@ -14,7 +14,6 @@ import math
 
 import numpy as np
 
-from mercer.compute import fused
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Failure, factorise
 from mercer.optimise.models import Belief
@@ -82,12 +81,9 @@ def _candidates(space: Space, part: Part, X: Array, y: Array, best: Array, rng: 
 
 def _sample_gain(surrogate: FunctionModel, part: Part, rows: Array, rng: np.random.Generator) -> Array:
     """Draw f_g at rows given the trials; return f_g(first) - min f_g of every draw."""
-    posterior = surrogate.posterior
-    cross = fused.cross(part.program, part.values, rows, surrogate.data.X)
-    half = posterior.factor.half_solve(cross.T)
-    covariance = fused.gram(part.program, part.values, rows) - half.T @ half
-    factor = factorise(covariance.copy, 1e-10)
+    found = surrogate.posterior.project(rows, (part.program, part.values), joint=True)
+    factor = factorise(found.variance.copy, 1e-10)
     if isinstance(factor, Failure):
         return np.zeros(SAMPLES)
-    drawn = (cross @ posterior.alpha)[:, None] + factor.multiply(rng.standard_normal((len(rows), SAMPLES)))
+    drawn = found.mean[:, None] + factor.multiply(rng.standard_normal((len(rows), SAMPLES)))
     return np.asarray(drawn[0] - drawn.min(axis=0))
