@@ -28,6 +28,9 @@ from sklearn.model_selection import train_test_split
 
 import mercer
 from benchmarks.machine import describe
+from mercer.kernels import parse
+from mercer.kernels.expression import Expression, contains
+from mercer.kernels.functional import Functional
 
 RESULTS = Path(__file__).parent / "results"
 PARTS = ("classification", "regression", "synthetic", "linear", "seconds")
@@ -39,7 +42,10 @@ TABLES = ("fertility", "yacht", "slump", "boston", "auto", "airfoil")
 TIMED = ("sonar", "heart", "glass", "credit")
 WAVES = ("triangular_NZ", "triangular_Z", "gaussian_mixture", "sinc")
 STEPS = {"subspaces": 5, "iterations": 10}
+PLAIN = {"subspaces": 0}  # the same without a search for a shape: the kernels inside as they are
 SEED = 0
+FOLDS = 5
+FOLDED = 5  # seeds of each wave that are also divided into folds
 BASELINES: dict[str, dict[str, Any]] = {
     "rbf": {"kernel": "rbf"}, "c-linear": {"kernel": "linear"}, "nu-linear": {"kernel": "linear", "nu": "auto"},
     "mkl-uniform": {"kernel": "mkl-uniform"}, "mkl-easy": {"kernel": "mkl"}, "sm": {"kernel": "SM2"},
@@ -89,6 +95,24 @@ def classification(folder: Path, name: str, split: int, methods: str) -> dict[st
     return found
 
 
+def plain_inside(folder: Path, name: str, split: int, kernel: str) -> dict[str, Any]:
+    """One split: the test error of the kernel inside a functional, at the same lengthscales."""
+    train, test, labels, truth = class_rows(folder, name, split)
+    model = mercer.KernelSVC(open_functionals(parse(kernel)), random_state=SEED).fit(train, labels)
+    return {"plain": {"error": float(np.mean(model.predict(test) != truth)), "cv": model.error_, "C": model.C_}}
+
+
+def open_functionals(kernel: Expression) -> Expression:
+    if isinstance(kernel, Functional):
+        return kernel.inside
+    return kernel.with_children([open_functionals(child) for child in kernel.children])
+
+
+def is_shaped(kernel: str) -> bool:
+    """Tell whether a kernel, as text, has a functional that is more than the kernel inside."""
+    return "KF(" in kernel and "powers=[1], weights=[1]" not in kernel
+
+
 def seconds(folder: Path, name: str) -> dict[str, Any]:
     """The time of a whole fit with S = T = 5."""
     train, test, labels, truth = class_rows(folder, name, 0)
@@ -114,13 +138,15 @@ def filled(rows: np.ndarray) -> np.ndarray:
     return rows
 
 
-def regression(folder: Path, name: str, split: int) -> dict[str, Any]:
+def regression(folder: Path, name: str, split: int, methods: str) -> dict[str, Any]:
     """One split: summed negative log density of the test rows, min-max scaled over all rows as in the paper's code."""
     rows = filled(numbers_of(folder / "regression" / f"{name}.csv"))
     rows = (rows - rows.min(axis=0)) / np.where(np.ptp(rows, axis=0) > 0, np.ptp(rows, axis=0), 1.0)
     X, Z, y, t = train_test_split(rows[:, :-1], rows[:, -1], test_size=0.2, random_state=split)
     found: dict[str, Any] = {}
-    kernels = {"kfo": mercer.KernelFunctional(**STEPS), "ard-matern": "M32", "ard-se": "SE"}
+    kernels: dict[str, Any] = {"ard-matern": "M32", "ard-se": "SE"}
+    if methods == "kfo":
+        kernels = {"kfo": mercer.KernelFunctional(**STEPS), "plain": mercer.KernelFunctional(**PLAIN)}
     for method, kernel in kernels.items():
         started = time.process_time()
         model = mercer.GPRegressor(kernel, random_state=SEED).fit(X, y)
@@ -132,7 +158,7 @@ def regression(folder: Path, name: str, split: int) -> dict[str, Any]:
             "cpu_seconds": time.process_time() - started,
         }
         if method == "kfo":
-            found["kernel"] = model.kernel_.text(digits=3)
+            found["kernel"], found["notes"] = model.kernel_.text(digits=3), list(model.notes_)
     return found
 
 
@@ -164,29 +190,61 @@ def wave(name: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
     return x[~out, None], noisy[~out], x[out, None], y[out]
 
 
-def synthetic(name: str, seed: int) -> dict[str, Any]:
-    """Maximum log evidence and error in the held-out stretch."""
+def synthetic(name: str, seed: int, methods: str) -> dict[str, Any]:
+    """Maximum log evidence, error in the held-out stretch, and log density of the rows left out in folds."""
     X, y, Z, truth = wave(name, seed)
     found: dict[str, Any] = {}
-    kernels = {"kfo": mercer.KernelFunctional(**STEPS), "SE": "SE", "Mat3/2": "M32", "MKL": "SE + M32 + LIN"}
+    kernels: dict[str, Any] = {"SE": "SE", "Mat3/2": "M32", "MKL": "SE + M32 + LIN"}
+    if methods == "kfo":
+        kernels = {"kfo": mercer.KernelFunctional(**STEPS), "plain": mercer.KernelFunctional(**PLAIN)}
     for method, kernel in kernels.items():
         model = mercer.GPRegressor(kernel, random_state=SEED).fit(X, y)
         error = float(np.sqrt(np.mean((model.predict(Z) - truth) ** 2)))
         found[method] = {"log_evidence": model.log_evidence_, "rmse": error}
         if method == "kfo":
-            found["kernel"] = model.kernel_.text(digits=3)
+            found["kernel"], found["notes"] = model.kernel_.text(digits=3), list(model.notes_)
+        if methods == "kfo" and seed < FOLDED:
+            found[method]["folds"] = [left_out(kernel, X, y, fold) for fold in range(FOLDS)]
     return found
 
 
+def left_out(kernel: mercer.KernelFunctional, X: np.ndarray, y: np.ndarray, fold: int) -> dict[str, Any]:
+    """Search again without the rows of a fold; return their summed log density, and whether there is a shape."""
+    out = np.random.default_rng(SEED).permutation(len(y)) % FOLDS == fold
+    model = mercer.GPRegressor(kernel, random_state=SEED).fit(X[~out], y[~out])
+    density = float(model.log_density(X[out], y[out]).sum())
+    return {"log_density": density, "shaped": contains(model.kernel_, Functional)}
+
+
+def example_7(x: np.ndarray, x_: np.ndarray, z: np.ndarray, z_: np.ndarray) -> np.ndarray:
+    """Return sum_i k_i(x, x') k_i(z, z') with k_i linear and squared exponential (Ong et al., Example 7)."""
+
+    def line(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return np.asarray((a * b).sum(axis=-1))
+
+    def bell(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return np.asarray(np.exp(-0.5 * ((a - b) ** 2).sum(axis=-1)))
+
+    return line(x, x_) * line(z, z_) + bell(x, x_) * bell(z, z_)
+
+
 def linear() -> dict[str, Any]:
-    """y = 0.5 x on [-1, 1]: the largest error of the posterior mean there, as a share of the largest value."""
+    """y = 0.5 x seen on [-1, 1]: largest error of the mean there, and the log density of 500 points of [-10, 10]."""
     X = np.linspace(-1.0, 1.0, 41)[:, None]
-    model = mercer.GPRegressor(mercer.KernelFunctional(**STEPS), random_state=SEED).fit(X, 0.5 * X[:, 0])
-    at = np.linspace(-1.0, 1.0, 401)[:, None]
-    return {
-        "share": float(np.abs(model.predict(at) - 0.5 * at[:, 0]).max() / 0.5),
-        "kernel": model.kernel_.text(digits=3),
-    }
+    at, far = np.linspace(-1.0, 1.0, 401)[:, None], np.linspace(-10.0, 10.0, 500)[:, None]
+    kernels: dict[str, Any] = {"LIN": "LIN", "kfo": mercer.KernelFunctional(**STEPS)}
+    for hyperkernel in ("matern-harmonic", "matern-linear", example_7):
+        name = hyperkernel if isinstance(hyperkernel, str) else "own (Example 7)"
+        kernels[name] = mercer.KernelFunctional(hyperkernel=hyperkernel, **STEPS)
+    found: dict[str, Any] = {}
+    for name, kernel in kernels.items():
+        model = mercer.GPRegressor(kernel, random_state=SEED).fit(X, 0.5 * X[:, 0])
+        found[name] = {
+            "share": float(np.abs(model.predict(at) - 0.5 * at[:, 0]).max() / 0.5),
+            "log_density": float(model.log_density(far, 0.5 * far[:, 0]).sum()),
+            "kernel": model.kernel_.text(digits=3),
+        }
+    return found
 
 
 # --------------------------------------------------------------------------------------------------------------- all
@@ -197,8 +255,8 @@ def between(text: str) -> range:
     return range(int(first), int(last or first) + 1)
 
 
-def jobs_of(arguments: argparse.Namespace) -> dict[str, Callable[[], dict[str, Any]]]:
-    """Return what to run: name -> call without arguments.
+def jobs_of(arguments: argparse.Namespace, results: dict[str, Any]) -> dict[str, Callable[[], dict[str, Any]]]:
+    """Return what to run: name -> call without arguments. What is inside a functional is run after it was found.
 
     Splits come before sets, so that all sets grow together; the largest sets of a split come first, so that at the end
     no worker waits for one of them.
@@ -215,12 +273,17 @@ def jobs_of(arguments: argparse.Namespace) -> dict[str, Callable[[], dict[str, A
         add(f"seconds/{name}", seconds, folder, name)
     for split in between(arguments.splits):
         for name in reversed(TABLES):
-            add(f"regression/{name}/{split}", regression, folder, name, split)
+            for methods in ("kfo", "baselines"):
+                add(f"regression/{name}/{split}/{methods}", regression, folder, name, split, methods)
         for name in reversed(CLASSES):
             for methods in ("kfo", "baselines"):
                 add(f"classification/{name}/{split}/{methods}", classification, folder, name, split, methods)
+            kernel = results.get(f"classification/{name}/{split}/kfo", {}).get("kernel", "")
+            if is_shaped(kernel):
+                add(f"classification/{name}/{split}/plain", plain_inside, folder, name, split, kernel)
         for name in WAVES:
-            add(f"synthetic/{name}/{split}", synthetic, name, split)
+            for methods in ("kfo", "baselines"):
+                add(f"synthetic/{name}/{split}/{methods}", synthetic, name, split, methods)
     add("linear/line", linear)
     return work
 
@@ -286,7 +349,7 @@ def main() -> None:
     machines, results = done.setdefault("machines", {}), done.setdefault("results", {})
     done["steps"] = STEPS
     machine, failed, left = describe(), 0, 0
-    waiting = {name: call for name, call in jobs_of(arguments).items() if name not in results}
+    waiting = {name: call for name, call in jobs_of(arguments, results).items() if name not in results}
     for name, result in in_turn(waiting, arguments.workers, until):
         if result is None:
             left += 1

@@ -20,6 +20,7 @@ from mercer.kernels.network import Network
 from mercer.kernels.parameters import layout
 from mercer.learners.contract import Candidate
 from mercer.learners.criteria import CRITERIA, bic, penalty
+from mercer.learners.kfo import KernelFunctional
 from mercer.learners.partition_sampler import PartitionSampler
 from mercer.model.fitted import Fitted
 
@@ -131,7 +132,7 @@ def claim_origin(subject: Subject, fitted: Fitted, story: Story | None) -> Claim
     if isinstance(origin.kernel, PartitionSampler):
         families, tried = tuple(origin.kernel.families), len(fitted.candidates)
         return Claim("sampled partitions", score, PartitionsTried(tried, tried, families, None))
-    if contains(kernel, Functional) and not bases:
+    if isinstance(origin.kernel, KernelFunctional) or (contains(kernel, Functional) and not bases):
         return Claim("kernel functional", score, story)
     if contains(kernel, Network):
         return Claim("trained network", score, story)

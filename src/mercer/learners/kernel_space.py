@@ -13,6 +13,7 @@ does not depend on the grid.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -46,13 +47,14 @@ def hyperkernel(u: Array, c: Array, rate: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class KernelSpace:
-    """The grid (values c of the kernel inside), E, L, and the series of kappa(., c_i): powers x grid."""
+    """The grid (values c of the kernel inside), E, L, the series of kappa(., c_i): powers x grid, and kappa(., 1)."""
 
     rate: float
     grid: Array
     vectors: Array
     eigenvalues: Array
     ladder: Array
+    start: Array
 
     @property
     def dimensions(self) -> int:
@@ -62,7 +64,7 @@ class KernelSpace:
     @property
     def first(self) -> Array:
         """The coordinates of kappa(., no distance), which scores a space, and where its search begins."""
-        return self.coordinates(hyperkernel(self.grid, np.ones(1), self.rate)[:, 0])
+        return self.coordinates(self.start)
 
     def draw(self, rng: np.random.Generator) -> Array:
         """Return the coordinates of a kernel drawn from the Gaussian process with covariance kappa."""
@@ -104,8 +106,15 @@ class KernelSpace:
         weights = np.where(np.abs(weights) < FAINT * size, 0.0, weights)
         total = float(weights.sum())  # the weights add up to one where they can
         weights = weights / (total if total > 0.05 * np.abs(weights).sum() else np.abs(weights).sum())
-        kept = [(p, float(f"{w:.{DIGITS}g}")) for p, w in zip(LADDER, weights, strict=True) if w]
-        return tuple(p for p, _ in kept), tuple(w for _, w in kept)
+        return make_series(LADDER, weights)
+
+
+def make_series(powers: Sequence[int], weights: Array, least: float = 0.0) -> Series:
+    """Return powers and weights, rounded as they are printed, and scaled again where some are not above `least`."""
+    kept = np.abs(weights) > least
+    scale = 1.0 if kept[weights != 0].all() else float(weights.sum() / weights[kept].sum())
+    chosen = [(p, float(f"{w * scale:.{DIGITS}g}")) for p, w, keep in zip(powers, weights, kept, strict=True) if keep]
+    return tuple(p for p, _ in chosen), tuple(w for _, w in chosen)
 
 
 def build_space(grid: Array, rate: float, components: int | None = None, seed: int = 0) -> KernelSpace:
@@ -113,6 +122,12 @@ def build_space(grid: Array, rate: float, components: int | None = None, seed: i
     if not 0.0 < rate < 1.0:
         raise InputError(f"the rate of a harmonic hyperkernel lies between 0 and 1, not {rate!r}")
     matrix, count = hyperkernel(grid, grid, rate), min(components or MOST_COMPONENTS, len(grid))
+    start = hyperkernel(grid, np.ones(1), rate)[:, 0]
+    return KernelSpace(rate, grid, *decompose(matrix, count, seed), expand_in_powers(grid, rate), start)
+
+
+def decompose(matrix: Array, count: int, seed: int = 0) -> tuple[Array, Array]:
+    """Return the leading eigenvectors and eigenvalues of a hyperkernel's Gram matrix."""
     if len(matrix) <= LARGE_GRID:
         values, vectors = np.linalg.eigh(matrix)
         values, vectors = values[::-1][:count], vectors[:, ::-1][:, :count]
@@ -121,7 +136,7 @@ def build_space(grid: Array, rate: float, components: int | None = None, seed: i
 
         vectors, values, _ = randomized_svd(matrix, count, n_iter=4, random_state=seed)
     kept = values > SMALLEST_EIGENVALUE * values[0]
-    return KernelSpace(rate, grid, vectors[:, kept], values[kept], expand_in_powers(grid, rate))
+    return vectors[:, kept], values[kept]
 
 
 def expand_in_powers(grid: Array, rate: float) -> Array:

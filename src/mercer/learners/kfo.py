@@ -1,6 +1,7 @@
 """Kernel functional optimisation (KFO) for a Gaussian process: `KernelFunctional` and its search.
 
-First the kernel inside, then the rate of the hyperkernel, then the shape, all on some rows; then the best on all rows.
+First the kernel inside, then the rate of the hyperkernel, then the shape, all on some rows; then the best on all rows,
+unless the kernel inside as it is predicts rows left out as well.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from scipy.optimize import nnls
 
 from mercer.compute import fused
 from mercer.compute.program import compile_program
@@ -22,15 +24,26 @@ from mercer.inference.contract import Data, Engine
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.algebra import structure
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Expression, find_all, product_of, sum_of
+from mercer.kernels.expression import Expression, Sum, contains, find_all, product_of, sum_of
 from mercer.kernels.functional import Functional
-from mercer.kernels.parameters import bind, values_of
+from mercer.kernels.parameters import bind, layout, values_of, with_values
 from mercer.kernels.text import parse
 from mercer.learners.averaging import leave_out, log_density, stack_weights
 from mercer.learners.bayesian import ObjectiveValue, SubspacePlan, evaluate_safely, find_best, search_subspaces, tune
 from mercer.learners.classes import LearnedForClasses
 from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Weights, read_time_budget
-from mercer.learners.kernel_space import MOST_COMPONENTS, PLAIN, RATES, KernelSpace, Series, build_at, choose_grid
+from mercer.learners.hyperkernels import WORTH_NOTING, Hyperkernel, OwnSpace, span_own
+from mercer.learners.kernel_space import (
+    LADDER,
+    MOST_COMPONENTS,
+    PLAIN,
+    RATES,
+    KernelSpace,
+    Series,
+    build_at,
+    choose_grid,
+    make_series,
+)
 from mercer.learners.kfo_classes import ClassSearch
 from mercer.learners.trials import Trials
 from mercer.linalg.threads import one_thread
@@ -41,10 +54,10 @@ HYPERKERNELS = {
     "matern52-harmonic": ("M52",),
     "se-harmonic": ("SE",),
     "periodic-harmonic": ("PER",),
+    "matern-linear": ("M32",),  # kappa + l l', l being the linear kernel: not stationary
     "auto": ("M12", "M32", "SE"),
 }
 CHOICES: dict[str, tuple[Any, ...]] = {
-    "hyperkernel": tuple(HYPERKERNELS),
     "definite": ("series", "clip", "flip", "spectrum"),
     "form": ("distance", "product"),
     "stop": ("budget", "regret"),
@@ -52,6 +65,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "distance": ("rkhs", "l2"),
 }
 OBJECTIVES = ("evidence", "loo", "cv")
+OWN = "own"  # what a file calls a hyperkernel that it does not hold
 GRID_ROWS = 64  # whose pairs the grid of the space is taken from
 
 
@@ -62,11 +76,16 @@ class KernelFunctional(Learner):
     Parameters
     ----------
     hyperkernel : "matern-harmonic" is the paper's; also "matern12-", "matern52-", "se-" and "periodic-harmonic", which
-        have another kernel inside. "auto" tries Matern 1/2, Matern 3/2 and SE inside, and for a single column that may
-        repeat PER and SE*PER, and goes on with the best.
+        have another kernel inside. "matern-linear" is the paper's and a linear kernel, which is not stationary. "auto"
+        tries Matern 1/2, Matern 3/2 and SE inside, and for a single column that may repeat PER and SE*PER, goes on with
+        the best, and tries a linear kernel alone and beside it. For classes the linear kernel is left to `plus`.
+        Or your own, for regression: a function kappa(x, x', z, z') of rows, the last axis their columns (with mean 0
+        and spread 1), x and x' of shape (n, 1, D), z and z' (1, m, D), that returns (n, m). It is written as powers of
+        SE, Matern 3/2 or Matern 1/2 and a linear kernel: the model is saved without it.
     grid : pairs on which the space of kernels is spanned; None: ten for each column, at least 40.
     components : coordinates of a kernel; None: all that are more than rounding, at most 16.
-    subspaces, iterations, directions : S subspaces of that many random directions, T steps in each.
+    subspaces, iterations, directions : S subspaces of that many random directions, T steps in each; with no subspace
+        the kernel inside is taken as it is.
     objective : "evidence", "loo" (leave one out), "cv" (rows left out in folds), or your own function of the Gram
         matrix of the rows; larger is better. A point where it raises, or gives no finite number, is marked and avoided.
         For classes it is always "cv", or your own.
@@ -85,7 +104,7 @@ class KernelFunctional(Learner):
     time_budget : seconds after which the best so far is taken.
     """
 
-    hyperkernel: str = "auto"
+    hyperkernel: str | Hyperkernel = "auto"
     grid: int | None = None
     components: int | None = None
     subspaces: int = 5
@@ -116,12 +135,19 @@ class KernelFunctional(Learner):
     def learn_classes(self, context: Context) -> LearnedForClasses:
         """Find a kernel for a support vector machine on scaled rows, whose targets are the classes 0, 1, ..."""
         self._check()
+        if callable(self.hyperkernel):
+            raise InputError("a hyperkernel of your own is for regression; for classes name one, such as 'auto'")
         return ClassSearch(self, context, Trials(context.report, Clock(self.time_budget))).run()
 
     @property
     def insides(self) -> tuple[str, ...]:
-        """The kernels that may be inside."""
-        return HYPERKERNELS[self.hyperkernel]
+        """The kernels that may be inside; a hyperkernel of one's own tells when it is asked."""
+        return HYPERKERNELS[self.hyperkernel] if isinstance(self.hyperkernel, str) else ()
+
+    @property
+    def has_linear(self) -> bool:
+        """Whether a linear kernel is in the space; "auto" leaves it out where it is not known what is asked for."""
+        return self.hyperkernel == "matern-linear" or (self.hyperkernel == "auto" and not callable(self.objective))
 
     def plan(self) -> SubspacePlan:
         """Return how the search runs."""
@@ -133,17 +159,26 @@ class KernelFunctional(Learner):
         """Return the grid: values of the kernel inside at pairs of rows, ten for each column or more (KFO A.5.1)."""
         rows = X[rng.choice(len(X), min(GRID_ROWS, len(X)), replace=False)]
         matrix = fused.gram(compile_program(inside), values_of(inside), rows)
-        count = self.grid if self.grid is not None else max(40, 10 * columns)
-        return choose_grid((matrix / matrix[0, 0])[np.triu_indices(len(rows), 1)], count)
+        return choose_grid((matrix / matrix[0, 0])[np.triu_indices(len(rows), 1)], self.count_grid(columns))
+
+    def count_grid(self, columns: int) -> int:
+        """Return how many pairs the grid has."""
+        return self.grid if self.grid is not None else max(40, 10 * columns)
 
     def describe(self) -> dict[str, Any]:
-        """Return the settings as plain data; a file holds no code, so a function of one's own is left out."""
-        return {**super().describe(), "objective": self.objective if isinstance(self.objective, str) else "evidence"}
+        """Return the settings as plain data; a file holds no code, so functions of one's own are left out."""
+        objective, hyperkernel = (x if isinstance(x, str) else None for x in (self.objective, self.hyperkernel))
+        return {**super().describe(), "objective": objective or "evidence", "hyperkernel": hyperkernel or OWN}
 
     def _check(self) -> None:
         """Refuse settings that mean nothing."""
         self.check_choices(**CHOICES)
         self.check_flags("ard", "average")
+        if self.hyperkernel == OWN:
+            raise InputError("hyperkernel='own' stands for a function that the file does not hold: give it again")
+        if not callable(self.hyperkernel) and self.hyperkernel not in HYPERKERNELS:
+            names = " or ".join(map(repr, HYPERKERNELS))
+            raise InputError(f"hyperkernel must be {names}, or a function of four rows, not {self.hyperkernel!r}")
         if not callable(self.objective) and self.objective not in OBJECTIVES:
             known_names = " or ".join(map(repr, OBJECTIVES))
             raise InputError(f"objective must be {known_names}, or a function of a Gram matrix, not {self.objective!r}")
@@ -164,6 +199,8 @@ class FunctionalPolicy:
     starts: int = 3  # of each kernel that may be inside
     first_steps: int = 60  # of L-BFGS-B from each of them
     steps: int = 10  # for each shape, from where the best is: shapes are much alike
+    weight_steps: int = 40  # for the weights of the best shape, along their gradient
+    stretches: tuple[float, ...] = (1.0, 3.0, 1.0)  # of the lengthscales before each round: powers only shorten them
     last_steps: int = 150  # of the best, with all rows
     finalists: int = 3  # kernels, with different kernels inside, that are fitted to all rows
 
@@ -179,11 +216,19 @@ class FunctionalSearch:
         count = min(self.policy.rows, self.data.count)
         self.rows = self.data.take(np.sort(self.rng.choice(self.data.count, count, replace=False)))
         self.fitter = Fitter(self.rows, context.engine, settings.ard, context.seed)
-        names = list(settings.insides)
+        names, self.has_linear = list(settings.insides), settings.has_linear
+        self.own: OwnSpace | None = None
+        self.start: Fit | None = None  # of shapes of a hyperkernel of one's own, whose lengthscales are not the lead's
+        if callable(settings.hyperkernel):
+            count = settings.count_grid(len(self.columns))
+            chosen = self.rows.X[:, self.columns]
+            self.own = span_own(settings.hyperkernel, chosen, count, settings.components, self.rng)
+            names = [] if self.own.inside is None else [next(self.own.inside.leaves()).symbol]
+            self.has_linear = self.own.linear
         alone = settings.hyperkernel == "auto" and len(self.columns) == 1
         if alone and may_repeat(self.data.X[:, self.columns[0]]):
             names += ["PER", "SE*PER"]
-        self.insides = [bind(parse(name), self.data.X.shape[1], default=self.columns) for name in names]
+        self.insides = [self._bind(name) for name in names]
         plan = settings.plan()
         self.total = len(names) + settings.tuning + len(RATES)
         self.total += plan.subspaces * (plan.iterations + 4) + self.policy.finalists
@@ -192,7 +237,11 @@ class FunctionalSearch:
         """Return the best kernel; Ctrl-C and the end of the time budget give the best so far."""
         with self.trials.stopping():
             self._fit_insides()
-            self._search_shapes(self._tune_rate())
+            if self.has_linear:
+                self._fit_linear()
+            if contains(self.lead.expression, Functional) and self.settings.subspaces:
+                self._search_shapes(self._tune_rate() if self.own is None else self._begin_own(self.own))
+                self._improve_weights()
         if self.trials.best is None:
             raise self.trials.failure("no kernel could be fitted")
         return self._conclude()
@@ -205,6 +254,9 @@ class FunctionalSearch:
 
     # -------------------------------------------------------------------------------------------------------- stages
 
+    def _bind(self, text: str) -> Expression:
+        return bind(parse(text), self.data.X.shape[1], default=self.columns)
+
     def _fit_insides(self) -> None:
         """Fit each kernel that may be inside, as it is: as a function of the distance, or a product over columns."""
         policy, work = self.policy, {}
@@ -215,10 +267,32 @@ class FunctionalSearch:
                 parts = [bind(parse(f"{symbol}({d})"), self.data.X.shape[1]) for d in self.columns]
                 plain = product_of([Functional(part, *PLAIN) for part in parts])
             work[i] = plain, policy.starts, policy.first_steps
+        if self.has_linear:
+            work[len(work)] = self._bind("LIN"), policy.starts, policy.first_steps
         for i, found in run_parallel(self.fitter.fit, work, self.trials.jobs, ordered=True):
-            self._add(found, 0, Step("as it is", self.insides[i]))
+            self._add(found, 0, Step("as it is", [*self.insides, self._bind("LIN")][i]))
         if self.trials.best is None:
             raise NumericalError("none of the kernels inside could be fitted; try another hyperkernel or fewer columns")
+
+    def _fit_linear(self) -> None:
+        """Fit the linear kernel beside the best of the others."""
+        policy, linear = self.policy, self._bind("LIN")
+        others = [c for c in self.trials.candidates if c.fit is not None and contains(c.expression, Functional)]
+        if others:
+            both = sum_of([min(others, key=lambda c: c.score).expression, linear])
+            self._add(self.fitter.fit(both, policy.starts, policy.first_steps), 0, Step("add", linear))
+
+    def _begin_own(self, own: OwnSpace) -> KernelSpace:
+        """Fit the first kernel of a hyperkernel of one's own, from the lengthscales that it is written with."""
+        if own.off > WORTH_NOTING:
+            self.trials.notes.append(f"the hyperkernel was written as kernels with formulas to within {own.off:.0%}")
+        assert own.inside is not None
+        lengths, values = next(own.inside.leaves()).value("lengthscale"), self.lead.values.copy()
+        slots = layout(self.lead.expression).slots
+        values[next(slot.where for slot in slots if slot.spec.unit == "length")] = lengths
+        self.start = replace(self.lead, values=values)
+        self._score_shape(own.space, own.space.first, 0, Step("tuning", words="first kernel of the hyperkernel"))
+        return own.space
 
     def _tune_rate(self) -> KernelSpace:
         """Tune the rate h: the kernel kappa(., no distance) of the space is scored after a few steps of fitting."""
@@ -245,6 +319,17 @@ class FunctionalSearch:
         found = np.array([functional.shape(float(u)) for u in space.grid])
         search_subspaces(space, evaluate, self.settings.plan(), self.rng, [space.first, space.coordinates(found)])
 
+    def _improve_weights(self) -> None:
+        """Improve the weights of the best shape along the gradient of the evidence, and the parameters with them."""
+        policy = self.policy
+        if callable(self.settings.objective) or len(list(find_all(self.lead.expression, Functional))) > 1:
+            return  # another objective; or a product over columns, whose functions all have the same weights
+        for number, stretch in enumerate(policy.stretches, 1):
+            start = self.lead if stretch == 1.0 else self.fitter.stretch(self.lead, stretch)
+            improved = self.fitter.improve_weights(start, policy.weight_steps)
+            found = self.fitter.continue_fit(improved.expression, improved, 2 * policy.steps)
+            self._add(found, 1, Step("weights", number=number, words=f"weights along their gradient, {number}"))
+
     # ------------------------------------------------------------------------------------------------------- scoring
 
     def _score_shape(self, space: KernelSpace, beta: Array, depth: int, step: Step) -> ObjectiveValue:
@@ -252,8 +337,10 @@ class FunctionalSearch:
         series = space.series(beta, self.settings.definite)
         if series is None:
             return ObjectiveValue(-math.inf, "no weight of the kernel is above zero")
-        lead = self.lead
+        lead = self.start or self.lead
         found = self.fitter.continue_fit(_with_series(lead.expression, series), lead, self.policy.steps)
+        if self.start is not None and found.status != "failed":
+            self.start = max((self.start, found), key=lambda fit: fit.log_evidence)
         return self._add(found, depth, step)
 
     def _evaluate(self, found: Fit) -> ObjectiveValue:
@@ -266,7 +353,15 @@ class FunctionalSearch:
             return evaluate_safely(lambda: objective(gram))
         if objective == "cv":
             return evaluate_safely(lambda: self.fitter.score_held_out(found))
-        return evaluate_safely(lambda: found.log_evidence if objective == "evidence" else found.leave_one_out)
+        return evaluate_safely(
+            lambda: found.log_evidence - self._price(found) if objective == "evidence" else found.leave_one_out
+        )
+
+    def _price(self, found: Fit) -> float:
+        """Return what a linear kernel beside a functional must gain in log evidence: the price of BIC."""
+        both = contains(found.expression, Functional) and isinstance(found.expression, Sum)
+        linear = found.expression.children[-1] if both else None
+        return 0.0 if linear is None else 0.5 * layout(linear).n_free * math.log(self.fitter.data.count)
 
     def _add(self, found: Fit, depth: int, step: Step) -> ObjectiveValue:
         """Add a fit to the table of candidates, report and check the time; return its objective."""
@@ -291,9 +386,12 @@ class FunctionalSearch:
         trials, settings = self.trials, self.settings
         finals = self._fit_to_all()
         best = max(finals, key=lambda f: self._evaluate(f).value)
-        members = [best, *(f for f in finals if f is not best)]
-        if callable(settings.objective) or not settings.average:
-            members = [best]
+        others = [f for f in finals if f is not best]
+        if not trials.stopped:
+            best = self._compare_with_plain(best)
+        members = [best, *others]
+        if callable(settings.objective) or not settings.average or not contains(best.expression, Functional):
+            members = [best]  # a straight line goes on beyond the data, where the others return to an average
         trials.note_stop("search", "kernel")
         if settings.plus is not None:
             found, best = best, self._add_kernels(best, settings.plus)
@@ -304,6 +402,7 @@ class FunctionalSearch:
         if self.rows.count < self.data.count:
             rows = self.rows.count
             trials.notes.append(f"the shape of the kernel was sought on {rows} of the {self.data.count} rows")
+        best, members = unwrap(best), [unwrap(member) for member in members]
         kept, weights = stack(members, self.data, self.context.engine)
         return trials.conclude(best, kept, weights, rows=rows, settled=settings.objective != "evidence")
 
@@ -312,8 +411,7 @@ class FunctionalSearch:
         best: dict[str, Fit] = {}  # for each kernel inside: shapes of the same are much alike, and say nothing new
         for candidate in sorted(trials.candidates, key=lambda c: c.score):
             if candidate.fit is not None:
-                inside = structure(next(find_all(candidate.expression, Functional)).inside).text()
-                best.setdefault(inside, candidate.fit)
+                best.setdefault(_plain_text(candidate.expression), candidate.fit)
         chosen = list(best.values())[: 1 if trials.stopped else policy.finalists]
         self.fitter = replace(self.fitter, data=self.data)
         work = {i: (fit.expression, fit, policy.last_steps) for i, fit in enumerate(chosen)}
@@ -327,6 +425,36 @@ class FunctionalSearch:
         if not finals:
             raise NumericalError("the kernels found could not be fitted to all rows; try a larger noise or fewer rows")
         return finals
+
+    def _compare_with_plain(self, best: Fit) -> Fit:
+        """Return the kernel inside as it is where the best shape is hardly better in any respect; say what it gains."""
+        notes, name = self.trials.notes, _name_inside(best.expression)
+        if not name:
+            notes.append("a linear kernel alone explains the data best: no functional is in the kernel")
+            options = FitOptions(seed=self.context.seed)  # as if it had been given
+            return fit(structure(best.expression), self.data, self.context.engine, options)
+        if is_plain(best.expression):
+            notes.append(f"no function of {name} was found that does better than {name} itself")
+        if is_plain(best.expression) or callable(self.settings.objective):
+            return best
+        same = [c for c in self.trials.candidates if _plain_text(c.expression) == _plain_text(best.expression)]
+        start = next(c.full_fit for c in same if c.fit is not None and is_plain(c.expression))
+        plain = self.fitter.continue_fit(start.expression, start, self.policy.last_steps)
+        left = [leave_out(each, self.data, self.context.engine) for each in (best, plain) if each.status != "failed"]
+        if len(left) < 2 or left[0] is None or left[1] is None:
+            return best
+        gains = left[0].log_density - left[1].log_density
+        gain, more = float(gains.sum()), self._evaluate(best).value - self._evaluate(plain).value
+        result = f"log density {gain:+.2f}, higher at {int((gains > 0).sum())} of {len(gains)} rows"
+        if gain > 0:
+            notes.append(f"the functional predicts rows left out one at a time better than {name} itself: {result}")
+            return best
+        no_better = f"rows left out one at a time no better than {name} itself ({result})"
+        if more > LEAST_GAIN:
+            notes.append(f"the functional explains the data better (by {more:.2f}) but predicts {no_better}")
+            return best
+        notes.append(f"a functional predicts {no_better}: the kernel is {name}")
+        return replace(plain, parameters=_count_parameters(plain))
 
     def _add_kernels(self, best: Fit, plus: str) -> Fit:
         """Return the sum of the kernel found and others, all fitted (KFO-MKL); the kernel found where that is worse."""
@@ -349,12 +477,44 @@ def _with_series(expression: Expression, series: Series) -> Expression:
 
 def _count_parameters(found: Fit) -> int:
     """Return how many numbers were fitted: those of the kernel, the noise, and the weights of the series."""
-    return found.parameters + len(next(find_all(found.expression, Functional)).weights) - 1
+    functional = next(find_all(found.expression, Functional), None)
+    return found.parameters + (0 if functional is None else len(functional.weights) - 1)
+
+
+def _plain_text(expression: Expression) -> str:
+    """Return the kernel as text, whatever its series and values are."""
+    return structure(_with_series(expression, PLAIN)).text()
+
+
+def _name_inside(expression: Expression) -> str:
+    """Return the symbols of the kernel inside the first functional; nothing where there is none."""
+    functional = next(find_all(expression, Functional), None)
+    return "" if functional is None else "*".join(leaf.symbol for leaf in functional.leaves())
+
+
+def is_plain(expression: Expression) -> bool:
+    """Tell whether no functional in a kernel is anything else than the kernel inside."""
+    return all((f.powers, f.weights) == PLAIN for f in find_all(expression, Functional))
+
+
+def unwrap(fit: Fit) -> Fit:
+    """Return a fit with the kernels inside in the place of functionals that are no more than that."""
+
+    def open_plain(expression: Expression) -> Expression:
+        if isinstance(expression, Functional):
+            return expression.inside if is_plain(expression) else expression
+        return expression.with_children([open_plain(child) for child in expression.children])
+
+    return replace(fit, expression=open_plain(fit.expression))
 
 
 # ----------------------------------------------------------------------------------- parameters of a functional
 
 FOLDS = 5
+LEAST_GAIN = 1.0  # in log evidence, 2 in BIC: "not worth a bare mention" (Kass and Raftery 1995)
+FIRST_WEIGHT = 1e-2  # of a power that a shape has not: enough for its gradient to be felt
+STRETCH_ROWS = 60  # whose pairs tell which powers of a longer kernel are a shorter one
+FAINT_POWER = 1e-4  # of the sum of the weights: powers with less are left out
 FEW_VALUES = 0.5  # distinct values for each row: with fewer the target was recorded in steps
 
 
@@ -395,6 +555,47 @@ class Fitter:
             return minimise(problem, [point], iterations)[0]
         return _minimise_tied(problem, point, iterations)
 
+    def improve_weights(self, fit: Fit, iterations: int) -> Fit:
+        """Return a fit with more evidence by other weights of its one functional.
+
+        Each power has a variance of its own for this; everything else but the noise stays as it is.
+        """
+        functional = next(find_all(fit.expression, Functional))
+        known = dict(zip(functional.powers, functional.weights, strict=True))
+        first = [max(known.get(p, 0.0), FIRST_WEIGHT) for p in LADDER[1:]]
+        terms = [Functional(functional.inside, (p,), (w,)) for p, w in zip(LADDER[1:], first, strict=True)]
+        rest = fit.expression.children[1:] if isinstance(fit.expression, Sum) else ()
+        with one_thread():
+            # no priors: they would keep every power alive
+            problem = self._problem(sum_of([*terms, *rest]), FitOptions(priors=False))
+            point = problem.point(values_of(problem.expression), fit.likelihood)
+            free = [path.endswith(".variance") for path in problem.layout.free_paths()]
+            bounds = np.where(np.array([*free, True])[:, None], problem.bounds, point[:, None])
+            run = minimise(replace(problem, bounds=bounds), [point], iterations)[0]
+        found, noise = problem.split(run.point)
+        carrier, size = _carrier(fit.expression), len(values_of(functional))
+        sizes = np.array([w * found[i * size + carrier] for i, w in enumerate(first)])
+        values = np.append(found[:size], found[len(terms) * size :])
+        values[carrier] = sizes.sum()
+        series = make_series(LADDER[1:], sizes / sizes.sum(), FAINT_POWER)
+        expression = with_values(_with_series(fit.expression, series), values)
+        return replace(fit, expression=expression, values=values, noise=noise.noise)
+
+    def stretch(self, fit: Fit, factor: float) -> Fit:
+        """Return nearly the same kernel as powers of one with longer lengthscales, so that longer ones can join it."""
+        functional, values = next(find_all(fit.expression, Functional)), fit.values.copy()
+        inside = len(list(functional.leaves()))
+        for slot in layout(fit.expression).slots:
+            if slot.leaf < inside and slot.spec.name == "lengthscale":
+                values[slot.where] *= factor
+        longer = next(find_all(with_values(fit.expression, values), Functional)).inside
+        some = self.data.X[:: max(1, self.data.count // STRETCH_ROWS)]
+        old, new = (_unit_values(each, some) for each in (functional.inside, longer))
+        wanted = np.array([functional.shape(float(u)) for u in old])
+        weights, _ = nnls(new[:, None] ** np.array(LADDER[1:]), wanted)
+        series = make_series(LADDER[1:], weights / weights.sum(), FAINT_POWER)
+        return replace(fit, expression=with_values(_with_series(fit.expression, series), values), values=values)
+
     def score_held_out(self, fit: Fit) -> float:
         """Return the log density of rows left out in folds, at the parameters of the fit."""
         folds = np.random.default_rng(self.seed).permutation(self.data.count) % FOLDS
@@ -405,6 +606,17 @@ class Fitter:
             found = posterior.predict(self.data.X[out])
             total += float(log_density(self.data.y[out] - found.mean, found.variance + fit.noise).sum())
         return total
+
+
+def _carrier(expression: Expression) -> int:
+    """Return the place of the variance of the functional, which comes first in a kernel."""
+    return next(slot.offset for slot in layout(expression).slots if slot.fitted and slot.spec.name == "variance")
+
+
+def _unit_values(inside: Expression, X: Array) -> Array:
+    """Return the values of a kernel between all rows, one at no distance."""
+    matrix = fused.gram(compile_program(inside), values_of(inside), X)
+    return np.asarray((matrix / matrix[0, 0])[np.triu_indices(len(X))])
 
 
 def rounding_variance(target: Array) -> float:

@@ -54,12 +54,12 @@ class FunctionalForm:
     product: bool = False  # of one function for each column, in place of a function of one distance
 
     def kernel(self, scales: classes.ColumnScales) -> Expression:
-        """Return the kernel at these scales."""
-        if not self.product:
-            return Functional(scales.radial(self.symbol, self.strength, self.factor), *self.series)
-        lengths = enumerate(scales.lengthscales(self.strength, self.factor))
-        insides = [build_base(self.symbol, column, variance=1.0, lengthscale=length) for column, length in lengths]
-        return product_of([Functional(inside, *self.series) for inside in insides])
+        """Return the kernel at these scales; without a shape it is the kernel inside."""
+        insides = [scales.radial(self.symbol, self.strength, self.factor)]
+        if self.product:
+            lengths = enumerate(scales.lengthscales(self.strength, self.factor))
+            insides = [build_base(self.symbol, column, variance=1.0, lengthscale=length) for column, length in lengths]
+        return product_of([each if self.series == PLAIN else Functional(each, *self.series) for each in insides])
 
 
 @dataclass(eq=False)
@@ -197,7 +197,28 @@ class ClassSearch:
         leading = list(dict.fromkeys([steady, ranked[0], *kinds.values()]))[: self.policy.finalists]
         with one_thread():
             final = {form: self._final_folds.score_by_svm(form.kernel) for form in dict.fromkeys([*leading, *usual])}
+        self._note_plain(final)
         return max(final, key=lambda form: final[form].score)
+
+    def _note_plain(self, final: dict[FunctionalForm, ClassScore]) -> None:
+        """Say whether the best function of a kernel does better on rows left out than the best kernel as it is."""
+        plain, shaped = (
+            max((f for f in final if (f.series == PLAIN) is is_plain), key=lambda f: final[f].score, default=None)
+            for is_plain in (True, False)
+        )
+        if plain is None:
+            return
+        if shaped is None:
+            self.trials.notes.append("no function of a kernel did as well as the kernels themselves: it is one of them")
+            return
+        errors = f"error {100 * final[shaped].error:.1f} % against {100 * final[plain].error:.1f} %"
+        losses = f"log loss {final[shaped].loss:.3f} against {final[plain].loss:.3f}"
+        better = final[shaped].score > final[plain].score
+        verdict = "better than" if better else "no better than"
+        end = "" if better else f": {plain.symbol} is the kernel"
+        self.trials.notes.append(
+            f"a functional tells rows left out apart {verdict} {plain.symbol} itself ({errors}, {losses}){end}"
+        )
 
     @cached_property
     def _final_folds(self) -> classes.CrossValidation:
