@@ -283,6 +283,11 @@ def test_a_kernel_that_does_not_parse_points_at_the_character(text: str, positio
         assert f"  {text}\n  {' ' * position}^" in str(caught.value)
 
 
+def test_a_learner_whose_name_is_mistyped() -> None:
+    with pytest.raises(mercer.KernelSyntaxError, match=r"no base kernel 'serach'.*learners 'search', 'nkn'"):
+        model("serach").fit(*series())
+
+
 def test_a_kernel_on_a_dimension_that_does_not_exist() -> None:
     X, y = series()
     refused(X, y, "dimension 3", "only 0", estimator=model("SE(3)"))

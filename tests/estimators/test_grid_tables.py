@@ -79,6 +79,18 @@ def test_a_grid_engine_can_be_insisted_on(tmp_path: Path) -> None:
         Regressor("SE", inference=mercer.Grid()).fit(np.vstack([X[small], X[small][:1]]), np.append(y[small], 1.0))
 
 
+def test_scattered_rows_are_no_grid() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(50, 2)), rng.normal(size=50)
+    model = mercer.GPRegressor("SE(0, 1)", restarts=1, random_state=0, inference=mercer.Grid()).fit(X, y)
+    assert model.inference_.engine.name == "exact"
+    assert "50 rows fill less than half of the 2,500 cells" in model.inference_.reason
+    exact = mercer.GPRegressor("SE(0, 1)", restarts=1, random_state=0).fit(X, y)
+    assert_allclose(model.log_evidence_, exact.log_evidence_, rtol=1e-6)
+    with pytest.raises(mercer.InputError, match=r"50 rows fill hardly any.*Use inference=mercer\.Exact\(\)"):
+        model.set_params(inference=mercer.Grid(exact_cells=40)).fit(X, y)
+
+
 def wavy_and_smooth() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Smooth on one side of a slanted border, short waves on the other; 30 cells are missing."""
     rng = np.random.default_rng(0)

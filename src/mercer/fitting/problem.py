@@ -229,7 +229,8 @@ class Problem:
         if interrupted:
             return "interrupted", "stopped on request; this is the best of the starts that were finished", ()
         if not best.converged:
-            return "stopped", f"not converged after {best.evaluations} evaluations; allow more iterations", ()
+            tried = f"not converged after {best.evaluations} evaluations"
+            return "stopped", f"{tried}; allow more iterations (max_iterations)", ()
         names, vanishing = [*self.layout.free_paths(), "noise"], [*may_vanish(self.layout), False]
         at_bounds = tuple(
             AtBound(names[i], "lower" if best.point[i] <= low else "upper")

@@ -143,6 +143,18 @@ def fall_back(choice: Choice, rows: int, backend: Backend) -> tuple[Choice, Back
     return Choice(there.engine, f"{there.reason}, on the CPU: {short}"), NUMBA
 
 
+def choose_for_scattered(inference: Engine | None, data: Data) -> Choice | None:
+    """Return exact inference where a grid is asked for and few rows are scattered over one; many are refused."""
+    lattice = data.lattice if isinstance(inference, Grid) else None
+    if not isinstance(inference, Grid) or lattice is None or not lattice.mostly_holes:
+        return None
+    if inference.leaves_to_exact(data):
+        holes = f"{data.count:,} rows fill less than half of the {lattice.size:,} cells of their grid"
+        return Choice(Exact(), f"exact inference: {holes}, and are few enough")
+    inference.check_filled(lattice)
+    return None
+
+
 def choose_grid(program: Program, data: Data, policy: ChoicePolicy = DEFAULT) -> Choice | None:
     """Return grid inference where the rows are many and form a grid and the kernel is a product over its columns.
 

@@ -26,6 +26,7 @@ from mercer.compute.separate import separate, summands
 from mercer.errors import InputError, KernelError, NumericalError
 from mercer.inference.contract import Data, Engine, Evidence, Posterior
 from mercer.inference.exact import Exact
+from mercer.inference.lattice import Lattice
 from mercer.inference.likelihood import Likelihood
 from mercer.kernels.domains import Array
 from mercer.linalg.threads import one_torch_thread
@@ -78,11 +79,12 @@ class Grid(Engine):
     tolerance: float = 1e-4
     log_determinant: LogDeterminant = "auto"
     device: str | Backend = field(default=NUMBA, repr=False)
-    seed: int = 0
-    exact_work: float = EXACT_WORK
-    most_steps: int = 200
+    seed: int = field(default=0, repr=False)
+    exact_work: float = field(default=EXACT_WORK, repr=False)
+    most_steps: int = field(default=200, repr=False)
     policy: GridPolicy = field(default_factory=GridPolicy, repr=False)
-    exact_cells: int = 2000  # rows that are left to exact inference for sums, or on a grid that is mostly holes
+    # rows that are left to exact inference for sums, or on a grid that is mostly holes
+    exact_cells: int = field(default=2000, repr=False)
 
     name = "grid"
     accelerated = True
@@ -110,12 +112,7 @@ class Grid(Engine):
         noise, problem = self.noise_of(likelihood), self.problem(program, data)
         if problem is None:
             return GridEvidence(**vars(Exact().evidence(program, values, likelihood, data, gradient)))
-        if problem.lattice.size > self.policy.cells_per_row * data.count:
-            raise InputError(
-                f"the {data.count:,} rows fill hardly any of the {problem.lattice.size:,} cells of their grid, and its "
-                "evidence would be far off: use GPRegressor with inference=mercer.Exact(), or mercer.VFE() if they are "
-                "too many for that"
-            )
+        self.check_filled(problem.lattice)
         with one_torch_thread(when=data.count < FEW_CELLS):
             return problem.evidence(values, noise, gradient)
 
@@ -135,6 +132,15 @@ class Grid(Engine):
     def leaves_to_exact(self, data: Data) -> bool:
         """Whether the rows are few enough for exact inference, and no other is asked for."""
         return not self.backend.batches and self.log_determinant == "auto" and data.count <= self.exact_cells
+
+    def check_filled(self, lattice: Lattice) -> None:
+        """Refuse rows that fill hardly any cells of a grid."""
+        rows = len(lattice.cells)
+        if lattice.size > self.policy.cells_per_row * rows:
+            raise InputError(
+                f"the {rows:,} rows fill hardly any of the {lattice.size:,} cells of their grid: its evidence would be "
+                "far off. Use inference=mercer.Exact(), or mercer.VFE() if they are too many for that"
+            )
 
     def problem(self, program: Program, data: Data) -> GridProblem | SumProblem | None:
         """Take the kernel apart on the grid of the rows, or refuse them.

@@ -19,10 +19,10 @@ from scipy.special import logsumexp
 
 from mercer.compute.backend import NUMBA, Backend
 from mercer.compute.program import compile_program
-from mercer.errors import InputError, KernelError
+from mercer.errors import InputError, KernelError, KernelSyntaxError
 from mercer.fitting.problem import AtBound, Fit
 from mercer.inference.bounds import Interval, closest
-from mercer.inference.choose import DEFAULT, Choice, ChoicePolicy, choose, choose_grid
+from mercer.inference.choose import DEFAULT, Choice, ChoicePolicy, choose, choose_for_scattered, choose_grid
 from mercer.inference.contract import Data, Engine, Posterior, Prediction, RowSource
 from mercer.inference.likelihood import Gaussian
 from mercer.inference.vfe import VFE, is_sparse
@@ -58,7 +58,7 @@ CLASS_KERNELS = ("kfo", "kfo-mkl", "rbf", "linear", "mkl", "mkl-uniform", *(name
 def expression_or_learner(kernel: Any) -> Expression | Learner:
     """Return what the user means by `kernel`."""
     if isinstance(kernel, str):
-        return LEARNERS[kernel]() if kernel in LEARNERS else parse(kernel)
+        return LEARNERS[kernel]() if kernel in LEARNERS else _parse_kernel(kernel)
     if isinstance(kernel, Expression):
         return kernel
     if not isinstance(kernel, Learner):
@@ -67,6 +67,17 @@ def expression_or_learner(kernel: Any) -> Expression | Learner:
             f"({', '.join(map(repr, LEARNERS))}) or as in mercer.GrammarSearch(), not {kernel!r:.60}"
         )
     return kernel
+
+
+def _parse_kernel(text: str) -> Expression:
+    """Read a kernel; a single word that is none may have been meant as the name of a learner."""
+    try:
+        return parse(text)
+    except KernelSyntaxError as error:
+        if not text.strip().isalpha():
+            raise
+        learners = ", ".join(map(repr, LEARNERS))
+        raise KernelSyntaxError(f"{error.problem}; and learners {learners}", error.text, error.position) from None
 
 
 def choose_engine(
@@ -82,6 +93,9 @@ def choose_engine(
         found = choose_grid(compile_program(structure), data, policy)
         if found is not None:
             return found
+    scattered = choose_for_scattered(asked, data)
+    if scattered is not None:
+        return scattered
     most = kernel.most_rows if isinstance(kernel, Learner) else None
     return choose(len(data.y), asked, backend=backend, learner_rows=most, policy=policy)
 
