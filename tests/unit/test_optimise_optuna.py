@@ -12,7 +12,7 @@ import pytest
 import mercer
 
 optuna = pytest.importorskip("optuna")
-from mercer.integrations.optuna import MercerSampler, Parameter  # noqa: E402
+from mercer.integrations.optuna import MercerSampler, StudyParameter  # noqa: E402
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
@@ -105,7 +105,7 @@ def test_several_values_are_refused() -> None:
 def test_choices_without_names_are_numbered() -> None:
     choices = ((1, 2), (3, 4))
     with pytest.warns(UserWarning, match="not supported|should be|must be|Choices"):
-        parameter = Parameter("layers", optuna.distributions.CategoricalDistribution(choices))
+        parameter = StudyParameter("layers", optuna.distributions.CategoricalDistribution(choices))
     assert parameter.labels == ("choice 0", "choice 1")
     assert parameter.to_value(parameter.to_input((3, 4))) == (3, 4)
 

@@ -262,7 +262,7 @@ class Standing:
 
 
 @dataclass(frozen=True, eq=False)
-class Share:
+class GateShare:
     """A gate in some atoms: the factor s_i(x) of one regime of a change surface, the same for all of them."""
 
     leaf: LeafNode
@@ -286,7 +286,7 @@ class Share:
         gradient[place] += surfaces.pull_back(surface, values[place], X, by_shares)
 
 
-Factor = Slope | Standing | Share
+Factor = Slope | Standing | GateShare
 
 
 # ------------------------------------------------------------------------------------------------ spectra of the leaves
@@ -340,7 +340,7 @@ def _take_slopes(walk: Walk, leaf: LeafNode, atoms: Indices, numbers: Indices) -
     walk.slope(leaf, atoms, numbers % several, np.full(len(atoms), 1.0 / several))
 
 
-def _draw_factor(walk: Walk, leaf: LeafNode, atoms: Indices, kind: type[Standing] | type[Share]) -> None:
+def _draw_factor(walk: Walk, leaf: LeafNode, atoms: Indices, kind: type[Standing] | type[GateShare]) -> None:
     walk.factors.append(kind(leaf, atoms))
 
 
@@ -387,7 +387,7 @@ SPECTRA |= {
         take=_take_slopes,
     ),
     "SUMI": Spectrum(partial(_draw_factor, kind=Standing), 0.5, lambda leaf: 1, waves=False),
-    "GATE": Spectrum(partial(_draw_factor, kind=Share), 0.5, lambda leaf: 1, waves=False),
+    "GATE": Spectrum(partial(_draw_factor, kind=GateShare), 0.5, lambda leaf: 1, waves=False),
     "WN": Spectrum(_draw_nothing, 0.0),
     "SIN": Spectrum(_draw_nothing, _refuse_complex),
 }

@@ -132,13 +132,7 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
         else:
             learned = _learn(kernel, training, seed, progress)
             gram, clip = gram_of(learned.kernel, training)
-        if self.nu is not None and nu is None:
-            if learned.kernel is None:
-                raise InputError("nu='auto' is not offered for a precomputed Gram matrix: give a number")
-            nu = choose_nu(learned.kernel, training.scaled, labels, seed)
-        highest = highest_nu(labels)
-        if nu is not None and nu > highest:
-            raise InputError(f"nu={nu:g} is too high for classes so uneven: give up to {highest:.3g}, or 'auto'")
+        nu = self._find_nu(nu, learned.kernel, training, seed)
         cost = float(learned.cost) if cost is None else cost
         found, functional = learned.kernel, learned.functional
         self.fitted_ = FittedClasses(
@@ -159,6 +153,17 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
             seconds=time.perf_counter() - started,
         )
         return self
+
+    def _find_nu(self, nu: float | None, kernel: Expression | None, training: LabelledRows, seed: int) -> float | None:
+        """Return the nu that was given, or choose one where that was asked; None for a C-SVM."""
+        if self.nu is not None and nu is None:
+            if kernel is None:
+                raise InputError("nu='auto' is not offered for a precomputed Gram matrix: give a number")
+            nu = choose_nu(kernel, training.scaled, training.labels, seed)
+        highest = highest_nu(training.labels)
+        if nu is not None and nu > highest:
+            raise InputError(f"nu={nu:g} is too high for classes so uneven: give up to {highest:.3g}, or 'auto'")
+        return nu
 
     @property
     def _is_gram(self) -> bool:

@@ -115,13 +115,9 @@ class GridRegressor(ShownFit, Estimator, BaseEstimator):
         data = scale.data(grid)
         lattice = data.lattice
         assert lattice is not None
-        notes: list[str] = []
-        empty = grid.values.size - data.count - len(lattice.holes)
-        if empty and sum(n > 1 for n in lattice.shape) > 1:  # along a single axis every hole is a whole slice
-            counts = enumerate(zip(grid.values.shape, lattice.shape, strict=True))
-            gone = ", ".join(f"{n - m} along axis {d}" for d, (n, m) in counts if n > m)
-            notes.append(f"whole slices of the grid hold no value ({gone}); they are predicted all the same")
-            warnings.warn(notes[0], DataWarning, stacklevel=2)
+        notes = _find_empty_slices(grid.values.shape, lattice.shape)
+        for note in notes:
+            warnings.warn(note, DataWarning, stacklevel=2)
         axes = [d for d, n in enumerate(lattice.shape) if n > 1]
         learner = self._read_learner()
         whole = _whole_kernel(self.kernel, grid, axes) if learner is None else _network(learner, grid, axes)
@@ -136,7 +132,7 @@ class GridRegressor(ShownFit, Estimator, BaseEstimator):
             own = {"restarts": learner.restarts, "max_iterations": learner.iterations}
             options = replace(options, **own, priors=learner.priors is not None)
         bound = to_scaled_units(whole, scale.units)
-        result, note = fit_grid(bound, data, engine, options, progress, self._policy(GridFitPolicy))
+        result, chosen = fit_grid(bound, data, engine, options, progress, self._policy(GridFitPolicy))
         if result.status == "failed":
             raise NumericalError(f"the fit failed: {result.message}; try another kernel or a larger noise")
         if result.status == "interrupted":
@@ -163,7 +159,7 @@ class GridRegressor(ShownFit, Estimator, BaseEstimator):
             status=result.status,
             message=result.message,
             options=self.get_params(deep=False),
-            notes=(*notes, note) if note else tuple(notes),
+            notes=(*notes, chosen) if chosen else notes,
             seconds=time.perf_counter() - started,
         )
         return self
@@ -237,6 +233,14 @@ class GridRegressor(ShownFit, Estimator, BaseEstimator):
             if old is not None and old.dtype.kind == "M":
                 coords[name] = np.datetime64("1970-01-01", "ns") + np.round(axis * 86400e9).astype("timedelta64[ns]")
         return xarray.DataArray(values, dims=self.axis_names_, coords=coords, name=self._template.name)
+
+
+def _find_empty_slices(given: tuple[int, ...], used: tuple[int, ...]) -> tuple[str, ...]:
+    """Return a note where whole slices of the grid hold no value; along a single axis every hole is one."""
+    gone = [f"{n - m} along axis {d}" for d, (n, m) in enumerate(zip(given, used, strict=True)) if n > m]
+    if not gone or sum(n > 1 for n in used) <= 1:
+        return ()
+    return (f"whole slices of the grid hold no value ({', '.join(gone)}); they are predicted all the same",)
 
 
 def _network(learner: NeuralKernelNetwork, grid: GridInput, axes: Sequence[int]) -> Expression:

@@ -243,11 +243,9 @@ class Explanation:
 
 def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     """Explain a fit at the rows it was learned from; `finders` add claims of their own."""
-    subject, scores = subject_of(fitted), fitted.scores
-    kernel, narrator, count = subject.fitted, Narrator(subject.vocabulary), subject.data.count
-    # With few rows for each number that was fitted, any model fits them; many numbers of a network say the same.
-    guess = not contains(kernel, Network) and count < ROWS_FOR_A_NUMBER * scores.parameters
-    gain = find_gain(subject, fitted)
+    subject = subject_of(fitted)
+    kernel, narrator = subject.fitted, Narrator(subject.vocabulary)
+    gain, guess = find_gain(subject, fitted), _is_guess(subject, fitted)
     found = gain >= CLEAR and not guess
     ranking = rank_contributions(subject) if found else None  # else "it removes 90 % of the error" would mislead
     joints = [judge_joint(subject, part) for part in subject.parts]
@@ -265,7 +263,7 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     change = change_in(fitted) if contains(kernel, Blend) else None
     narrator.claims += () if change is None else change.claims
     composition = Composition(sum(not each.minor for each in components), noise_std**2 / subject.variance)
-    claimed = _claim_structure(subject, scores.parameters, composition, gain, guess)
+    claimed = _claim_structure(subject, composition, gain, fitted.scores.parameters if guess else None)
     structure = Structure(found, gain, narrator.say(claimed))
     networks = explain_networks(subject, narrator) if contains(kernel, Network) else ()
     held_out = None if ranking is None else _compare_held_out(subject, ranking, narrator)
@@ -308,11 +306,20 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     )
 
 
-def _claim_structure(subject: Subject, parameters: int, composition: Composition, gain: float, guess: bool) -> Claim:
-    """Claim what was found, or that it is noise alone, or a guess from too few rows."""
+def _is_guess(subject: Subject, fitted: Fitted) -> bool:
+    """Whether there are so few rows for each number that was fitted that any model fits them.
+
+    Many numbers of a network say the same.
+    """
+    few = subject.data.count < ROWS_FOR_A_NUMBER * fitted.scores.parameters
+    return few and not contains(subject.fitted, Network)
+
+
+def _claim_structure(subject: Subject, composition: Composition, gain: float, too_many: int | None) -> Claim:
+    """Claim what was found, or that it is noise alone, or that `too_many` numbers were fitted to so few rows."""
     rows = ClaimEvidence(rows=subject.data.count)
-    if guess:
-        return Claim("too few rows", subject.target, Size(subject.data.count, parameters), evidence=rows)
+    if too_many is not None:
+        return Claim("too few rows", subject.target, Size(subject.data.count, too_many), evidence=rows)
     if gain >= CLEAR:
         return Claim("components", subject.target, composition, certainty=certainty_of(gain), evidence=rows)
     spread = Spread(subject.level, math.sqrt(subject.variance))

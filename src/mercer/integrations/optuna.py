@@ -32,7 +32,7 @@ FINISHED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
 
 
 @dataclass(frozen=True)
-class Parameter:
+class StudyParameter:
     """A parameter of Optuna as an input of Mercer: a step is a whole number of steps, a choice its label."""
 
     name: str
@@ -145,7 +145,7 @@ class MercerSampler(BaseSampler):
         """Return values of all these parameters."""
         if not search_space:
             return {}
-        parameters = [Parameter(name, one) for name, one in search_space.items()]
+        parameters = [StudyParameter(name, one) for name, one in search_space.items()]
         with self._lock:
             optimizer = self._take_up(study, parameters)
             self._tell_new(optimizer, study, parameters)
@@ -162,7 +162,7 @@ class MercerSampler(BaseSampler):
         """Return the value of a parameter that not every trial has."""
         return self._independent.sample_independent(study, trial, param_name, param_distribution)
 
-    def _take_up(self, study: Study, parameters: Sequence[Parameter]) -> Optimizer:
+    def _take_up(self, study: Study, parameters: Sequence[StudyParameter]) -> Optimizer:
         """Return the optimiser for these parameters of this study; a new one where they are others than before."""
         key = (study.study_name, tuple(parameters))
         if self.optimizer_ is None or key != self._key:
@@ -179,7 +179,7 @@ class MercerSampler(BaseSampler):
             self._told = set()
         return self.optimizer_
 
-    def _tell_new(self, optimizer: Optimizer, study: Study, parameters: Sequence[Parameter]) -> None:
+    def _tell_new(self, optimizer: Optimizer, study: Study, parameters: Sequence[StudyParameter]) -> None:
         for trial in study.get_trials(deepcopy=False, states=FINISHED):
             if trial.number in self._told:
                 continue
@@ -191,7 +191,7 @@ class MercerSampler(BaseSampler):
 KINDS = (FloatDistribution, IntDistribution, CategoricalDistribution)
 
 
-def _read(values: Mapping[str, Any], parameters: Sequence[Parameter]) -> dict[str, Any]:
+def _read(values: Mapping[str, Any], parameters: Sequence[StudyParameter]) -> dict[str, Any]:
     return {each.name: each.to_input(values[each.name]) for each in parameters}
 
 
