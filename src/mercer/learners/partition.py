@@ -228,8 +228,9 @@ class StructurePolicy:
     iterations: int = 25  # from values carried along
     short_iterations: int = 10  # the same, to compare neighbours; the best of them goes on
     lengthscales: tuple[float, ...] = (1.0, 0.25)  # of the fresh starts
-    screened: int = 4  # neighbours that are fitted, those with the best score at carried values
-    by_chance: int = 2  # neighbours that are fitted besides, drawn among the others
+    # Carried values suit a merged group better than one that is split: each kind of move is screened on its own.
+    screened: int = 2  # neighbours with fewer, as many and more groups that are fitted: best score at carried values
+    by_chance: int = 1  # neighbours that are fitted besides, drawn among the others
     rounds: int = 14
     kept: int = 6
     largest_drawn: int = 3  # inputs of a group of a random partition
@@ -309,7 +310,8 @@ class StructureSearch:
             neighbours = sorted({each for each in best.structure.neighbours() if each not in found}, key=_order)
             scores = [problem.score(best.carry(problem)) for problem in map(self.pose, neighbours)]
             ranked = [neighbours[k] for k in np.argsort(scores)[::-1]]
-            chosen, rest = ranked[: policy.screened], ranked[policy.screened :]
+            chosen = _take_of_each_size(ranked, policy.screened)
+            rest = [each for each in ranked if each not in chosen]
             if rng is not None and rest:
                 chosen += [rest[int(rng.integers(len(rest)))] for _ in range(policy.by_chance)]
             chosen += [replace(best.structure, family=family) for family in policy.families]
@@ -344,6 +346,14 @@ def combine(moves: Sequence[AdditiveStructure], start: AdditiveStructure) -> Gro
         if gone <= left:
             left, come = left - gone, come | set(move.groups) - set(start.groups)
     return sort_groups([*left, *come])
+
+
+def _take_of_each_size(ranked: Sequence[AdditiveStructure], most: int) -> list[AdditiveStructure]:
+    """Return the first structures with each number of groups."""
+    taken: dict[int, list[AdditiveStructure]] = {}
+    for each in ranked:
+        taken.setdefault(len(each.groups), []).append(each)
+    return [each for some in taken.values() for each in some[:most]]
 
 
 def draw_partition(count: int, largest: int, rng: np.random.Generator) -> Groups:
