@@ -45,7 +45,7 @@ STEPS = {"subspaces": 5, "iterations": 10}
 PLAIN = {"subspaces": 0}  # the same without a search for a shape: the kernels inside as they are
 SEED = 0
 FOLDS = 5
-FOLDED = 5  # seeds of each wave that are also divided into folds
+FOLDED = 2  # seeds of each wave that are also divided into folds
 BASELINES: dict[str, dict[str, Any]] = {
     "rbf": {"kernel": "rbf"}, "c-linear": {"kernel": "linear"}, "nu-linear": {"kernel": "linear", "nu": "auto"},
     "mkl-uniform": {"kernel": "mkl-uniform"}, "mkl-easy": {"kernel": "mkl"}, "sm": {"kernel": "SM2"},

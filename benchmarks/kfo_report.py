@@ -98,6 +98,7 @@ def _shapes(results: dict[str, Any]) -> list[str]:
     rows: list[list[str]] = []
     counts = {"classification": [0, 0], "regression": [0, 0], "synthetic": [0, 0]}
     won: list[str] = []
+    clearly: list[str] = []
     measures = [
         ("classification", SETS, "error", 100.0), ("regression", TABLES, "nll", 1.0), ("synthetic", WAVES, "rmse", 1.0),
     ]  # fmt: skip
@@ -121,6 +122,7 @@ def _shapes(results: dict[str, Any]) -> list[str]:
             rows.append([name, measure, f"{len(plain)} of {len(kernels)}", *figures, sides])
             if part != "synthetic" and len(plain) < len(kernels) and gain.mean() > 0:
                 won.append(name)
+                clearly += [name] if gain.mean() > _spread(gain) else []
     if not rows:
         return []
     heads = ["set", "on rows left out", "plain kernel chosen", "KFO", "plain", "gain", "± se", "splits better / worse"]
@@ -133,7 +135,8 @@ def _shapes(results: dict[str, Any]) -> list[str]:
         "stretch held out: smaller is better. All is chosen on training rows only; `notes_` of a model says what.", "",
         *_table(heads, rows), "",
         "- real sets where a functional that is not the plain kernel is better on the test rows, by the means: "
-        f"{len(won)} of {sum(row[0] not in WAVES for row in rows)} ({', '.join(won) or 'none'}; asked: 3 of 20)",
+        f"{len(won)} of {sum(row[0] not in WAVES for row in rows)} ({', '.join(won) or 'none'}; asked: 3 of 20);",
+        f"  by more than one standard error of the difference: {', '.join(clearly) or 'none'}",
         *_wave_folds(results), "",
     ]  # fmt: skip
 

@@ -10,10 +10,14 @@ import pytest
 import mercer
 from mercer import KernelFunctional
 from mercer.errors import InputError
-from mercer.kernels.expression import contains
+from mercer.inference.contract import Data
+from mercer.inference.exact import Exact
+from mercer.kernels import bind, parse
+from mercer.kernels.expression import contains, find_all
 from mercer.kernels.functional import Functional
 from mercer.learners.hyperkernels import span_own
-from mercer.learners.kernel_space import LADDER
+from mercer.learners.kernel_space import LADDER, PLAIN
+from mercer.learners.kfo import Fitter
 
 QUICK = {"subspaces": 1, "iterations": 1, "tuning": 0}
 
@@ -142,3 +146,25 @@ def test_a_model_says_where_the_kernel_inside_is_all_there_is() -> None:
     told = str(model.explain())
     assert "without a formula was" in " ".join(told.split())
     assert "shape" not in told
+
+
+def test_a_linear_kernel_beside_a_functional_must_earn_its_parameters() -> None:
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.uniform(0.0, 10.0, 80))[:, None]
+    wave = np.sin(3.0 * x[:, 0]) + 0.1 * rng.normal(size=80)
+    learner = KernelFunctional(hyperkernel="matern-linear", **QUICK)
+    targets = (wave + 2.0 * x[:, 0], wave)
+    rising, level = (mercer.GPRegressor(learner, random_state=0).fit(x, y).kernel_ for y in targets)
+    assert [leaf.symbol for leaf in rising.leaves()] == ["M32", "LIN"]
+    assert [leaf.symbol for leaf in level.leaves()] == ["M32"]
+
+
+def test_a_kernel_is_the_same_as_powers_of_a_longer_one() -> None:
+    x = np.linspace(0.0, 1.0, 30)[:, None]
+    fitter = Fitter(Data(x, np.sin(9.0 * x[:, 0])), Exact())
+    plain = fitter.fit(Functional(bind(parse("SE(0)"), 1), *PLAIN), 1, 20)
+    longer = fitter.stretch(plain, 2.0)
+    (functional,) = find_all(longer.expression, Functional)
+    assert functional.powers == (4,)  # SE of l is SE of 2 l to the fourth
+    again = fitter.continue_fit(longer.expression, longer, 0)
+    np.testing.assert_allclose(again.log_evidence, plain.log_evidence, rtol=1e-3)
