@@ -344,8 +344,9 @@ def test_predicting_before_fitting_and_with_other_columns() -> None:
 
 def test_a_fit_that_stops_early_warns() -> None:
     X, y = series()
-    with pytest.warns(mercer.FitWarning, match="more iterations"):
+    with pytest.warns(mercer.FitWarning, match=r"more iterations \(max_iterations\)") as seen:
         model("SE*PER + RQ", max_iterations=1).fit(X, y)
+    assert seen[0].filename == __file__  # where the user called
 
 
 def test_a_fit_that_cannot_succeed_says_what_to_try() -> None:

@@ -400,3 +400,12 @@ def test_text_is_wrapped_and_complete(given: mercer.GPRegressor) -> None:
     ):
         assert words in flat, words
     assert len(repr(explanation)) < 6000  # without the bands
+
+
+@pytest.mark.filterwarnings("ignore:column")
+def test_a_column_that_never_changes_explains_nothing() -> None:
+    x = np.arange(20.0)
+    model = mercer.GPRegressor("SE", restarts=1, random_state=0)
+    table = pd.DataFrame({"height": x, "room": 3.0})
+    assert model.fit(table, np.sin(x)).explain().headline == "the target explained by height, from 20 rows"
+    assert "room" in model.fit(table[["room"]], np.sin(x)).explain().headline

@@ -186,7 +186,7 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
                 raise NumericalError(f"the fit failed: {result.message}; try another kernel or a larger noise")
             if result.status in ("stopped", "interrupted"):
                 how = "was interrupted" if result.status == "interrupted" else "stopped"
-                warnings.warn(f"the fit {how}: {result.message}", FitWarning, stacklevel=4)
+                warnings.warn(f"the fit {how}: {result.message}", FitWarning, stacklevel=3)
             learned = learned_alone(result)
         else:
             self._check_learner(kernel, engine, backend)

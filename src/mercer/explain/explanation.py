@@ -274,7 +274,7 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     return Explanation(
         target=subject.target,
         rows=subject.data.count,
-        table_columns=tuple(dict.fromkeys(column.table_name for column in subject.columns)),
+        table_columns=tuple(subject.table_columns or dict.fromkeys(column.table_name for column in subject.columns)),
         inputs=tuple(InputSummary(each.name, each.unit, *each.ends) for each in subject.columns),
         structure=structure,
         expression=structure_text(kernel, subject.names, len(subject.columns)),
