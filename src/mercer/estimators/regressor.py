@@ -192,9 +192,17 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
             self._check_learner(kernel, engine, backend)
             whole = whole_of(kernel, data, engine, many) if engine.many_rows else None
             context = Context(
-                rows, few, reading.varying, options.seed, options.n_jobs, progress, backend, options.noise, whole,
-                self.policies,
-            )  # fmt: skip
+                data=rows,
+                engine=few,
+                columns=reading.varying,
+                seed=options.seed,
+                jobs=options.n_jobs,
+                report=progress,
+                backend=backend,
+                noise=options.noise,
+                whole=whole,
+                policies=self.policies,
+            )
             learned = kernel.learn(context)
         return fit_to_all(learned, AllRows(data, engine, options, many)) if engine.many_rows else learned
 
