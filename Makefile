@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-textures bench-cuda bench-scale bench-golden bench-shape bench-optimise bench-tables clean
+.PHONY: demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-textures bench-regimes bench-cuda bench-scale bench-golden bench-shape bench-optimise bench-tables clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/mercer demo --out mercer-demo
@@ -72,6 +72,10 @@ bench-kfo: $(VENV)/.dev
 
 bench-surfaces: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.surfaces --data $(DATA)
+
+# A file for each draw in benchmarks/results/regimes-runs: it can be stopped and continued.
+bench-regimes: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.surfaces_regimes
 
 # Both go on where an earlier run stopped; JOBS runs at a time.
 bench-textures: $(VENV)/.dev

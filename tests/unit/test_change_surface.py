@@ -13,18 +13,21 @@ from mercer import ChangeSurface, GPRegressor
 from mercer.compute.program import compile_program
 from mercer.datasets import nile
 from mercer.errors import InputError
+from mercer.fitting.minimise import minimise
 from mercer.fitting.periods import change_places, spread_rows
-from mercer.fitting.uncertainty import profile, slice_draws
+from mercer.fitting.problem import FitOptions, prepare
+from mercer.fitting.uncertainty import average_evidence, profile, slice_draws
 from mercer.inference.contract import Data, Evidence
 from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels import bind, parse
-from mercer.kernels.blend import Blend
+from mercer.kernels.blend import Blend, surface
 from mercer.kernels.expression import contains
 from mercer.kernels.parameters import values_of
 from mercer.learners.contract import Context
-from mercer.learners.regimes import RegimeForm, find_blend, remove_regime, simplify_regimes
+from mercer.learners.regimes import RegimeForm, find_blend, join_surfaces, remove_regime, simplify_regimes
 from mercer.learners.surface import SurfacePolicy
+from mercer.report.html import report_html
 from tests.policies import regressor_with
 
 QUICK = {"draws": 4, "kernel_draws": 4, "restarts": 2}
@@ -371,6 +374,53 @@ def test_slice_draws_follow_the_posterior() -> None:
     spread = np.sqrt(weights @ (grid - mean) ** 2)
     assert abs(drawn.mean() - mean) < spread
     assert 0.4 < drawn.std() / spread < 2.0
+
+
+def test_the_evidence_averaged_over_priors_is_an_integral() -> None:
+    """Variance, lengthscale and noise of SE under their priors: against a sum over a grid."""
+    x = np.linspace(-1, 1, 60)
+    data = Data(x[:, None], np.sin(4 * x) + 0.3 * np.random.default_rng(0).normal(size=60))
+    problem = prepare(bind(parse("SE"), 1), data, Exact(), FitOptions(priors=True))
+    assert problem.prior is not None
+    (run,) = minimise(problem, [problem.point(problem.starts.typical(), Gaussian(0.1))], 200)
+    axes = [np.linspace(at - reach, at + reach, 15) for at, reach in zip(run.point, (5.0, 1.2, 1.0), strict=True)]
+    points = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], 1)
+    heights = np.array([-problem.loss(point)[0] for point in points])
+    cell = np.prod([axis[1] - axis[0] for axis in axes])
+    normal = np.prod(problem.prior.spread) * (2 * np.pi) ** 1.5  # log_density leaves its constant out
+    integral = np.log(np.exp(heights - heights.max()).sum() * cell / normal) + heights.max()
+    assert average_evidence(problem, run.point) == pytest.approx(integral, abs=0.3)
+
+
+def test_a_surface_of_many_numbers_is_not_judged_by_counting_them() -> None:
+    """BIC denied a change that everybody sees: it counted 40 numbers, although priors hold them."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 1, (70, 2))
+    y = np.where(X.sum(axis=1) > 1, 2.0, 0.0) + 0.2 * rng.normal(size=70)
+    model = GPRegressor(ChangeSurface(**QUICK), random_state=0).fit(X, y)
+    assert model.change_ is not None
+    assert model.change_.preferred == 2
+    one, two = model.change_.evidence
+    assert one.bic < two.bic
+    assert two.log_evidence_under_priors > one.log_evidence_under_priors + 10  # type: ignore[operator]
+    assert not any("do not support" in note for note in model.notes_)
+    assert "clearly prefers 2 regimes against 1: the log evidence under the priors is larger" in str(model.change_)
+    assert "compared by their evidence under the priors" in str(model.explain())
+    assert "log evidence under the priors</th>" in report_html(model.fitted_)
+
+
+def test_a_smooth_field_asks_for_no_change() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 1, (70, 2))
+    model = GPRegressor(ChangeSurface(**QUICK), random_state=0)
+    model.fit(X, np.sin(4 * X[:, 0]) + X[:, 1] + 0.2 * rng.normal(size=70))
+    assert min(model.candidates_, key=lambda tried: tried.score).step.number == 1
+
+
+def test_a_third_regime_is_found_by_parting_one_of_two() -> None:
+    before = surface("rks", 2, features=1, on=(0,), amplitude=1.0, frequency=2.0, phase=3.0)
+    added = surface("rks", 2, features=1, on=(0,), amplitude=4.0, frequency=5.0, phase=6.0)
+    assert join_surfaces(before, added).tolist() == [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]
 
 
 def test_values_of_kernels_are_in_the_units_of_the_data() -> None:

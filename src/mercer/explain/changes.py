@@ -25,6 +25,7 @@ from mercer.kernels.domains import Array
 from mercer.kernels.expression import contains, find_all
 from mercer.kernels.parameters import layout, to_data_units, values_of, with_values
 from mercer.learners.contract import Candidate
+from mercer.learners.criteria import EVIDENCE, bic
 from mercer.model.fitted import Fitted
 
 NINE = float(2 * np.log(9.0))  # a logistic function goes from a tenth to nine tenths over this many widths
@@ -67,15 +68,22 @@ class Regime:
 
 @dataclass(frozen=True)
 class RegimeEvidence:
-    """How well this many regimes fit: smaller BIC is better.
+    """How well this many regimes fit: the smaller BIC is better, or the larger evidence under priors where it is known.
 
-    The place of a change point counts as two parameters in it (Zhang and Siegmund 2007): it is larger than `bic_`.
+    The place of a change point counts as two parameters in BIC (Zhang and Siegmund 2007): it is larger than `bic_`.
+    Where priors hold the many numbers of a surface, the evidence averaged over the priors decides.
     """
 
     regimes: int
     log_evidence: float
     bic: float
     parameters: int
+    log_evidence_under_priors: float | None = None
+
+    @property
+    def score(self) -> float:
+        """What numbers of regimes are compared by: smaller is better."""
+        return self.bic if self.log_evidence_under_priors is None else -2.0 * self.log_evidence_under_priors
 
 
 @dataclass(frozen=True)
@@ -89,6 +97,11 @@ class ChangeExplanation:
     evidence: tuple[RegimeEvidence, ...]
     preferred: int | None
     sentences: tuple[str, ...]
+
+    @property
+    def under_priors(self) -> bool:
+        """Whether numbers of regimes are compared by their evidence under priors; else by BIC."""
+        return any(one.log_evidence_under_priors is not None for one in self.evidence)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +138,7 @@ class Change:
 
     @property
     def preferred(self) -> int | None:
-        """The number of regimes with the smallest BIC; None where only one number was fitted."""
+        """The number of regimes with the best score (`RegimeEvidence`); None where only one number was fitted."""
         return self.explanation.preferred
 
     def __str__(self) -> str:
@@ -207,15 +220,15 @@ def change_of(subject: Subject, candidates: Sequence[Candidate]) -> Change:
                 ", plus ".join(phrase(term, columns) for term in components(part)),
             )
         regimes.append(Regime(number + 1, len(rows), average, where_phrase(surface, number, columns), words, text))
-    evidence = _evidence(candidates)
-    preferred = min(evidence, key=lambda e: e.bic).regimes if len(evidence) > 1 else None
+    evidence = _evidence(candidates, subject.data.count)
+    preferred = min(evidence, key=lambda e: e.score).regimes if len(evidence) > 1 else None
     on = [columns[c] for c in surface.columns]
     claims = [Claim("crossing", each.column, each, on[0].unit, certainty=0.95) for each in crossings]
     if not crossings:
         claims.append(Claim("surface", name_columns(on), tuple(regime.rows for regime in regimes)))
     claims += [Claim("regime", subject.target, regime) for regime in regimes]
     for fewer, more in pairwise(evidence):
-        certainty = certainty_of(abs(fewer.bic - more.bic))
+        certainty = certainty_of(abs(fewer.score - more.score))
         claims.append(Claim("more regimes", subject.target, (fewer, more), certainty=certainty))
     explanation = ChangeExplanation(
         surface=surface.kind,
@@ -229,7 +242,7 @@ def change_of(subject: Subject, candidates: Sequence[Candidate]) -> Change:
     return Change(explanation, tuple(claims), surface, draws, weights, ends)
 
 
-def _evidence(candidates: Sequence[Candidate]) -> tuple[RegimeEvidence, ...]:
+def _evidence(candidates: Sequence[Candidate], rows: int) -> tuple[RegimeEvidence, ...]:
     """Return the best of each number of regimes that a learner of change surfaces tried."""
     best: dict[int, Candidate] = {}
     for candidate in candidates:
@@ -237,7 +250,13 @@ def _evidence(candidates: Sequence[Candidate]) -> tuple[RegimeEvidence, ...]:
         usable = step.kind == "regimes" and step.rows is None and np.isfinite(candidate.score)
         if usable and (known is None or candidate.score < known.score):
             best[step.number] = candidate
-    return tuple(RegimeEvidence(n, c.log_evidence, c.score, c.parameters) for n, c in sorted(best.items()))
+    found = []
+    for number, one in sorted(best.items()):
+        score, averaged = one.score, None
+        if one.criterion == EVIDENCE.name:
+            score, averaged = bic(one.log_evidence, one.parameters, rows), -0.5 * one.score
+        found.append(RegimeEvidence(number, one.log_evidence, score, one.parameters, averaged))
+    return tuple(found)
 
 
 def _uncertain(subject: Subject, scaled: Blend) -> tuple[tuple[Surface, ...], Array, dict[str, list[Profile]]]:

@@ -19,7 +19,7 @@ from mercer.kernels.functional import Functional
 from mercer.kernels.network import Network
 from mercer.kernels.parameters import layout
 from mercer.learners.contract import Candidate
-from mercer.learners.criteria import CRITERIA, bic, penalty
+from mercer.learners.criteria import CRITERIA, EVIDENCE, bic, penalty
 from mercer.learners.kfo import KernelFunctional
 from mercer.learners.partition_sampler import PartitionSampler
 from mercer.model.fitted import Fitted
@@ -99,11 +99,12 @@ class Searched:
 
 @dataclass(frozen=True)
 class RegimesTried:
-    """How many kernels were fitted with change surfaces, and of how many regimes at most."""
+    """How many kernels were fitted with change surfaces, of how many regimes at most, and what they are compared by."""
 
     kernels: int
     most: int
     places: bool  # of change points, which count as two parameters each
+    under_priors: bool = False  # by the evidence under the priors; else by BIC
 
 
 def score_name(fitted: Fitted) -> str:
@@ -111,7 +112,8 @@ def score_name(fitted: Fitted) -> str:
     if isinstance(fitted.origin.kernel, PartitionSampler):
         return "-2 log posterior"
     settings = fitted.origin.learner_settings
-    name = settings.get("score", settings.get("selection", "bic"))
+    named = next((each.criterion for each in fitted.candidates if each.criterion), None)
+    name = named or settings.get("score", settings.get("selection", "bic"))
     if name == "evidence":
         return "-2 log evidence"
     return CRITERIA[name].label if name in CRITERIA else "score"
@@ -128,7 +130,9 @@ def claim_origin(subject: Subject, fitted: Fitted, story: Story | None) -> Claim
     if any(candidate.step.kind == "regimes" for candidate in fitted.candidates):
         most = max(candidate.depth for candidate in fitted.candidates) + 1
         places = any(blend.surface.kind == "CP" for blend in find_all(kernel, Blend))
-        return Claim("learned regimes", subject.target, RegimesTried(len(fitted.candidates), most, places))
+        averaged = any(candidate.criterion == EVIDENCE.name for candidate in fitted.candidates)
+        regimes = RegimesTried(len(fitted.candidates), most, places, averaged)
+        return Claim("learned regimes", subject.target, regimes)
     if isinstance(origin.kernel, PartitionSampler):
         families, tried = tuple(origin.kernel.families), len(fitted.candidates)
         return Claim("sampled partitions", score, PartitionsTried(tried, tried, families, None))
@@ -214,10 +218,14 @@ def _intervals(
 
 
 def find_gain(subject: Subject, fitted: Fitted) -> float:
-    """Return by how much the model beats noise alone, on the scale of BIC."""
+    """Return by how much the model beats noise alone, on the scale of BIC (of -2 log evidence)."""
     if contains(subject.fitted, Network):  # BIC counts all its weights, of which few matter: rows left out judge it
         return left_out_gain_over_noise(subject, fitted.scores.leave_one_out)
-    return gain_over_noise(subject, fitted.scores.bic, fitted.origin.noise_is_fitted)
+    winner = winner_of(fitted.candidates, subject.fitted)
+    own = fitted.scores.bic
+    if winner is not None and fitted.candidates[winner].criterion == EVIDENCE.name:
+        own = fitted.candidates[winner].score  # BIC would count every number that the priors hold
+    return gain_over_noise(subject, own, fitted.origin.noise_is_fitted)
 
 
 def gain_over_noise(subject: Subject, own: float, noise_is_fitted: bool) -> float:

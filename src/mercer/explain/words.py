@@ -409,11 +409,12 @@ def _say_origin(claim: Claim, _: Vocabulary) -> str:
 def _say_learned_regimes(claim: Claim, _: Vocabulary) -> str:
     count, most = claim.value.kernels, claim.value.most
     kernels = f"{count} kernels" if count > 1 else "one kernel"
+    compared = f"were fitted and compared by {'their evidence under the priors' if claim.value.under_priors else 'BIC'}"
     if most == 1:
-        fitted = "were fitted and compared by BIC" if count > 1 else "was fitted"
+        fitted = compared if count > 1 else "was fitted"
         return f"A change surface was sought and not reached: {kernels} with one regime {fitted}."
     price = ", in which the place of a change counts as two parameters" if claim.value.places else ""
-    return f"A change surface was learned: {kernels} with 1 to {most} regimes were fitted and compared by BIC{price}."
+    return f"A change surface was learned: {kernels} with 1 to {most} regimes {compared}{price}."
 
 
 @words_for("intervals")
@@ -565,8 +566,11 @@ def _say_regime(claim: Claim, vocabulary: Vocabulary) -> str:
 def _say_more_regimes(claim: Claim, _: Vocabulary) -> str:
     """Compare a number of regimes with one fewer."""
     fewer, more = claim.value
-    gain, one = fewer.bic - more.bic, f"{more.regimes} regimes against {fewer.regimes}"
+    gain, one = fewer.score - more.score, f"{more.regimes} regimes against {fewer.regimes}"
+    by = f"the BIC is {'larger' if gain <= 0 else 'smaller'} by {abs(gain):.1f}"
+    if more.log_evidence_under_priors is not None:
+        by = f"the log evidence under the priors is {'smaller' if gain <= 0 else 'larger'} by {abs(gain) / 2.0:.1f}"
     if gain <= 0:
-        return f"The evidence does not ask for {one}: the BIC is larger by {-gain:.1f}."
+        return f"The evidence does not ask for {one}: {by}."
     clearly = "clearly " if gain > CLEARLY else ""
-    return f"The evidence {'barely ' if gain < BARELY else clearly}prefers {one}: the BIC is smaller by {gain:.1f}."
+    return f"The evidence {'barely ' if gain < BARELY else clearly}prefers {one}: {by}."

@@ -12,7 +12,7 @@ where a change point or a window is tried first.
 from __future__ import annotations
 
 import math
-from itertools import islice, zip_longest
+from itertools import islice, pairwise, zip_longest
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ MUCH_BETTER = 0.8
 STRONGEST, AT_LEAST, TOLERANCE = 5, 3, 0.06  # waves looked at for a common period; how many must share it; cycles off
 LEAST_ROWS = 5  # on either side of a change that is worth trying
 PLACES = 6  # where something may change
+NEAR = 3  # rows whose median is the level there
 SAME = 0.5  # cycles over the whole span: periods nearer to each other cannot be distinguished
 
 
@@ -225,3 +226,23 @@ def spread_rows(X: Array, count: int) -> Array:
         chosen.append(int(np.argmax(distance)))
         distance = np.minimum(distance, ((scaled - scaled[chosen[-1]]) ** 2).sum(axis=1))
     return np.asarray(X[chosen])
+
+
+def group_levels(X: Array, y: Array, count: int) -> NDArray[np.intp]:
+    """Return for every row which of some levels the target has there; the median of near rows stands for a row.
+
+    Sorted levels are cut where that takes most out of their squares, one cut after the other.
+    """
+    scaled = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
+    distance = ((scaled[:, None, :] - scaled) ** 2).sum(axis=2)
+    level = np.median(y[np.argsort(distance, axis=1, kind="stable")[:, :NEAR]], axis=1)
+    ordered = np.sort(level)
+    sums, cuts = np.concatenate([[0.0], np.cumsum(ordered - ordered.mean())]), [0, len(y)]
+    while len(cuts) <= count:
+        gains = np.full(len(y) + 1, -np.inf)
+        for low, high in pairwise(cuts):
+            inner = np.arange(low + 1, high)
+            left, right = sums[inner] - sums[low], sums[high] - sums[inner]
+            gains[inner] = left**2 / (inner - low) + right**2 / (high - inner) - (left + right) ** 2 / (high - low)
+        cuts = sorted([*cuts, int(np.argmax(gains))])
+    return np.searchsorted(ordered[cuts[1:-1]], level, side="right")

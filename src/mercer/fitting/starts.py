@@ -31,7 +31,7 @@ WIDEST = 0.25  # of the range: the width of a change (from a tenth to nine tenth
 STEEPEST = 0.1  # of the typical gap: a sharper change looks the same
 LARGEST = 30.0  # of w(x): beyond it a share is 0 or 1 to rounding
 FASTEST = 3.0  # waves of a surface over the range of the data
-WEIGHT = 4.0  # spread of a feature's weight: some of them together take a share from 0 to 1
+WEIGHT = 16.0  # spread of a feature's weight: some of them together take a share from 0 to 1 between near rows
 SPREAD = 2.0  # of weak priors
 
 

@@ -131,6 +131,7 @@ class Candidate:
     interval: Interval | None = None
     inducing: int | None = None
     verdict: Verdict | None = None
+    criterion: str = ""  # that the score is by, where the settings of the learner do not say it
 
     @property
     def full_fit(self) -> Fit:

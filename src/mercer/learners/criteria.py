@@ -100,6 +100,7 @@ BIC = Criterion("bic", "BIC", penalty)
 AIC = Criterion("aic", "AIC", lambda parameters, rows: 2.0 * parameters)
 LEAVE_ONE_OUT = Criterion("loo", "leave-one-out score")
 HELD_OUT = Criterion("heldout", "held-out score", held_out=0.2)
+EVIDENCE = Criterion("evidence", "-2 log evidence under the priors")  # of `average_evidence`, which has the price in it
 
 CRITERIA: dict[str, Criterion] = {c.name: c for c in (BIC, AIC, LEAVE_ONE_OUT, HELD_OUT)}
 

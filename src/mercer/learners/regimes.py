@@ -10,7 +10,7 @@ import numpy as np
 from mercer.compute.surfaces import shares, values_in
 from mercer.fitting.periods import spread_rows
 from mercer.kernels.algebra import structure
-from mercer.kernels.blend import FEATURES, ONE_COLUMN, Blend, blend, surface
+from mercer.kernels.blend import FEATURES, ONE_COLUMN, Blend, Surface, blend, surface
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, Parameter, Sum, build_base, sum_of
 from mercer.kernels.parameters import bind
@@ -103,6 +103,16 @@ def with_blend(expression: Expression, new: Expression | None) -> Expression:
 def regime_shares(own: Blend, X: Array) -> Array:
     """Return how much each regime holds at the rows, (regimes, rows)."""
     return shares(own.surface, values_in(own.surface), X)
+
+
+def join_surfaces(before: Surface, added: Surface) -> Array:
+    """Return the values of a surface with the functions of both; what belongs to no function is that of the first."""
+    values: list[float] = []
+    for spec in before.specs:
+        values += before.parameter(spec.name).values or ()
+        if "component" in spec.shape:
+            values += added.parameter(spec.name).values or ()
+    return np.array(values)
 
 
 def simplify_regimes(expression: Expression) -> Expression:

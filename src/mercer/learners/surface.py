@@ -23,18 +23,20 @@ import numpy as np
 from mercer.compute.surfaces import nearest_weights
 from mercer.errors import InputError
 from mercer.fitting.minimise import ONE_THREAD_BELOW, Clock, fit, minimise, run_parallel, screen
-from mercer.fitting.problem import Fit, FitOptions, Problem, Run, prepare
+from mercer.fitting.periods import group_levels
+from mercer.fitting.problem import Evaluations, Fit, FitOptions, Problem, Run, prepare
+from mercer.fitting.uncertainty import average_evidence, measure_spread
 from mercer.inference.contract import Data
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.algebra import structure
-from mercer.kernels.blend import FEATURES, MOST_REGIMES, Surface, surface
+from mercer.kernels.blend import FEATURES, MOST_REGIMES, Blend, Surface, surface
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import Units, bind, to_scaled_units, values_of, with_values
 from mercer.kernels.text import parse
 from mercer.learners import regimes
 from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, draw_some
-from mercer.learners.criteria import bic
+from mercer.learners.criteria import BIC, EVIDENCE
 from mercer.learners.regimes import RegimeForm
 from mercer.learners.trials import Trials
 from mercer.linalg.threads import one_thread
@@ -176,7 +178,8 @@ class SurfacePolicy:
     last_steps: int = 40  # with all rows, of a kernel that was fitted to some of them
     finalists: int = 3  # surfaces that are optimised to the end
     linear_starts: int = 3  # surfaces of many features that start from a linear one: a few draws may all miss it
-    cut_off: float = 4.0  # of w(x) of that linear one, where a share is near 0 or 1
+    level_starts: int = 3  # and that start from rows grouped by the level of the target
+    cut_off: float = 4.0  # of w(x) of those, where a share is near 0 or 1
     least_rows: int = 3  # where a regime holds: with fewer it has died
     few_rows: int = 10  # where a regime holds: with fewer, a note says so
     passes: int = 2  # over the regimes, trying other kernels in each
@@ -200,6 +203,8 @@ class SurfaceSearch:
             restarts=max(2, settings.restarts), max_iterations=settings.max_iterations, seed=context.seed,
             priors=self.form.kind in FEATURES, n_jobs=self.trials.jobs,
         )  # fmt: skip
+        # BIC would count every number of such a surface, although the priors hold most of them
+        self.criterion = EVIDENCE if self.options.priors else BIC
 
     def run(self) -> Learned:
         """Return the fit with as many regimes as were asked for (less those that died), and all smaller numbers."""
@@ -232,7 +237,7 @@ class SurfaceSearch:
             found += self._try(count, self._fit, expression)
         if self.form.open and count > 1 and found:
             found += self._refine(min(found, key=_score), count)
-        alive = [c for c in found if c.fit is not None and not self._dead(c.fit.expression)]
+        alive = [c for c in found if c.fit is not None and not self._dead(c.fit.expression, self.data.X)]
         if not alive and found:
             self._merge(min(found, key=_score), count)
         elif alive:
@@ -272,7 +277,7 @@ class SurfaceSearch:
 
     def _merge(self, candidate: Candidate, count: int) -> None:
         """Take regimes out that hold nowhere, until none is left."""
-        while candidate.fit is not None and (dead := self._dead(candidate.fit.expression)):
+        while candidate.fit is not None and (dead := self._dead(candidate.fit.expression, self.data.X)):
             expression, count = regimes.remove_regime(candidate.fit.expression, dead[0]), count - 1
             self.trials.notes.append(
                 f"of {count + 1} regimes one held at fewer than {self.policy.least_rows} rows "
@@ -289,26 +294,37 @@ class SurfaceSearch:
         """Fit an expression in some way and add it to the candidates; returns nothing where that failed."""
         clock, trials = Clock(), self.trials
         fitted = how(*arguments)
-        failed, score = fitted.status == "failed", math.inf
+        failed, score, dead = fitted.status == "failed", math.inf, 0
         if not failed:
             expression = regimes.order_regimes(fitted.expression, self.data.X)
             if expression is not fitted.expression:
                 fitted = replace(fitted, expression=expression, values=values_of(expression))
-            # A place of change counts as two numbers (Zhang and Siegmund 2007): the evidence as a function of that
-            # place is no parabola but a staircase, of which the best step is taken.
-            own = regimes.find_blend(expression)
-            places = own.surface.components if own is not None and own.surface.kind == "CP" else 0
-            score = bic(fitted.log_evidence, fitted.parameters + places, self.data.count)
+            score, dead = self._judge(fitted), len(self._dead(expression, self.data.X))
+        if dead:  # it says nothing for this many regimes
+            note = f"{dead} of them at next to no row"
         words = f"{count} regime{'s' if count > 1 else ''}" + (f", {note}" if note else "")
         candidate = Candidate(
-            fitted.expression, count - 1, Step("regimes", number=count, words=words), None, fitted.log_evidence,
+            fitted.expression, count - 1, Step("regimes", number=count - dead, words=words), None, fitted.log_evidence,
             fitted.parameters, score, fitted.status, fitted.message, clock.seconds, None if failed else fitted,
+            criterion=self.criterion.name,
         )  # fmt: skip
         trials.add(candidate)
         trials.tell(count, self.settings.regimes, depth=count - 1)
         if fitted.status == "interrupted":
             raise KeyboardInterrupt  # a fit returns its best so far; the search around it stops too
         return [] if failed else [candidate]
+
+    def _judge(self, fitted: Fit) -> float:
+        """Return the score of a fit: smaller is better."""
+        if self.criterion is EVIDENCE:
+            problem = self._prepare(fitted.expression, self.data)
+            point = problem.point(fitted.values, fitted.likelihood)
+            return EVIDENCE.score(average_evidence(problem, point), fitted.parameters, self.data.count)
+        # A place of change counts as two numbers (Zhang and Siegmund 2007): the evidence as a function of that
+        # place is no parabola but a staircase, of which the best step is taken.
+        own = regimes.find_blend(fitted.expression)
+        places = own.surface.components if own is not None and own.surface.kind == "CP" else 0
+        return BIC.score(fitted.log_evidence, fitted.parameters + places, self.data.count)
 
     # ------------------------------------------------------------------------------------------------------ fitting
 
@@ -329,7 +345,7 @@ class SurfaceSearch:
         own = regimes.hold_centres(own, self.data.X)
         expression = regimes.with_blend(expression, own)
         simple = regimes.simplify_regimes(expression)
-        found = self._finish(simple, self._draw_surfaces(simple))
+        found = self._finish(simple, self._draw_surfaces(simple, self._some_rows()))
         if found.status == "failed" or (simple == expression and not any(learners)):
             return found
         started = regimes.with_blend(expression, replace(own, surface=regimes.blend_in(found.expression).surface))
@@ -352,8 +368,8 @@ class SurfaceSearch:
         problem = self._prepare(found.expression, rows)
         fast = quicken(problem, problem.point(found.values, found.likelihood))
         if fast is not None:
-            runs = minimise(problem, [fast], self.settings.max_iterations)
-            other = problem.conclude(runs, fast, found.evaluations)
+            run = descend(problem, [fast], self.settings.max_iterations)
+            other = problem.conclude([run], fast, found.evaluations)
             if other.status != "failed" and other.log_evidence > found.log_evidence:
                 found = other
         return self._fit_on(found, rows)
@@ -368,10 +384,13 @@ class SurfaceSearch:
         """Return the rows to choose by."""
         return draw_some(self.data, self.policy.some_rows, self.context.seed)
 
-    def _draw_surfaces(self, expression: Expression) -> list[tuple[Array, Gaussian]]:
-        """Steps 1 to 5: g surfaces with simple kernels, each partly optimised; values and noise, the best first."""
-        settings, policy = self.settings, self.policy
-        rng, data = np.random.default_rng(self.context.seed), self._some_rows()
+    def _draw_surfaces(self, expression: Expression, data: Data) -> list[tuple[Array, Gaussian]]:
+        """Steps 1 to 5: g surfaces with simple kernels, each partly optimised; values and noise, the best first.
+
+        Few random surfaces of many features come near a border. Some start from a linear one, some from the level of
+        the target, some part a regime of the best fit with one fewer; the best of each kind comes before the others.
+        """
+        settings, policy, rng = self.settings, self.policy, np.random.default_rng(self.context.seed)
         problem = prepare(expression, data, self.context.engine, FitOptions(priors=self.options.priors))
         starts, own = problem.starts, regimes.blend_in(expression)
         slots = [s for s in problem.layout.slots if starts.leaves[s.leaf] is own.surface]
@@ -379,52 +398,91 @@ class SurfaceSearch:
         noises = [max(1e-4, float(np.abs(data.y).mean() / 10.0) ** 2)]  # s_n = mean|y| / 10
         if 1 in self.best:
             noises.append(self.best[1].full_fit.noise)
-        border = self._linear_border(expression, data) if own.surface.kind in FEATURES else None
+        kinds, borders, parted = ["drawn"] * settings.draws, dict[str, Array](), list[Array]()
+        if own.surface.kind in FEATURES:
+            line = surface("linear", own.surface.regimes, on=own.surface.columns)
+            borders["linear"] = self._log_shares(self._sketch(expression, line, data), data.X)
+            borders["level"] = self._log_levels(own.surface, data)
+            parted = self._part_regimes(expression, data)
+            kinds = ["linear"] * policy.linear_starts + ["level"] * policy.level_starts + kinds
+            kinds = kinds[: settings.draws] + ["parted"] * len(parted)
         drawn: list[list[Array]] = []
-        for number in range(settings.draws):
+        for number, kind in enumerate(kinds):
             first = starts.typical() if number == 0 else starts.draw(rng)
-            if border is not None and number < policy.linear_starts:
-                first[place] = nearest_weights(own.surface, first[place], data.X, border)
+            if kind == "parted":
+                first[place] = parted[number - settings.draws]
+            elif kind in borders:
+                first[place] = nearest_weights(own.surface, first[place], data.X, borders[kind])
             drawn.append([])
             for draw in range(settings.kernel_draws):
                 values = starts.draw(rng)
                 values[place] = first[place]
                 drawn[-1].append(problem.point(values, Gaussian(noises[draw % len(noises)])))
         runs = self._minimise(problem, drawn, policy.few_steps)
-        runs.sort(key=lambda run: (self._has_died(problem, run), run.value))
-        return [problem.split(run.point) for run in runs]
+        order = sorted(range(len(runs)), key=lambda i: (self._has_died(problem, runs[i]), runs[i].value))
+        leads = {kinds[i]: i for i in reversed(order)}
+        order.sort(key=lambda i: leads[kinds[i]] != i)
+        return [problem.split(runs[i].point) for i in order]
 
-    def _linear_border(self, expression: Expression, data: Data) -> Array:
-        """Return w(x) of a linear surface, cut off where a share is near 0 or 1."""
+    def _sketch(self, expression: Expression, other: Surface, data: Data) -> Blend:
+        """Return the best drawn change surface of another kind or number of regimes."""
         own = regimes.blend_in(expression)
-        line = surface("linear", own.surface.regimes, on=own.surface.columns)
-        simple = regimes.with_blend(expression, replace(own, surface=line))
-        values, _ = self._draw_surfaces(simple)[0]
-        found = regimes.blend_in(with_values(simple, values))
-        s, most = np.maximum(regimes.regime_shares(found, data.X), 1e-12), self.policy.cut_off
+        simple = regimes.with_blend(expression, Blend(own.parts[: other.regimes], other))
+        values, _ = self._draw_surfaces(simple, data)[0]
+        return regimes.blend_in(with_values(simple, values))
+
+    def _log_shares(self, own: Blend, X: Array) -> Array:
+        """Return w(x) of all regimes but the first, cut off where a share is near 0 or 1."""
+        s, most = np.maximum(regimes.regime_shares(own, X), 1e-12), self.policy.cut_off
         return np.asarray(np.clip(np.log(s[1:]) - np.log(s[:1]), -most, most))
+
+    def _log_levels(self, own: Surface, data: Data) -> Array:
+        """Return w(x) of regimes that hold where the target has one level and another."""
+        groups, most = group_levels(data.X[:, list(own.columns)], data.y, own.regimes), self.policy.cut_off
+        return np.array([np.where(groups == i, most, np.where(groups == 0, -most, 0.0)) for i in range(1, own.regimes)])
+
+    def _part_regimes(self, expression: Expression, data: Data) -> list[Array]:
+        """Return the values of surfaces in which one regime of the best fit with one fewer is parted in two."""
+        own = regimes.blend_in(expression).surface
+        if own.regimes < 3 or own.regimes - 1 not in self.best:
+            return []
+        before = regimes.blend_in(self.best[own.regimes - 1].full_fit.expression)
+        two = surface(own.kind, 2, features=own.features, on=own.columns)
+        functions, holds = self._log_shares(before, data.X), np.argmax(regimes.regime_shares(before, data.X), axis=0)
+        found = []
+        for regime, function in enumerate([np.zeros(data.count), *functions]):
+            rows = data.take(np.flatnonzero(holds == regime))
+            if rows.count >= 2 * REGIME_ROWS:
+                added = self._sketch(expression, two, rows)
+                values = regimes.join_surfaces(before.surface, added.surface)
+                wanted = np.vstack([functions, function + self._log_shares(added, data.X)])
+                found.append(nearest_weights(own, values, data.X, wanted))
+        return found
 
     def _has_died(self, problem: Problem, run: Run) -> bool:
         values, _ = problem.split(run.point)
-        return bool(self._dead(with_values(problem.expression, values)))
+        return bool(self._dead(with_values(problem.expression, values), problem.data.X))
 
     def _finish(self, expression: Expression, surfaces: Sequence[tuple[Array, Gaussian]]) -> Fit:
         """Steps 6 and 7: the best surfaces, optimised to the end; of many rows first to some, the best then to all."""
         settings, rows = self.settings, self._some_rows()
         problem = self._prepare(expression, rows)
-        points = [problem.point(*each) for each in surfaces[: self.policy.finalists]]
+        own = regimes.blend_in(expression).surface
+        most = self.policy.finalists + (own.kind in FEATURES and own.regimes > 2)  # a kind of starts more
+        points = [problem.point(*each) for each in surfaces[:most]]
         runs = self._minimise(problem, [[point] for point in points], settings.max_iterations)
         if (fast := quicken(problem, min(runs, key=lambda run: run.value).point)) is not None:
-            runs += minimise(problem, [fast], settings.max_iterations)
-        alive = [run for run in runs if not self._has_died(problem, run)]
-        found = problem.conclude(alive or runs, points[0], settings.draws * settings.kernel_draws)
-        return self._fit_on(found, rows)
+            runs.append(descend(problem, [fast], settings.max_iterations))
+        runs = [run for run in runs if not self._has_died(problem, run)] or runs
+        if self.criterion is EVIDENCE:  # the highest optimum may be so narrow that there is little evidence for it
+            runs = [max(runs, key=lambda run: average_evidence(problem, run.point))]
+        return self._fit_on(problem.conclude(runs, points[0], settings.draws * settings.kernel_draws), rows)
 
     def _resume(self, expression: Expression, noise: float, steps: int | None = None) -> Fit:
         """Fit a kernel that has all its values from there on."""
         problem, most = self._prepare(expression, self.data), self.settings.max_iterations
         point = problem.point(problem.starts.typical(), Gaussian(noise))
-        run = minimise(problem, [point], min(steps or most, most))[0]
+        run = descend(problem, [point], min(steps or most, most))
         # a few steps with more rows: that there are few of them is no failure to converge
         return problem.conclude([replace(run, converged=True) if steps else run], point, 0)
 
@@ -436,12 +494,12 @@ class SurfaceSearch:
 
     # ------------------------------------------------------------------------------------------------------- regimes
 
-    def _dead(self, expression: Expression) -> list[int]:
+    def _dead(self, expression: Expression, X: Array) -> list[int]:
         """Return the regimes that hold at next to no row, the weakest first."""
         own = regimes.find_blend(expression)
         if own is None:
             return []
-        s = regimes.regime_shares(own, self.data.X)
+        s = regimes.regime_shares(own, X)
         rows, least = np.bincount(np.argmax(s, axis=0), minlength=len(s)), self.policy.least_rows
         return sorted((i for i in range(len(s)) if rows[i] < least), key=lambda i: (rows[i], s[i].sum()))
 
@@ -457,8 +515,11 @@ class SurfaceSearch:
         enough = min(self.best, key=lambda count: self.best[count].score)
         if enough != asked:
             gain = self.best[asked].score - self.best[enough].score
+            better = f"the BIC is smaller by {gain:.1f}"
+            if self.criterion is EVIDENCE:
+                better = f"the log evidence under the priors is larger by {0.5 * gain:.1f}"
             notes.append(
-                f"the data do not support {asked} regimes: with {enough} the BIC is smaller by {gain:.1f}; "
+                f"the data do not support {asked} regimes: with {enough} {better}; "
                 + ("there may be no change at all" if enough == 1 else f"ask for {enough}")
             )
         return notes
@@ -472,7 +533,39 @@ def descend(problem: Problem, points: Sequence[Array], iterations: int) -> Run:
     """Minimise from the point with the largest evidence, here or in a worker."""
     with one_thread(when=problem.data.count < ONE_THREAD_BELOW):
         best = points[int(np.argmax(screen(problem, points)))] if len(points) > 1 else points[0]
-        return minimise(problem, [best], iterations)[0]
+        if problem.prior is None:
+            return minimise(problem, [best], iterations)[0]
+        units = InSpreads(problem, measure_spread(problem))
+        run = minimise(units, [best / units.spread], iterations)[0]
+        return replace(run, point=problem.clip(run.point * units.spread), trail=None)
+
+
+@dataclass(frozen=True, eq=False)
+class InSpreads:
+    """A problem with every number in units of its prior's spread.
+
+    Weights of features are of order four and their frequencies of order a tenth: L-BFGS-B takes a third of the steps.
+    """
+
+    problem: Problem
+    spread: Array
+
+    @property
+    def bounds(self) -> Array:
+        return self.problem.bounds / self.spread[:, None]
+
+    @property
+    def tolerance(self) -> float:
+        return self.problem.tolerance
+
+    @property
+    def data(self) -> Data:
+        return self.problem.data
+
+    def loss(self, point: Array, record: Evaluations | None = None) -> tuple[float, Array]:
+        """Return what is minimised and its gradient."""
+        value, gradient = self.problem.loss(point * self.spread)
+        return value, gradient * self.spread
 
 
 # ---------------------------------------------------------------------------------------------------- fast variation

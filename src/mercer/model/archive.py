@@ -584,6 +584,8 @@ def candidates_to_plain(candidates: Sequence[Candidate], names: Sequence[str] | 
             **{name: getattr(candidate, name) for name in KEPT},
             "step": candidate.step.to_plain() if names is None else candidate.step.text(names),
         }
+        if candidate.criterion:
+            row["criterion"] = candidate.criterion
         bounds, verdict = candidate.interval, candidate.verdict
         if bounds is not None:
             row["log_evidence_interval"] = [_finite_or_none(bounds.lower), _finite_or_none(bounds.upper)]
@@ -608,6 +610,7 @@ def candidates_from_plain(rows: Sequence[Any], columns: int) -> tuple[Candidate,
             parent=None if parent is None else int(parent), log_evidence=_or(-math.inf, row["log_evidence"]),
             parameters=int(row["parameters"]), score=_or(math.inf, row["score"]), status=str(row["status"]),
             message=str(row["message"]), seconds=float(row["seconds"]), fit=None,
+            criterion=str(row.get("criterion", "")),
         )  # fmt: skip
         if "log_evidence_interval" in row:
             (lower, upper), inducing = row["log_evidence_interval"], row["inducing"]
