@@ -12,6 +12,7 @@ from mercer.optimise import print_progress, words
 from mercer.optimise.acquisition import Method
 from mercer.optimise.effects import look_closely, measure_shares, predict_jointly
 from mercer.optimise.explanation import ExplainPolicy, drop_inputs, find_probability, judge_gain
+from mercer.optimise.models import StructureModel
 from mercer.optimise.trials import Purpose
 
 BOUNDS = {"a": (0.0, 1.0), "b": (0.0, 1.0), "c": ["red", "green"], "idle": (0.0, 1.0)}
@@ -178,6 +179,28 @@ def test_settings_and_values_that_make_no_sense_are_a_sentence() -> None:
         mercer.Optimizer([(0, 1)], random_state="a")  # type: ignore[arg-type]
     with pytest.raises(mercer.InputError, match="function must be something that can be called"):
         mercer.minimize("f", [(0, 1)])  # type: ignore[arg-type]
+
+
+def test_the_gain_is_no_less_than_a_suggestion_promises() -> None:
+    rng = np.random.default_rng(1)
+    optimizer = mercer.Optimizer([(0.0, 1.0)] * 2, random_state=0)
+    for row in rng.uniform(size=(14, 2)):  # at random: the best is no better for the last half of them
+        optimizer.tell(row, float(np.sum((row - 0.37) ** 2)))
+    optimizer.ask()
+    best, (next_one,) = optimizer.best_, optimizer.suggestions_
+    assert best is not None
+    assert next_one.mean is not None
+    expected = optimizer.explain().gain.expected
+    assert expected is not None
+    assert expected >= best.y - next_one.mean > 0.0
+
+
+def test_several_trials_at_once_do_not_decide_on_the_scale_alone() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(40, 1))
+    model = StructureModel(((0,),)).update(X[:20], np.sin(9.0 * X[:20, 0]), rng)
+    model = model.update(X[:30], np.append(np.sin(9.0 * X[:29, 0]), 50.0), rng)
+    assert max(map(abs, model.recent)) <= model.policy.switch
 
 
 def test_progress_is_printed_every_ten(capsys: pytest.CaptureFixture[str]) -> None:

@@ -228,6 +228,7 @@ class StructurePolicy:
     iterations: int = 25  # from values carried along
     short_iterations: int = 10  # the same, to compare neighbours; the best of them goes on
     lengthscales: tuple[float, ...] = (1.0, 0.25)  # of the fresh starts
+    neighbours: int = 120  # that are looked at, at random where there are more
     # Carried values suit a merged group better than one that is split: each kind of move is screened on its own.
     screened: int = 2  # neighbours with fewer, as many and more groups that are fitted: best score at carried values
     by_chance: int = 1  # neighbours that are fitted besides, drawn among the others
@@ -308,6 +309,9 @@ class StructureSearch:
         policy = self.policy
         for _ in range(policy.rounds):
             neighbours = sorted({each for each in best.structure.neighbours() if each not in found}, key=_order)
+            if len(neighbours) > policy.neighbours:
+                picked = (rng or np.random.default_rng(0)).permutation(len(neighbours))[: policy.neighbours]
+                neighbours = [neighbours[k] for k in picked]
             scores = [problem.score(best.carry(problem)) for problem in map(self.pose, neighbours)]
             ranked = [neighbours[k] for k in np.argsort(scores)[::-1]]
             chosen = _take_of_each_size(ranked, policy.screened)

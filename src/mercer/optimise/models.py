@@ -190,9 +190,11 @@ class StructureModel(Belief):
         bent = self.bent or ScaledModel(self.inputs, Target("log"), policy)
         recent = list(self.recent)
         floor = policy.floor * float(np.std(y[: policy.first])) or 1.0
+        # Of several trials at once the first ones were not learned from before the last: no one of them decides alone.
+        most = policy.switch if count - self.seen > 1 else math.inf
         for k in range(self.seen, count) if self.seen > 2 and count - self.seen <= policy.window else ():
             scores = [each.predict_density(X[:k], y[:k], X[k], float(y[k]), floor) for each in (plain, bent)]
-            recent.append(scores[1] - scores[0])
+            recent.append(min(max(scores[1] - scores[0], -most), most))
         rows = choose_rows(y, policy.fitted_rows, rng)
         with one_thread(when=len(rows) < ONE_THREAD_BELOW):
             plain, bent = plain.update(X[rows], y[rows], count, rng), bent.update(X[rows], y[rows], count, None)

@@ -337,11 +337,14 @@ class Optimizer:
 
     def _look(self, target: str) -> Study:
         """Bring the model up to date, and return all that there is to explain."""
-        gain, ready = self.expected_gain_, self._can_model()
+        gain, best, ready = self.expected_gain_, self.best_, self._can_model()
+        if gain is not None and best is not None:  # no less than what is said of the suggestions
+            promised = [self._sign * (best.y - each.mean) for each in self.suggestions_ if each.mean is not None]
+            gain = max(gain, *promised, 0.0)
         known = any(trial.value is not None for trial in self._trials)
         rows, values = self._rows_and_values() if known else (np.empty((0, self.space.width)), np.empty(0))
         return Study(
-            self.space, self.minimize, tuple(self._trials), rows, values, self.best_, gain,
+            self.space, self.minimize, tuple(self._trials), rows, values, best, gain,
             self._model if ready else None, self._origin, tuple(self.suggestions_), FIRST_TRIALS, self.random_state,
             target,
         )  # fmt: skip
