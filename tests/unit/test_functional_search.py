@@ -297,7 +297,8 @@ def test_an_objective_is_asked_once_for_each_kernel_and_may_fail_at_any_time() -
     [
         {"hyperkernel": "gaussian"}, {"definite": "hope"}, {"subspaces": -1}, {"iterations": 1.5}, {"directions": 0},
         {"grid": 1}, {"components": 100}, {"objective": "accuracy"}, {"stop": "never"}, {"time_budget": 0},
-        {"definite": "spectrum"}, {"plus": "NOT"}, {"form": "sum"}, {"ard": "zzz"}, {"average": "zzz"},
+        {"definite": "spectrum"}, {"plus": "NOT"}, {"form": "sum"}, {"hyperkernel": "own"}, {"hyperkernel": max},
+        {"hyperkernel": max, "form": "product"}, {"ard": "zzz"}, {"average": "zzz"},
     ],
     ids=str,
 )  # fmt: skip

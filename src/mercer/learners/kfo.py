@@ -176,6 +176,8 @@ class KernelFunctional(Learner):
         self.check_flags("ard", "average")
         if self.hyperkernel == OWN:
             raise InputError("hyperkernel='own' stands for a function that the file does not hold: give it again")
+        if callable(self.hyperkernel) and self.form != "distance":
+            raise InputError("a hyperkernel of your own takes all columns together: it goes with form='distance'")
         if not callable(self.hyperkernel) and self.hyperkernel not in HYPERKERNELS:
             names = " or ".join(map(repr, HYPERKERNELS))
             raise InputError(f"hyperkernel must be {names}, or a function of four rows, not {self.hyperkernel!r}")
@@ -230,7 +232,7 @@ class FunctionalSearch:
             names += ["PER", "SE*PER"]
         self.insides = [self._bind(name) for name in names]
         plan = settings.plan()
-        self.total = len(names) + settings.tuning + len(RATES)
+        self.total = len(names) + 2 * self.has_linear + settings.tuning + len(RATES) + len(self.policy.stretches)
         self.total += plan.subspaces * (plan.iterations + 4) + self.policy.finalists
 
     def run(self) -> Learned:
@@ -432,7 +434,8 @@ class FunctionalSearch:
         if not name:
             notes.append("a linear kernel alone explains the data best: no functional is in the kernel")
             options = FitOptions(seed=self.context.seed)  # as if it had been given
-            return fit(structure(best.expression), self.data, self.context.engine, options)
+            found = fit(structure(best.expression), self.data, self.context.engine, options)
+            return best if found.status == "failed" else found
         if is_plain(best.expression):
             notes.append(f"no function of {name} was found that does better than {name} itself")
         if is_plain(best.expression) or callable(self.settings.objective):
