@@ -284,8 +284,10 @@ def test_a_kernel_that_does_not_parse_points_at_the_character(text: str, positio
 
 
 def test_a_learner_whose_name_is_mistyped() -> None:
-    with pytest.raises(mercer.KernelSyntaxError, match=r"no base kernel 'serach'.*learners 'search', 'nkn'"):
+    with pytest.raises(mercer.KernelSyntaxError, match=r"no base kernel 'serach'.*other names are 'search', 'nkn'"):
         model("serach").fit(*series())
+    with pytest.raises(mercer.KernelSyntaxError, match=r"no base kernel 'rbff'.*other names are 'kfo', .*'rbf'"):
+        mercer.KernelSVC("rbff").fit(*series())
 
 
 def test_a_kernel_on_a_dimension_that_does_not_exist() -> None:

@@ -343,6 +343,7 @@ def test_what_is_no_grid_of_numbers(array: object, message: str) -> None:
 @pytest.mark.parametrize(
     ("coordinates", "message"),
     [
+        (3, r"coordinates are one vector for each axis.*not 3"),
         ([[0, 1, 2]], "1 coordinate vectors were given for 2 axes"),
         ([[0, 1, 2], [0, 1]], "axis 1 has 4 cells and 2 coordinates"),
         ([[0, 1, 1], [0, 1, 2, 3]], r"axis 0 coordinate 2 \(1\)"),
@@ -364,6 +365,7 @@ def test_coordinates_that_are_none(coordinates: object, message: str) -> None:
         (["SE"], "1 kernels were given for 2 axes"),
         ({"z": "SE"}, "no axis 'z'"),
         (["SE(1)", "SE"], "acts on other axes"),
+        ("search", "GrammarSearch does not learn on grids"),
         (3, "not 3"),
         ("SE(", "."),
     ],

@@ -35,7 +35,7 @@ from mercer.learners.contract import Context, Learner
 from mercer.learners.kfo import KernelFunctional
 from mercer.learners.margin import Labels, cross_validate, make_folds, split_gram
 from mercer.model.classes import FittedClasses, LabelledRows, fit_machine, gram_of
-from mercer.model.fitted import candidate_in_data_units, expression_or_learner
+from mercer.model.fitted import CLASS_KERNELS, candidate_in_data_units, expression_or_learner
 
 MIXED = "SE + M32 + LIN"
 USUAL = ("rbf", "linear", "mkl", "mkl-uniform")
@@ -108,7 +108,7 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
         if isinstance(kernel, str) and kernel == "kfo-mkl":
             kernel = KernelFunctional(plus=MIXED)
         elif not given and not (isinstance(kernel, str) and kernel in USUAL):
-            kernel = expression_or_learner(kernel)
+            kernel = expression_or_learner(kernel, CLASS_KERNELS)
         cost = _read_cost("C", self.C, np.inf)
         nu = None if self.nu is None else _read_cost("nu", self.nu, 1.0)
         if cost is not None and self.nu is not None:
@@ -271,7 +271,7 @@ def _check_gram(gram: Array) -> None:
 
 def _check_classes(classes: Any, labels: Labels) -> None:
     if len(classes) < 2:
-        shown = repr(classes[0]) if len(classes) else "none"
+        shown = f"'{classes[0]}'" if len(classes) else "none"
         raise InputError(
             f"there is only one class ({shown}) in the {len(labels)} rows: a classifier needs two classes or more. "
             "Check that the target is the column you mean."

@@ -29,6 +29,7 @@ from mercer.kernels.text import parse
 from mercer.learners.contract import Learner
 from mercer.learners.criteria import bic
 from mercer.learners.nkn import NeuralKernelNetwork
+from mercer.model.fitted import LEARNERS
 from mercer.model.grid import FittedGrid, GridInput, GridScale, by_axis, condition, grid_engine, read_axes, read_grid
 
 
@@ -167,6 +168,8 @@ class GridRegressor(ShownFit, Estimator, BaseEstimator):
     def _read_learner(self) -> NeuralKernelNetwork | None:
         """Return the learner of the kernel, if it is one that grids have, its settings checked."""
         learner = self.kernel
+        if isinstance(learner, str) and learner in LEARNERS and learner != "nkn":
+            learner = LEARNERS[learner]()
         if not isinstance(learner, Learner):
             return None
         name = type(learner).__name__

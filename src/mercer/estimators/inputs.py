@@ -295,7 +295,7 @@ def _check_table(X: Any) -> None:
             f"X must be a table or an array of rows and columns, not {X!r:.60}: give a pandas DataFrame, or numbers "
             "such as [[1.0], [2.0]]"
         )
-    if not hasattr(X, "columns"):
+    if not (hasattr(X, "columns") and hasattr(X, "dtypes")):
         return
     names = Counter(map(str, X.columns))
     if not names:

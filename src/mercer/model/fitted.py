@@ -9,7 +9,7 @@ the units of the data.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -55,10 +55,10 @@ LEARNERS: dict[str, type[Any]] = {
 CLASS_KERNELS = ("kfo", "kfo-mkl", "rbf", "linear", "mkl", "mkl-uniform", *(name for name in LEARNERS if name != "kfo"))
 
 
-def expression_or_learner(kernel: Any) -> Expression | Learner:
-    """Return what the user means by `kernel`."""
+def expression_or_learner(kernel: Any, names: Iterable[str] = LEARNERS) -> Expression | Learner:
+    """Return what the user means by `kernel`; `names` are those that it could have been, for one that is mistyped."""
     if isinstance(kernel, str):
-        return LEARNERS[kernel]() if kernel in LEARNERS else _parse_kernel(kernel)
+        return LEARNERS[kernel]() if kernel in LEARNERS else _parse_kernel(kernel, names)
     if isinstance(kernel, Expression):
         return kernel
     if not isinstance(kernel, Learner):
@@ -69,15 +69,15 @@ def expression_or_learner(kernel: Any) -> Expression | Learner:
     return kernel
 
 
-def _parse_kernel(text: str) -> Expression:
-    """Read a kernel; a single word that is none may have been meant as the name of a learner."""
+def _parse_kernel(text: str, names: Iterable[str]) -> Expression:
+    """Read a kernel; a single word that is none may have been meant as another name."""
     try:
         return parse(text)
     except KernelSyntaxError as error:
         if not text.strip().isalpha():
             raise
-        learners = ", ".join(map(repr, LEARNERS))
-        raise KernelSyntaxError(f"{error.problem}; and learners {learners}", error.text, error.position) from None
+        others = ", ".join(map(repr, names))
+        raise KernelSyntaxError(f"{error.problem}; other names are {others}", error.text, error.position) from None
 
 
 def choose_engine(

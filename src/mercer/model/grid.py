@@ -229,6 +229,8 @@ def read_axes(
     count = len(shape) if shape is not None else int(axes or 0)
     if coordinates is None or isinstance(coordinates, Mapping):
         parts = by_axis(coordinates or {}, names or range(count), None, InputError)
+    elif np.isscalar(coordinates):
+        raise InputError(f"coordinates are one vector for each axis, or a dict by name, not {coordinates!r:.60}")
     else:
         parts = list(coordinates)
     if len(parts) != count:
