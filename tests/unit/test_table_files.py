@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -106,6 +107,71 @@ def test_a_minus_may_be_a_category_and_none_is_one(reading):
     found = reading("test,dose,x\n-,none,1\n+,low,2\n+,high,3\n-,none,4\n", kinds=(("test", "text"),))
     assert found.frame.test.tolist() == ["-", "+", "+", "-"]
     assert found.frame.dose.tolist() == ["none", "low", "high", "none"]
+
+
+@pytest.mark.parametrize(
+    ("entries", "values", "said"),
+    [
+        (["5 kg", "6 kg", "7.5 kg"], [5, 6, 7.5], "the unit kg"),
+        (["10:00", "10:15", "26:30:36"], [10, 10.25, 26.51], "as hours"),
+        (["true", "FALSE", ""], [1, 0, np.nan], "1 and 0"),
+        (["$(20.00)", "$ 5", "(3) €"], None, "several currencies"),
+        (["1,23,456", "12,34,567", "950"], [123456, 1234567, 950], "thousands"),
+        (["5-", "6", "7"], [-5, 6, 7], "minus"),
+        (["5*", "6", "7"], None, "--type x=text"),
+        (["<0.1", "6", "7"], None, "'<0.1' is not a number"),
+    ],
+)
+def test_numbers_in_rarer_forms(reading, entries, values, said):
+    text = "x;y\n" + "".join(f"{entry};1\n" for entry in entries)
+    if values is None:
+        with pytest.raises(InputError, match=re.escape(said)):
+            reading(text)
+        return
+    found = reading(text)
+    np.testing.assert_allclose(found.frame.x.to_numpy(float), values)
+    assert said in notes(found)
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["Mär-19", "Mai-19", "Okt-19"], ["2019-03-01", "2019-05-01", "2019-10-01"]),
+        (["1 août 2019", "2 août 2019"], ["2019-08-01", "2019-08-02"]),
+        (["12 Dic 2019", "13 Dic 2019"], ["2019-12-12", "2019-12-13"]),
+    ],
+)
+def test_months_in_other_languages(reading, texts, expected):
+    frame = reading("when;y\n" + "".join(f"{text};1\n" for text in texts)).frame
+    assert [str(moment.date()) for moment in frame.when] == expected
+
+
+def test_seconds_since_1970(reading):
+    frame = reading("timestamp,y\n1546300800,5\n1546304400,6\n").frame
+    assert str(frame.timestamp[1]) == "2019-01-01 01:00:00+00:00"
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "rows"),
+    [
+        ('name,note\nanna,"a;b"\nbob,"c;d"\n', ["name", "note"], 2),
+        ("country;2019;2020\nA;1,5;2,5\nB;2,5;3,5\n", ["country", "2019", "2020"], 2),
+        ("Report, made in May\nmonth,value\n2019-01,5\n2019-02,6\n2019-03,9\n", ["month", "value"], 3),
+        ("Station:,Berlin\nfrom:,2019\n\nday,temp,rain\n1,5.5,1\n2,6.5,0\n3,6.0,3\n", ["day", "temp", "rain"], 3),
+        ("month;y\n2019-01;5\n2019-02;6\n2019-03;7\n\n* provisional; may change\nSource: x; y\n", ["month", "y"], 3),
+        ("a,b\n1,2\n# gap\n3,4\n", ["a", "b"], 2),
+        ("rank,b\n#1,2\n#2,4\n#3,5\n", ["rank", "b"], 3),
+    ],
+)
+def test_separators_names_and_rows_around_them(reading, text, names, rows):
+    frame = reading(text).frame
+    assert list(frame.columns) == names
+    assert len(frame) == rows
+
+
+def test_names_on_two_lines_are_refused(reading):
+    with pytest.raises(InputError, match=r"columns 2, 4 have no name.*--header"):
+        reading("Sales,,Costs,\n2019,2020,2019,2020\n1,2,3,4\n5,6,7,8\n")
 
 
 def test_zones_are_kept(reading):

@@ -42,11 +42,23 @@ ROUNDED_OTHERWISE = 1_000
 SHOWN_TO: dict[str, Any] = {"years": "Y", "months": "M", "weeks": "D", "days": "D", "hours": "m", "minutes": "m"}
 ORIGIN_FORM = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}", re.ASCII)
 FURTHEST_DAYS = 365.25 * 100_000
-MONTH_NAMES = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_NAME = (
-    r"(?P<name>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
-    r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
+# English, German, French, Spanish and Italian names, and how they are cut short; a point may follow.
+MONTH_NAMES = (
+    ("jan", "january", "januar", "jänner", "janv", "janvier", "ene", "enero", "gen", "gennaio"),
+    ("feb", "february", "februar", "fév", "févr", "février", "febrero", "febbraio"),
+    ("mar", "march", "mär", "märz", "mrz", "mars", "marzo"),
+    ("apr", "april", "avr", "avril", "abr", "abril", "aprile"),
+    ("may", "mai", "mayo", "mag", "maggio"),
+    ("jun", "june", "juni", "juin", "junio", "giu", "giugno"),
+    ("jul", "july", "juli", "juil", "juillet", "julio", "lug", "luglio"),
+    ("aug", "august", "août", "ago", "agosto"),
+    ("sep", "sept", "september", "septembre", "septiembre", "set", "settembre"),
+    ("oct", "october", "okt", "oktober", "octobre", "octubre", "ott", "ottobre"),
+    ("nov", "november", "novembre", "noviembre"),
+    ("dec", "december", "dez", "dezember", "déc", "décembre", "dic", "diciembre", "dicembre"),
 )
+MONTHS = {name: month for month, names in enumerate(MONTH_NAMES, start=1) for name in names}
+_NAME = rf"(?P<name>{'|'.join(sorted(MONTHS, key=len, reverse=True))})\.?"
 _YEAR = r"(?P<year>\d{4})"
 _SHORT = r"(?P<short>\d{2})"  # 69 to 99 are 1969 to 1999, as POSIX has it
 _DAY = r"(?P<day>\d{1,2})"
@@ -303,7 +315,8 @@ def list_date_decisions(name: str, texts: Sequence[str], order: DayOrder) -> lis
 
 
 def _match(text: str) -> re.Match[str] | None:
-    return next((match for form in FORMS if (match := form.fullmatch(text))), None)
+    small = text.lower()  # the patterns ignore the case of ASCII letters only
+    return next((match for form in FORMS if (match := form.fullmatch(small))), None)
 
 
 def parse_date(text: str, day_first: bool) -> tuple[datetime | None, timedelta]:
@@ -320,7 +333,7 @@ def _build_moment(parts: dict[str, Any], day_first: bool) -> tuple[datetime, tim
     if "first" in parts:
         day, month = (parts["first"], parts["then"]) if day_first else (parts["then"], parts["first"])
     if "name" in parts:
-        month = MONTH_NAMES.index(parts["name"][:3].lower()) + 1
+        month = MONTHS[parts["name"].lower()]
     if "quarter" in parts:
         month = 3 * int(parts["quarter"]) - 2
     if "week" in parts:

@@ -43,8 +43,7 @@ def decode(content: bytes, name: str, encoding: str | None = None) -> tuple[str,
     text = text.removeprefix("\ufeff")
     if not text.strip():
         raise InputError(f"'{name}' is empty: it holds only blank lines. Check that it was saved completely.")
-    known = chosen == "utf-8-sig" or (encoding is None and content.isascii())
-    return text, [] if known else [Decision("encoding", SHOWN.get(chosen, chosen))]
+    return text, [] if chosen == "utf-8-sig" else [Decision("encoding", SHOWN.get(chosen, chosen))]
 
 
 def _guess(content: bytes, name: str) -> str:

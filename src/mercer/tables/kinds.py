@@ -10,7 +10,7 @@ import datetime
 import numbers as numbers_module
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,12 +22,20 @@ from mercer.errors import InputError
 from mercer.tables.dates import Dates, choose_day_order, list_date_decisions, parse_dates
 from mercer.tables.decisions import Decision
 from mercer.tables.names import pluralise, quote
-from mercer.tables.numerals import Numerals, choose_style, find_numerals, holds_codes, list_decisions
+from mercer.tables.numerals import (
+    Numerals,
+    choose_style,
+    find_numerals,
+    holds_codes,
+    list_decisions,
+    read_clock,
+    take_off_unit,
+)  # fmt: skip
 
 Texts = NDArray[np.object_]
 
 MISSING = ""
-MOSTLY = 0.8
+MOSTLY = 0.5  # of the entries: the others are slips then, not categories
 KINDS = ("number", "date", "text")
 LEAVE_OUT = "leave the column out (--exclude, or the inputs option)"
 MARKS = {
@@ -38,6 +46,8 @@ MARKS_AMONG_NUMBERS = MARKS | {"none"}  # which may be a category of its own
 YEARS = (1500, 2200)
 YEAR_WORDS = {"year", "years", "yr", "yrs", "fy", "jahr", "jahre", "annee", "année", "ano", "año", "anno", "jaar", "år"}
 DATE_WORDS = YEAR_WORDS | {"date", "day", "month", "period", "time", "when", "datum", "monat", "mois", "ym", "yyyymm"}
+UNIX_WORDS = {"timestamp", "unix", "epoch"}
+UNIX = (315_532_800, 2_524_608_000)  # the years 1980 to 2050
 FEW = 6  # whole numbers that are all months by chance are hardly more
 
 
@@ -209,19 +219,40 @@ def read_kind(column: WrittenColumn, options: KindOptions, decimal: str | None, 
             wall, universal = (column.spread(clock, column.moments) for clock in (dates.wall, dates.universal))
             found = list_date_decisions(name, texts, order)
             return ReadColumn("date", _to_moments(column, dates), tuple(found), Dates(wall, universal), order.day_first)
-    if not column.stored and {text.lower() for text in texts} <= {"true", "false"}:
-        flags = np.array([text.lower() == "true" for text in texts], dtype=object)
-        return ReadColumn("text", column.spread(flags, np.full(len(column.places), None)))
+    other = None if column.stored or kind == "date" else _read_otherwise(column, options, decimal)
+    if other is not None:
+        return other
     for unreadable, wanted, fits in ((no_number, "number", not dated), (no_date, "date", column.stored == 0 or dated)):
         strange = int(np.isin(column.places, np.flatnonzero(unreadable)).sum())
-        mostly = fits and strange and 1 - strange / (len(column.rows) + column.stored) >= MOSTLY
-        if kind == wanted or (kind is None and mostly):  # slips, not categories
-            reason = f"The other entries of this column are mostly {wanted}s"
-            if kind is not None:
-                reason = f"The column is one of {wanted}s"
-            advice = f"{reason}. Correct the entry, leave it empty if it is unknown, or {LEAVE_OUT}."
+        mostly = fits and strange and 1 - strange / (len(column.rows) + column.stored) > MOSTLY
+        if kind == wanted or (kind is None and mostly):
+            advice = f"The column is one of {wanted}s. Correct the entry, leave it empty, or {LEAVE_OUT}."
+            if kind is None:
+                advice = (
+                    f"The other entries of this column are mostly {wanted}s. Correct the entry, leave it empty if it "
+                    f"is unknown, {LEAVE_OUT}, or say --type {name}=text if these are categories."
+                )
             _refuse(column, unreadable, wanted, advice)
     return ReadColumn("text", _to_texts(column))
+
+
+def _read_otherwise(column: WrittenColumn, options: KindOptions, decimal: str | None) -> ReadColumn | None:
+    """Return numbers that are written as true and false, as times of day, or with a unit; None where they are none."""
+    name, texts = column.name, list(column.texts)
+    if {text.lower() for text in texts} <= {"true", "false"}:
+        flags = np.array([float(text.lower() == "true") for text in texts])
+        return ReadColumn("number", column.spread(flags, column.numbers), (Decision("flags", columns=(name,)),))
+    hours = read_clock(texts)
+    if hours is not None:
+        return ReadColumn("number", column.spread(hours, column.numbers), (Decision("clock", columns=(name,)),))
+    numbers, unit = take_off_unit(texts)
+    if not unit:
+        return None
+    bare = replace(column, texts=np.array(numbers, dtype=object))
+    if not bare.numerals.styles:
+        return None
+    values, decisions = read_numbers(bare, options, decimal)
+    return ReadColumn("number", values, (Decision("unit", unit, (name,)), *decisions))
 
 
 def read_numbers(
@@ -240,8 +271,8 @@ def read_digits(name: str, values: NDArray[np.float64], options: KindOptions, ki
     present = values[~np.isnan(values)]
     if kind in ("number", "text") or not options.digits or not present.size or np.any(present != np.floor(present)):
         return None
-    written = Decision("dates from digits", f"{present[0]:.0f}", (name,))
     words = {word.lower() for word in re.findall(r"[A-Z]?[a-zà-ÿ]+|[A-Z]+", name)}
+    written = Decision("dates from digits", f"{present[0]:.0f}", (name,))
     years, months, days = present // 10_000, present // 100 % 100, present % 100
     if _within(years) and np.all((months >= 1) & (months <= 12) & (days >= 1) & (days <= 31)):
         texts = np.array([f"{v:.0f}" if v == v else "" for v in values])
@@ -255,6 +286,10 @@ def read_digits(name: str, values: NDArray[np.float64], options: KindOptions, ki
         counted = np.unique(years * 12 + months)
         if said or (len(distinct) >= FEW and np.all(np.diff(counted) == 1)):
             return ReadColumn("date", _from_months(values // 100 * 12 + values % 100 - 1), (written,))
+    for factor in (1, 1000):  # seconds or milliseconds since 1970
+        if words & UNIX_WORDS and np.all((present >= UNIX[0] * factor) & (present <= UNIX[1] * factor)):
+            seconds = pd.to_datetime(pd.Series(values / factor), unit="s", utc=True)
+            return ReadColumn("date", seconds.array, (written,))
     steps = np.diff(present)
     counts_up = len(present) >= FEW and bool(np.all(steps == 1)) and present[0] >= 1800 and present[-1] <= 2100
     if _within(present) and (words & YEAR_WORDS or kind == "date" or counts_up):

@@ -95,18 +95,47 @@ def find_header(records: Sequence[Record], line: int | None = None) -> int:
                              f"{', '.join(str(record.line) for record in records[:5])}.")  # fmt: skip
         return place
     width = find_width(records)
-    for place, record in enumerate(records[:LOOKED_AT]):
-        cells, length = record.cells, trim(record.cells)
-        if is_comment(record):
-            below = next((one for one in records[place + 1 :] if not is_comment(one)), None)
-            names_here = below is not None and width > 1 and length == trim(below.cells)
-            if not (names_here and sum(map(is_value, below.cells)) >= width / 2):  # type: ignore[union-attr]
-                continue
-        filled = sum(not is_empty(cell) for cell in cells)
-        if width < 2 or (length >= max(2, FILLED * width) and (filled > 1 or width == 2)):
-            above = place > 0 and not is_comment(records[place - 1])
-            return place - 1 if above and all(map(is_value, cells[:length])) else place  # no names: what stands above
-    return next((i for i, record in enumerate(records) if not is_comment(record)), 0)
+    wide = [
+        place
+        for place, record in enumerate(records[:LOOKED_AT])
+        if (not is_comment(record) or _names_columns(records, place, width))
+        and (width < 2 or _is_wide(record.cells, width))
+    ]
+    if not wide:
+        return next((i for i, record in enumerate(records) if not is_comment(record)), 0)
+    place = wide[0]
+    whole = next((i for i in wide if trim(records[i].cells) >= width), place)
+    if all(map(is_prose, records[whole].cells[:width])):
+        place = whole  # what is shorter above it are titles of several cells
+    if width > 1 and _stands_below(records, place, width):
+        return place + 1
+    above = place > 0 and not is_comment(records[place - 1])
+    cells = records[place].cells[: trim(records[place].cells)]
+    return place - 1 if above and all(map(is_value, cells)) else place  # no names: take what stands above
+
+
+def _is_wide(cells: Sequence[Any], width: int) -> bool:
+    filled = sum(not is_empty(cell) for cell in cells)
+    return trim(cells) >= max(2, FILLED * width) and (filled > 1 or width == 2)
+
+
+def _names_columns(records: Sequence[Record], place: int, width: int) -> bool:
+    """Tell whether a comment holds the names of the values below it."""
+    below = next((record for record in records[place + 1 :] if not is_comment(record)), None)
+    if below is None or width < 2 or trim(records[place].cells) != trim(below.cells):
+        return False
+    return sum(map(is_value, below.cells)) >= width / 2
+
+
+def _stands_below(records: Sequence[Record], place: int, width: int) -> bool:
+    """Tell whether the names are in the next row, because both are words and values stand below: a title has commas."""
+    rows = records[place + 1 : place + 4]
+    if len(rows) < 3 or is_unit_row(rows[0], rows[1:]):
+        return False
+    names = rows[0].cells
+    words = trim(names) == width and all(map(is_prose, names[:width])) and len({*map(_plain, names)}) == len(names)
+    values = [sum(map(is_value, row.cells)) >= width / 2 for row in rows[1:]]
+    return words and all(values) and len({*map(_plain, records[place].cells)} & {*map(_plain, names)}) == 0
 
 
 def is_comment(record: Record) -> bool:
@@ -117,20 +146,21 @@ def is_comment(record: Record) -> bool:
 def lay_out(records: Sequence[Record], line: int | None = None, keep: bool = False) -> Layout:
     """Find the column names and the data; with `keep` all below the names is data."""
     place = find_header(records, line)
-    header, rows = records[place], [record for record in records[place + 1 :] if not is_comment(record)]
-    decisions = _note_above(records[:place])
-    first = header.cells[0] if header.cells else ""
+    header, rows = records[place], list(records[place + 1 :])
+    width, first = trim(header.cells), header.cells[0] if header.cells else ""
     if is_comment(header):
         header = header._replace(cells=[first.lstrip().lstrip("#/").strip(), *header.cells[1:]])
     while rows and not trim(rows[-1].cells):  # spreadsheets leave rows of bare separators below
         rows.pop()
     if keep:
-        return Layout(header, tuple(rows), tuple(decisions))
-    names = [_plain(cell) for cell in header.cells[: trim(header.cells)]]
-    again = [row for row in rows if [_plain(cell) for cell in row.cells[: trim(row.cells)]] == names]
-    if again:
-        rows = [row for row in rows if row not in again]
-        decisions.append(Decision("repeated names", count=len(again)))
+        return Layout(header, tuple(rows), tuple(_note_text(records[:place])))
+    remarks = [row for row in rows if _is_remark(row, width)]
+    decisions = _note_text([*records[:place], *remarks])
+    names = [_plain(cell) for cell in header.cells[:width]]
+    count = len(rows) - len(remarks)
+    rows = [row for row in rows if not _is_remark(row, width) and not _repeats(row, names)]
+    if len(rows) < count:
+        decisions.append(Decision("repeated names", count=count - len(rows)))
     if rows and is_unit_row(rows[0], rows[1:6]):
         units = quote(_plain(cell) for cell in rows[0].cells if not is_empty(cell))
         decisions.append(Decision("units", units, count=1))
@@ -139,11 +169,21 @@ def lay_out(records: Sequence[Record], line: int | None = None, keep: bool = Fal
     return Layout(header, tuple(rows), (*decisions, *more))
 
 
+def _is_remark(row: Record, width: int) -> bool:
+    return width > 1 and is_comment(row) and trim(row.cells) == 1  # not #1, #2 in a column
+
+
+def _repeats(row: Record, names: Sequence[str]) -> bool:
+    if not row.cells or _plain(row.cells[0]) != names[0]:
+        return False
+    return [_plain(cell) for cell in row.cells[: trim(row.cells)]] == names
+
+
 def _plain(cell: Any) -> str:
     return "" if cell is None else str(cell).strip()
 
 
-def _note_above(records: Sequence[Record]) -> list[Decision]:
+def _note_text(records: Sequence[Record]) -> list[Decision]:
     """Return decisions about titles and comments."""
     found = []
     for kind, wanted in (("comments", True), ("titles", False)):
@@ -170,8 +210,9 @@ def _drop_below(rows: list[Record], width: int) -> tuple[list[Record], list[Deci
     dated = sum(is_value(row.cells[0]) for row in rows[:LOOKED_AT] if row.cells) > min(len(rows), LOOKED_AT) / 2
     while rows and width > 1:
         last = rows[-1]
-        prose = trim(last.cells) == 1 and is_prose(last.cells[0]) and "\n" not in last.cells[0]
-        if prose and (dated or len(last.cells) == 1):
+        filled = [cell for cell in last.cells if not is_empty(cell)]
+        prose = all(map(is_prose, filled)) and not any("\n" in cell for cell in filled)
+        if filled and prose and (dated or len(last.cells) == 1):
             footnotes = [last, *footnotes]
         elif trim(last.cells):
             break

@@ -17,8 +17,16 @@ from numpy.typing import NDArray
 from mercer.errors import InputError
 from mercer.tables.decisions import Decision
 
-DECIMALS = (".", ",")
 THOUSANDS = {",": "commas", ".": "points", " ": "spaces", "'": "apostrophes"}
+# By the decimal mark: digits, or thousands set apart by one other mark, or as in India (12,34,567).
+BODY = {
+    point: re.compile(
+        rf"(?:\d+|[1-9]\d{{0,2}}(?P<mark>[{other} '])\d{{3}}(?:(?P=mark)\d{{3}})*"
+        rf"|[1-9]\d?(?P<lakh>[{other}])(?:\d\d(?P=lakh))+\d{{3}})(?:[{point}]\d*)?|[{point}]\d+",
+        re.ASCII,
+    )
+    for point, other in ((".", ","), (",", "."))
+}
 _CURRENCY = (
     r"USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|MXN|ZAR|RUB|TRY|KRW|SGD|HKD|ILS|RON|"
     r"US\$|A\$|C\$|R\$|Fr\.|kr|Kč|zł|Ft|Rs|[$€£¥₹₽₩₺₪฿₫₴]"
@@ -31,6 +39,8 @@ NUMERAL = re.compile(
 )
 INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 CODE = re.compile(r"0\d+", re.ASCII)
+MEASURED = re.compile(r"(?P<number>.*\d)\s*(?P<unit>[^\d\s.,'’()-][^\d]{0,9})", re.ASCII)
+CLOCK = re.compile(r"(?P<hour>\d{1,3}):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d(?:[.,]\d+)?))?", re.ASCII)
 # What typists and programs write for a minus, a space and an apostrophe.
 PLAIN = str.maketrans("−–‐‑﹣－\u00a0\u2007\u2009\u202f’‘´`", "------    ''''")
 ODD_MINUS = re.compile("[−–‐‑﹣－]")
@@ -75,19 +85,14 @@ def take_apart(text: str) -> Numeral | None:
 
 def find_thousands(body: str, decimal: str) -> str | None:
     """Return the mark between the thousands of a number ("" for none) given its decimal mark; None: it is no number."""
-    point = re.escape(decimal)
-    if re.fullmatch(rf"\d+(?:{point}\d*)?|{point}\d+", body):
-        return ""
-    for mark in THOUSANDS:
-        if mark != decimal and re.fullmatch(rf"[1-9]\d{{0,2}}(?:{re.escape(mark)}\d{{3}})+(?:{point}\d*)?", body):
-            return mark
-    return None
+    match = BODY[decimal].fullmatch(body)
+    return None if match is None else match["mark"] or match["lakh"] or ""
 
 
 def find_styles(numerals: Sequence[Numeral]) -> list[Style]:
     """Return the ways in which all numbers of a column can be written; one where no mark can be taken in two ways."""
     styles = []
-    for decimal in DECIMALS:
+    for decimal in BODY:
         marks = {find_thousands(numeral.body, decimal) for numeral in numerals} - {""}
         if len(marks) <= 1 and None not in marks:
             styles.append(Style(decimal, next(iter(marks), "")))  # type: ignore[arg-type]  # None is not in it
@@ -131,6 +136,30 @@ def find_numerals(texts: Sequence[str]) -> Numerals:
     """Take the distinct texts of a column apart."""
     parts = tuple(take_apart(text) for text in texts)
     return Numerals(tuple(texts), parts, tuple(find_styles([one for one in parts if one is not None])))
+
+
+def take_off_unit(texts: Sequence[str]) -> tuple[list[str], str]:
+    """Return numbers without the unit that stands behind all of them, and the unit; "" where there is none."""
+    matches = [MEASURED.fullmatch(text) for text in texts]
+    units = {"" if match is None else match["unit"] for match in matches}
+    if len(units) != 1 or "" in units:
+        return [], ""
+    numbers = [match["number"] for match in matches if match is not None]
+    return (numbers, units.pop()) if all(take_apart(number) for number in numbers) else ([], "")
+
+
+def read_clock(texts: Sequence[str]) -> NDArray[np.float64] | None:
+    """Return times of day or durations such as 10:30 as hours; None where a text is none."""
+    matches = [match for text in texts if (match := CLOCK.fullmatch(text))]
+    if len(matches) < len(texts) or not matches:
+        return None
+    seconds = ((match["second"] or "0").replace(",", ".") for match in matches)
+    return np.array(
+        [
+            int(match["hour"]) + int(match["minute"]) / 60 + float(second) / 3600
+            for match, second in zip(matches, seconds, strict=True)
+        ]
+    )
 
 
 def holds_codes(texts: Sequence[str]) -> str:

@@ -209,7 +209,10 @@ def _read_delimited(content: bytes, name: str, options: ReadOptions) -> RawTable
     # beside semicolons 1.234 may be a thousand; other decimals show that it is none
     points = separator != ";" or options.decimal == "." or re.search(r"\d\.(?:\d{1,2}|\d{4,})(?!\d)", text)
     quick = options.header is None and options.decimal != "," and (points or not re.search(r"\d\.\d", text))
-    plain = _read_plain(text, separator, name) if quick else None
+    try:
+        plain = _read_plain(text, separator, name) if quick else None
+    except csv.Error:  # reported below, with the line
+        plain = None
     if plain is not None:
         return plain._replace(decisions=decisions + plain.decisions)
     records: list[Record] = []
@@ -259,38 +262,40 @@ def _rate_separator(text: str, separator: str, least: int = 2) -> tuple[float, i
     place = find_header(records)
     names, body = records[place].cells[: trim(records[place].cells)], records[place + 1 :]
     alike = sum(trim(record.cells) <= len(names) <= len(record.cells) for record in body) / max(1, len(body))
-    values = sum(map(is_value, names)) / max(1, len(names))
+    # years may be names, but not of one row below another
+    values = sum(is_value(name) and not (place == 0 and name.isdigit()) for name in names) / max(1, len(names))
     cells = [cell for record in body[:TYPED_RECORDS] for cell in record.cells[: trim(record.cells)]]
     typed = sum(is_empty(cell) or not is_prose(cell) for cell in cells) / max(1, len(cells))
-    return alike * (1 - 0.9 * values) * (0.5 + 0.5 * typed), width
+    torn = any('"' in cell for cell in (*names, *cells))  # a mark inside quotation marks separates nothing
+    return alike * (1 - 0.9 * values) * (0.5 + 0.5 * typed) * (0.9 if place else 1.0) * (0.5 if torn else 1.0), width
 
 
 def _read_plain(text: str, separator: str, name: str) -> RawTable | None:
     """Return a table of plain numbers, ISO dates and a few texts, as pandas reads it; None where there is more."""
-    if re.search(rf"(?:^|[\r\n\"{re.escape(separator)}]) *0\d", text):  # 0012, which pandas takes for a number
-        return None
-    head: list[Record] = []
-    tail: deque[Record] = deque(maxlen=LAST_RECORDS)
-    try:
-        for count, record in enumerate(iterate_records(text, separator)):
-            if count < SAMPLED_RECORDS:
-                head.append(record)
-            else:
-                tail.append(record)
-            if len(record.cells) != len(head[0].cells):
-                return None
-    except csv.Error:
-        return None
+    head = list(itertools.islice(iterate_records(text, separator), SAMPLED_RECORDS))
+    tail: deque[list[str]] = deque(maxlen=LAST_RECORDS)
+    width, count = len(head[0].cells) if head else 0, 0
+    for fields in csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=separator != " "):
+        if fields and len(fields) != width:
+            return None
+        if fields:
+            count += 1
+            tail.append(fields)
     if not head or find_header(head) != 0:
         return None
-    header, laid = head[0], lay_out([*head, *tail])
-    if laid.decisions or len(laid.rows) < len(head) + len(tail) - 1 or any(is_empty(cell) for cell in header.cells):
+    below = list(tail)[len(head) - count :] if count > len(head) else []
+    header, shown = head[0], [*head, *(Record(0, fields) for fields in below)]
+    laid = lay_out(shown)
+    if laid.decisions or len(laid.rows) < len(shown) - 1 or any(is_empty(cell) for cell in header.cells):
         return None
     names = clean_names(header.cells, f"'{name}', line {header.line},")
     try:
         frame = pd.read_csv(io.StringIO(text), sep=separator, header=0, names=names, index_col=False,
                             skipinitialspace=True, low_memory=False, keep_default_na=False, na_values=[""])  # fmt: skip
     except pd.errors.ParserError:
+        return None
+    whole = any(pd.api.types.is_integer_dtype(frame[label].dtype) for label in names)
+    if whole and re.search(rf"(?:^|[\r\n\"{re.escape(separator)}]) *0\d", text):  # 0012, a code, became 12
         return None
     dates: dict[str, pd.Series] = {}
     for label in names:
@@ -307,7 +312,7 @@ def _read_plain(text: str, separator: str, name: str) -> RawTable | None:
         if dates[label].isna().any() or dates[label].dtype == object:
             return None
     note = _note_names(header, name)
-    return RawTable(frame.assign(**dates), [*note, *_note_blank_lines(text, head, frame)], point=True)
+    return RawTable(frame.assign(**dates), [*note, *_note_blank_lines(text, head, frame)], point=separator != ";")
 
 
 def _build(
@@ -334,6 +339,13 @@ def _build(
     names = clean_names(
         [field or f"column {place}" for place, field in enumerate(fields, start=1)], f"'{name}', line {header.line},"
     )
+    nameless = [place for place, field in enumerate(fields) if not field and place]
+    nameless = [place for place in nameless if any(place < trim(row.cells) for row in laid.rows)]
+    if len(nameless) > 1 and options.header is None:
+        raise InputError(
+            f"'{name}', line {header.line}: columns {', '.join(str(n + 1) for n in nameless[:5])} have no name; "
+            "the names may stand on two lines. Write one name above each column, or say --header and the line."
+        )
     columns: dict[str, Any] = {}
     more: list[Decision] = []
     for place, (label, field) in enumerate(zip(names, fields, strict=True)):
