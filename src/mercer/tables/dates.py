@@ -88,7 +88,7 @@ FORMS = tuple(
 )
 _LONG_FIELDS, _SHORT_FIELDS = FORMS[2], FORMS[10]
 ORDERED_FROM = 5  # so many different dates are hardly in order by chance
-EVEN = 3.0  # steps are even when none is longer than so many usual ones: weekends, a missing month
+EVEN = 3.0  # steps are even when none is so many times longer or shorter than usual: weekends, a missing month
 
 
 @dataclass(frozen=True)
@@ -294,7 +294,8 @@ def _is_even(moments: Moments) -> bool:
     if np.isnat(moments).any() or len(moments) < 3:
         return False
     gaps = np.diff(np.unique(choose_timeline(moments).numbers(moments)))
-    return bool(gaps.size and gaps.max() <= EVEN * np.median(gaps))
+    usual = np.median(gaps) if gaps.size else 0.0
+    return bool(usual and gaps.max() <= EVEN * usual and gaps.min() >= usual / EVEN)
 
 
 def _is_ordered(moments: Moments) -> bool:

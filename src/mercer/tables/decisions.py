@@ -18,7 +18,7 @@ class Decision:
     count: int = 0
 
 
-def _left_out(decision: Decision, what: str, where: str) -> str:
+def _tell_left_out(decision: Decision, what: str, where: str) -> str:
     rows = pluralise(decision.count, f"row of {what}", f"rows of {what}")
     return f"{rows} {where} ({decision.value}) {_was(decision)} left out"
 
@@ -27,7 +27,7 @@ def _was(decision: Decision) -> str:
     return "was" if decision.count == 1 else "were"
 
 
-def _named(decision: Decision) -> str:
+def _name_columns(decision: Decision) -> str:
     return f"column{'s' if len(decision.columns) > 1 else ''} {quote(decision.columns)}"
 
 
@@ -35,11 +35,11 @@ WORDS: dict[str, Callable[[Decision], str]] = {
     "encoding": lambda d: f"the file is not UTF-8 and was read as {d.value} (otherwise: --encoding)",
     "separator": lambda d: f"fields are separated by {d.value}s (otherwise: --separator)",
     "sheet": lambda d: f"of {d.count} sheets {d.value!r} was read (another: --sheet)",
-    "titles": lambda d: f"{_left_out(d, 'text', 'above the column names')} (otherwise: --header)",
-    "comments": lambda d: f"{_left_out(d, 'comment', 'around the data')} (otherwise: --header)",
-    "units": lambda d: f"{_left_out(d, 'units', 'below the column names')} (otherwise: --keep-rows)",
-    "totals": lambda d: f"{_left_out(d, 'totals', 'among the data')} (otherwise: --keep-rows)",
-    "footnotes": lambda d: f"{_left_out(d, 'text', 'below the data')} (otherwise: --keep-rows)",
+    "titles": lambda d: f"{_tell_left_out(d, 'text', 'above the column names')} (otherwise: --header)",
+    "comments": lambda d: f"{_tell_left_out(d, 'comment', 'around the data')} (otherwise: --header)",
+    "units": lambda d: f"{_tell_left_out(d, 'units', 'below the column names')} (otherwise: --keep-rows)",
+    "totals": lambda d: f"{_tell_left_out(d, 'totals', 'among the data')} (otherwise: --keep-rows)",
+    "footnotes": lambda d: f"{_tell_left_out(d, 'text', 'below the data')} (otherwise: --keep-rows)",
     "repeated names": lambda d: (
         f"{pluralise(d.count, 'row of column names', 'rows of column names')} among the data {_was(d)} left out "
         "(otherwise: --keep-rows)"
@@ -52,24 +52,28 @@ WORDS: dict[str, Callable[[Decision], str]] = {
         f"(otherwise: --decimal {'.' if d.value == 'points' else ','})"
     ),
     "currency": lambda d: f"the currency {d.value} was taken off in {quote(d.columns)}",
-    "per cent": lambda d: f"{_named(d)}: numbers are in per cent, 5 % is 5",
+    "per cent": lambda d: f"{_name_columns(d)}: numbers are in per cent, 5 % is 5",
     "unit": lambda d: f"the unit {d.value} was taken off in {quote(d.columns)} (otherwise: --type {d.columns[0]}=text)",
-    "clock": lambda d: f"{_named(d)}: times without a date were read as hours, 10:30 is 10.5",
-    "flags": lambda d: f"{_named(d)}: true and false were read as 1 and 0",
+    "clock": lambda d: f"{_name_columns(d)}: times without a date were read as hours, 10:30 is 10.5",
+    "flags": lambda d: f"{_name_columns(d)}: true and false were read as 1 and 0",
     "minus": lambda d: f"{d.value} was read as minus in {quote(d.columns)}",
-    "missing": lambda d: f"{pluralise(d.count, 'entry', 'entries')} {d.value} of {_named(d)} {_was(d)} read as missing",
-    "numbers": lambda d: f"{_named(d)}: numbers written as text were read as numbers",
+    "missing": lambda d: (
+        f"{pluralise(d.count, 'entry', 'entries')} {d.value} of {_name_columns(d)} {_was(d)} read as missing"
+    ),
+    "numbers": lambda d: f"{_name_columns(d)}: numbers written as text were read as numbers",
     "day order": lambda d: (
-        f"{_named(d)}: {d.value} first in dates such as 01/02/2019 "
+        f"{_name_columns(d)}: {d.value} first in dates such as 01/02/2019 "
         f"(otherwise: --{'month' if d.value == 'the day comes' else 'day'}-first)"
     ),
-    "two-digit years": lambda d: f"{_named(d)}: years of two digits were read as 1969 to 2068",
-    "years": lambda d: f"{_named(d)}: whole numbers were read as years (otherwise: --type {d.columns[0]}=number)",
+    "two-digit years": lambda d: f"{_name_columns(d)}: years of two digits were read as 1969 to 2068",
+    "years": lambda d: (
+        f"{_name_columns(d)}: whole numbers were read as years (otherwise: --type {d.columns[0]}=number)"
+    ),
     "dates from digits": lambda d: (
-        f"{_named(d)}: whole numbers such as {d.value} were read as dates (otherwise: --type {d.columns[0]}=number)"
+        f"{_name_columns(d)}: whole numbers such as {d.value} were read as dates (otherwise: --type {d.columns[0]}=number)"
     ),
     "codes": lambda d: (
-        f"{_named(d)}: entries such as {d.value} with leading zeros are codes, not numbers "
+        f"{_name_columns(d)}: entries such as {d.value} with leading zeros are codes, not numbers "
         f"(otherwise: --type {d.columns[0]}=number)"
     ),
     "row numbers": lambda d: "the first column has no name and holds row numbers; it was left out",
@@ -82,12 +86,12 @@ WORDS: dict[str, Callable[[Decision], str]] = {
         'not read as a missing value; write "" or NA for one'
     ),
     "identifiers": lambda d: (
-        f"{_named(d)}: every row has another entry, without order, as identifiers have; left out (--inputs names it)"
+        f"{_name_columns(d)}: every row has another entry, without order, as identifiers have; left out (--inputs names it)"
     ),
-    "free text": lambda d: f"{_named(d)}: texts that hardly repeat; left out",
-    "constant": lambda d: f"{_named(d)}: entries never change and tell nothing; left out",
-    "empty": lambda d: f"{_named(d)}: no entries; left out",
-    "excluded": lambda d: f"{_named(d)}: left out, as asked for",
+    "free text": lambda d: f"{_name_columns(d)}: texts that hardly repeat; left out",
+    "constant": lambda d: f"{_name_columns(d)}: entries never change and tell nothing; left out",
+    "empty": lambda d: f"{_name_columns(d)}: no entries; left out",
+    "excluded": lambda d: f"{_name_columns(d)}: left out, as asked for",
     "missing rows": lambda d: (
         f"{d.count} of {d.value} rows {'has' if d.count == 1 else 'have'} no entry in {quote(d.columns)} and "
         f"{_was(d)} left out (--missing fail refuses)"

@@ -105,7 +105,7 @@ class WrittenColumn:
         return cls(name, distinct[~absent], renumbered[places], numbers, moments, found)
 
     @property
-    def stored(self) -> int:
+    def stored_count(self) -> int:
         """How many entries are stored as numbers or as dates."""
         return int((~np.isnan(self.numbers)).sum() + (~np.isnat(self.moments)).sum())
 
@@ -172,7 +172,7 @@ def type_columns(
     for name, one in written.items():
         found = read_kind(one, options, decimal, kinds.get(name))
         values = found.values
-        if found.kind == "text" and not one.stored:  # among which "none" may be a category
+        if found.kind == "text" and not one.stored_count:  # among which "none" may be a category
             one = WrittenColumn.of(name, frame[name], {""} if kinds.get(name) == "text" else MARKS)
             values = _to_texts(one)
         typed[name] = pd.Series(values, index=frame.index)
@@ -194,7 +194,7 @@ def _tells_decimal(column: WrittenColumn) -> bool:
 def read_kind(column: WrittenColumn, options: KindOptions, decimal: str | None, kind: str | None) -> ReadColumn:
     """Return the column as numbers, dates or texts; `kind` is the user's word for it, None: find out."""
     name, texts = column.name, list(column.texts)
-    if not texts and not column.stored:
+    if not texts and not column.stored_count:
         return ReadColumn("number", np.full(len(column.places), np.nan))
     if kind == "text":
         return ReadColumn("text", _to_texts(column))
@@ -219,12 +219,15 @@ def read_kind(column: WrittenColumn, options: KindOptions, decimal: str | None, 
             wall, universal = (column.spread(clock, column.moments) for clock in (dates.wall, dates.universal))
             found = list_date_decisions(name, texts, order)
             return ReadColumn("date", _to_moments(column, dates), tuple(found), Dates(wall, universal), order.day_first)
-    other = None if column.stored or kind == "date" else _read_otherwise(column, options, decimal)
+    other = None if column.stored_count or kind == "date" else _read_otherwise(column, options, decimal)
     if other is not None:
         return other
-    for unreadable, wanted, fits in ((no_number, "number", not dated), (no_date, "date", column.stored == 0 or dated)):
+    for unreadable, wanted, fits in (
+        (no_number, "number", not dated),
+        (no_date, "date", column.stored_count == 0 or dated),
+    ):
         strange = int(np.isin(column.places, np.flatnonzero(unreadable)).sum())
-        mostly = fits and strange and 1 - strange / (len(column.rows) + column.stored) > MOSTLY
+        mostly = fits and strange and 1 - strange / (len(column.rows) + column.stored_count) > MOSTLY
         if kind == wanted or (kind is None and mostly):
             advice = f"The column is one of {wanted}s. Correct the entry, leave it empty, or {LEAVE_OUT}."
             if kind is None:
@@ -314,7 +317,7 @@ def _to_moments(column: WrittenColumn, dates: Dates) -> NDArray[Any]:
     zoned = any(re.search(r"(?:Z|UTC|GMT|:\d\d\s*[+-]\d{2}(?::?\d{2})?)$", text) for text in column.texts)
     if not zoned:
         return column.spread(dates.wall, column.moments)
-    if len(offsets) > 1 or column.stored:
+    if len(offsets) > 1 or column.stored_count:
         return _to_texts(column)
     zone = datetime.timezone(offsets[0].astype("timedelta64[s]").item()) if offsets[0] else datetime.UTC
     universal = pd.Series(column.spread(dates.universal, column.moments))

@@ -44,7 +44,7 @@ class Record(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Layout:
+class TableLayout:
     """Where the names stand and what is data, with what was decided."""
 
     header: Record
@@ -143,7 +143,7 @@ def is_comment(record: Record) -> bool:
     return bool(record.cells) and isinstance(record.cells[0], str) and record.cells[0].lstrip().startswith(COMMENT)
 
 
-def lay_out(records: Sequence[Record], line: int | None = None, keep: bool = False) -> Layout:
+def lay_out(records: Sequence[Record], line: int | None = None, keep: bool = False) -> TableLayout:
     """Find the column names and the data; with `keep` all below the names is data."""
     place = find_header(records, line)
     header, rows = records[place], list(records[place + 1 :])
@@ -153,7 +153,7 @@ def lay_out(records: Sequence[Record], line: int | None = None, keep: bool = Fal
     while rows and not trim(rows[-1].cells):  # spreadsheets leave rows of bare separators below
         rows.pop()
     if keep:
-        return Layout(header, tuple(rows), tuple(_note_text(records[:place])))
+        return TableLayout(header, tuple(rows), tuple(_note_text(records[:place])))
     remarks = [row for row in rows if _is_remark(row, width)]
     decisions = _note_text([*records[:place], *remarks])
     names = [_plain(cell) for cell in header.cells[:width]]
@@ -166,7 +166,7 @@ def lay_out(records: Sequence[Record], line: int | None = None, keep: bool = Fal
         decisions.append(Decision("units", units, count=1))
         rows = rows[1:]
     rows, more = _drop_below(rows, len(names))
-    return Layout(header, tuple(rows), (*decisions, *more))
+    return TableLayout(header, tuple(rows), (*decisions, *more))
 
 
 def _is_remark(row: Record, width: int) -> bool:

@@ -58,7 +58,7 @@ class Numeral(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Style:
+class NumberStyle:
     """The decimal mark and the mark between thousands ("" for none)."""
 
     decimal: str
@@ -89,19 +89,19 @@ def find_thousands(body: str, decimal: str) -> str | None:
     return None if match is None else match["mark"] or match["lakh"] or ""
 
 
-def find_styles(numerals: Sequence[Numeral]) -> list[Style]:
+def find_styles(numerals: Sequence[Numeral]) -> list[NumberStyle]:
     """Return the ways in which all numbers of a column can be written; one where no mark can be taken in two ways."""
     styles = []
     for decimal in BODY:
         marks = {find_thousands(numeral.body, decimal) for numeral in numerals} - {""}
         if len(marks) <= 1 and None not in marks:
-            styles.append(Style(decimal, next(iter(marks), "")))  # type: ignore[arg-type]  # None is not in it
+            styles.append(NumberStyle(decimal, next(iter(marks), "")))  # type: ignore[arg-type]  # None is not in it
     if len(styles) == 2 and all(to_number(one, styles[0]) == to_number(one, styles[1]) for one in numerals):
         return styles[:1]
     return styles
 
 
-def to_number(numeral: Numeral, style: Style) -> float:
+def to_number(numeral: Numeral, style: NumberStyle) -> float:
     """Return the number that is meant."""
     digits = numeral.body.replace(style.thousands, "") if style.thousands else numeral.body
     value = float(digits.replace(style.decimal, ".") + numeral.exponent)
@@ -114,7 +114,7 @@ class Numerals:
 
     texts: tuple[str, ...]
     parts: tuple[Numeral | None, ...]
-    styles: tuple[Style, ...]
+    styles: tuple[NumberStyle, ...]
 
     @property
     def readable(self) -> NDArray[np.bool_]:
@@ -122,7 +122,7 @@ class Numerals:
         known = (one is not None or INFINITE.fullmatch(text) for one, text in zip(self.parts, self.texts, strict=True))
         return np.fromiter(map(bool, known), dtype=bool, count=len(self.texts))
 
-    def read(self, style: Style) -> NDArray[np.float64]:
+    def read(self, style: NumberStyle) -> NDArray[np.float64]:
         """Return the numbers; NaN for other texts."""
         return np.array(
             [
@@ -167,7 +167,9 @@ def holds_codes(texts: Sequence[str]) -> str:
     return next((text for text in texts if CODE.fullmatch(text)), "") if all(t.isdigit() for t in texts) else ""
 
 
-def choose_style(name: str, numerals: Numerals, order: NDArray[np.intp], decimal: str | None, point: bool) -> Style:
+def choose_style(
+    name: str, numerals: Numerals, order: NDArray[np.intp], decimal: str | None, point: bool
+) -> NumberStyle:
     """Choose among the styles of a column; `order` are the places of its rows' texts, `point` what 1.234 means.
 
     `decimal` is the mark that the user names, or that the rest of the file has.
@@ -201,7 +203,7 @@ def _is_even(values: NDArray[np.float64]) -> bool:
     return len(steps) > 1 and steps[0] != 0 and bool(np.allclose(steps, steps[0], rtol=1e-6))
 
 
-def list_decisions(name: str, numerals: Numerals, style: Style) -> list[Decision]:
+def list_decisions(name: str, numerals: Numerals, style: NumberStyle) -> list[Decision]:
     """Return what was decided about a column of numbers; mixed currencies or shares are refused."""
     parts = [one for one in numerals.parts if one is not None]
     found = []
