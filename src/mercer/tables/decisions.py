@@ -70,7 +70,8 @@ WORDS: dict[str, Callable[[Decision], str]] = {
         f"{_name_columns(d)}: whole numbers were read as years (otherwise: --type {d.columns[0]}=number)"
     ),
     "dates from digits": lambda d: (
-        f"{_name_columns(d)}: whole numbers such as {d.value} were read as dates (otherwise: --type {d.columns[0]}=number)"
+        f"{_name_columns(d)}: whole numbers such as {d.value} were read as dates "
+        f"(otherwise: --type {d.columns[0]}=number)"
     ),
     "codes": lambda d: (
         f"{_name_columns(d)}: entries such as {d.value} with leading zeros are codes, not numbers "
@@ -86,7 +87,8 @@ WORDS: dict[str, Callable[[Decision], str]] = {
         'not read as a missing value; write "" or NA for one'
     ),
     "identifiers": lambda d: (
-        f"{_name_columns(d)}: every row has another entry, without order, as identifiers have; left out (--inputs names it)"
+        f"{_name_columns(d)}: every row has another entry, without order, as identifiers have; left out "
+        "(otherwise: --inputs)"
     ),
     "free text": lambda d: f"{_name_columns(d)}: texts that hardly repeat; left out",
     "constant": lambda d: f"{_name_columns(d)}: entries never change and tell nothing; left out",
