@@ -284,7 +284,7 @@ def fit_exactly(arguments: argparse.Namespace) -> dict[str, Any]:
         print(json.dumps({f"{rows} rows": found[f"{rows} rows"]}, indent=1), flush=True)
     return {
         "protocol": f"{COLUMNS} columns, float64, default settings; ARD SE fitted to all of the rows, from values "
-        "fitted to a sample; three timings of the mean and standard deviation of new rows, the first with all set-up",
+        "fitted to a sample; three timings of the mean and standard deviation of new rows, after one more",
         **found,
     }
 
