@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import statistics
 import time
@@ -164,7 +165,7 @@ def try_job(job: Job, folder: Path, until: float) -> tuple[Job, str]:
         return job, f"failed: {type(error).__name__}: {error} ({where.name}, line {where.lineno})"[:400]
     done, seconds = len(record["values"]), time.time() - began
     state = "done" if done >= job.calls else f"stopped after {done}"
-    return job, f"{state}, best {min(record['values']):.5g}, {seconds:.0f} s"
+    return job, f"{state}, best {min(record['values'], default=math.nan):.5g}, {seconds:.0f} s"
 
 
 def run_all(jobs: list[Job], folder: Path, workers: int, until: float) -> Iterator[tuple[Job, str]]:
