@@ -80,6 +80,14 @@ def test_an_input_that_does_nothing_hardly_matters(known: mercer.Optimizer) -> N
     assert "idle hardly matters" in " ".join(known.explain().sentences)
 
 
+def test_an_input_that_acts_alone_has_the_share_of_its_part(known: mercer.Optimizer) -> None:
+    found = known.explain()
+    shares = {each.name: each.share for each in found.inputs}
+    alone = [part for part in found.parts if len(part.inputs) == 1]
+    assert alone
+    assert all(shares[part.inputs[0]] == part.share for part in alone)
+
+
 def test_what_is_not_known_is_not_called_unimportant() -> None:
     assert not any(each.hardly_matters for each in told(10).explain().inputs)
 

@@ -61,7 +61,8 @@ def measure_shares(surrogate: FunctionModel, space: Space) -> Shares:
         drawn = _draw(surrogate, part, np.concatenate(rows), rng).reshape(len(rows), ROWS, SAMPLES)
         whole.append(drawn[0].var(axis=0))
         for place, i in enumerate(part.inputs, start=1):
-            single[i] = 0.5 * ((drawn[0] - drawn[place]) ** 2).mean(axis=0)
+            alone = len(part.inputs) == 1  # the same number then, and it must not differ by chance
+            single[i] = whole[-1] if alone else 0.5 * ((drawn[0] - drawn[place]) ** 2).mean(axis=0)
     total = np.sum(whole, axis=0) if whole else np.ones(SAMPLES)
     total = np.maximum(total, np.finfo(float).tiny)
     found = {i: _summarise(single[i] / total) for i in single}

@@ -21,6 +21,7 @@ from mercer.optimise.space import Space
 from mercer.optimise.surrogate import FunctionModel, Part, choose_rows
 
 TRIALS = 100  # that the gain is expected of
+FEWEST = 10  # trials that hindsight needs
 SAMPLES = 64
 POINTS = 300  # of every group, or of all inputs jointly
 MOST_ROWS = 400
@@ -33,8 +34,8 @@ def expect_gain(model: Belief, space: Space, X: Array, y: Array, rng: np.random.
 
     The model's gain times the share of it that was made when it was looked at with half of the trials.
     """
-    half = len(y) // 2
-    seen, before = (see_gain(model, space, X[:count], y[:count], rng) for count in (len(y), half))
+    seen, half = see_gain(model, space, X, y, rng), len(y) // 2
+    before = see_gain(model, space, X[:half], y[:half], rng) if half >= FEWEST else 0.0
     if before <= 0.0:
         return seen
     made = extrapolate_record(y)

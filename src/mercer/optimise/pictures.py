@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -171,7 +171,9 @@ def map_figure(effects: Effects, part: Part, *, width: int = 1200, density: int 
     with paper.drawing(1, 1, height=0.85 if paper.narrow else 0.5) as figure:
         axes = figure.axes[0]
         values = mean.reshape(len(across.rows), len(up.rows)).T
-        shown = axes.pcolormesh(across.at, up.at, values, cmap="cividis", shading="nearest", rasterized=True)
+        smooth = not any(isinstance(axis.kind, Category | Integer) for axis in (across, up))
+        shading: Literal["gouraud", "nearest"] = "gouraud" if smooth else "nearest"
+        shown = axes.pcolormesh(across.at, up.at, values, cmap="cividis", shading=shading, rasterized=True)
         figure.colorbar(shown, ax=axes, shrink=0.9, label=effects.label)
         X = effects.surrogate.data.X
         east, north = (axis.place(X[:, list(space.columns[i])]) for axis, i in

@@ -100,17 +100,12 @@ def tell_best(found: StudyExplanation) -> str:
     """Say what the best point is."""
     if found.best is None:
         return f"There is no value yet ({count_trials(found)})." if found.trials else "There is no trial yet."
-    where = show_point(found.best.x, found.spans)
-    return f"{tell_best_value(found.best, found.minimize, found.target)} It was found at {where}."
-
-
-def tell_best_value(best: Best, minimize: bool, target: str) -> str:
-    """Say how good the best trial is."""
-    kind = "lowest" if minimize else "highest"
-    text = f"The {kind} {target} so far is {show_score(best.y)} (trial {best.number + 1})"
-    if best.mean is None or number(best.mean) == number(best.y):
-        return f"{text}."
-    return f"{text}; {number(best.mean)} is expected there without noise."
+    best, kind = found.best, "lowest" if found.minimize else "highest"
+    text = f"The {kind} {found.target} so far is {show_score(best.y)} (trial {best.number + 1})"
+    lucky = best.mean is not None and found.model is not None and abs(best.mean - best.y) > 0.5 * found.model.noise
+    if lucky and best.mean is not None and number(best.mean) != number(best.y):
+        text += f"; {number(best.mean)} is expected there without noise"
+    return f"{text}. It was found at {show_point(best.x, found.spans)}."
 
 
 def tell_structure(found: StudyExplanation) -> list[str]:
@@ -176,6 +171,8 @@ def tell_share(part: PartFact) -> str:
     share = part.share
     if percent(share.high).startswith("<"):
         return "under 0.1 % of the variance"
+    if percent(share.low) == percent(1.0):
+        return "100 % of the variance"
     return f"{percent(share.mean)} of the variance ({percent(share.low)} to {percent(share.high)} with 95 %)"
 
 
@@ -271,9 +268,10 @@ def describe_effects(found: StudyExplanation) -> str:
     """Say how to read the pictures of the parts."""
     if found.model is None:
         return ""
+    if len(found.parts) == 1:
+        return "The effect is shown around its average; dots are the trials."
     text = "The function is taken as a sum of these parts. Each is shown around its own average; dots are the trials "
-    text += "less the other parts, on a map the trials themselves."
-    return text
+    return f"{text}less the other parts, on a map the trials themselves."
 
 
 def tell_left_out(parts: Sequence[PartFact], most: int) -> str:
