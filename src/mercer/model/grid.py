@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mercer.inference.grid_product import GridPosterior  # it loads PyTorch
 
 EVIDENCE_TOLERANCE = 1e-3  # of conjugate gradients, relative
+EVIDENCE_STEPS = 600  # of them: a large hole and little noise take 400, and an early end gives wrong slopes
 EXACT_CELLS = 1000  # seen, where most are missing: exact inference then takes a tenth of a second for an evaluation
 LONGEST = 5000  # cells along one axis: its eigenvectors take a quarter of a minute
 
@@ -135,7 +136,13 @@ class FittedGrid:
 def grid_engine(device: str) -> Grid:
     """Return the engine for arrays, which are grids however few of their cells hold a value."""
     policy = GridPolicy(cells_per_row=math.inf)
-    return Grid(tolerance=EVIDENCE_TOLERANCE, device=device, exact_cells=EXACT_CELLS, policy=policy)
+    return Grid(
+        tolerance=EVIDENCE_TOLERANCE,
+        device=device,
+        most_steps=EVIDENCE_STEPS,
+        policy=policy,
+        exact_cells=EXACT_CELLS,
+    )
 
 
 def condition(engine: Engine, kernel: Expression, noise: float, data: Data) -> GridPosterior:
