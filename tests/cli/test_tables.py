@@ -63,7 +63,7 @@ def test_rows_that_lack_an_input_are_left_out_and_counted(tmp_path: Path) -> Non
     inputs, target, notes = prepared(tmp_path, text)
     assert inputs.a.tolist() == [1, 4, 5]
     assert target.tolist() == [3, 7, 9]
-    assert "2 of 5 rows have no entry in 'a', 'b' and were left out (--missing fail refuses)" in notes
+    assert "2 of 5 rows have no entry in 'a', 'b' and were left out (otherwise: --missing fail)" in notes
     with pytest.raises(InputError, match="'a' has 1 missing entry, in data row 3"):
         prepared(tmp_path, text, missing="fail")
     with pytest.raises(InputError, match="--missing is drop or fail"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -14,9 +15,10 @@ import pytest
 from benchmarks.table_files import make_tables
 from benchmarks.tables import judge
 
+import mercer.tables
 from mercer.errors import InputError
 from mercer.tables import ReadOptions, read
-from mercer.tables.decisions import describe
+from mercer.tables.decisions import OTHER_KIND, OTHERWISE, WORDS, describe
 
 
 @cache
@@ -51,6 +53,50 @@ def reading(tmp_path: Path):
 
 def notes(found):
     return " | ".join(describe(decision) for decision in found.decisions)
+
+
+REVERSED = {
+    "separator": ("a;b\n1;2\n", {"separator": ","}),
+    "titles": ("Report\na,b\n1,2\n3,4\n", {"header": 1}),
+    "comments": ("a,b\n1,2\n# gap\n3,4\n", {"keep_rows": True}),
+    "units": ("a,b\nkg,%\n1,2\n3,4\n", {"keep_rows": True}),
+    "totals": ("a,b\n1,2\n3,4\nTotal,6\n", {"keep_rows": True}),
+    "footnotes": ("a,b\n1,2\n3,4\nSource: us\n", {"keep_rows": True}),
+    "repeated names": ("a,b\n1,2\na,b\n3,4\n", {"keep_rows": True}),
+    "decimal": ("a;b\n1,500;2\n0,250;3\n1,250;3\n", {"kinds": (("a", "text"),)}),
+    "thousands": ("a;b\n1.234;2\n950;3\n", {"decimal": "."}),
+    "currency": ("a,b\n$5,2\n$6,3\n", {"kinds": (("a", "text"),)}),
+    "per cent": ("a,b\n5%,2\n6%,3\n", {"kinds": (("a", "text"),)}),
+    "unit": ("a,b\n5 kg,2\n6 kg,3\n", {"kinds": (("a", "text"),)}),
+    "clock": ("a,b\n5:10,2\n6:20,3\n", {"kinds": (("a", "text"),)}),
+    "flags": ("a;b\ntrue;0,5\nfalse;0,6\n", {"kinds": (("a", "text"),)}),
+    "minus": ("a,b\n(5),2\n6,3\n", {"kinds": (("a", "text"),)}),
+    "missing": ("a,b\n-,2\n6,3\n", {"kinds": (("a", "text"),)}),
+    "years": ("year,b\n1990,2\n1991,3\n", {"kinds": (("year", "number"),)}),
+    "dates from digits": ("a,b\n20190301,2\n20190302,3\n", {"kinds": (("a", "number"),)}),
+    "codes": ("a,b\n007,2\n008,3\n", {"kinds": (("a", "number"),)}),
+}
+
+
+@pytest.mark.parametrize("kind", REVERSED)
+def test_every_decision_can_be_reversed(reading, kind):
+    text, options = REVERSED[kind]
+    found = [decision for decision in reading(text).decisions if decision.kind == kind]
+    assert len(found) == 1
+    assert (
+        f"--{next(iter(options)).replace('kinds', 'type').replace('_', '-')}" in describe(found[0]) or kind == "decimal"
+    )
+    again = None
+    with suppress(InputError):  # who asks for rows of totals is told that they are no numbers
+        again = reading(text, **options)
+    assert again is None or kind not in {decision.kind for decision in again.decisions}
+
+
+def test_every_decision_has_words_and_every_option_a_decision():
+    source = Path(mercer.tables.__file__).parent
+    made = {kind for file in source.glob("*.py") for kind in re.findall(r'Decision\(\s*"([^"]+)"', file.read_text())}
+    assert made - set(WORDS) == set()
+    assert {kind if isinstance(kind, str) else kind[0] for kind in (*OTHERWISE, *OTHER_KIND)} <= set(WORDS)
 
 
 def test_a_mark_is_thousands_or_decimal_by_the_rest_of_the_column_or_file(reading):

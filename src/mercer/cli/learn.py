@@ -28,7 +28,6 @@ FUNCTIONAL = "kfo"
 PARTITION = "partition"
 MOST_SECONDS = 600.0  # of a search, where the user does not say: a person waits for it
 MOST_CLASSES = 50
-DAY_FIRST = "the day comes"  # the value of that decision
 
 
 @dataclass(frozen=True)
@@ -162,7 +161,7 @@ def remember_day_order(fitted: Any, table: LoadedTable | ParquetRows) -> Any:
     from mercer.tables import LoadedTable
 
     decisions = table.decisions if isinstance(table, LoadedTable) else ()
-    names = {name for one in decisions if one.kind == "day order" and one.value == DAY_FIRST for name in one.columns}
+    names = {name for one in decisions if (one.kind, one.value) == ("day order", "day") for name in one.columns}
     encoding = fitted.columns.learned
     if not names or encoding is None:
         return fitted

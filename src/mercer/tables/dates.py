@@ -309,7 +309,7 @@ def list_date_decisions(name: str, texts: Sequence[str], order: DayOrder) -> lis
     """Return what was decided about a column of dates."""
     found = []
     if order.matters:
-        found.append(Decision("day order", "the day comes" if order.day_first else "the month comes", (name,)))
+        found.append(Decision("day order", "day" if order.day_first else "month", (name,)))
     if any(match["short"] for text in texts if (match := _match(text)) and "short" in match.groupdict()):
         found.append(Decision("two-digit years", "", (name,)))
     return found

@@ -160,7 +160,7 @@ def lay_out(records: Sequence[Record], line: int | None = None, keep: bool = Fal
     count = len(rows) - len(remarks)
     rows = [row for row in rows if not _is_remark(row, width) and not _repeats(row, names)]
     if len(rows) < count:
-        decisions.append(Decision("repeated names", count=count - len(rows)))
+        decisions.append(Decision("repeated names", quote(names), count=count - len(rows)))
     if rows and is_unit_row(rows[0], rows[1:6]):
         units = quote(_plain(cell) for cell in rows[0].cells if not is_empty(cell))
         decisions.append(Decision("units", units, count=1))
