@@ -193,6 +193,8 @@ class NumbaBackend(Backend):
     scratch = staticmethod(scratch)
     prepare = staticmethod(attrgetter("at"))  # type: ignore[assignment]
     log = staticmethod(np.log)  # type: ignore[assignment]
+    send = staticmethod(np.asarray)  # type: ignore[assignment]
+    fetch = staticmethod(np.asarray)  # type: ignore[assignment]
     square = staticmethod(lambda half: blas.dsyrk(1.0, half.T, lower=0).T)
 
     def strips(self, program: Program, values: Array, X: Array) -> Iterator[tuple[int, Array]]:
@@ -223,12 +225,6 @@ class NumbaBackend(Backend):
         out = np.empty_like(left) if out is None else out[: len(left)]
         with one_thread(when=left.size < SMALL * SMALL):
             return np.asarray(blas.dgemm(scale, right.T, left.T, beta=0.0, c=out.T, overwrite_c=1).T)
-
-    def send(self, array: Array) -> Array:
-        return array
-
-    def fetch(self, matrix: Array) -> Array:
-        return matrix
 
 
 NUMBA = NumbaBackend()
