@@ -2,7 +2,7 @@
 
     python -m benchmarks.optimise [--functions styblinski,branin] [--methods mercer,botorch] [--runs 0-4] [--calls 200]
                                   [--jobs 16] [--minutes 9] [--out FOLDER]
-    python -m benchmarks.optimise --ask          # the time of one ask at 200 and at 2,000 points
+    python -m benchmarks.optimise --ask          # the time of one ask at 200, 2,000 and 4,000 points
     python -m benchmarks.optimise --table        # only the table
 
 Run k has seed k for everything: the ten random points that all methods are given first, what a method draws, and a
@@ -36,7 +36,7 @@ from benchmarks.optimise_methods import CALLS, METHODS, RUNS, Method, find_missi
 RESULTS = Path(__file__).parent / "results"
 LOOK = 100  # evaluations after which the expected further gain is noted
 SAVE_SECONDS = 20.0
-MANY = (200, 2000)  # points at which one ask is timed
+MANY = (200, 2000, 4000)  # points at which one ask is timed
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -218,7 +218,7 @@ def parse_arguments(given: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time, one thread each")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after this many; call again to go on")
     parser.add_argument("--out", type=Path, default=RESULTS / "optimise-runs", help="the folder of the runs")
-    parser.add_argument("--ask", action="store_true", help="time one ask at 200 and 2,000 points")
+    parser.add_argument("--ask", action="store_true", help="time one ask at 200, 2,000 and 4,000 points")
     parser.add_argument("--table", action="store_true", help="run nothing; write the table from the files")
     arguments = parser.parse_args(given)
     for option, known in (("methods", METHODS), ("functions", FUNCTIONS)):

@@ -90,6 +90,12 @@ def test_moves_of_a_partition_reach_all_partitions_and_are_legal() -> None:
     assert len(seen) == 15  # the number of partitions of four things
 
 
+def test_a_group_is_split_in_two_and_an_input_joins_a_single_one() -> None:
+    """Without these moves a search ends at (a, b, c, d) where (a, b) + (c, d) is much better."""
+    assert AdditiveStructure(((0, 1), (2, 3))) in set(AdditiveStructure(((0, 1, 2, 3),)).neighbours())
+    assert AdditiveStructure(((0, 2), (1,))) in set(AdditiveStructure(((0, 1), (2,))).neighbours())
+
+
 def test_moves_that_touch_different_groups_are_made_together() -> None:
     start = AdditiveStructure(((0,), (1,), (2,), (3,), (4,)))
     moves = [((0, 1), (2,), (3,), (4,)), ((0,), (1, 2), (3,), (4,)), ((0,), (1,), (2,), (3, 4))]
