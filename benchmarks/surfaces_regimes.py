@@ -45,7 +45,7 @@ class Draw:
 def draw(kind: str, seed: int) -> Draw:
     """Make one set of rows; rows, columns and the form of the border follow from the seed, so that all come up."""
     rng = np.random.default_rng([seed, KINDS[kind]])
-    rows, columns = int(ROWS[7 * seed % 20]), 1 + seed % 3
+    rows, columns = int(ROWS[3 * seed % 20]), 1 + seed % 3
     X = rng.uniform(0.0, 1.0, (rows, columns))
     if kind == "none":
         return Draw(kind, seed, "none", X, _smooth(X, rng, seed), np.zeros(rows, dtype=np.int64))

@@ -14,7 +14,7 @@ from mercer.compute.program import compile_program
 from mercer.datasets import nile
 from mercer.errors import InputError
 from mercer.fitting.minimise import minimise
-from mercer.fitting.periods import change_places, spread_rows
+from mercer.fitting.periods import change_places, group_levels, spread_rows
 from mercer.fitting.problem import FitOptions, prepare
 from mercer.fitting.uncertainty import average_evidence, profile, slice_draws
 from mercer.inference.contract import Data, Evidence
@@ -417,10 +417,23 @@ def test_a_smooth_field_asks_for_no_change() -> None:
     assert min(model.candidates_, key=lambda tried: tried.score).step.number == 1
 
 
-def test_a_third_regime_is_found_by_parting_one_of_two() -> None:
+def test_surfaces_are_joined_parameter_by_parameter() -> None:
     before = surface("rks", 2, features=1, on=(0,), amplitude=1.0, frequency=2.0, phase=3.0)
     added = surface("rks", 2, features=1, on=(0,), amplitude=4.0, frequency=5.0, phase=6.0)
     assert join_surfaces(before, added).tolist() == [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]
+
+
+@pytest.mark.parametrize(("kind", "features"), [("rks", 6), ("gp", 9)])
+def test_a_third_regime_is_found_by_parting_one_of_two(kind: Any, features: int) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 1, (90, 2))
+    level = np.digitize(X[:, 0] + 0.3 * X[:, 1], [0.4, 0.8])
+    y = np.array([0.0, 4.0, 1.5])[level] + 0.15 * rng.normal(size=90)
+    learner = ChangeSurface(regimes=3, surface=kind, features=features, **QUICK)
+    model = GPRegressor(learner, random_state=0).fit(X, y)
+    scores = {c.step.number: c.score for c in model.candidates_}
+    assert scores[3] < scores[2] < scores[1]
+    assert np.mean(group_levels(X, y, 3) == np.array([0, 2, 1])[level]) > 0.95
 
 
 def test_values_of_kernels_are_in_the_units_of_the_data() -> None:

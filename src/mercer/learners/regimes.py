@@ -167,10 +167,13 @@ def order_regimes(expression: Expression, X: Array) -> Expression:
         return expression
     s = regime_shares(own, X)
     first, second = s @ X[:, own.surface.columns[0]] / np.maximum(s.sum(axis=1), 1e-12)
-    if first <= second:
-        return expression
+    return expression if first <= second else with_blend(expression, reverse_regimes(own))
+
+
+def reverse_regimes(own: Blend) -> Blend:
+    """Return the same change surface with its two regimes in the other order."""
     turned = own.surface
     for name in {"linear": ("slope", "bias"), "rks": ("amplitude",), "gp": ("weights",)}[turned.kind]:
         parameter = turned.parameter(name)
         turned = turned.with_parameter(replace(parameter, values=tuple(-v for v in parameter.values or ())))
-    return with_blend(expression, Blend(own.parts[::-1], turned))
+    return Blend(own.parts[::-1], turned)

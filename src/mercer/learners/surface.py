@@ -31,8 +31,8 @@ from mercer.inference.likelihood import Gaussian
 from mercer.kernels.algebra import structure
 from mercer.kernels.blend import FEATURES, MOST_REGIMES, Blend, Surface, surface
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Expression
-from mercer.kernels.parameters import Units, bind, to_scaled_units, values_of, with_values
+from mercer.kernels.expression import Expression, Parameter
+from mercer.kernels.parameters import Indices, Units, bind, layout, to_scaled_units, values_of, with_values
 from mercer.kernels.text import parse
 from mercer.learners import regimes
 from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, draw_some
@@ -403,14 +403,14 @@ class SurfaceSearch:
             line = surface("linear", own.surface.regimes, on=own.surface.columns)
             borders["linear"] = self._log_shares(self._sketch(expression, line, data), data.X)
             borders["level"] = self._log_levels(own.surface, data)
-            parted = self._part_regimes(expression, data)
+            parted = self._part_regimes(expression, data, place)
             kinds = ["linear"] * policy.linear_starts + ["level"] * policy.level_starts + kinds
             kinds = kinds[: settings.draws] + ["parted"] * len(parted)
         drawn: list[list[Array]] = []
         for number, kind in enumerate(kinds):
             first = starts.typical() if number == 0 else starts.draw(rng)
             if kind == "parted":
-                first[place] = parted[number - settings.draws]
+                first[place] = parted[number - settings.draws][place]
             elif kind in borders:
                 first[place] = nearest_weights(own.surface, first[place], data.X, borders[kind])
             drawn.append([])
@@ -418,6 +418,9 @@ class SurfaceSearch:
                 values = starts.draw(rng)
                 values[place] = first[place]
                 drawn[-1].append(problem.point(values, Gaussian(noises[draw % len(noises)])))
+            if kind == "parted" and not np.isnan(parted[number - settings.draws]).any():
+                noise = self.best[own.surface.regimes - 1].full_fit.noise
+                drawn[-1].append(problem.point(parted[number - settings.draws], Gaussian(noise)))
         runs = self._minimise(problem, drawn, policy.few_steps)
         order = sorted(range(len(runs)), key=lambda i: (self._has_died(problem, runs[i]), runs[i].value))
         leads = {kinds[i]: i for i in reversed(order)}
@@ -441,22 +444,40 @@ class SurfaceSearch:
         groups, most = group_levels(data.X[:, list(own.columns)], data.y, own.regimes), self.policy.cut_off
         return np.array([np.where(groups == i, most, np.where(groups == 0, -most, 0.0)) for i in range(1, own.regimes)])
 
-    def _part_regimes(self, expression: Expression, data: Data) -> list[Array]:
-        """Return the values of surfaces in which one regime of the best fit with one fewer is parted in two."""
+    def _part_regimes(self, expression: Expression, data: Data, place: Indices) -> list[Array]:
+        """Return values with which one regime of the best fit with one fewer is parted in two.
+
+        place : where those of the surface are. Those of the kernels are NaN where the fit has other kernels.
+        """
         own = regimes.blend_in(expression).surface
         if own.regimes < 3 or own.regimes - 1 not in self.best:
             return []
-        before = regimes.blend_in(self.best[own.regimes - 1].full_fit.expression)
-        two = surface(own.kind, 2, features=own.features, on=own.columns)
-        functions, holds = self._log_shares(before, data.X), np.argmax(regimes.regime_shares(before, data.X), axis=0)
+        fitted = self.best[own.regimes - 1].full_fit.expression
+        two, most = surface(own.kind, 2, features=own.features, on=own.columns), self.policy.cut_off
+        if own.kind == "gp":  # its centres are held
+            rows = own.parameter("centres").values or ()
+            two = two.with_parameter(Parameter("centres", rows[: own.features * len(own.columns)], fixed=True))
         found = []
-        for regime, function in enumerate([np.zeros(data.count), *functions]):
-            rows = data.take(np.flatnonzero(holds == regime))
-            if rows.count >= 2 * REGIME_ROWS:
-                added = self._sketch(expression, two, rows)
-                values = regimes.join_surfaces(before.surface, added.surface)
-                wanted = np.vstack([functions, function + self._log_shares(added, data.X)])
-                found.append(nearest_weights(own, values, data.X, wanted))
+        for number in range(own.regimes - 1):
+            before, regime = regimes.blend_in(fitted), number
+            if own.regimes == 3 and number:  # the one to be parted comes first: nothing is added to its w(x), zero
+                before, regime = regimes.reverse_regimes(before), 0
+            inside = np.argmax(regimes.regime_shares(before, data.X), axis=0) == regime
+            if inside.sum() < 2 * REGIME_ROWS:
+                continue
+            added = self._sketch(expression, two, data.take(np.flatnonzero(inside)))
+            functions = np.vstack([np.zeros(data.count), self._log_shares(before, data.X)])
+            wanted = functions[regime] + np.where(inside, self._log_shares(added, data.X)[0], -most)
+            joined = regimes.join_surfaces(before.surface, added.surface)
+            values = nearest_weights(own, joined, data.X, np.vstack([functions[1:], wanted]))
+            kept = (own.regimes - 2) * own.features
+            values[:kept] = joined[:kept]
+            parts = [*before.parts, added.parts[1]]
+            parts[regime] = added.parts[0]
+            kernel = regimes.with_blend(fitted, Blend(tuple(parts), own))
+            alike = structure(kernel) == structure(expression)
+            found.append(values_of(kernel) if alike else np.full(layout(expression).n_values, np.nan))
+            found[-1][place] = values
         return found
 
     def _has_died(self, problem: Problem, run: Run) -> bool:
