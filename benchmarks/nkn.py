@@ -16,6 +16,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from benchmarks import nkn_functions as known
 from benchmarks import nkn_ties as ties
 from benchmarks.discovery import scores
 from benchmarks.machine import describe
+from mercer.explain.networks import anova_terms
 
 RESULTS = Path(__file__).parent / "results"
 PARTS = ("random", "pca", "ties", "figure1", "recovery", "series", "seconds", "speed")
@@ -186,17 +188,19 @@ def figure_work(bench: Bench) -> Work:
 
 
 def recovery_work(bench: Bench) -> Work:
-    def one(kind: str, seed: int) -> dict[str, Any]:
-        draw = known.additive_data if kind == "additive" else known.grouped_data
-        X, y = draw(seed)
-        model, found = bench.fit("nkn", X, y, known.column_network())
-        terms = model.kernel_.polynomial(top=None)
-        verdict = known.additive_verdict(terms) if kind == "additive" else known.grouped_verdict(terms)
-        found["polynomial"] = polynomial(model, known.TOP + 1)
-        return found | verdict | {"interaction": known.interaction(model, X)}
+    draws = {"additive": known.additive_data, "grouped-100": partial(known.grouped_data, rows=100),
+             "michalewicz": known.michalewicz_data, "grouped": known.grouped_data}  # fmt: skip
 
-    return {f"recovery/{kind}/{seed}": lambda k=kind, s=seed: one(k, s) for kind in ("additive", "grouped")
-            for seed in RECOVERY_SEEDS}  # fmt: skip
+    def one(kind: str, seed: int) -> dict[str, Any]:
+        X, y = draws[kind](seed)
+        model, found = bench.fit("nkn", X, y, known.column_network())
+        terms, parts = model.kernel_.polynomial(top=None), anova_terms(model.kernel_, X, top=None)
+        judge = known.grouped_verdict if kind.startswith("grouped") else known.additive_verdict
+        found["polynomial"] = polynomial(model, known.TOP + 1)
+        found["anova"] = judge(parts) | {"terms": [f"{p.share:.3f} {p.name}" for p in parts[: known.TOP]]}
+        return found | judge(terms) | {"interaction": known.interaction(model, X)}
+
+    return {f"recovery/{kind}/{seed}": lambda k=kind, s=seed: one(k, s) for kind in draws for seed in RECOVERY_SEEDS}
 
 
 def speed_work() -> Work:

@@ -47,6 +47,13 @@ def additive_data(seed: int, rows: int = 100) -> tuple[Array, Array]:
     return X, styblinski_tang(X)
 
 
+def michalewicz_data(seed: int, rows: int = 500, steepness: int = 10) -> tuple[Array, Array]:
+    """Michalewicz in ten dimensions: a sum over the columns with steep valleys, on [0, pi]^10."""
+    X = np.random.default_rng(seed).uniform(0, np.pi, (rows, DIMENSIONS))
+    valleys = np.sin(np.arange(1, DIMENSIONS + 1) * X**2 / np.pi) ** (2 * steepness)
+    return X, -np.sum(np.sin(X) * valleys, axis=1)
+
+
 def grouped_data(seed: int, rows: int = 200) -> tuple[Array, Array]:
     """Styblinski-Tang of Qx, Q orthonormal in each of two blocks of five columns: a sum over the two groups.
 

@@ -14,6 +14,7 @@ from mercer.compute import fused
 from mercer.compute.evaluate import unit_patterns
 from mercer.compute.program import LeafNode, compile_program
 from mercer.errors import KernelError, KernelSyntaxError
+from mercer.explain.networks import anova_terms
 from mercer.explain.phrases import continuation, phrase, title
 from mercer.explain.wording import Column
 from mercer.fitting.starts import Frame, Starts, free_bounds
@@ -234,6 +235,38 @@ def test_the_polynomial_says_what_it_cannot_do() -> None:
         NKN("20*SE", "Linear16-Product1-Linear1", weights=[1, 1], bias=[0, 0]).polynomial()
     with pytest.raises(KernelError, match="without them: Linear2, Linear1"):
         NKN("SE", "Linear2-Linear1").polynomial()
+
+
+def test_products_are_taken_apart_as_in_the_analysis_of_variance() -> None:
+    # rows on a grid: the columns are independent, and the parts can be had from centring matrices
+    line, other = np.array([0.0, 0.7, 1.1, 2.0, 3.2]), np.array([-1.0, 0.4, 1.5, 1.7])
+    X = np.stack(np.meshgrid(line, other, indexing="ij"), axis=-1).reshape(-1, 2)
+    primitives = "SE(0, lengthscale=2) + SE(0, lengthscale=5) + LIN(1, offset=0.2) + SE(1, lengthscale=4)"
+    weights = [[0.2, 0.4, 0.1, 0.5, 0.3, 0.9, 0.2, 0.7], [1.5]]
+    net = NKN(primitives, "Linear2-Product1-Linear1", weights=weights, bias=[[0.3, 0.1], [0.0]])
+    found: dict[tuple[bool, bool], float] = {}
+    for term in anova_terms(net, X, top=None):
+        columns = any(term.powers[:2]), any(term.powers[2:])
+        found[columns] = found.get(columns, 0.0) + term.share
+    level, rest = [np.full((n, n), 1 / n) for n in (5, 4)], [np.eye(n) - 1 / n for n in (5, 4)]
+    bound = bind(net, 2)
+    gram = fused.gram(compile_program(bound), values_of(bound), X)
+    pairs = {(True, False): (rest[0], level[1]), (False, True): (level[0], rest[1]), (True, True): (rest[0], rest[1])}
+    expected = {key: float(np.sum(np.kron(*pair) * gram)) for key, pair in pairs.items()}
+    assert found == pytest.approx({key: value / sum(expected.values()) for key, value in expected.items()})
+
+
+def test_a_product_of_flat_kernels_is_almost_a_sum() -> None:
+    X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    weights = [[1, 0, 0, 1], [1]]
+    net = NKN("SE(0, lengthscale=6) + SE(1, lengthscale=6)", "Linear2-Product1-Linear1", weights=weights, bias=[0, 0])
+    assert [term.name for term in net.polynomial()] == ["SE(0)*SE(1)"]
+    parts = anova_terms(net, X)
+    assert {part.name for part in parts[:2]} == {"SE(0)", "SE(1)"}
+    assert parts[2].powers == (1, 1)
+    assert parts[2].share < 0.02
+    with pytest.raises(KernelError, match="cannot be taken apart"):
+        anova_terms(NKN("EXPI(0)", "Linear1", weights=[1], bias=[0]), X)
 
 
 def test_a_unit_is_a_kernel_of_its_own() -> None:

@@ -3,6 +3,9 @@
 The share of a term. A network multiplied out is a sum of kernels, so its posterior mean m is the sum of those of its
 terms, m_j = c_j K_j a. The share of term j is cov(m_j, m) / var(m) over the rows: shares of all terms add up to one.
 (Coefficients cannot be compared: that of LIN depends on the unit of its column.)
+
+A product is not always an interaction. With lengthscales beyond the range of the rows, SE(0)*SE(1) is little else than
+SE(0) + SE(1): (a + u)(b + v) with u and v small beside a and b. `anova_terms` takes products apart for that reason.
 """
 
 from __future__ import annotations
@@ -27,12 +30,13 @@ from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression, Product, build_base, contains, product_of
 from mercer.kernels.layers import Layer, Linear, Multiply, Polynomial
 from mercer.kernels.network import Network
-from mercer.kernels.parameters import values_of
-from mercer.kernels.polynomial import degree
+from mercer.kernels.parameters import bind, values_of
+from mercer.kernels.polynomial import Powers, centre, degree
 
 SHOWN = 20  # terms
 KINDS = 8  # of terms
 WEIGHED = 300  # terms whose share is worked out: those with the largest variance
+TAKEN_APART = 2000  # terms: those with the largest variance, in about a second
 ROWS = 200  # that shares and flows are worked out at
 LONGEST_WORDS = 140  # characters about a term
 LONGEST_NAME = 24  # characters of a primitive's name
@@ -73,6 +77,15 @@ class TermKind:
 
 
 @dataclass(frozen=True)
+class AnovaTerm:
+    """What the columns of some primitives do together, beyond what fewer of them do: `share` of the variance."""
+
+    name: str
+    powers: Powers
+    share: float
+
+
+@dataclass(frozen=True)
 class NetworkLayer:
     """One layer for a picture: its units, by how much each counts, and the lines that lead to them.
 
@@ -91,7 +104,7 @@ class NetworkExplanation:
     """A network in the kernel; `position` is that of its component.
 
     `terms` are the largest of its polynomial, of `count` in all (none where it is no polynomial); `rest` is the share
-    of the others. `kinds` are the largest kinds of terms.
+    of the others. `kinds` are the largest kinds of terms; `anova` are the largest parts of the terms taken apart.
     """
 
     position: int
@@ -102,6 +115,7 @@ class NetworkExplanation:
     layers: tuple[NetworkLayer, ...]
     terms: tuple[NetworkTerm, ...]
     kinds: tuple[TermKind, ...]
+    anova: tuple[AnovaTerm, ...]
     count: int
     rest: float
     sentence: str
@@ -160,6 +174,7 @@ def explain_networks(subject: Subject, narrator: Narrator, shown: int = SHOWN) -
                 layers=layers,
                 terms=polynomial.terms,
                 kinds=kinds,
+                anova=anova_terms(found.scaled, at, shown, names) if polynomial.terms and not network.complex else (),
                 count=polynomial.count,
                 rest=polynomial.rest,
                 sentence=sentences[0],
@@ -221,6 +236,52 @@ def _shares(subject: Subject, found: Found, at: Array, terms: list[tuple[tuple[i
     variance = float(whole @ whole) or 1.0
     means = (coefficient * np.real(_product(primitives, powers) * others) @ solved for powers, coefficient in terms)
     return np.array([float((mean - mean.mean()) @ whole) / variance for mean in means])
+
+
+def anova_terms(
+    network: Network, X: Array, top: int | None = SHOWN, names: Sequence[str] | None = None
+) -> tuple[AnovaTerm, ...]:
+    """Take the products of the polynomial apart by the analysis of variance; return the largest parts, largest first.
+
+    A product of kernels on different columns varies with each column by itself and with both together. Each is a part,
+    and parts of different products in the same powers are one. The share is how much of the variance over the rows a
+    function of the network is expected to have there, as if columns were independent. Primitives on the same columns
+    are one factor.
+    """
+    if network.complex:
+        raise KernelError("a complex network cannot be taken apart: its terms are no kernels of their own")
+    X = np.asarray(X, dtype=np.float64)
+    bound = bind(network, X.shape[1])
+    assert isinstance(bound, Network)
+    terms = bound.polynomial(None)
+    values = unit_patterns(bound, X[np.linspace(0, len(X) - 1, min(len(X), ROWS)).astype(int)])[0].values
+    diagonals = np.diagonal(values, axis1=1, axis2=2)
+    sizes = np.array([term.coefficient * float(np.mean(_product(diagonals, term.powers))) for term in terms])
+    known: dict[Powers, tuple[float, float]] = {}
+
+    def moments(powers: Powers) -> tuple[float, float]:
+        if powers not in known:
+            product = _product(values, powers)
+            mean = float(np.mean(product))
+            known[powers] = mean, float(np.mean(np.diagonal(product))) - mean
+        return known[powers]
+
+    parts = centre([terms[i] for i in np.argsort(-sizes, kind="stable")[:TAKEN_APART]], _blocks(bound), moments)
+    varying = sorted(((p, v) for p, v in parts.items() if any(p)), key=lambda part: (-part[1], sum(part[0]), part[0]))
+    total, names = sum(v for _, v in varying), bound.primitive_names() if names is None else names
+    return tuple(AnovaTerm(term_name(powers, names), powers, v / total) for powers, v in varying[:top])
+
+
+def _blocks(network: Network) -> list[set[int]]:
+    """Return the primitives that share columns, in the end with any other of them, as sets of their numbers."""
+    blocks: list[tuple[set[int], set[int]]] = []  # numbers, columns
+    for number, primitive in enumerate(network.primitives):
+        numbers, columns = {number}, {d for leaf in primitive.leaves() for d in leaf.columns}
+        for other in [block for block in blocks if block[1] & columns]:
+            numbers, columns = numbers | other[0], columns | other[1]
+            blocks.remove(other)
+        blocks.append((numbers, columns))
+    return [numbers for numbers, _ in blocks]
 
 
 def _product(values: Array, powers: tuple[int, ...]) -> Array:

@@ -6,6 +6,7 @@ cancels: every term is a kernel of its own.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import accumulate
@@ -65,6 +66,29 @@ def polynomial(network: Network, top: int | None = 20) -> tuple[PolynomialTerm, 
         factors = [f"{n}^{p}" if p > 1 else n for p, n in zip(powers_of, names, strict=True) if p > 0]
         found.append(PolynomialTerm(coefficient, powers_of, "*".join(factors) or "1"))
     return tuple(found)
+
+
+def centre(
+    terms: Iterable[PolynomialTerm], blocks: Sequence[Container[int]], moments: Callable[[Powers], tuple[float, float]]
+) -> Unit:
+    """Split every term by the analysis of variance, and return how much each part is expected to vary.
+
+    A factor is its mean plus what varies: k0 k1 has a part in which both vary, one in which only k0 does, and so on.
+    What varies keeps its powers. `blocks` are the primitives that vary together; `moments` are the mean and the
+    variance of a product of primitives of one block.
+    """
+    parts: Unit = {term.powers: term.coefficient for term in terms}
+    for block in blocks:
+        split: Unit = {}
+        for powers, coefficient in parts.items():
+            inside = tuple(p if i in block else 0 for i, p in enumerate(powers))
+            mean, variance = moments(inside) if any(inside) else (1.0, 0.0)
+            outside = tuple(p - q for p, q in zip(powers, inside, strict=True))
+            split[outside] = split.get(outside, 0.0) + coefficient * mean
+            if variance > 0:
+                split[powers] = split.get(powers, 0.0) + coefficient * variance
+        parts = split
+    return parts
 
 
 def degree(network: Network) -> int:
