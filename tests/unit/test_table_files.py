@@ -236,6 +236,29 @@ def test_rows_around_the_data_can_be_kept(reading):
     assert list(reading("a,b\nx,y\n1,2\n3,4\n", header=2).frame.columns) == ["x", "y"]
 
 
+def test_numbers_in_two_ways_are_refused(reading):
+    with pytest.raises(InputError, match=r"'x' writes numbers in more than one way, as '1,5', '2\.25'"):
+        reading("x;y\n1,5;1\n2.25;2\n")
+
+
+def test_words_among_texts_are_no_totals(reading):
+    assert len(reading("rating,y\n" + "good,1\naverage,2\nbad,3\n" * 4).frame) == 12
+    assert len(reading("shop,y\nnorth,1\nsouth,2\nTotal,3\n").frame) == 2
+    assert len(reading("n,shop,y\n1,north,1\n2,south,2\n,Total,3\n").frame) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("a.csv", {"sheet": "2"}), ("a.xlsx", {"encoding": "utf-8"}), ("a.parquet", {"header": 2})]
+)
+def test_options_of_no_use_are_refused(reading, name, options):
+    with pytest.raises(InputError, match="of no use"):
+        reading("x,y\n1,2\n", name, **options)
+
+
+def test_the_target_is_no_date(reading):
+    assert reading("x,year\n1,1990\n2,1991\n", numbers=("year",)).frame.year.tolist() == [1990, 1991]
+
+
 def test_total_is_a_category_where_it_comes_often(reading):
     assert len(reading("kind,y\n" + "Total,1\nPart,2\n" * 6).frame) == 12
 

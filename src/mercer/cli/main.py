@@ -203,7 +203,7 @@ def discover(  # noqa: PLR0913  # typer makes an option of every parameter
     classes, columns, excluded = task == "classification", _split_names(inputs), tuple(_split_names(exclude) or ())
     options = ReadOptions(
         sheet, encoding, separator, header, keep_rows, decimal, day_first, _split_types(types),
-        columns=None if columns is None else (*columns, target), exclude=excluded,
+        columns=None if columns is None else (*columns, target), exclude=excluded, numbers=(target,),
     )  # fmt: skip
     request = Request(
         "discover", target, out, inputs=columns, kernel=kernel or (FUNCTIONAL if classes else SEARCH), classes=classes,

@@ -66,7 +66,7 @@ def predict_table(
                 "because the predictions are written under that name."
             )
         known = [column.name for column in encoding.columns if column.name in table.columns]
-        complete, _ = find_complete_rows(table[known], refuse=missing == "fail")
+        complete, _ = find_complete_rows(table[known], refuse=missing == "fail", least=1)
         encoding.apply(table[complete])  # names what is missing or wrong in the table
         inputs = table.loc[complete, known]
         if not complete.all():
@@ -88,9 +88,8 @@ def read_like(encoding: Encoding, options: ReadOptions) -> ReadOptions:
     """Return options by which a new table is read as the one that the model learned from."""
     from mercer.tables.columns import DateColumn
 
-    said = dict(options.kinds)
     kinds = {column.name: "text" if column.kind == "category" else column.kind for column in encoding.columns}
     day_first = any(isinstance(column, DateColumn) and column.day_first for column in encoding.columns)
     return replace(
-        options, kinds=tuple((kinds | said).items()), columns=tuple(kinds), usual_day_first=True if day_first else None
+        options, learned=tuple(kinds.items()), columns=tuple(kinds), usual_day_first=True if day_first else None
     )

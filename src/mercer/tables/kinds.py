@@ -9,8 +9,8 @@ from __future__ import annotations
 import datetime
 import numbers as numbers_module
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +26,7 @@ from mercer.tables.numerals import (
     Numerals,
     choose_style,
     find_numerals,
+    find_odd_ones,
     holds_codes,
     list_decisions,
     read_clock,
@@ -62,8 +63,9 @@ class KindOptions:
     decimal: str | None = None
     day_first: bool | None = None
     usual_day_first: bool | None = None
-    kinds: tuple[tuple[str, str], ...] = ()
+    kinds: Mapping[str, str] = field(default_factory=dict)
     missing: tuple[str, ...] = ()  # more texts that stand for a missing number
+    numbers: tuple[str, ...] = ()  # columns that hold no dates made of digits
     point: bool = True
     digits: bool = True
 
@@ -145,10 +147,7 @@ def type_columns(
     frame: pd.DataFrame, options: KindOptions, wanted: Iterable[str] | None = None
 ) -> tuple[pd.DataFrame, list[Decision]]:
     """Return the table with each wanted column as numbers, dates or texts, and what was decided."""
-    kinds = dict(options.kinds)
-    unknown = [name for name in kinds if name not in frame.columns]
-    if unknown:
-        raise InputError(f"--type: there is no column {quote(unknown)}; the columns are {quote(frame.columns)}.")
+    kinds = options.kinds
     names = [name for name in frame.columns if wanted is None or name in set(wanted)]
     typed: dict[str, pd.Series] = {}
     written: dict[str, WrittenColumn] = {}
@@ -219,6 +218,11 @@ def read_kind(column: WrittenColumn, options: KindOptions, decimal: str | None, 
             wall, universal = (column.spread(clock, column.moments) for clock in (dates.wall, dates.universal))
             found = list_date_decisions(name, texts, order)
             return ReadColumn("date", _to_moments(column, dates), tuple(found), Dates(wall, universal), order.day_first)
+    if texts and not dated and not no_number.any() and not column.numerals.styles and kind != "date":
+        ways = quote(find_odd_ones(column.numerals))
+        raise InputError(
+            f"Column '{name}' writes numbers in more than one way, as {ways}. Write them in one way, or {LEAVE_OUT}."
+        )
     other = None if column.stored_count or kind == "date" else _read_otherwise(column, options, decimal)
     if other is not None:
         return other
@@ -272,7 +276,9 @@ def read_numbers(
 def read_digits(name: str, values: NDArray[np.float64], options: KindOptions, kind: str | None) -> ReadColumn | None:
     """Return whole numbers that are dates: 20190301, 201903, or years; None where they are none."""
     present = values[~np.isnan(values)]
-    if kind in ("number", "text") or not options.digits or not present.size or np.any(present != np.floor(present)):
+    if kind in ("number", "text") or not options.digits or (name in options.numbers and kind is None):
+        return None
+    if not present.size or np.any(present != np.floor(present)):
         return None
     words = {word.lower() for word in re.findall(r"[A-Z]?[a-zà-ÿ]+|[A-Z]+", name)}
     written = Decision("dates from digits", f"{present[0]:.0f}", (name,))
@@ -314,7 +320,9 @@ def _from_months(counts: NDArray[np.float64]) -> NDArray[np.datetime64]:
 def _to_moments(column: WrittenColumn, dates: Dates) -> NDArray[Any]:
     """Return moments; those with zones as pandas keeps them, or as ISO texts where summer time changes the zone."""
     offsets = np.unique(dates.wall - dates.universal)
-    zoned = any(re.search(r"(?:Z|UTC|GMT|:\d\d\s*[+-]\d{2}(?::?\d{2})?)$", text) for text in column.texts)
+    zoned = any(
+        re.search(r"(?:Z|UTC|GMT|:\d\d\s*[+-]\d{2}(?::?\d{2})?)$", text, re.IGNORECASE) for text in column.texts
+    )
     if not zoned:
         return column.spread(dates.wall, column.moments)
     if len(offsets) > 1 or column.stored_count:

@@ -27,7 +27,7 @@ TOTAL = re.compile(
     r"suma|totaal|average|mean|mittelwert|durchschnitt|moyenne|media|Σ",
     re.IGNORECASE,
 )
-MOST_TOTALS = 0.2  # of the rows; where there are more, Total is a category
+MOST_TOTALS = 0.4  # of the rows: a total after every two
 _UNIT = (
     r"%|‰|°|°?[CFK]|[munpkMGT]?(?:g|m|s|l|L|W|Wh|V|A|Hz|Pa|J|N|mol|bar|eq)|mm|cm|km|ha|t|min|h|hr|hrs|hours?|d|days?|"
     r"weeks?|months?|years?|yr|mph|kn|ppm|ppb|dB|pH|deg|rpm|count|no\.?|pcs|Stk\.?|EUR|USD|GBP|CHF|k?€|k?\$|k?£|Mio\.?"
@@ -174,7 +174,7 @@ def _is_remark(row: Record, width: int) -> bool:
 
 
 def _repeats(row: Record, names: Sequence[str]) -> bool:
-    if not row.cells or _plain(row.cells[0]) != names[0]:
+    if not row.cells or not names or _plain(row.cells[0]) != names[0]:
         return False
     return [_plain(cell) for cell in row.cells[: trim(row.cells)]] == names
 
@@ -219,10 +219,10 @@ def _drop_below(rows: list[Record], width: int) -> tuple[list[Record], list[Deci
         rows = rows[:-1]
     if footnotes:
         decisions.append(Decision("footnotes", repr(_plain(footnotes[0].cells[0])[:40]), count=len(footnotes)))
-    labels = [TOTAL.fullmatch(_plain(row.cells[0]).rstrip(":")) if row.cells else None for row in rows]
-    totals = sum(label is not None for label in labels)
-    if 0 < totals <= max(1, MOST_TOTALS * len(rows)):
-        word = next(label.group() for label in labels if label is not None)
-        decisions.append(Decision("totals", repr(word), count=totals))
-        rows = [row for row, label in zip(rows, labels, strict=True) if label is None]
+    words = [next((_plain(cell) for cell in row.cells if not is_empty(cell)), "") for row in rows]
+    totals = [place for place, word in enumerate(words) if TOTAL.fullmatch(word.rstrip(":"))]
+    # among texts a word such as Total may be a category, unless it stands once and last
+    if totals and (len(totals) <= MOST_TOTALS * len(rows) if dated else totals == [len(rows) - 1]):
+        decisions.append(Decision("totals", repr(words[totals[0]]), count=len(totals)))
+        rows = [row for place, row in enumerate(rows) if place not in set(totals)]
     return rows, decisions

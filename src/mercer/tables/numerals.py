@@ -138,6 +138,15 @@ def find_numerals(texts: Sequence[str]) -> Numerals:
     return Numerals(tuple(texts), parts, tuple(find_styles([one for one in parts if one is not None])))
 
 
+def find_odd_ones(numerals: Numerals) -> list[str]:
+    """Return an example of each way in which numbers are written, of which no two fit together."""
+    found: dict[tuple[str | None, ...], str] = {}
+    for text, one in zip(numerals.texts, numerals.parts, strict=True):
+        if one is not None and not one.body.isdigit():
+            found.setdefault(tuple(find_thousands(one.body, decimal) for decimal in BODY), text)
+    return list(found.values())
+
+
 def take_off_unit(texts: Sequence[str]) -> tuple[list[str], str]:
     """Return numbers without the unit that stands behind all of them, and the unit; "" where there is none."""
     matches = [MEASURED.fullmatch(text) for text in texts]

@@ -46,7 +46,8 @@ UNCLOSED = "A quotation mark is probably not closed."
 class ReadOptions:
     """What the user says about a file; None: found out.
 
-    `columns` are those that are used (None: all) but for `exclude`; `usual_day_first` and `digits` as in `KindOptions`.
+    `columns` are those that are used (None: all) but for `exclude`; `learned` are the kinds of columns that a model
+    knows, `numbers` columns that hold no dates made of digits, `usual_day_first` and `digits` as in `KindOptions`.
     """
 
     sheet: str | None = None
@@ -60,6 +61,8 @@ class ReadOptions:
     missing: tuple[str, ...] = ()
     columns: tuple[str, ...] | None = None
     exclude: tuple[str, ...] = ()
+    learned: tuple[tuple[str, str], ...] = ()
+    numbers: tuple[str, ...] = ()
     usual_day_first: bool | None = None
     digits: bool = True
 
@@ -78,8 +81,9 @@ class ReadOptions:
     def for_columns(self, point: bool) -> KindOptions:
         """Return what is said about columns."""
         return KindOptions(
-            self.decimal, self.day_first, self.usual_day_first, self.kinds, self.missing, point, self.digits
-        )
+            self.decimal, self.day_first, self.usual_day_first, dict(self.learned) | dict(self.kinds), self.missing,
+            self.numbers, point, self.digits,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -114,6 +118,7 @@ def read(path: str | Path, options: ReadOptions | None = None) -> LoadedTable:
     """
     options = options or ReadOptions()
     content, name, ending = _load(path)
+    _refuse_useless(options, ending, name)
     if ending in PARQUET_EXTENSIONS:
         raw = RawTable(_read_parquet(content, name), [])
     elif ending in WORKBOOK_EXTENSIONS:
@@ -126,10 +131,26 @@ def read(path: str | Path, options: ReadOptions | None = None) -> LoadedTable:
             f"'{name}' has column names ({quote(raw.frame.columns)}) but no rows of data. "
             "Check that the whole file was saved; the data must start on the line below the names."
         )
+    unknown = [name for name, _ in options.kinds if name not in raw.frame.columns]
+    if unknown:
+        raise InputError(f"--type: there is no column {quote(unknown)}; the columns are {quote(raw.frame.columns)}.")
     used = [name for name in options.columns or raw.frame.columns if name not in options.exclude]
     frame, decisions = type_columns(raw.frame, options.for_columns(raw.point), used)
     frame, more = _drop_row_numbers(frame)
     return LoadedTable(frame, gather([*raw.decisions, *more, *decisions]))
+
+
+def _refuse_useless(options: ReadOptions, ending: str, name: str) -> None:
+    """Refuse options that do nothing for this kind of file."""
+    of_text = {"--encoding": options.encoding, "--separator": options.separator}
+    given: dict[str, Any] = {"--sheet": options.sheet}
+    if ending in WORKBOOK_EXTENSIONS:
+        given = of_text
+    elif ending in PARQUET_EXTENSIONS:
+        given |= of_text | {"--header": options.header, "--keep-rows": options.keep_rows or None}
+    useless = [option for option, value in given.items() if value is not None]
+    if useless:
+        raise InputError(f"{', '.join(useless)}: of no use for '{name}', which is a {ending} file. Leave it out.")
 
 
 def _load(path: str | Path) -> tuple[bytes, str, str]:
@@ -311,8 +332,8 @@ def _read_plain(text: str, separator: str, name: str) -> RawTable | None:
             return None
         if dates[label].isna().any() or dates[label].dtype == object:
             return None
-    note = _note_names(header, name)
-    return RawTable(frame.assign(**dates), [*note, *_note_blank_lines(text, head, frame)], point=separator != ";")
+    notes = [*_note_names(header), *_note_blank_lines(text, head, frame)]
+    return RawTable(frame.assign(**dates), notes, point=separator != ";")
 
 
 def _build(
@@ -356,7 +377,7 @@ def _build(
             more.append(Decision("no name", label, count=place + 1))
         columns[label] = cells
     frame = pd.DataFrame(columns, dtype=object)
-    return RawTable(frame, [*decisions, *laid.decisions, *more, *_note_names(header, name)])
+    return RawTable(frame, [*decisions, *laid.decisions, *more, *_note_names(header)])
 
 
 def _drop_row_numbers(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[Decision]]:
@@ -372,7 +393,7 @@ def _drop_row_numbers(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[Decision]
     return frame, [Decision("no name", label, count=1)]
 
 
-def _note_names(header: Record, name: str) -> list[Decision]:
+def _note_names(header: Record) -> list[Decision]:
     """Question names that are all numbers; 0, 1, 2 ... is what pandas writes for columns that never had names."""
     fields = [str(cell).strip() for cell in header.cells[: trim(header.cells)]]
     counted = any(fields == [str(start + step) for step in range(len(fields))] for start in (0, 1))

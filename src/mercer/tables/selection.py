@@ -90,7 +90,9 @@ def find_missing(column: pd.Series) -> NDArray[np.bool_]:
     return missing
 
 
-def find_complete_rows(inputs: pd.DataFrame, refuse: bool = False) -> tuple[NDArray[np.bool_], list[Decision]]:
+def find_complete_rows(
+    inputs: pd.DataFrame, refuse: bool = False, least: int = LEAST_LEFT
+) -> tuple[NDArray[np.bool_], list[Decision]]:
     """Tell which rows have an entry in every column; with `refuse`, a row that has not is an error."""
     missing = {str(name): find_missing(inputs[name]) for name in inputs.columns}
     gaps = {name: absent for name, absent in missing.items() if absent.any()}
@@ -102,7 +104,7 @@ def find_complete_rows(inputs: pd.DataFrame, refuse: bool = False) -> tuple[NDAr
     if not gaps:
         return complete, []
     left = int(complete.sum())
-    if left < min(LEAST_LEFT, len(inputs)):
+    if left < min(least, len(inputs)):
         worst = max(gaps, key=lambda name: int(gaps[name].sum()))
         raise InputError(
             f"Only {left} of {len(inputs)} rows have an entry in every input column; '{worst}' has none in "
