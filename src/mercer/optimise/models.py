@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -87,11 +86,6 @@ class Target:
                 raw >= edge, np.exp(np.maximum(raw, edge)) - self.shift, (raw - edge) * self.shift
             )
         return np.asarray(raw)
-
-    def log_jacobian(self, y: Array) -> float:
-        """Return the sum of log dz/dy: with it the evidence of different scales is comparable."""
-        bend = -float(np.log(y - self.low + self.shift).sum()) if self.scale == "log" else 0.0
-        return bend - len(y) * math.log(self.spread)
 
 
 class Belief(ABC):
@@ -276,8 +270,3 @@ class LearnedModel(Belief):
         width = sum(map(len, self.inputs))
         nothing = FunctionModel(self.expression, self.likelihood, Data(np.empty((0, width)), np.empty(0)), self.inputs)
         return [(tuple(part.inputs for part in nothing.parts), 1.0)]
-
-
-def partition_text(groups: Sequence[Sequence[int]], names: Sequence[str]) -> str:
-    """Write a partition with names: "(a, b) + (c)"."""
-    return " + ".join("(" + ", ".join(names[i] for i in group) + ")" for group in groups)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -155,8 +154,3 @@ def extend(surrogate: FunctionModel, rows: Array, targets: Array) -> FunctionMod
     more = Data(np.vstack([data.X, rows]), np.append(data.y, targets), data.free_level)
     points = np.vstack([surrogate.engine.Z, rows]) if holds_points(surrogate.engine) else None
     return replace(surrogate, data=more, points=points)
-
-
-def describe_groups(surrogate: FunctionModel) -> Sequence[tuple[int, ...]]:
-    """Return the inputs of every additive part."""
-    return [part.inputs for part in surrogate.parts]
