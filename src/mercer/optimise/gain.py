@@ -5,7 +5,11 @@ Best values fall about with the logarithm of the number of trials, whatever the 
     R = b log(1 + n / t),   b = mean of (best(s) - best(t)) / log(t / s) over some s < t
 
 The model sees G(t) = E[f(best) - min f] in samples of the function. In hindsight, given the first half of the trials
-only, it sees G(t / 2): where that was too much or too little, so it may be now.
+only, it sees G(t / 2): where that was too much or too little, so it may be now, and G is scaled by R / G(t / 2).
+
+The record goes on falling where the minimum is reached already; the model knows nothing of what it has not seen, and is
+low by a factor of three or so where much is left. Both are forecasts of one positive number, each right within some
+factor: their geometric mean is what is expected.
 """
 
 from __future__ import annotations
@@ -30,16 +34,14 @@ TRUST = 0.1  # weight of what the model foresaw in hindsight beside what was gai
 
 
 def expect_gain(model: Belief, space: Space, X: Array, y: Array, rng: np.random.Generator) -> float:
-    """Return how much the next hundred trials are expected to gain, in units of y, the trials being in their order.
-
-    The model's gain times the share of it that was made when it was looked at with half of the trials.
-    """
+    """Return how much the next hundred trials are expected to gain, in units of y, the trials being in their order."""
     seen, half = see_gain(model, space, X, y, rng), len(y) // 2
     before = see_gain(model, space, X[:half], y[:half], rng) if half >= FEWEST else 0.0
     if before <= 0.0:
         return seen
     made = extrapolate_record(y)
-    return seen * (made + TRUST * before) / (before + TRUST * before)
+    scaled = seen * (made + TRUST * before) / (before + TRUST * before)
+    return math.sqrt(made * scaled) if made > 0.0 else scaled
 
 
 def extrapolate_record(y: Array) -> float:
