@@ -250,15 +250,6 @@ def test_periods_of_a_pattern_are_found(seed: int) -> None:
     assert np.mean(hole**2) < 0.1 * np.var(truth)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_networks_fill_a_large_hole_with_every_seed(seed: int) -> None:
-    seen, truth = tiles()
-    kernel = "NKN(SE + PER + LIN + RQ, Linear4-Product2-Linear1)"
-    model = GridRegressor(kernel, restarts=1, random_state=seed).fit(seen)
-    hole = (model.fill() - truth)[24:44, 20:42]
-    assert np.mean(hole**2) < 0.1 * np.var(truth)
-
-
 def test_peaks_of_spectra_lie_between_its_frequencies() -> None:
     wave = np.sin(2 * np.pi * np.arange(80) / 9.37)[:, None] * np.ones(20)
     X = np.stack([g.ravel() for g in np.meshgrid(np.arange(80.0), np.arange(20.0), indexing="ij")], 1)

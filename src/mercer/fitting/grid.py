@@ -43,7 +43,7 @@ class GridFitPolicy:
     good_part: float = 0.25  # of all cells
     short_run: int = 15  # steps on the way to see which start is best
     lines: int = 64  # along an axis, to fit its factor to: more of them only cost time
-    line_starts: int = 4  # of each factor, for every start of the whole
+    line_starts: int = 4  # of each factor, for every start of the whole, but at most two for each number
     line_draws: int = 6  # of which each of them is the best
     line_steps: int = 25  # of all of them; then the better half takes twice as many, and so on
     boxes: int = 4  # known cells that are hidden, to see how well large holes are filled
@@ -275,7 +275,7 @@ def with_multiples(periods: Array) -> Array:
 def draw_starts(problem: Problem, options: FitOptions, policy: GridFitPolicy) -> list[Array]:
     """Return the typical start and the best of many draws by evidence; every period is tried with all else typical."""
     rng, starts = np.random.default_rng(options.seed), problem.starts
-    count = policy.line_starts * options.restarts
+    count = min(policy.line_starts * options.restarts, 2 * len(problem.bounds))
     drawn = [(starts.draw(None, turn=turn), noise_start(None)) for turn in range(max(1, starts.turns))]
     while len(drawn) < policy.line_draws * count:
         drawn.append((starts.draw(rng), noise_start(rng)))
