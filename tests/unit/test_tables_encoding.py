@@ -398,3 +398,15 @@ def test_dates_come_back_from_their_numbers(dates):
     encoding = Encoding.learn(frame)
     back = encoding.columns[0].timeline.moments(encoding.apply(frame)[:, 0])
     assert back.astype("datetime64[D]").tolist() == dates
+
+
+def test_times_are_shown_by_the_clock_of_the_data():
+    encoding, _ = learned(when=["2024-07-01T10:51:00+02:00", "2024-07-01T11:51:00+02:00"])
+    again = Encoding.from_json(json.loads(json.dumps(encoding.to_json())))
+    assert again.describe_value("when", 0.0) == "2024-07-01 10:51"
+    assert again.columns[0].timeline.moments([1.0]).tolist() == [datetime(2024, 7, 1, 11, 51)]
+    elsewhere = pd.DataFrame({"when": ["2024-07-01T08:51:00Z", "2024-07-01T10:51:00+01:00"]})
+    assert again.apply(elsewhere)[:, 0].tolist() == [0.0, 1.0]
+    bad = encoding.to_json()
+    bad["columns"][0]["offset_minutes"] = 10_000
+    refused(lambda: Encoding.from_json(bad), "offset")
