@@ -250,6 +250,13 @@ def test_periods_of_a_pattern_are_found(seed: int) -> None:
     assert np.mean(hole**2) < 0.1 * np.var(truth)
 
 
+def test_an_axis_with_nothing_to_fit() -> None:
+    seen, truth = waves()
+    given = "SE(variance=fixed(1), lengthscale=fixed(3))"
+    model = GridRegressor([given, "SE"], noise=0.01, restarts=2, random_state=0).fit(seen)
+    assert np.sqrt(np.mean((model.fill() - truth)[np.isnan(seen)] ** 2)) < 0.6
+
+
 def test_peaks_of_spectra_lie_between_its_frequencies() -> None:
     wave = np.sin(2 * np.pi * np.arange(80) / 9.37)[:, None] * np.ones(20)
     X = np.stack([g.ravel() for g in np.meshgrid(np.arange(80.0), np.arange(20.0), indexing="ij")], 1)

@@ -275,7 +275,7 @@ def with_multiples(periods: Array) -> Array:
 def draw_starts(problem: Problem, options: FitOptions, policy: GridFitPolicy) -> list[Array]:
     """Return the typical start and the best of many draws by evidence; every period is tried with all else typical."""
     rng, starts = np.random.default_rng(options.seed), problem.starts
-    count = min(policy.line_starts * options.restarts, 2 * len(problem.bounds))
+    count = max(1, min(policy.line_starts * options.restarts, 2 * len(problem.bounds)))
     drawn = [(starts.draw(None, turn=turn), noise_start(None)) for turn in range(max(1, starts.turns))]
     while len(drawn) < policy.line_draws * count:
         drawn.append((starts.draw(rng), noise_start(rng)))
