@@ -198,6 +198,7 @@ def recovery_work(bench: Bench) -> Work:
         judge = known.grouped_verdict if kind.startswith("grouped") else known.additive_verdict
         found["polynomial"] = polynomial(model, known.TOP + 1)
         found["anova"] = judge(parts) | {"terms": [f"{p.share:.3f} {p.name}" for p in parts[: known.TOP]]}
+        found["anova"] |= known.joining_verdict(parts)
         return found | judge(terms) | {"interaction": known.interaction(model, X)}
 
     return {f"recovery/{kind}/{seed}": lambda k=kind, s=seed: one(k, s) for kind in draws for seed in RECOVERY_SEEDS}

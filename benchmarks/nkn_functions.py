@@ -95,6 +95,17 @@ def grouped_verdict(terms: Sequence[Any]) -> dict[str, Any]:
     }
 
 
+def joining_verdict(parts: Sequence[Any]) -> dict[str, Any]:
+    """Of the ten sets of several columns that vary most together, how many lie within one group? By chance 4.4."""
+    shares: dict[tuple[int, ...], float] = {}
+    for part in parts:
+        used = tuple(i for i, power in enumerate(part.powers) if power)
+        if len(used) > 1:
+            shares[used] = shares.get(used, 0.0) + part.share
+    largest = sorted(shares, key=lambda used: -shares[used])[:10]
+    return {"sets": len(largest), "sets_within": sum(any(set(s) <= set(group) for group in GROUPS) for s in largest)}
+
+
 def interaction(model: Any, X: Array, seed: int = 0) -> float:
     """Return how much of the predicted variation is not a sum over the two groups: 0 for the true function, at most 1.
 
