@@ -305,8 +305,8 @@ def _recovery(results: Results) -> list[str]:
                   "joining of those", "taken apart", "joining of those", "of the 10 largest joining sets",
                   "interaction", "seconds", "largest parts"]  # fmt: skip
         rows = [[seed, str(v["within"]), _joining(v), str(v["anova"]["within"]), _joining(v["anova"]),
-                 str(v["anova"]["sets_within"]), f"{v['interaction']:.4f}", _seconds_of(v), f"`{', '.join(v['anova']['terms'][:6])}`"]
-                for seed, v in found[kind].items()]  # fmt: skip
+                 str(v["anova"]["sets_within"]), f"{v['interaction']:.4f}", _seconds_of(v),
+                 f"`{', '.join(v['anova']['terms'][:6])}`"] for seed, v in found[kind].items()]  # fmt: skip
         lines += grid(header, rows) if rows else []
     for kind in kinds[:2]:
         lines += [f"- {kind}: the ten largest terms are the ten primitives in {_recovered(found[kind])} seeds "
