@@ -32,6 +32,7 @@ from mercer.learners.averaging import leave_out, log_density, stack_weights
 from mercer.learners.bayesian import ObjectiveValue, SubspacePlan, evaluate_safely, find_best, search_subspaces, tune
 from mercer.learners.classes import LearnedForClasses
 from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Weights, read_time_budget
+from mercer.learners.criteria import bic
 from mercer.learners.hyperkernels import WORTH_NOTING, Hyperkernel, OwnSpace, span_own
 from mercer.learners.kernel_space import (
     LADDER,
@@ -363,7 +364,7 @@ class FunctionalSearch:
         """Return what a linear kernel beside a functional must gain in log evidence: the price of BIC."""
         both = contains(found.expression, Functional) and isinstance(found.expression, Sum)
         linear = found.expression.children[-1] if both else None
-        return 0.0 if linear is None else 0.5 * layout(linear).n_free * math.log(self.fitter.data.count)
+        return 0.0 if linear is None else 0.5 * bic(0.0, layout(linear).n_free, self.fitter.data.count)
 
     def _add(self, found: Fit, depth: int, step: Step) -> ObjectiveValue:
         """Add a fit to the table of candidates, report and check the time; return its objective."""

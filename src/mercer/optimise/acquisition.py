@@ -124,7 +124,7 @@ def _expect(task: ProposalTask, row: Array, method: Method) -> Proposal:
 
 
 @dataclass(frozen=True, eq=False)
-class Scan:
+class GroupScan:
     """Places of one group with the mean and the spread of its part there: where the search for any bound begins."""
 
     part: Part
@@ -135,20 +135,20 @@ class Scan:
     rounds: int  # of such steps; none where these are all places
 
 
-def scan_group(task: ProposalTask, part: Part) -> Scan:
+def scan_group(task: ProposalTask, part: Part) -> GroupScan:
     """Look at all levels of a group, at a grid, or at random places; and at those of the best trials."""
     policy, columns = task.policy, list(part.columns)
     one = len(part.inputs) == 1
     levels = task.space.levels(part.inputs[0]) if one else None
     if levels is not None:
-        return Scan(part, levels, *_predict_places(task, part, levels), 0.0, 0)
+        return GroupScan(part, levels, *_predict_places(task, part, levels), 0.0, 0)
     if one:
         places, width, rounds = np.linspace(0.0, 1.0, policy.grid)[:, None], 0.5 / policy.grid, 2
     else:
         places = task.rng.uniform(size=(policy.candidates * len(columns), len(columns)))
         width, rounds = 0.1, policy.rounds
     places = _snap(task, columns, np.concatenate([places, task.best_rows(50)[:, columns]]))
-    return Scan(part, places, *_predict_places(task, part, places), width, rounds)
+    return GroupScan(part, places, *_predict_places(task, part, places), width, rounds)
 
 
 def _predict_places(task: ProposalTask, part: Part, places: Array) -> tuple[Array, Array]:
@@ -157,7 +157,7 @@ def _predict_places(task: ProposalTask, part: Part, places: Array) -> tuple[Arra
     return found.mean, np.sqrt(found.variance)
 
 
-def bound_by_group(task: ProposalTask, scans: Sequence[Scan], beta: float) -> Array:
+def bound_by_group(task: ProposalTask, scans: Sequence[GroupScan], beta: float) -> Array:
     """Return the row whose groups each have their least m_g - beta s_g; inputs of no group stay at the best row."""
     row = task.best.copy()
     for scan in scans:
@@ -165,7 +165,7 @@ def bound_by_group(task: ProposalTask, scans: Sequence[Scan], beta: float) -> Ar
     return np.asarray(task.space.snap(row[None])[0])
 
 
-def _lowest_bound(task: ProposalTask, scan: Scan, beta: float) -> Array:
+def _lowest_bound(task: ProposalTask, scan: GroupScan, beta: float) -> Array:
     """Return the columns of a group at its least bound: the best places of the scan, then steps around them."""
     columns, places, width = list(scan.part.columns), scan.places, scan.width
     values = scan.mean - beta * scan.spread
@@ -179,7 +179,7 @@ def _lowest_bound(task: ProposalTask, scan: Scan, beta: float) -> Array:
     return np.asarray(places[np.argmin(values)])
 
 
-def _widen(task: ProposalTask, scans: Sequence[Scan], beta: float, least: float) -> Array | None:
+def _widen(task: ProposalTask, scans: Sequence[GroupScan], beta: float, least: float) -> Array | None:
     """Return the row of the least wider bound that is so far from all tried; None where that of the widest is not.
 
     By bisection: where all is known the widest says so at once.
