@@ -46,7 +46,7 @@ def synthetic(found: dict[str, Any]) -> list[str]:
         ["its place, interval, truth", "", f"{at['at']:.3f} ({at['low']:.3f} to {at['high']:.3f}), {line['true']:.3f}"],
         ["surface (2-D, 1600 rows), mean absolute error of s", "0.08", f"{plane['mean_absolute_error_of_s']:.4f}"],
         ["lengthscales of the regimes (those that SE finds in the true functions)", "", "; ".join(lengths)],
-        ["BIC of 1 and 2 regimes, 1-D; 2-D", "", f"{_bic(line)}; {_bic(plane)}"],
+        ["BIC of 1 and 2 regimes, 1-D; -2 log evidence under the priors, 2-D", "", f"{_bic(line)}; {_bic(plane)}"],
     ]
     return [*table(["", "asked, at most", "reached"], rows), "", f"1-D kernel: `{line['kernel']}`"]
 
