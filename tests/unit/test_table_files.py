@@ -69,7 +69,7 @@ REVERSED = {
     "per cent": ("a,b\n5%,2\n6%,3\n", {"kinds": (("a", "text"),)}),
     "unit": ("a,b\n5 kg,2\n6 kg,3\n", {"kinds": (("a", "text"),)}),
     "clock": ("a,b\n5:10,2\n6:20,3\n", {"kinds": (("a", "text"),)}),
-    "flags": ("a;b\ntrue;0,5\nfalse;0,6\n", {"kinds": (("a", "text"),)}),
+    "flags": ("a;b\ntrue;0,5\nfalse;0,6\n-;0,7\n", {"kinds": (("a", "text"),)}),
     "minus": ("a,b\n(5),2\n6,3\n", {"kinds": (("a", "text"),)}),
     "missing": ("a,b\n-,2\n6,3\n", {"kinds": (("a", "text"),)}),
     "years": ("year,b\n1990,2\n1991,3\n", {"kinds": (("year", "number"),)}),

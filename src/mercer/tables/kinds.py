@@ -174,6 +174,11 @@ def type_columns(
         if found.kind == "text" and not one.stored_count:  # among which "none" may be a category
             one = WrittenColumn.of(name, frame[name], {""} if kinds.get(name) == "text" else MARKS)
             values = _to_texts(one)
+        flags = [decision for decision in found.decisions if decision.kind == "flags"]
+        if flags and not np.isnan(values).any():  # as a file without gaps has them: they can be classes, too
+            typed[name] = pd.Series(values.astype(bool), index=frame.index)
+            decisions += [*(decision for decision in found.decisions if decision not in flags), *one.note_missing()]
+            continue
         typed[name] = pd.Series(values, index=frame.index)
         decisions += [*found.decisions, *one.note_missing()]
     return frame.assign(**typed), decisions
