@@ -61,7 +61,7 @@ the true groups, with an SE for each column beside, is 1 to 8 above that of rand
 in another, 15 to 28 in a third. So single columns lead where terms are taken apart, which is right, and which
 columns join is hardly known. By coefficient the order is that of products of flat kernels, such as SE(6)*SE(9), which
 are little else than sums. Priors that favour zero weights and sparse starts did not change that: starts from wrong
-groups ended at a posterior at least as high as starts from the true ones.
+groups usually ended at a posterior at least as high as starts from the true ones.
 """.splitlines()
 
 Results = dict[str, Any]

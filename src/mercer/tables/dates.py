@@ -87,8 +87,8 @@ FORMS = tuple(
     )
 )
 _LONG_FIELDS, _SHORT_FIELDS = FORMS[2], FORMS[10]
-ORDERED_FROM = 5  # so many different dates are hardly in order by chance
-EVEN = 3.0  # steps are even when none is so many times longer or shorter than usual: weekends, a missing month
+ORDERED_FROM = 5  # different dates: that many are hardly in order by chance
+EVEN = 3.0  # steps are even when none is more times longer or shorter than usual: weekends, a missing month
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,9 @@ def take_apart(text: str) -> Numeral | None:
     minus = [match["sign"], match["inner"], match["trailing"]].count("-")
     if minus + bool(match["open"]) > 1:
         return None
-    odd = "(5)" if match["open"] else "5-" if match["trailing"] else "−" if minus and ODD_MINUS.search(text) else ""
+    odd = "−" if minus and ODD_MINUS.search(text) else ""
+    if match["open"] or match["trailing"]:
+        odd = "(5)" if match["open"] else "5-"
     return Numeral(
         match["body"].strip(), match["exponent"] or "", bool(minus or match["open"]),
         "".join(currency), bool(match["share"]), odd,
@@ -124,12 +126,13 @@ class Numerals:
 
     def read(self, style: NumberStyle) -> NDArray[np.float64]:
         """Return the numbers; NaN for other texts."""
-        return np.array(
-            [
-                to_number(one, style) if one is not None else float(text) if INFINITE.fullmatch(text) else np.nan
-                for one, text in zip(self.parts, self.texts, strict=True)
-            ]
-        )
+        values = np.full(len(self.texts), np.nan)
+        for place, (one, text) in enumerate(zip(self.parts, self.texts, strict=True)):
+            if one is not None:
+                values[place] = to_number(one, style)
+            elif INFINITE.fullmatch(text):
+                values[place] = float(text)
+        return values
 
 
 def find_numerals(texts: Sequence[str]) -> Numerals:

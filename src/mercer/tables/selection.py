@@ -40,14 +40,18 @@ def select_columns(inputs: pd.DataFrame, chosen: bool) -> tuple[pd.DataFrame, li
     found: dict[str, list[str]] = {}
     for name in inputs.columns:
         column = inputs[name]
-        kind = "empty" if find_missing(column).all() else "constant" if column.nunique() == 1 else ""
-        if not kind and not chosen:
+        kind = ""
+        if find_missing(column).all():
+            kind = "empty"
+        elif column.nunique() == 1:
+            kind = "constant"
+        elif not chosen:
             kind = _judge(str(name), column)
         if kind:
             found.setdefault(kind, []).append(str(name))
     left = [name for name in inputs.columns if not any(name in names for names in found.values())]
     if not left and set(found) <= {"constant"}:
-        return inputs, []  # whoever learns refuses them together
+        return inputs, []  # the learner refuses them together
     if not left:
         raise InputError(
             f"No input column is left: {'; '.join(f'{quote(names)} {WHY[kind]}' for kind, names in found.items())}. "
@@ -72,7 +76,9 @@ def _judge(name: str, column: pd.Series) -> str:
         if parse_date(str(present.iloc[0]), day_first=True)[0] is not None or not isinstance(present.iloc[0], str):
             return ""
         hardly_repeat = rows >= ROWS_FOR_IDENTIFIERS and 2 * different > rows
-        return "identifiers" if different == rows else "free text" if hardly_repeat else ""
+        if different == rows:
+            return "identifiers"
+        return "free text" if hardly_repeat else ""
     if not pd.api.types.is_numeric_dtype(column.dtype) or different < rows:
         return ""
     values = present.to_numpy(dtype=np.float64)
