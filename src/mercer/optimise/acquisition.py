@@ -110,9 +110,17 @@ def _propose(task: ProposalTask) -> Proposal:
     row = improve_expected(task)
     if task.is_new(row):
         return _expect(task, row, "expected improvement")
-    drawn = task.space.sample(200, task.rng)
-    new = [row for row in drawn if task.is_new(row)]
-    return _expect(task, new[0] if new else drawn[0], "random")
+    return _choose_new(task, row)
+
+
+def _choose_new(task: ProposalTask, known: Array) -> Proposal:
+    """Return a row that is new: of few the one with the largest expected improvement; where none is, the known one."""
+    listed = task.space.list_rows()
+    drawn = task.space.sample(200, task.rng) if listed is None else listed
+    new = np.array([row for row in drawn if task.is_new(row)])
+    if not len(new):
+        return _expect(task, known, "expected improvement")
+    return _expect(task, new[0 if listed is None else int(np.argmax(_value_of(task)(new)))], "random")
 
 
 def _expect(task: ProposalTask, row: Array, method: Method) -> Proposal:

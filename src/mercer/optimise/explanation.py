@@ -16,7 +16,7 @@ from mercer.kernels.domains import Array
 from mercer.learners.partition import Groups, sort_groups
 from mercer.optimise import words
 from mercer.optimise.effects import Share, look_closely, measure_shares
-from mercer.optimise.models import Belief, Scale
+from mercer.optimise.models import Belief, Scale, measure_spread
 from mercer.optimise.space import Category, Space
 from mercer.optimise.surrogate import FunctionModel
 from mercer.optimise.trials import Best, Suggestion, Trial
@@ -133,6 +133,7 @@ class StudyExplanation:
     best: Best | None
     partitions: tuple[PartitionFact, ...]
     settled: bool
+    needed: int  # trials with a value before anything is called settled
     groups: tuple[GroupFact, ...]  # of the most probable partition
     parts: tuple[PartFact, ...]  # of the model that predicts, largest share first
     inputs: tuple[InputFact, ...]  # largest share first
@@ -162,7 +163,10 @@ class StudyExplanation:
             "failed": self.failed,
             "best": None
             if best is None
-            else {"x": _plain_point(best.x), "y": best.y, "expected": best.mean, "trial": best.number + 1},
+            else {
+                "x": _plain_point(best.x), "y": best.y, "expected": best.mean, "trial": best.number + 1,
+                "better": best.better, "allowed": best.allowed,
+            },
             "partitions": [{"groups": each.groups, "probability": each.probability} for each in self.partitions],
             "settled": self.settled,
             "groups": [
@@ -202,7 +206,8 @@ def explain_study(study: Study, policy: ExplainPolicy | None = None) -> StudyExp
     """Look at a study."""
     policy = ExplainPolicy() if policy is None else policy
     names, finished = study.space.names, study.values
-    few = len(finished) < study.first + policy.trials_each * len(names)
+    needed = study.first + policy.trials_each * len(names)
+    few = len(finished) < needed
     surrogate = None if study.model is None else look_closely(study.model, study.rows, study.values)
     parts, inputs = _measure(study, surrogate, few, policy)
     hardly = {names.index(each.name) for each in inputs if each.hardly_matters}
@@ -225,6 +230,7 @@ def explain_study(study: Study, policy: ExplainPolicy | None = None) -> StudyExp
             if probability >= policy.rarest
         ),
         settled=certain,
+        needed=needed,
         groups=tuple(
             GroupFact(tuple(names[i] for i in group), find_probability(group, partitions))
             for group in (partitions[0][0] if partitions else ())
@@ -277,7 +283,7 @@ def judge_gain(gain: float | None, values: Array, noise: float | None, few: bool
     if gain is None:
         equal = len(values) > 1 and float(np.ptp(values)) == 0.0
         return GainFact("too early", "equal values" if equal else "no model")
-    spread = float(np.std(values))
+    spread = measure_spread(values)
     if gain > policy.little * spread and (noise is None or gain > policy.noise * noise):
         return GainFact("worth going on", "against the spread", gain, spread, noise)
     if few:

@@ -21,7 +21,7 @@ import numpy as np
 from mercer.kernels.domains import Array
 from mercer.linalg.factor import Failure, factorise
 from mercer.optimise.models import Belief
-from mercer.optimise.space import Space
+from mercer.optimise.space import Space, find_best
 from mercer.optimise.surrogate import FunctionModel, Part, choose_rows
 
 TRIALS = 100  # that the gain is expected of
@@ -33,13 +33,20 @@ SINCE = (0.4, 0.5, 0.6, 0.7, 0.8)  # shares of the trials from which on the last
 TRUST = 0.1  # weight of what the model foresaw in hindsight beside what was gained: no gain so far is not none for ever
 
 
-def expect_gain(model: Belief, space: Space, X: Array, y: Array, rng: np.random.Generator) -> float:
-    """Return how much the next hundred trials are expected to gain, in units of y, the trials being in their order."""
-    seen, half = see_gain(model, space, X, y, rng), len(y) // 2
-    before = see_gain(model, space, X[:half], y[:half], rng) if half >= FEWEST else 0.0
+def expect_gain(
+    model: Belief, space: Space, X: Array, y: Array, rng: np.random.Generator, noisy: bool = False
+) -> float:
+    """Return how much the next hundred trials are expected to gain, in units of y, the trials being in their order.
+
+    The least of noisy values falls with the noise: in place of them counts what the model expects at the trials.
+    """
+    seen, half = see_gain(model, space, X, y, rng, noisy), len(y) // 2
+    before = see_gain(model, space, X[:half], y[:half], rng, noisy) if half >= FEWEST else 0.0
     if before <= 0.0:
         return seen
-    made = extrapolate_record(y)
+    values = model.target.backward(model.draw(X, y, None).predict(X).mean) if noisy else y
+    allowed = space.allows(X)
+    made = extrapolate_record(values[allowed] if allowed.any() else values)
     scaled = seen * (made + TRUST * before) / (before + TRUST * before)
     return math.sqrt(made * scaled) if made > 0.0 else scaled
 
@@ -52,7 +59,9 @@ def extrapolate_record(y: Array) -> float:
     return float(np.mean(slopes)) * math.log(1.0 + TRIALS / count) if slopes else 0.0
 
 
-def see_gain(model: Belief, space: Space, X: Array, y: Array, rng: np.random.Generator) -> float:
+def see_gain(
+    model: Belief, space: Space, X: Array, y: Array, rng: np.random.Generator, noisy: bool = False
+) -> float:
     """Return E[f(best) - min f] in units of y, each additive part sampled on its own.
 
     The parts of one function are correlated given the data; differences from the best trial hardly are, as the unknown
@@ -61,7 +70,7 @@ def see_gain(model: Belief, space: Space, X: Array, y: Array, rng: np.random.Gen
     rows = choose_rows(y, MOST_ROWS, rng)
     X, y = X[rows], y[rows]
     surrogate = model.draw(X, y, None)
-    best = X[int(np.argmin(y))]
+    best = X[find_best(space, X, surrogate.predict(X).mean if noisy else y)]
     total = np.zeros(SAMPLES)
     for part in surrogate.parts:
         total += _sample_gain(surrogate, part, _candidates(space, part, X, y, best, rng), rng)

@@ -50,6 +50,12 @@ class UpdatePolicy:
     learner_growth: float = 1.25  # learners take longer
 
 
+def measure_spread(y: Array) -> float:
+    """Return the standard deviation of values of any size: their squares may be too large or too small for a float."""
+    power = math.frexp(float(np.abs(y).max(initial=0.0)))[1]
+    return math.ldexp(float(np.std(np.ldexp(y, -power))), power)
+
+
 @dataclass(frozen=True)
 class Target:
     """How values of the function become a target of zero mean and unit variance: as they are, or their logarithms."""
@@ -67,7 +73,7 @@ class Target:
         shift = policy.shift * (float(np.median(y)) - low) or 1.0
         bare = Target(scale, low, shift)
         raw = bare.forward(y)
-        return replace(bare, centre=float(raw.mean()), spread=float(raw.std()) or 1.0)
+        return replace(bare, centre=float(raw.mean()), spread=measure_spread(raw) or 1.0)
 
     def forward(self, y: Array) -> Array:
         """Return the target of values; below the least value known the logarithm goes on as a straight line."""
@@ -183,7 +189,7 @@ class StructureModel(Belief):
         plain = self.plain or ScaledModel(self.inputs, Target("identity"), policy)
         bent = self.bent or ScaledModel(self.inputs, Target("log"), policy)
         recent = list(self.recent)
-        floor = policy.floor * float(np.std(y[: policy.first])) or 1.0
+        floor = policy.floor * measure_spread(y[: policy.first]) or 1.0
         # Of several trials at once the first ones were not learned from before the last: no one of them decides alone.
         most = policy.switch if count - self.seen > 1 else math.inf
         for k in range(self.seen, count) if self.seen > 2 and count - self.seen <= policy.window else ():

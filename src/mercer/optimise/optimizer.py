@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from mercer.errors import FitWarning, InputError
 from mercer.kernels.domains import Array
@@ -27,7 +29,7 @@ from mercer.optimise.acquisition import AcquisitionPolicy, Proposal, ProposalTas
 from mercer.optimise.explanation import Origin, Study, StudyExplanation, explain_study
 from mercer.optimise.gain import expect_gain
 from mercer.optimise.models import Belief, LearnedModel, StructureModel, UpdatePolicy
-from mercer.optimise.space import Space, read_point, read_space
+from mercer.optimise.space import SAME, Space, find_best, is_new, read_point, read_points, read_space
 from mercer.optimise.study_file import SavedStudy, read_study, write_study
 from mercer.optimise.surrogate import FunctionModel, extend
 from mercer.optimise.trials import Best, Pending, Suggestion, Trial
@@ -35,9 +37,9 @@ from mercer.optimise.trials import Best, Pending, Suggestion, Trial
 FIRST_TRIALS = 10  # at random, before anything is learned
 FEWEST = 3  # trials with a value that a model needs
 TEACHES = 0.25  # of a variance must stay when trials at the same time are known, or one of them teaches too little
-ELSEWHERE = 500  # rows among which one is looked for that teaches more
-SAME = 1e-9  # rows nearer than this, in every column, are the same point
-NOISY = 1e-4  # of the variance of the values: from here on the best trial is that with the best posterior mean
+ELSEWHERE = 500  # rows among which one is looked for that teaches more, or is new
+NOISY = 1e-4  # of the variance of the values: from here on the best trial is that with the best posterior mean ...
+HALF_WITHIN = 0.5  # ... unless half of the values lie this near, in its deviations: noise would scatter them by 1.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,15 +61,31 @@ class Known:
         """What it expects at the trials, on its own scale."""
         return self.surrogate.predict(self.X).mean
 
-    @property
+    @cached_property
+    def noisy(self) -> bool:
+        """Whether values differ from the function by noise.
+
+        A few huge values, as of penalties, pass for noise too. But values with normal noise of deviation s have no
+        density above 0.4 / s, and half of them fill at least 1.25 s: those from the least to the median show it.
+        """
+        noise, values = self.surrogate.likelihood.noise, self.surrogate.data.y
+        near = float(np.median(values) - values.min())
+        return noise > NOISY and near > HALF_WITHIN * math.sqrt(noise)
+
+    @cached_property
     def best(self) -> int:
-        """The number of the best trial: of a noisy function that with the best posterior mean."""
-        return int(np.argmin(self.means if self.surrogate.likelihood.noise > NOISY else self.y))
+        """The number of the best trial that is allowed: of a noisy function that with the best posterior mean."""
+        return find_best(self.space, self.X, self.means if self.noisy else self.y)
+
+    @property
+    def best_value(self) -> float:
+        """What the function is there, as far as is known."""
+        return float(self.model.target.backward(self.means[self.best])) if self.noisy else float(self.y[self.best])
 
     @cached_property
     def gain(self) -> float:
         """How much the next trials are expected to gain."""
-        return expect_gain(self.model, self.space, self.X, self.y, np.random.default_rng(0))
+        return expect_gain(self.model, self.space, self.X, self.y, np.random.default_rng(0), self.noisy)
 
     def draw(self, rng: np.random.Generator) -> FunctionModel:
         """Return a surrogate drawn by its probability."""
@@ -102,6 +120,8 @@ class Optimizer:
         constraints: Any = None,
     ) -> None:
         self.space: Space = bounds if isinstance(bounds, Space) else read_space(bounds, constraints)
+        if not isinstance(minimize, bool | np.bool_):
+            raise InputError(f"minimize must be True, or False to maximise, not {minimize!r:.80}")
         self.kernel, self.minimize = kernel, bool(minimize)
         self.random_state = random_state
         self.acquisition = AcquisitionPolicy()
@@ -147,7 +167,7 @@ class Optimizer:
         values = {trial.value for trial in finished}
         first = len(self._trials) + len(self._pending) < FIRST_TRIALS or len(finished) < FEWEST
         if first or len(values) < 2:
-            row = self.space.sample(1, self._rng)[0]
+            row = self._draw_new()
             equal = len(values) == 1 and len(finished) >= FIRST_TRIALS
             suggestion = Suggestion(
                 self.space.decode(row), None, None, "first", "all values are equal" if equal else "one of the first"
@@ -155,7 +175,17 @@ class Optimizer:
         else:
             row, suggestion = self._propose()
         self._pending.append(Pending(row, suggestion))
-        return suggestion.x
+        return copy(suggestion.x)
+
+    def _draw_new(self) -> Array:
+        """Return a random row; one that has not been tried where there is one."""
+        drawn = self.space.sample(1, self._rng)
+        old = np.array([each.row for each in (*self._trials, *self._pending)])
+        if len(old) and not is_new(old, drawn)[0]:
+            listed = self.space.list_rows()
+            more = self.space.sample(ELSEWHERE, self._rng) if listed is None else self._rng.permutation(listed)
+            drawn = np.concatenate([more[is_new(old, more)], drawn])
+        return np.asarray(drawn[0])
 
     def _propose(self) -> tuple[Array, Suggestion]:
         """Update the model, then propose: pending trials count as if they had their expected value.
@@ -165,8 +195,7 @@ class Optimizer:
         """
         state = self._learn()
         surrogate = known = state.draw(self._rng)
-        noisy = state.surrogate.likelihood.noise > NOISY
-        best = int(np.argmin(surrogate.predict(state.X).mean)) if noisy else state.best
+        best = find_best(self.space, state.X, surrogate.predict(state.X).mean) if state.noisy else state.best
         value = float(surrogate.predict(state.X[best : best + 1]).mean[0])
         waiting = np.array([pending.row for pending in self._pending])
         failed = np.array([trial.row for trial in self._trials if trial.value is None])
@@ -179,13 +208,16 @@ class Optimizer:
         proposal = propose(task)
         if len(waiting) and known.keep_variance(proposal.row[None], waiting)[0] < TEACHES:
             proposal = self._look_elsewhere(proposal, known, waiting)
-        return proposal.row, self._describe(proposal, known, float(state.y[state.best]))
+        return proposal.row, self._describe(proposal, known, state.best_value)
 
     def _look_elsewhere(self, proposal: Proposal, known: FunctionModel, waiting: Array) -> Proposal:
         """Return, of rows near and far that teach something beside the waiting ones, that with the least bound."""
         widths = 10.0 ** self._rng.uniform(-2.0, -0.5, size=(ELSEWHERE, 1))
         steps = self.space.snap(proposal.row + widths * self._rng.standard_normal((ELSEWHERE, self.space.width)))
         rows = np.concatenate([self.space.sample(ELSEWHERE, self._rng), steps[self.space.satisfies(steps)]])
+        rows = rows[is_new(np.array([trial.row for trial in self._trials]), rows)]
+        if not len(rows):
+            return proposal
         left, found = known.keep_variance(rows, waiting), known.predict(rows)
         bounds = np.where(left < TEACHES, np.inf, found.mean - 2.0 * np.sqrt(found.variance * left))
         place = int(np.argmin(bounds))
@@ -220,12 +252,9 @@ class Optimizer:
 
     def tell(self, x: Any, y: Any) -> None:
         """Take the value of a point, or values of several points (a list of points and a list of values)."""
-        if isinstance(y, list | tuple | np.ndarray) and np.ndim(y) == 1:
-            if isinstance(x, Mapping):
-                raise InputError(f"tell(x, y) was given one point and {len(y)} values. Give one value for one point.")
-            if len(x) != len(y):
-                raise InputError(f"tell needs as many values as points: {len(x)} points and {len(y)} values were given")
-            trials = [self._read_trial(point, value) for point, value in zip(x, y, strict=True)]
+        if isinstance(y, list | tuple | np.ndarray | pd.Series) and np.ndim(y) == 1:
+            points = read_points(self.space, x, len(y))
+            trials = [self._read_trial(point, value) for point, value in zip(points, y, strict=True)]
         else:
             trials = [self._read_trial(x, y)]
         if any(trial.value is not None for trial in trials):
@@ -304,17 +333,24 @@ class Optimizer:
 
     @property
     def best_(self) -> Best | None:
-        """The best trial: of a noisy function the one with the best posterior mean; None before any has a value."""
+        """The best trial within the bounds and constraints; None before any has a value.
+
+        Of a noisy function it is that with the best posterior mean.
+        """
         known = [number for number, trial in enumerate(self._trials) if trial.value is not None]
         if not known:
             return None
         X, y = self._rows_and_values()
-        place, mean = int(np.argmin(y)), None
+        place, mean, noisy = find_best(self.space, X, y), None, False
+        lowest = place
         if self._can_model():  # the best must not depend on whether somebody asked before
             state = self._learn()
-            place = state.best
+            place, noisy = state.best, state.noisy
             mean = self._sign * float(state.model.target.backward(state.means[place]))
-        return Best(self.space.decode(X[place]), self._sign * float(y[place]), mean, known[place])
+        better = self._sign * float(y[lowest]) if y[lowest] < y[place] else None
+        allowed = bool(self.space.allows(X[place])[0])
+        x, value = self.space.decode(X[place]), self._sign * float(y[place])
+        return Best(x, value, mean, known[place], noisy, better, allowed)
 
     @property
     def partitions_(self) -> list[tuple[Groups, float]]:
@@ -338,8 +374,9 @@ class Optimizer:
     def _look(self, target: str) -> Study:
         """Bring the model up to date, and return all that there is to explain."""
         gain, best, ready = self.expected_gain_, self.best_, self._can_model()
-        if gain is not None and best is not None:  # no less than what is said of the suggestions
-            promised = [self._sign * (best.y - each.mean) for each in self.suggestions_ if each.mean is not None]
+        if gain is not None:  # no less than what is said of the suggestions
+            value = self._learn().best_value
+            promised = [value - self._sign * each.mean for each in self.suggestions_ if each.mean is not None]
             gain = max(gain, *promised, 0.0)
         known = any(trial.value is not None for trial in self._trials)
         rows, values = self._rows_and_values() if known else (np.empty((0, self.space.width)), np.empty(0))
@@ -419,7 +456,8 @@ def minimize(
         is no finite number, the trial is marked as failed and the run goes on.
     bounds, kernel, random_state, constraints : as in `Optimizer`.
     calls : evaluations in all, the first ten at random.
-    callback : called with a `State` after every evaluation; where it returns True the run ends.
+    callback : called with a `State` after every evaluation; where it returns True, or raises StopIteration, the run
+        ends.
         `mercer.optimise.print_progress` prints the best so far and the expected further gain every ten evaluations.
     checkpoint : a file that every evaluation is written to. The same call goes on from it, and evaluates nothing twice.
 
@@ -430,25 +468,35 @@ def minimize(
     if not callable(function):
         raise InputError(f"function must be something that can be called with a point, not {function!r:.80}")
     optimizer = Optimizer(bounds, kernel, random_state=random_state, constraints=constraints)
-    if checkpoint is not None and Path(checkpoint).exists():
-        optimizer.resume(checkpoint)
-    started, message = time.perf_counter(), f"{calls} evaluations"
+    if checkpoint is not None:
+        if Path(checkpoint).exists():
+            optimizer.resume(checkpoint)
+        optimizer.save(checkpoint)  # a place that cannot be written must not cost an evaluation
+    started, message, done = time.perf_counter(), f"{calls} evaluations", len(optimizer.trials_)
     try:
-        while len(optimizer.trials_) < calls:
+        while done < calls:
             x = optimizer.ask()
-            value = evaluate(function, x)
+            value = evaluate(function, copy(x))  # the function may change what it is given
             optimizer.tell(x, value)
+            done += 1
             if checkpoint is not None:
                 optimizer.save(checkpoint)
-            done = len(optimizer.trials_)
             if callback is not None:
                 state = State(done, int(calls), x, value, optimizer.best_, optimizer, time.perf_counter() - started)
-                if callback(state) is True:
+                if _wants_to_stop(callback, state):
                     message = f"ended by the callback after {done} of {calls} evaluations"
                     break
     except KeyboardInterrupt:
-        message = f"interrupted after {len(optimizer.trials_)} of {calls} evaluations"
+        message = f"interrupted after {done} of {calls} evaluations"
     return _conclude(optimizer, message)
+
+
+def _wants_to_stop(callback: Callable[[State], Any], state: State) -> bool:
+    """Call a callback: it stops by returning True, or by StopIteration, as in SciPy."""
+    try:
+        return callback(state) is True
+    except StopIteration:
+        return True
 
 
 def evaluate(function: Callable[[Any], float], x: Any) -> float | None:

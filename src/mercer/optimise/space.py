@@ -6,9 +6,10 @@ level) and one column for each choice of a category.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -31,10 +32,13 @@ from mercer.optimise.constraints import (
 from mercer.tables.columns import CategoryColumn, DateColumn, holds_numbers, parse_numbers, recognise, to_texts
 from mercer.tables.names import quote, suggest
 
+SAME = 1e-9  # rows nearer than this, in every column, are the same point
+MOST_ROWS = 4096  # of a space without continuous inputs, that are listed
 MOST_LEVELS = 64  # an input with more is treated as continuous where levels could be listed
 LARGEST_INTEGER = 2**53  # beyond it not every whole number is a float
 COUNTED_LEVELS = 10_000  # under constraints, an input with more levels is treated as continuous, with a margin
 RAREST = 1 / 50  # share of random rows that satisfy the constraints, below which rejection takes too long
+TEACHES_ONLY = "it teaches, but cannot be the best"
 WORDS = "(low, high), mercer.Integer(low, high), mercer.Log(low, high) or a list of categories"
 
 
@@ -167,7 +171,12 @@ class Log(Continuous):
     def decode(self, cells: Array) -> float:
         share = float(cells[0])
         power = math.log(self.low) * (1.0 - share) + math.log(self.high) * share
-        return _keep_within(share, math.exp(power), self.low, self.high)
+        value = _keep_within(share, math.exp(power), self.low, self.high)
+        for digits in (12, 15):  # 0.1 comes back as 0.1, not as 0.10000000000000006
+            short = float(f"{value:.{digits}g}")
+            if short > 0.0 and self.encode("", [short])[0, 0] == share:
+                return short
+        return value
 
     def __str__(self) -> str:
         return f"{self.low:g} to {self.high:g} on a logarithmic scale"
@@ -437,6 +446,21 @@ class Space:
         found = given @ matrix.T
         return np.asarray(((found >= lower - TOLERANCE) & (found <= upper + TOLERANCE)).all(axis=1), dtype=bool)
 
+    def allows(self, rows: Array) -> NDArray[np.bool_]:
+        """Tell which rows lie within the bounds and satisfy the constraints."""
+        given = np.atleast_2d(np.asarray(rows, dtype=np.float64))
+        within = ((given >= -TOLERANCE) & (given <= 1.0 + TOLERANCE)).all(axis=1)
+        return np.asarray(within & self.satisfies(given), dtype=bool)
+
+    def list_rows(self) -> Array | None:
+        """Return all rows that are allowed where there are few; else None."""
+        levels = [one.levels() for one in self.inputs]
+        known = [each for each in levels if each is not None]
+        if len(known) < len(levels) or math.prod(map(len, known)) > MOST_ROWS:
+            return None
+        rows = np.array([np.concatenate(cells) for cells in itertools.product(*known)])
+        return np.asarray(rows[self.satisfies(rows)])
+
     def levels(self, i: int) -> Array | None:
         """Return all encoded values of input i where it has at most 64, as rows; else None."""
         return self.inputs[i].levels()
@@ -625,10 +649,35 @@ def read_point(space: Space, point: Any) -> tuple[Array, list[str]]:
     notes = []
     for name in space.is_outside(row):
         bounds = space.inputs[space.names.index(name)]
-        notes.append(f"'{name}' = {float(values[name]):g} lies outside its bounds, {bounds}; the point is kept")
+        notes.append(f"'{name}' = {float(values[name]):g} lies outside its bounds, {bounds}; {TEACHES_ONLY}")
     if not space.satisfies(row)[0]:
-        notes.append("the point does not satisfy the constraints; it is kept")
+        notes.append(f"the point does not satisfy the constraints; {TEACHES_ONLY}")
     return row, notes
+
+
+def read_points(space: Space, points: Any, count: int) -> list[Any]:
+    """Return as many points as there are values: of a list, a table or anything that can be gone through."""
+    if isinstance(points, Mapping):
+        raise InputError(f"tell(x, y) was given one point and {count} values. Give one value for one point.")
+    if isinstance(points, pd.DataFrame):
+        points = points.to_dict("records") if space.named else points.to_numpy()
+    if not isinstance(points, Iterable) or isinstance(points, str):
+        raise InputError(f"tell(x, y) with {count} values needs a list of as many points, not {points!r:.80}")
+    found = list(points)
+    if len(found) != count:
+        raise InputError(f"tell needs as many values as points: {len(found)} points and {count} values were given")
+    return found
+
+
+def find_best(space: Space, rows: Array, values: Array) -> int:
+    """Return the number of the row with the least value among those that are allowed; of all where none is."""
+    allowed = space.allows(rows)
+    return int(np.argmin(np.where(allowed, values, np.inf) if allowed.any() else values))
+
+
+def is_new(old: Array, rows: Array) -> NDArray[np.bool_]:
+    """Tell which rows are none of the old ones."""
+    return np.array([bool((np.abs(old - row).max(axis=1) > SAME).all()) for row in rows], dtype=bool)
 
 
 def read_bounds_text(text: str) -> tuple[str, tuple[float, float] | Input | list[Any]]:

@@ -29,6 +29,9 @@ class Best:
     y: float
     mean: float | None
     number: int  # of its trial, from 0
+    noisy: bool = False  # then it is the best by the mean
+    better: float | None = None  # a better value of another trial, which the model puts down to noise
+    allowed: bool = True  # False: no trial with a value is within the bounds and the constraints
 
 
 @dataclass(frozen=True, eq=False)

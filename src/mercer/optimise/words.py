@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ REASONS = {
 PURPOSES = {
     "first": "to begin with, at random",
     "improve": "to improve on the best",
-    "explore": "to explore where little is known",
+    "explore": "to explore: probably no better, but it teaches",
     "waiting": "being tried already",
 }
 MOST_NOTES = 5
@@ -101,11 +102,22 @@ def tell_best(found: StudyExplanation) -> str:
     if found.best is None:
         return f"There is no value yet ({count_trials(found)})." if found.trials else "There is no trial yet."
     best, kind = found.best, "lowest" if found.minimize else "highest"
+    if best.better is not None and best.mean is not None:
+        return (
+            f"The best by the model is trial {best.number + 1}: {number(best.mean)} is expected there without noise "
+            f"({show_score(best.y)} was seen). It is at {show_point(best.x, found.spans)}.{_tell_allowed(best)} "
+            f"The {kind} {found.target} so far, {show_score(best.better)}, is put down to noise."
+        )
     text = f"The {kind} {found.target} so far is {show_score(best.y)} (trial {best.number + 1})"
-    lucky = best.mean is not None and found.model is not None and abs(best.mean - best.y) > 0.5 * found.model.noise
+    noise = found.model.noise if found.model is not None and best.noisy else math.inf
+    lucky = best.mean is not None and abs(best.mean - best.y) > 0.5 * noise
     if lucky and best.mean is not None and number(best.mean) != number(best.y):
         text += f"; {number(best.mean)} is expected there without noise"
-    return f"{text}. It was found at {show_point(best.x, found.spans)}."
+    return f"{text}. It was found at {show_point(best.x, found.spans)}.{_tell_allowed(best)}"
+
+
+def _tell_allowed(best: Best) -> str:
+    return "" if best.allowed else " It is not allowed: no trial so far is within the bounds and the constraints."
 
 
 def tell_structure(found: StudyExplanation) -> list[str]:
@@ -120,8 +132,9 @@ def tell_structure(found: StudyExplanation) -> list[str]:
     if found.model is not None and found.model.origin == "learned":
         return [f"By the kernel that was learned, the function is {show_partition(first.groups)}."]
     if not found.settled:
+        early = f": that takes {found.needed} trials" if found.trials - found.failed < found.needed else ""
         text = (
-            f"Which inputs act together is not settled yet. Of the structures looked at, the likeliest is "
+            f"Which inputs act together is not settled yet{early}. Of the structures looked at, the likeliest is "
             f"{show_partition(first.groups)} (probability {show_probability(first.probability)})"
         )
         if len(found.partitions) > 1:
@@ -192,7 +205,7 @@ def tell_gain(gain: GainFact) -> str:
     if gain.verdict == "too early":
         return f"It is too early to stop: {expected}, {against}, but there are few trials to tell from."
     if gain.verdict == "nothing to be expected":
-        return f"Nothing more is to be expected: {expected}, {against}. You can stop."
+        return f"Hardly anything is left to gain: {expected}, {against}. You can stop."
     if gain.reason == "against the noise" and gain.noise is not None:
         return f"There is little left to gain: {expected}, less than the noise of one trial ({number(gain.noise)})."
     return f"There is little left to gain: {expected}, {against}."
@@ -261,7 +274,8 @@ def name_part(part: PartFact) -> str:
 
 def describe_progress(found: StudyExplanation) -> str:
     """Describe the picture of the best so far."""
-    return f"{count_trials(found)} by number, and the best value so far as a line. {tell_best(found)}"
+    kind = "lowest" if found.minimize else "highest"
+    return f"{count_trials(found)} by number, and the {kind} so far as a line. {tell_best(found)}"
 
 
 def describe_effects(found: StudyExplanation) -> str:
