@@ -30,7 +30,9 @@ def noisy() -> mercer.Optimizer:
     optimizer = mercer.Optimizer([(0.0, 1.0)] * 2, "SE(0, 1)", random_state=0)
     rows = np.vstack([rng.uniform(size=(30, 2)), np.array([0.3, 0.6]) + 0.1 * rng.standard_normal((30, 2))])
     rows = np.clip(rows, 0.0, 1.0)
-    optimizer.tell(rows, ((rows - [0.3, 0.6]) ** 2).sum(axis=1) + NOISE * rng.standard_normal(60))
+    noise = NOISE * rng.standard_normal(60)
+    noise[50] = -4.0 * NOISE  # a late one, which makes a record
+    optimizer.tell(rows, ((rows - [0.3, 0.6]) ** 2).sum(axis=1) + noise)
     optimizer.ask(2)
     return optimizer
 
@@ -70,7 +72,7 @@ def branin(x: np.ndarray) -> float:
 
 
 def test_penalties_are_no_noise() -> None:
-    optimizer = mercer.Optimizer([(-5, 10), (0, 15)], random_state=0)
+    optimizer = mercer.Optimizer([(-5, 10), (0, 15)], "SE(0, 1)", random_state=0)
     rows = np.random.default_rng(1).uniform([-5, 0], [10, 15], size=(25, 2))
     values = [1e6 if x[0] > 7 and x[1] > 7 else branin(x) for x in rows]
     assert max(values) == 1e6
