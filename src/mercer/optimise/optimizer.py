@@ -180,7 +180,7 @@ class Optimizer:
     def _draw_new(self) -> Array:
         """Return a random row; one that has not been tried where there is one."""
         drawn = self.space.sample(1, self._rng)
-        old = np.array([each.row for each in (*self._trials, *self._pending)])
+        old = np.array([trial.row for trial in self._trials] + [pending.row for pending in self._pending])
         if len(old) and not is_new(old, drawn)[0]:
             listed = self.space.list_rows()
             more = self.space.sample(ELSEWHERE, self._rng) if listed is None else self._rng.permutation(listed)

@@ -173,7 +173,7 @@ class Log(Continuous):
         power = math.log(self.low) * (1.0 - share) + math.log(self.high) * share
         value = _keep_within(share, math.exp(power), self.low, self.high)
         for digits in (12, 15):  # 0.1 comes back as 0.1, not as 0.10000000000000006
-            short = float(f"{value:.{digits}g}")
+            short = _keep_within(share, float(f"{value:.{digits}g}"), self.low, self.high)
             if short > 0.0 and self.encode("", [short])[0, 0] == share:
                 return short
         return value
