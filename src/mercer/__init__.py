@@ -72,7 +72,7 @@ _NAMES = {
     "mercer.tables.parquet_rows": ("ParquetRows",),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
-_ROOMS = ("datasets", "kernels")
+_ROOMS = ("datasets", "integrations", "kernels")
 
 
 def __getattr__(name: str) -> Any:

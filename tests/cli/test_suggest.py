@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +79,65 @@ def test_an_empty_target_is_a_failed_trial(mercer: Mercer, tmp_path: Path) -> No
     assert "data rows 2, 3: taken as failed" in " ".join(result.document["notes"])
 
 
+def test_a_text_in_the_target_is_a_failed_trial(mercer: Mercer, tmp_path: Path) -> None:
+    name = table(tmp_path / "trials.csv", "x,y\n1,2\n2,broken\n3,failed\n4,1\n9,5\n8,lost\n")
+    result = mercer("suggest", name, "--target", "y", "--bounds", "x=0:10", "--out", "next.csv", "--json")
+    assert result.code == 0, result.out
+    assert result.document["explanation"]["failed"] == 3
+    assert result.document["notes"] == [
+        "no value of 'y' in data row 3: taken as failed, and avoided",
+        "no number of 'y' in data rows 2, 6 ('broken', 'lost'): taken as failed, and avoided",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "best"),
+    [("x;y\n1,5;2,25\n2,5;failed\n4;1,75\n9;5\n", 1.75), ("x,y\n1,2 kg\n2,failed\n4,1.5 kg\n9,5 kg\n", 1.5)],
+)
+def test_the_target_is_read_as_any_column(mercer: Mercer, tmp_path: Path, content: str, best: float) -> None:
+    name = table(tmp_path / "trials.csv", content)
+    result = mercer("suggest", name, "--target", "y", "--bounds", "x=0:10", "--out", "next.csv", "--json")
+    assert result.code == 0, result.out
+    assert (result.document["explanation"]["best"]["y"], result.document["explanation"]["failed"]) == (best, 1)
+
+
+def test_a_suggestion_that_failed_is_a_failed_trial(mercer: Mercer, tmp_path: Path) -> None:
+    rows = "60.5,b,failed,improve,50,1\n40.5,a,,improve,49,1\n"
+    head, *lines = many(12).splitlines()
+    given = "\n".join([f"{head},purpose,expected,spread", *(f"{line},,," for line in lines), rows])
+    name = table(tmp_path / "trials.csv", given)
+    result = mercer("suggest", name, "--target", "yield", "--maximize", *BOUNDS, "--out", "next.csv")
+    assert result.code == 0, result.out
+    for words in ("1 trial failed;", "in data row 13: taken as failed", "data row 14, count as being tried"):
+        assert words in result.out
+    for words in ("read as missing", "by somebody else"):
+        assert words not in " ".join(result.out.split())
+
+
+def test_the_page_shows_the_command_that_goes_on(mercer: Mercer, tmp_path: Path) -> None:
+    name = table(tmp_path / "trials.csv", FEW)
+    result = mercer("suggest", name, "--target", "yield", *BOUNDS, "--exclude", "comment", "--count", "2", "--out",
+                    "next.csv", "--report", "my page.html")  # fmt: skip
+    assert result.code == 0, result.err
+    assert "comment" in pd.read_csv("next.csv").columns
+    page = html.unescape(Path("my page.html").read_text(encoding="utf-8"))
+    assert (
+        f"mercer suggest {name} --target yield --bounds temperature=20:90 --bounds solvent=a,b,c --exclude comment "
+        "--count 2 --out next.csv --report 'my page.html'"
+    ) in page
+    assert "study.mercer" not in page
+
+
+def test_a_column_that_is_not_varied_need_not_be_readable(mercer: Mercer, tmp_path: Path) -> None:
+    name = table(tmp_path / "trials.csv", "x,odd,y\n1,1,2\n2,2,3\n3,three,4\n4,4,5\n5,5,6\n")
+    arguments = ["suggest", name, "--target", "y", "--bounds", "x=0:10", "--out", "next.csv"]
+    refused = mercer(*arguments)
+    assert refused.code == 2
+    assert "--exclude" in refused.err
+    for option in (["--exclude", "odd"], ["--inputs", "x"]):
+        assert mercer(*arguments, *option).code == 0
+
+
 def test_what_is_unusual_is_a_note(mercer: Mercer, tmp_path: Path) -> None:
     name = table(tmp_path / "trials.csv", "x,n,kind,y\n1,1,red,5\n2,3,blue,5\n12,2,red,5\n")
     result = mercer("suggest", name, "--target", "y", "--bounds", "x=0:10", "--out", "next.csv")
@@ -91,7 +151,18 @@ BAD = {
     "no such target": (FEW, ["--target", "yeild"], ["no target column 'yeild'", "Did you mean 'yield'"]),
     "unknown category": (FEW.replace(",b,", ",d,"), [], ["data row 2", "'solvent' has no choice 'd'"]),
     "text in a number column": (FEW.replace("70,", "hot,"), [], ["'temperature', data row 2", "'hot' is not a number"]),
-    "text in the target": (FEW.replace("22", "good"), [], ["'yield', data row 2", "'good' is not a number"]),
+    "no number in the target": (
+        FEW.replace("10.5", "good").replace("22", "bad").replace("18", "12 kg"), [],
+        ["'yield', data row 1", "'good' is not a number"],
+    ),
+    "a gap in a column without bounds": (
+        "temperature,solvent,dose,yield\n30,a,x,1\n40,b,,2\n", [], ["'dose' has 1 missing entry, in data row 2"],
+    ),
+    "one text in a column without bounds": (
+        "temperature,solvent,dose,yield\n30,a,x,1\n40,b,x,2\n", [], ["--bounds dose=a,b", "(--exclude dose)"],
+    ),
+    "equal bounds": (FEW, ["--bounds", "comment=1:1"], ["Give a range, or leave the input out.\n"]),
+    "a logarithm of zero": (FEW, ["--bounds", "comment=0:1:log"], ["or bounds that are a plain range"]),
     "missing input": (FEW.replace("70,", ","), [], ["'temperature' has 1 missing entry", "data row 2"]),
     "one trial": ("temperature,solvent,yield\n30,a,1\n", [], ["has 1 of the 2 trials with a value of 'yield'"]),
     "no value": ("temperature,solvent,yield\n30,a,\n40,b,\n", [], ["has 0 of the 2 trials"]),
@@ -119,7 +190,7 @@ def test_bad_input_is_a_sentence_and_nothing_is_lost(mercer: Mercer, tmp_path: P
     name = table(tmp_path / "trials.csv", content)
     given = [] if any(word.startswith("temperature=") and ":99" in word for word in options) else BOUNDS
     names = ["--inputs", "temperature,solvent"] if "--inputs" not in options and "comment" in content else []
-    if "comment=9:1" in options or "spread" in content:
+    if any(word.startswith("comment=") for word in options) or "spread" in content:
         names = []
     if "only the target" in case:
         given = []

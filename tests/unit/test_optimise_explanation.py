@@ -10,8 +10,8 @@ import pytest
 import mercer
 from mercer.optimise import print_progress, words
 from mercer.optimise.acquisition import Method
-from mercer.optimise.effects import look_closely, measure_shares, predict_jointly
-from mercer.optimise.explanation import ExplainPolicy, drop_inputs, find_probability, judge_gain
+from mercer.optimise.effects import Share, look_closely, measure_shares, predict_jointly
+from mercer.optimise.explanation import ExplainPolicy, PartFact, drop_inputs, find_probability, judge_gain
 from mercer.optimise.models import StructureModel
 from mercer.optimise.trials import Purpose
 
@@ -246,3 +246,15 @@ def test_inputs_that_hardly_matter_are_left_out_of_partitions() -> None:
     partitions = [(((0,), (1, 2)), 0.5), (((0, 2), (1,)), 0.3), (((0, 1), (2,)), 0.2)]
     assert drop_inputs(partitions, {2}) == [(((0,), (1,)), 0.8), (((0, 1),), 0.2)]
     assert drop_inputs(partitions, {0, 1, 2}) == [((), 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("share", "told"),
+    [
+        (Share(0.83, 0.829, 0.831), "83 % of the variance"),
+        (Share(0.83, 0.80, 0.86), "83 % of the variance (80 % to 86 % with 95 %)"),
+        (Share(1e-4, 0.0, 3e-4), "under 0.1 % of the variance"),
+    ],
+)
+def test_an_interval_is_shown_where_its_ends_differ(share: Share, told: str) -> None:
+    assert words.tell_share(PartFact(("a",), share)) == told

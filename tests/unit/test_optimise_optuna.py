@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import pickle
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,6 +45,39 @@ def test_all_kinds_of_parameters_and_a_better_result_than_the_first_trials() -> 
     assert sampler.optimizer_ is not None
     assert len(sampler.optimizer_.trials_) == 17  # the last one has not been told
     assert "lowest value so far" in str(sampler.optimizer_.explain())
+
+
+def test_what_is_said_is_in_the_units_of_the_study() -> None:
+    space = {"n": optuna.distributions.IntDistribution(100, 500, step=100),
+             "s": optuna.distributions.FloatDistribution(0.5, 1.0, step=0.25)}  # fmt: skip
+    sampler = MercerSampler(seed=0)
+    study = optuna.create_study(sampler=sampler)
+    for n, s in ((100, 1.0), (300, 0.75), (500, 0.5)):
+        value = abs(n - 300) + s
+        study.add_trial(optuna.trial.create_trial(params={"n": n, "s": s}, distributions=space, value=value))
+    study.ask(space)
+    assert sampler.optimizer_.best_.x == {"n": 300, "s": 0.75} == study.best_params
+    assert "n = 300, s = 0.75" in str(sampler.optimizer_.explain())
+    assert type(sampler.optimizer_.best_.x["n"]) is int
+
+
+def test_a_study_with_steps_is_saved(tmp_path: Path) -> None:
+    steps = StudyParameter("s", optuna.distributions.FloatDistribution(0.5, 1.0, step=0.25)).input
+    optimizer = mercer.Optimizer({"s": steps}, random_state=0)
+    optimizer.tell({"s": 0.75}, 1.0)
+    optimizer.save(tmp_path / "study.mercer")
+    again = mercer.load(tmp_path / "study.mercer")
+    assert again.space == optimizer.space
+    assert {again.ask()["s"] for _ in range(20)} == {0.5, 0.75, 1.0}
+
+
+def test_the_sampler_is_reached_by_one_line() -> None:
+    lines = (
+        "import sys, mercer; assert 'optuna' not in sys.modules; mercer.integrations; "
+        "assert 'optuna' not in sys.modules; print(mercer.integrations.optuna.MercerSampler.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "MercerSampler", done.stderr
 
 
 @pytest.mark.parametrize("direction", ["minimize", "maximize"])

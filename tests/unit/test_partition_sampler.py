@@ -263,6 +263,7 @@ def test_claims_of_what_acts_together(model: GPRegressor) -> None:
     text = explanation.to_text(1000)
     assert "a and b together, c by itself" in text
     assert "Groups of inputs were sampled" in text
+    assert "Kernels that differ only in its place count as one here" in text
     assert "-2 log posterior" in str(explanation.search)
 
 

@@ -316,7 +316,7 @@ def suggest(  # noqa: PLR0913  # typer makes an option of every parameter
     target: Annotated[
         str,
         Option(
-            help="The column to optimise. A row where it is empty, or says failed, is a trial that failed: "
+            help="The column to optimise. A row where it is empty, or holds a text, is a trial that failed: "
             "it is kept, and places like it are avoided.",
             show_default=False,
         ),
@@ -330,6 +330,7 @@ def suggest(  # noqa: PLR0913  # typer makes an option of every parameter
         ),
     ] = None,
     inputs: Annotated[str | None, Option(help="Columns to vary, as a,b; all others by default.")] = None,
+    exclude: Annotated[str | None, Option(help="Columns to leave out, as a,b.")] = None,
     count: Annotated[int, Option(min=1, help="How many experiments to suggest, to be done at the same time.")] = 1,
     maximize: Annotated[bool, Option("--maximize/--minimize", help="Look for the highest or lowest value.")] = False,
     kernel: Annotated[
@@ -353,6 +354,7 @@ def suggest(  # noqa: PLR0913  # typer makes an option of every parameter
 
     options = ReadOptions(sheet, encoding, separator, header, keep_rows, decimal, day_first, _split_types(types))
     request = SuggestRequest(
-        trials, target, out, bounds or (), _split_names(inputs), count, maximize, kernel, report, seed, options
-    )
+        trials, target, out, bounds or (), _split_names(inputs), count, maximize, kernel, report, seed, options,
+        tuple(_split_names(exclude) or ()),
+    )  # fmt: skip
     suggest_and_write(request, context.obj)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -41,21 +42,18 @@ class SuggestRequest:
     report: Path | None = None
     seed: int = 0
     reading: ReadOptions | None = None
+    exclude: tuple[str, ...] = ()
 
 
 def suggest_and_write(request: SuggestRequest, terminal: Terminal) -> None:
     """Do the whole command; bounds, table and output are tried before the long work."""
     started = time.perf_counter()
-    from mercer.tables import ReadOptions, read_table
-
     file = prepare_table(request.out, request.trials)
     page = None if request.report is None else prepare_file(request.report, request.trials, request.out)
     with terminal.working("reading the trials"):
-        # a failed trial has no value; whole numbers such as 2019 are settings, not dates
-        options = replace(request.reading or ReadOptions(), missing=(FAILED,), digits=False)
-        table = read_table(request.trials, options)
+        table, words = read_trials(request, terminal)
         names = choose_inputs(table, request)
-        optimizer = begin_study(table, names, request, terminal)
+        optimizer = begin_study(table, words, names, request, terminal)
     terminal.prepare_core()
     with interrupt_once(), terminal.working("learning what matters"):
         optimizer.ask(request.count)
@@ -63,7 +61,7 @@ def suggest_and_write(request: SuggestRequest, terminal: Terminal) -> None:
         found = optimizer.explain(request.target)
         next_ones = tabulate(table, names, optimizer.space, new)
         if page is not None:
-            optimizer.report(page, request.target)
+            optimizer.report(page, request.target, command=write_command(request))
     write_table(next_ones, file)
     elapsed = time.perf_counter() - started
     files = {"suggestions": str(request.out)} | ({} if page is None else {"report": str(request.report)})
@@ -78,6 +76,70 @@ def suggest_and_write(request: SuggestRequest, terminal: Terminal) -> None:
     )  # fmt: skip
 
 
+def write_command(request: SuggestRequest) -> str:
+    """Return the command that does the same again."""
+    from mercer.tables import ReadOptions
+
+    read = request.reading or ReadOptions()
+    given: list[tuple[str, object]] = [("--target", request.target), ("--maximize", request.maximize)]
+    given += [("--bounds", bounds) for bounds in request.bounds]
+    given += [("--inputs", ",".join(request.inputs or ())), ("--exclude", ",".join(request.exclude))]
+    given += [("--count", request.count if request.count > 1 else None)]
+    given += [("--kernel", None if request.kernel == "auto" else request.kernel), ("--seed", request.seed or None)]
+    given += [("--sheet", read.sheet), ("--encoding", read.encoding), ("--separator", read.separator)]
+    given += [("--header", read.header), ("--keep-rows", read.keep_rows), ("--decimal", read.decimal)]
+    given += [("--day-first", read.day_first), ("--month-first", read.day_first is False)]
+    given += [("--type", f"{name}={kind}") for name, kind in read.kinds]
+    given += [("--out", request.out), ("--report", request.report)]
+    words = ["mercer", "suggest", str(request.trials)]
+    for option, value in given:
+        if value not in (None, "", False):
+            words += [option] if value is True else [option, str(value)]
+    return shlex.join(words)
+
+
+def read_trials(request: SuggestRequest, terminal: Terminal) -> tuple[pd.DataFrame, dict[int, str]]:
+    """Return the table, and the texts that stand in place of a number in the target, by row: these trials failed."""
+    from mercer.tables import ReadOptions, read
+    from mercer.tables.decisions import describe
+    from mercer.tables.kinds import type_columns
+    from mercer.tables.selection import exclude_columns
+
+    target = request.target
+    # whole numbers such as 2019 are settings, not dates
+    options = replace(request.reading or ReadOptions(), digits=False, exclude=(*request.exclude, target))
+    if request.inputs is not None:
+        options = replace(options, columns=(*request.inputs, *ADDED))
+    loaded = read(request.trials, options)
+    table, words = loaded.frame, dict[int, str]()
+    decisions = [*loaded.decisions, *exclude_columns(table, target, request.exclude)[1]]
+    if target in table.columns:
+        words = find_words(table[target])
+        blank = table[target].astype(object)
+        blank.iloc[list(words)] = None
+        commas = any(decision.kind == "decimal" for decision in loaded.decisions)
+        found = replace(options, decimal=options.decimal or ("," if commas else None)).for_columns(point=not commas)
+        values, more = type_columns(blank.infer_objects().to_frame(), found)
+        table, decisions = table.assign(**{target: values[target]}), [*decisions, *more]
+    for decision in decisions:
+        terminal.note(describe(decision))
+    return table, words
+
+
+def find_words(column: pd.Series) -> dict[int, str]:
+    """Return the texts of a column of numbers that are none, by row; in one without a plain number, only "failed"."""
+    from mercer.tables.kinds import MARKS_AMONG_NUMBERS
+    from mercer.tables.numerals import take_apart
+
+    texts = {row: str(entry).strip() for row, entry in enumerate(column) if isinstance(entry, str)}
+    texts = {row: text for row, text in texts.items() if text and text.lower() not in MARKS_AMONG_NUMBERS}
+    words = {row: text for row, text in texts.items() if take_apart(text) is None}
+    stored = any(not isinstance(entry, str) for entry in column.dropna())
+    if stored or len(words) < len(texts):
+        return words
+    return {row: text for row, text in words.items() if text.lower() == FAILED}  # the rest may have a unit
+
+
 def choose_inputs(table: pd.DataFrame, request: SuggestRequest) -> list[str]:
     """Return the columns that are varied: those asked for, or all but the target and what an earlier call added."""
     from mercer.tables.names import quote, refuse_unknown_target, suggest
@@ -89,7 +151,7 @@ def choose_inputs(table: pd.DataFrame, request: SuggestRequest) -> list[str]:
         raise InputError(
             f"'{request.trials.name}' has a column {quote(ours)}, under which suggestions are written; rename it first."
         )
-    others = [name for name in columns if name not in (request.target, *ours)]
+    others = [name for name in columns if name not in (request.target, *ours, *request.exclude)]
     chosen = others if request.inputs is None else list(request.inputs)
     for name in chosen:
         if name not in others:
@@ -99,12 +161,15 @@ def choose_inputs(table: pd.DataFrame, request: SuggestRequest) -> list[str]:
     return chosen
 
 
-def begin_study(table: pd.DataFrame, names: Sequence[str], request: SuggestRequest, terminal: Terminal) -> Optimizer:
+def begin_study(
+    table: pd.DataFrame, words: dict[int, str], names: Sequence[str], request: SuggestRequest, terminal: Terminal
+) -> Optimizer:
     """Read the bounds and tell all rows; a row that cannot be read is an error that names it and the column."""
     import numpy as np
 
     from mercer.optimise.optimizer import Optimizer
     from mercer.optimise.space import range_of_column, read_bounds_text, read_space
+    from mercer.tables.columns import refuse_missing, to_texts
     from mercer.tables.names import quote, suggest
 
     given: dict[str, Any] = {}
@@ -118,6 +183,7 @@ def begin_study(table: pd.DataFrame, names: Sequence[str], request: SuggestReque
             raise InputError(f"--bounds {text}: '{name}' has bounds already. Give them once.")
         given[name] = bounds
     for name in names:
+        refuse_missing(name, to_texts(table[name]) == "")
         if name not in given:
             given[name], note = range_of_column(name, table[name])
             terminal.note(note)
@@ -132,7 +198,7 @@ def begin_study(table: pd.DataFrame, names: Sequence[str], request: SuggestReque
     seed = int(np.random.SeedSequence([request.seed, len(table)]).generate_state(1)[0])
     optimizer = Optimizer(space, request.kernel, minimize=not request.maximize, random_state=seed)
     points = read_points(table, space)
-    waiting = _find_waiting(table, values)
+    waiting = _find_waiting(table, values) - set(words)
     for row, (point, value) in enumerate(zip(points, values.tolist(), strict=True), start=1):
         try:
             if row - 1 in waiting:
@@ -143,12 +209,25 @@ def begin_study(table: pd.DataFrame, names: Sequence[str], request: SuggestReque
             raise InputError(f"'{request.trials.name}', data row {row}: {error}") from None
     if waiting:
         terminal.note(f"suggestions without a value yet, {_list_rows(waiting)}, count as being tried")
-    failed = [row for row in np.flatnonzero(~np.isfinite(values)).tolist() if row not in waiting]
-    if failed:
-        terminal.note(f"no value of '{request.target}' in {_list_rows(failed)}: taken as failed, and avoided")
+    failed = set(np.flatnonzero(~np.isfinite(values)).tolist()) - waiting
+    for note in _note_failed(request.target, failed, words):
+        terminal.note(note)
     if len(set(values[np.isfinite(values)].tolist())) == 1:
         terminal.note(f"all values of '{request.target}' are equal: nothing can be learned yet, so points are random")
     return optimizer
+
+
+def _note_failed(target: str, failed: set[int], words: dict[int, str]) -> list[str]:
+    """Return sentences that name the trials that failed."""
+    from mercer.tables.names import quote
+
+    other = {row: text for row, text in words.items() if text.lower() != FAILED}
+    plain, end = failed - set(other), "taken as failed, and avoided"
+    notes = [f"no value of '{target}' in {_list_rows(plain)}: {end}"] if plain else []
+    if other:
+        texts = quote(dict.fromkeys(other.values()))
+        notes.append(f"no number of '{target}' in {_list_rows(other)} ({texts}): {end}")
+    return notes
 
 
 def _find_waiting(table: pd.DataFrame, values: Any) -> set[int]:
@@ -170,7 +249,7 @@ def _list_rows(rows: Any) -> str:
 
 
 def read_target(column: pd.Series) -> Any:
-    """Return the values; NaN where the cell is empty or says that the trial failed."""
+    """Return the values; NaN where the trial failed."""
     import numpy as np
 
     from mercer.tables.columns import holds_numbers, parse_numbers, refuse_unreadable, to_numbers, to_texts
@@ -180,9 +259,8 @@ def read_target(column: pd.Series) -> Any:
     else:
         texts = to_texts(column)
         values = parse_numbers(texts)
-        known = (texts == "") | (np.array([str(text).lower() for text in texts]) == FAILED)
-        advice = "Correct it, or leave the cell empty where the trial failed."
-        refuse_unreadable(column.name, texts, np.isnan(values) & ~known, "number", advice)
+        advice = "The target holds the numbers to optimise; leave the cell empty where a trial failed."
+        refuse_unreadable(column.name, texts, np.isnan(values) & (texts != ""), "number", advice)
     return np.where(np.isfinite(values), values, np.nan)
 
 

@@ -238,7 +238,9 @@ SENTENCES |= {
     ),
     "acting unknown": lambda claim, _: (
         f"What {first_few(list(claim.value))} act{'s' if len(claim.value) == 1 else ''} together with is not known: "
-        f"{'it accounts' if len(claim.value) == 1 else 'each accounts'} for less than 1 % of the variance."
+        f"{'it accounts' if len(claim.value) == 1 else 'each accounts'} for less than 1 % of the variance. Kernels "
+        f"that differ only in {'its' if len(claim.value) == 1 else 'their'} place count as one here; where kernels are "
+        "averaged, each of them has a weight of its own."
     ),
 }
 

@@ -17,7 +17,7 @@ from mercer.errors import InputError
 from mercer.kernels.expression import Expression
 from mercer.learners.contract import Learner
 from mercer.optimise.optimizer import Optimizer
-from mercer.optimise.space import Category, Input, Integer, Log, Range, Space
+from mercer.optimise.space import Category, Input, Log, Range, Space, Steps
 
 try:
     import optuna
@@ -33,7 +33,7 @@ FINISHED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
 
 @dataclass(frozen=True)
 class StudyParameter:
-    """A parameter of Optuna as an input of Mercer: a step is a whole number of steps, a choice its label."""
+    """A parameter of Optuna as an input of Mercer, in Optuna's units; a choice by its label."""
 
     name: str
     distribution: Any
@@ -47,14 +47,8 @@ class StudyParameter:
         if given.log:
             return Log(float(given.low), float(given.high))
         if given.step is not None:
-            return Integer(0, self.steps)
+            return Steps(given.low, given.high, given.step)
         return Range(given.low, given.high)
-
-    @property
-    def steps(self) -> int:
-        """How many steps lie between the bounds."""
-        steps: float = (self.distribution.high - self.distribution.low) / self.distribution.step
-        return round(steps)
 
     @property
     def labels(self) -> tuple[Any, ...]:
@@ -70,16 +64,15 @@ class StudyParameter:
         given = self.distribution
         if isinstance(given, CategoricalDistribution):
             return self.labels[int(given.to_internal_repr(value))]
-        return round((value - given.low) / given.step) if not given.log and given.step is not None else float(value)
+        return float(value) if given.log or given.step is None else value
 
     def to_value(self, cell: Any) -> Any:
         """Return the value of the input as Optuna's."""
         given = self.distribution
         if isinstance(given, CategoricalDistribution):
             return given.choices[self.labels.index(cell)]
-        value = cell if given.log or given.step is None else given.low + cell * given.step
         kind = int if isinstance(given, IntDistribution) else float
-        return kind(min(max(round(value) if kind is int else value, given.low), given.high))
+        return kind(min(max(round(cell) if kind is int else cell, given.low), given.high))
 
 
 class MercerSampler(BaseSampler):

@@ -393,11 +393,14 @@ class Optimizer:
         """
         return explain_study(self._look(target))
 
-    def report(self, path: str | Path, target: str = "value") -> None:
-        """Write what was found to one HTML page with pictures, which needs nothing else."""
+    def report(self, path: str | Path, target: str = "value", command: str | None = None) -> None:
+        """Write what was found to one HTML page with pictures, which needs nothing else.
+
+        `command` is what to run to go on, where that is not Python.
+        """
         from mercer.optimise.page import write_study_report  # Matplotlib and Jinja take a moment to import
 
-        write_study_report(self._look(target), path)
+        write_study_report(self._look(target), path, command=command)
 
 
 def load_study(path: str | Path) -> Optimizer:

@@ -24,6 +24,7 @@ study = mercer.load("study.mercer")  # what study.save("study.mercer") wrote
 study.tell(x, y)  # the value of a point
 x = study.ask()
 print(study.explain())"""
+AGAIN = "# do the experiments, add the rows with their results to the table, then\n"
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,13 +36,15 @@ class PartDrawing:
     picture: Markup
 
 
-def write_study_report(study: Study, path: str | Path, explanation: StudyExplanation | None = None) -> None:
-    """Write the page; give the explanation if you have it already."""
+def write_study_report(
+    study: Study, path: str | Path, explanation: StudyExplanation | None = None, command: str | None = None
+) -> None:
+    """Write the page; give the explanation if you have it already, and the command that goes on if there is one."""
     check_place(Path(path))
-    write_whole(study_html(study, explanation), Path(path))
+    write_whole(study_html(study, explanation, command), Path(path))
 
 
-def study_html(study: Study, explanation: StudyExplanation | None = None) -> str:
+def study_html(study: Study, explanation: StudyExplanation | None = None, command: str | None = None) -> str:
     """Return the page."""
     found = explain_study(study) if explanation is None else explanation
     progress = Markup("")
@@ -67,12 +70,14 @@ def study_html(study: Study, explanation: StudyExplanation | None = None) -> str
         left_out=words.tell_left_out(found.parts, MOST_PARTS),
         effects=words.describe_effects(found),
         names=list(found.spans),
+        shares=[(each, words.show_interval(each.share)) for each in found.inputs[:MOST_PARTS]],
         suggestions=[_list_suggestion(each, found) for each in found.suggestions],
         trials=_list_trials(study, found),
         hidden=max(0, found.trials - MOST_TRIALS),
         model=words.tell_model(found),
         remarks=words.tell_notes(found),
-        usage=USAGE,
+        use_title="Go on in Python" if command is None else "Go on",
+        usage=USAGE if command is None else AGAIN + command,
         protocol=_list_protocol(study, found),
     )
 

@@ -14,7 +14,7 @@ from mercer.explain.claims import WITHIN_95
 from mercer.kernels.domains import Array
 from mercer.optimise.effects import predict_jointly
 from mercer.optimise.explanation import Study
-from mercer.optimise.space import Category, Integer, Log, Space
+from mercer.optimise.space import Category, Integer, Log, Space, Stepped
 from mercer.optimise.surrogate import FunctionModel, Part
 from mercer.report.view import BLUE, GREY, INK, ORANGE, Paper, draw_band, draw_points
 
@@ -54,7 +54,7 @@ def make_axis(space: Space, i: int, count: int) -> Axis:
         rows = np.linspace(0.0, 1.0, count)[:, None]
     bare = Axis(space.names[i], kind, rows, np.empty(0))
     # Many whole numbers: a curve goes straight on between them.
-    at = kind.low + rows[:, 0] * kind.steps if isinstance(kind, Integer) else bare.place(rows)
+    at = kind.low + rows[:, 0] * (kind.high - kind.low) if isinstance(kind, Stepped) else bare.place(rows)
     return Axis(bare.name, kind, rows, at)
 
 
@@ -171,7 +171,7 @@ def map_figure(effects: Effects, part: Part, *, width: int = 1200, density: int 
     with paper.drawing(1, 1, height=0.85 if paper.narrow else 0.5) as figure:
         axes = figure.axes[0]
         values = mean.reshape(len(across.rows), len(up.rows)).T
-        smooth = not any(isinstance(axis.kind, Category | Integer) for axis in (across, up))
+        smooth = not any(isinstance(axis.kind, Category | Stepped) for axis in (across, up))
         shading: Literal["gouraud", "nearest"] = "gouraud" if smooth else "nearest"
         shown = axes.pcolormesh(across.at, up.at, values, cmap="cividis", shading=shading, rasterized=True)
         figure.colorbar(shown, ax=axes, shrink=0.9, label=effects.label)

@@ -87,13 +87,32 @@ class Range(Continuous):
         return f"{self.low:g} to {self.high:g}"
 
 
+class Stepped:
+    """What all inputs that go in even steps have in common: one column from 0 to 1."""
+
+    size: ClassVar[int] = 1
+    linear: ClassVar[bool] = True
+
+    @property
+    def steps(self) -> int:
+        """How many steps lie between the bounds."""
+        raise NotImplementedError
+
+    def snap(self, cells: Array) -> Array:
+        return np.clip(np.round(cells * self.steps), 0.0, self.steps) / self.steps
+
+    def sample(self, count: int, rng: np.random.Generator) -> Array:
+        return np.asarray(rng.integers(0, self.steps, size=(count, 1), endpoint=True) / self.steps, dtype=np.float64)
+
+    def levels(self) -> Array | None:
+        return np.arange(self.steps + 1)[:, None] / self.steps if self.steps < MOST_LEVELS else None
+
+
 @dataclass(frozen=True)
-class Integer:
+class Integer(Stepped):
     """A whole number between two bounds, both included."""
 
     kind: ClassVar[str] = "integer"
-    size: ClassVar[int] = 1
-    linear: ClassVar[bool] = True
     low: int
     high: int
 
@@ -107,12 +126,12 @@ class Integer:
         if not (low.is_integer() and high.is_integer()):
             raise InputError(
                 f"The bounds of '{name}' must be whole numbers, not {_show_pair(low, high)}. "
-                f"For numbers with fractions give {_show_pair(low, high)} without Integer."
+                "Round them, or leave out that they are whole."
             )
         if max(abs(low), abs(high)) > LARGEST_INTEGER:
             raise InputError(
                 f"The bounds of '{name}', {_show_pair(low, high)}, are too large for whole numbers (at most 2^53). "
-                "Give a pair of numbers without Integer."
+                "Leave out that they are whole."
             )
         return Integer(int(low), int(high))
 
@@ -120,24 +139,46 @@ class Integer:
         numbers = np.array([_to_number(name, value) for value in values])
         for number in numbers[numbers != np.round(numbers)][:1]:
             raise InputError(
-                f"'{name}' must be a whole number, not {number:g}. Round it, or give '{name}' a pair of bounds."
+                f"'{name}' must be a whole number, not {number:g}. Round it, or give '{name}' a plain range."
             )
         return ((numbers - self.low) / self.steps)[:, None]
 
     def decode(self, cells: Array) -> int:
         return self.low + round(float(cells[0]) * self.steps)
 
-    def snap(self, cells: Array) -> Array:
-        return np.clip(np.round(cells * self.steps), 0.0, self.steps) / self.steps
-
-    def sample(self, count: int, rng: np.random.Generator) -> Array:
-        return np.asarray(rng.integers(0, self.steps, size=(count, 1), endpoint=True) / self.steps, dtype=np.float64)
-
-    def levels(self) -> Array | None:
-        return np.arange(self.steps + 1)[:, None] / self.steps if self.steps < MOST_LEVELS else None
-
     def __str__(self) -> str:
         return f"whole numbers {self.low} to {self.high}"
+
+
+@dataclass(frozen=True)
+class Steps(Stepped):
+    """A number that goes from one bound to the other in even steps: low, low + step, ..., high."""
+
+    kind: ClassVar[str] = "steps"
+    low: float
+    high: float
+    step: float
+
+    @property
+    def steps(self) -> int:
+        """How many steps lie between the bounds."""
+        return round((self.high - self.low) / self.step)
+
+    def check(self, name: str) -> Steps:
+        low, high = _check_range(name, self.low, self.high)
+        if not 0.0 < self.step <= high - low:
+            raise InputError(f"The step of '{name}' is {self.step:g}: give one of at most {high - low:g}.")
+        return self
+
+    def encode(self, name: str, values: Sequence[Any]) -> Array:
+        numbers = np.array([_to_number(name, value) for value in values])
+        return np.round((numbers - self.low) / self.step)[:, None] / self.steps
+
+    def decode(self, cells: Array) -> float:
+        return self.low + round(float(cells[0]) * self.steps) * self.step  # whole where bounds and step are
+
+    def __str__(self) -> str:
+        return f"{self.low:g} to {self.high:g} in steps of {self.step:g}"
 
 
 @dataclass(frozen=True)
@@ -152,10 +193,10 @@ class Log(Continuous):
         if low <= 0.0:
             raise InputError(
                 f"The lower bound of '{name}' is {low:g}, but a logarithmic scale needs positive bounds. "
-                "Give a small positive number, or a pair without Log."
+                "Give a small positive number, or bounds that are a plain range."
             )
         if not math.log(low) < math.log(high):
-            raise InputError(f"The bounds of '{name}' are too close for a logarithmic scale: give a pair without Log.")
+            raise InputError(f"The bounds of '{name}' are too close for a logarithmic scale. Give a plain range.")
         return Log(low, high)
 
     def encode(self, name: str, values: Sequence[Any]) -> Array:
@@ -250,7 +291,7 @@ class Category:
         return f"one of {', '.join(map(repr, self.choices))}"
 
 
-Input = Range | Integer | Log | Category
+Input = Range | Integer | Steps | Log | Category
 _KINDS: dict[str, type[Range] | type[Integer] | type[Log]] = {kind.kind: kind for kind in (Range, Integer, Log)}
 
 
@@ -271,8 +312,7 @@ def _check_range(name: str, low: Any, high: Any) -> tuple[float, float]:
         )
     if low == high:
         raise InputError(
-            f"The bounds of '{name}' are equal: {_show_pair(low, high)}. "
-            "Give a range, or leave the input out and hold it fixed in the function."
+            f"The bounds of '{name}' are equal: {_show_pair(low, high)}. Give a range, or leave the input out."
         )
     if low > high:
         raise InputError(
@@ -418,7 +458,7 @@ class Space:
         """The columns of numbers, and the set that the constraints leave among them."""
         found = self.linear()
         numbers = [columns[0] for one, columns in zip(self.inputs, self.columns, strict=True) if one.size == 1]
-        steps = np.array([one.steps if isinstance(one, Integer) else 0 for one in self.inputs if one.size == 1], float)
+        steps = np.array([one.steps if isinstance(one, Stepped) else 0 for one in self.inputs if one.size == 1], float)
         if found is None:
             raise InputError("There are no constraints.")
         matrix, lower, upper = found[0][:, numbers], found[1], found[2]
@@ -500,6 +540,7 @@ class Space:
             {"kind": one.kind, "choices": list(one.choices)}
             if isinstance(one, Category)
             else {"kind": one.kind, "low": one.low, "high": one.high}
+            | ({"step": one.step} if isinstance(one, Steps) else {})
             for one in self.inputs
         ]
         plain: dict[str, Any] = {"names": list(self.names), "inputs": inputs, "named": self.named, "constraints": None}
@@ -547,6 +588,8 @@ class Space:
 def _input_from_plain(name: str, plain: Any) -> Input:
     if plain["kind"] == Category.kind:
         return Category(tuple(plain["choices"])).check(name)
+    if plain["kind"] == Steps.kind:
+        return Steps(plain["low"], plain["high"], plain["step"]).check(name)
     return _KINDS[plain["kind"]](plain["low"], plain["high"]).check(name)
 
 
@@ -592,7 +635,7 @@ def read_input(name: str, given: Any, named: bool = True) -> Input:
         if not named:
             raise InputError(f"'{name}' is a category: give the bounds as a dict, with a name for each input.")
         return (given if isinstance(given, Category) else Category(tuple(given))).check(name)
-    if isinstance(given, Range | Integer | Log):
+    if isinstance(given, Range | Integer | Steps | Log):
         return given.check(name)
     if not isinstance(given, tuple | list | np.ndarray) or len(given) != 2:
         raise InputError(f"The bounds of '{name}' must be a pair of numbers, not {given!r}. Give {WORDS}.")
@@ -734,7 +777,9 @@ def range_of_column(name: str, values: ArrayLike) -> tuple[tuple[float, float] |
     column, _ = recognise(series)
     advice = f"give --bounds {name}="
     if isinstance(column, DateColumn):
-        raise InputError(f"Column '{name}' holds dates, which cannot be an input here. Leave it out.")
+        raise InputError(
+            f"Column '{name}' holds dates, which cannot be an input here. Leave it out (--exclude {name})."
+        )
     if isinstance(column, CategoryColumn) or pd.api.types.is_bool_dtype(series.dtype):
         choices = list(column.levels) if isinstance(column, CategoryColumn) else sorted(set(series.dropna().tolist()))
         _refuse_constant(name, choices)
@@ -752,7 +797,8 @@ def range_of_column(name: str, values: ArrayLike) -> tuple[tuple[float, float] |
 
 def _refuse_constant(name: str, found: Sequence[Any]) -> None:
     if len(found) < 2:
+        bounds = "a,b with all the choices" if isinstance(found[0], str) else "low:high"
         raise InputError(
             f"Column '{name}' has only one value, {found[0]}, and no bounds. "
-            f"Give --bounds {name}=low:high, or leave the column out."
+            f"Give --bounds {name}={bounds}, or leave the column out (--exclude {name})."
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mercer.explain.wording import list_names, number, percent, resolve, wrap, write_count
 
 if TYPE_CHECKING:
+    from mercer.optimise.effects import Share
     from mercer.optimise.explanation import GainFact, PartFact, StudyExplanation
     from mercer.optimise.trials import Best, Suggestion
 
@@ -181,12 +182,18 @@ def tell_inputs(found: StudyExplanation) -> list[str]:
 
 def tell_share(part: PartFact) -> str:
     """Say how much a part makes up."""
-    share = part.share
+    share, interval = part.share, show_interval(part.share)
     if percent(share.high).startswith("<"):
         return "under 0.1 % of the variance"
-    if percent(share.low) == percent(1.0):
-        return "100 % of the variance"
-    return f"{percent(share.mean)} of the variance ({percent(share.low)} to {percent(share.high)} with 95 %)"
+    return f"{percent(share.mean)} of the variance" + (f" ({interval} with 95 %)" if interval else "")
+
+
+def show_interval(share: Share) -> str:
+    """Write the interval of a share: "80 % to 86 %"; nothing where its ends look the same."""
+    if percent(share.high).startswith("<"):
+        return "under 0.1 %"
+    low, high = percent(share.low), percent(share.high)
+    return "" if low == high else f"{low} to {high}"
 
 
 def tell_gain(gain: GainFact) -> str:
@@ -234,7 +241,7 @@ def tell_model(found: StudyExplanation) -> str:
     scale = "the values as they are"
     if found.model.scale == "log":
         scale = "the logarithm of the distance to the best, which was nearer to the last trials"
-    ways = dict.fromkeys(each.way for each in found.suggestions)
+    ways = dict.fromkeys(each.way for each in found.suggestions if each.purpose != "waiting")
     why = f" How the suggestions were chosen: {'; '.join(give_reason(way) for way in ways)}." if ways else ""
     noise = f"; the noise has a standard deviation of {number(found.model.noise)}"
     return f"The model predicts {scale}{noise}.{why}"
