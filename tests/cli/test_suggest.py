@@ -72,11 +72,11 @@ def test_suggestions_that_nobody_has_done_are_waited_for(mercer: Mercer, tmp_pat
 
 
 def test_an_empty_target_is_a_failed_trial(mercer: Mercer, tmp_path: Path) -> None:
-    name = table(tmp_path / "trials.csv", "x,y\n1,2\n2,\n3,failed\n4,1\n9,5\n")
+    name = table(tmp_path / "trials.csv", "x,y\n1,2\n2,n/a\n3,failed\n4,1\n9,5\n")
     result = mercer("suggest", name, "--target", "y", "--bounds", "x=0:10", "--out", "next.csv", "--json")
     assert result.code == 0, result.out
     assert result.document["explanation"]["failed"] == 2
-    assert "data rows 2, 3: taken as failed" in " ".join(result.document["notes"])
+    assert result.document["notes"] == ["no value of 'y' in data rows 2, 3: taken as failed, and avoided"]
 
 
 def test_a_text_in_the_target_is_a_failed_trial(mercer: Mercer, tmp_path: Path) -> None:
@@ -151,6 +151,9 @@ BAD = {
     "no such target": (FEW, ["--target", "yeild"], ["no target column 'yeild'", "Did you mean 'yield'"]),
     "unknown category": (FEW.replace(",b,", ",d,"), [], ["data row 2", "'solvent' has no choice 'd'"]),
     "text in a number column": (FEW.replace("70,", "hot,"), [], ["'temperature', data row 2", "'hot' is not a number"]),
+    "numbers in the target that can be read in two ways": (
+        "temperature;solvent;yield\n30;a;1.234\n40;b;2.345\n50;a;bad\n", [], ["'yield'", "--decimal"],
+    ),
     "no number in the target": (
         FEW.replace("10.5", "good").replace("22", "bad").replace("18", "12 kg"), [],
         ["'yield', data row 1", "'good' is not a number"],

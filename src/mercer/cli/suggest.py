@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 ADDED = ("purpose", "expected", "spread")  # columns of the output beside those of the table
 FAILED = "failed"
+SEMICOLONS = ("separator", "semicolon")  # between fields: 1.234 may be a decimal or not
 LEAST = 2  # trials with a value
 FINE = 1000  # a suggested number is rounded to this many parts of its range, or more finely
 
@@ -80,10 +81,13 @@ def write_command(request: SuggestRequest) -> str:
     """Return the command that does the same again."""
     from mercer.tables import ReadOptions
 
+    def join(names: Sequence[str]) -> str:
+        return ",".join(f'"{name}"' if "," in name else name for name in names)
+
     read = request.reading or ReadOptions()
     given: list[tuple[str, object]] = [("--target", request.target), ("--maximize", request.maximize)]
     given += [("--bounds", bounds) for bounds in request.bounds]
-    given += [("--inputs", ",".join(request.inputs or ())), ("--exclude", ",".join(request.exclude))]
+    given += [("--inputs", join(request.inputs or ())), ("--exclude", join(request.exclude))]
     given += [("--count", request.count if request.count > 1 else None)]
     given += [("--kernel", None if request.kernel == "auto" else request.kernel), ("--seed", request.seed or None)]
     given += [("--sheet", read.sheet), ("--encoding", read.encoding), ("--separator", read.separator)]
@@ -117,10 +121,12 @@ def read_trials(request: SuggestRequest, terminal: Terminal) -> tuple[pd.DataFra
         words = find_words(table[target])
         blank = table[target].astype(object)
         blank.iloc[list(words)] = None
-        commas = any(decision.kind == "decimal" for decision in loaded.decisions)
-        found = replace(options, decimal=options.decimal or ("," if commas else None)).for_columns(point=not commas)
+        commas = any(decision.kind == "decimal" for decision in decisions)
+        semicolons = options.separator == ";" or any((one.kind, one.value) == SEMICOLONS for one in decisions)
+        found = replace(options, decimal=options.decimal or ("," if commas else None)).for_columns(point=not semicolons)
         values, more = type_columns(blank.infer_objects().to_frame(), found)
-        table, decisions = table.assign(**{target: values[target]}), [*decisions, *more]
+        table = table.assign(**{target: values[target]})
+        decisions += [decision for decision in more if decision.kind != "missing"]  # noted as failed, or as waiting
     for decision in decisions:
         terminal.note(describe(decision))
     return table, words
