@@ -213,11 +213,9 @@ class Log(Continuous):
         share = float(cells[0])
         power = math.log(self.low) * (1.0 - share) + math.log(self.high) * share
         value = _keep_within(share, math.exp(power), self.low, self.high)
-        for digits in (12, 15):  # 0.1 comes back as 0.1, not as 0.10000000000000006
-            short = _keep_within(share, float(f"{value:.{digits}g}"), self.low, self.high)
-            if short > 0.0 and self.encode("", [short])[0, 0] == share:
-                return short
-        return value
+        short = _keep_within(share, float(f"{value:.12g}"), self.low, self.high)
+        # 0.1 comes back as 0.1, not as 0.10000000000000006; a number with more digits within rounding errors.
+        return short if short > 0.0 and self.encode("", [short])[0, 0] == share else value
 
     def __str__(self) -> str:
         return f"{self.low:g} to {self.high:g} on a logarithmic scale"
