@@ -244,6 +244,8 @@ def tell_model(found: StudyExplanation) -> str:
     ways = dict.fromkeys(each.way for each in found.suggestions if each.purpose != "waiting")
     why = f" How the suggestions were chosen: {'; '.join(give_reason(way) for way in ways)}." if ways else ""
     noise = f"; the noise has a standard deviation of {number(found.model.noise)}"
+    if found.best is not None and not found.best.noisy:
+        noise = f", and leaves a standard deviation of {number(found.model.noise)} unexplained"
     return f"The model predicts {scale}{noise}.{why}"
 
 
