@@ -223,9 +223,7 @@ def cuda(arguments: argparse.Namespace) -> dict[str, Any]:
     exact = []
     for rows in sizes:
         data = made_rows(rows)
-        seconds, peak = on_card(
-            lambda d=data: Exact(str(device)).evidence(program, values, Gaussian(NOISE), d), device
-        )
+        seconds, peak = on_card(lambda d=data: Exact(str(device)).evidence(program, values, Gaussian(NOISE), d), device)
         floor, _ = on_card(lambda n=rows: cholesky_and_inverse(n, device), device)
         matrix = 8 * rows * rows
         exact.append(

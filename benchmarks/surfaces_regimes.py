@@ -151,7 +151,7 @@ def _gain(scores: dict[str, float], count: str) -> str:
     return f"{0.5 * (scores[fewer] - scores[count]):.1f}" if {count, fewer} <= set(scores) else ""
 
 
-SURFACES = {"auto": "default", "rks": "`surface=\"rks\"`"}
+SURFACES = {"auto": "default", "rks": '`surface="rks"`'}
 _NAMES = {"two": "two regimes", "three": "three regimes", "none": "no change"}
 PROTOCOL = """# How many regimes?
 

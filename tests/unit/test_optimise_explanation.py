@@ -19,9 +19,7 @@ BOUNDS = {"a": (0.0, 1.0), "b": (0.0, 1.0), "c": ["red", "green"], "idle": (0.0,
 
 
 def value(point: dict[str, Any]) -> float:
-    return float(
-        3.0 * np.sin(6.0 * point["a"]) + 4.0 * (point["b"] - 0.3) ** 2 + (0.8 if point["c"] == "red" else 0.0)
-    )
+    return float(3.0 * np.sin(6.0 * point["a"]) + 4.0 * (point["b"] - 0.3) ** 2 + (0.8 if point["c"] == "red" else 0.0))
 
 
 def told(count: int, **options: Any) -> mercer.Optimizer:

@@ -59,9 +59,7 @@ def extrapolate_record(y: Array) -> float:
     return float(np.mean(slopes)) * math.log(1.0 + TRIALS / count) if slopes else 0.0
 
 
-def see_gain(
-    model: Belief, space: Space, X: Array, y: Array, rng: np.random.Generator, noisy: bool = False
-) -> float:
+def see_gain(model: Belief, space: Space, X: Array, y: Array, rng: np.random.Generator, noisy: bool = False) -> float:
     """Return E[f(best) - min f] in units of y, each additive part sampled on its own.
 
     The parts of one function are correlated given the data; differences from the best trial hardly are, as the unknown
