@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mercer.compute.program import compile_program
-from mercer.fitting.minimise import minimise
+from mercer.fitting.minimise import minimise, minimise_scaled
 from mercer.fitting.problem import Evaluations, Fit, FitOptions, Problem, Run, prepare
 from mercer.inference.bounds import BoundPolicy, Interval, closest, interval
 from mercer.inference.choose import DEFAULT as CHOICE
@@ -47,6 +47,7 @@ class ManyRowsPolicy:
     least_weight: float = 0.001  # of a member that is worth the time
 
 
+NEGLIGIBLE_GAIN = 1e-7  # share of the log evidence, a hundredth of 100,000: no verdict turns on less
 BLOCK_CELLS = 16  # of a block of neighbours in a sample of a grid
 
 
@@ -203,9 +204,7 @@ class AllRows:
         slope = part.loss(point)[1]
         ahead = [part.loss(point + shift * unit)[1] for unit in np.eye(len(point))]
         curvature = np.maximum(np.diagonal(np.stack(ahead) - slope) / shift, 1.0) * (problem.data.count / rows)
-        scaled = _Scaled(problem, point, 1.0 / np.sqrt(curvature))
-        run = minimise(scaled, [np.zeros(len(point))], iterations)[0]
-        return replace(run, point=scaled.undo(run.point), trail=None)
+        return minimise_scaled(problem, point, 1.0 / np.sqrt(curvature), iterations, NEGLIGIBLE_GAIN)
 
     def score(self, fit: Fit) -> Fit:
         """Return the fit with the scores of the engine that will predict, which chooses what it holds itself."""
@@ -243,32 +242,6 @@ def settle_noise(problem: Problem, point: Array) -> Array:
             break
         best, value = trial, found
     return best
-
-
-@dataclass(frozen=True, eq=False)
-class _Scaled:
-    """A problem around a point, in steps of a scale for each number."""
-
-    problem: Problem
-    centre: Array
-    scale: Array
-    tolerance: float = 1e-7  # of 100,000 log evidence a hundredth: no verdict turns on less
-
-    @property
-    def data(self) -> Data:
-        return self.problem.data
-
-    @property
-    def bounds(self) -> Array:
-        return np.asarray((self.problem.bounds - self.centre[:, None]) / self.scale[:, None])
-
-    def undo(self, point: Array) -> Array:
-        """Return a point as that of the problem."""
-        return self.problem.clip(self.centre + self.scale * point)
-
-    def loss(self, point: Array, record: Evaluations | None = None) -> tuple[float, Array]:
-        value, slope = self.problem.loss(self.undo(point))
-        return value, slope * self.scale
 
 
 @dataclass(frozen=True, eq=False)

@@ -95,7 +95,7 @@ class Known:
 
 
 class Optimizer:
-    """Minimises (or maximises) an expensive function by asking for points and being told their values.
+    """Minimises (or maximises) an expensive function by asking for points and taking their values.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class Optimizer:
     constraints : scipy.optimize.LinearConstraint, or several of them, on the inputs.
 
     `ask()` gives the next point, `tell(x, y)` takes a value; y None, NaN, infinite or a text marks a trial as failed.
-    Points may be told in any order, also points that were never asked for.
+    Values may come in any order, also of points that were never asked for.
     """
 
     def __init__(
@@ -264,14 +264,14 @@ class Optimizer:
             self._pending = [each for each in self._pending if np.abs(each.row - trial.row).max() > SAME]
 
     def wait_for(self, x: Any) -> None:
-        """Take a point that is being tried, asked for or not: it counts as pending until it is told."""
+        """Take a point that is being tried, asked for or not: it counts as pending until its value comes."""
         row, _ = read_point(self.space, x)
         if all(np.abs(each.row - row).max() > SAME for each in self._pending):
             suggestion = Suggestion(self.space.decode(row), None, None, "waiting", "chosen elsewhere")
             self._pending.append(Pending(row, suggestion))
 
     def forget_pending(self) -> None:
-        """Drop all suggestions that have not been told: nobody is going to try them."""
+        """Drop all suggestions without a value: nobody is going to try them."""
         self._pending = []
 
     def _read_trial(self, x: Any, y: Any) -> Trial:
@@ -364,7 +364,7 @@ class Optimizer:
 
     @property
     def suggestions_(self) -> list[Suggestion]:
-        """The points that were asked for and not told yet, with what is expected of each and why it was chosen."""
+        """The points that were asked for and have no value yet, with what is expected of each and why it was chosen."""
         return [pending.suggestion for pending in self._pending]
 
     def _can_model(self) -> bool:

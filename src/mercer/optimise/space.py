@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -87,16 +88,16 @@ class Range(Continuous):
         return f"{self.low:g} to {self.high:g}"
 
 
-class Stepped:
+class Stepped(ABC):
     """What all inputs that go in even steps have in common: one column from 0 to 1."""
 
     size: ClassVar[int] = 1
     linear: ClassVar[bool] = True
 
     @property
+    @abstractmethod
     def steps(self) -> int:
         """How many steps lie between the bounds."""
-        raise NotImplementedError
 
     def snap(self, cells: Array) -> Array:
         return np.clip(np.round(cells * self.steps), 0.0, self.steps) / self.steps

@@ -54,7 +54,7 @@ class Suggestion:
 
 @dataclass(frozen=True, eq=False)
 class Pending:
-    """A suggestion whose value has not been told, with its row in encoded units."""
+    """A suggestion whose value is not known yet, with its row in encoded units."""
 
     row: Array
     suggestion: Suggestion
