@@ -14,7 +14,7 @@ from benchmarks.machine import lines as machine_lines
 from benchmarks.optimise_functions import FIRST, FUNCTIONS, OTHERS, PAPER, draw_rotation, make_function
 from benchmarks.optimise_methods import METHODS
 
-AT = (10, 35, 60, 85, 110, 120, 135, 160, 185, 200)  # evaluations; the paper's iterations and the ten random points
+AT = (10, 30, 60, 90, 110, 120, 140, 160, 180, 200)  # evaluations at which curves are compared
 # Sun et al. (2018), Figure 4, read from the vector curves of the authors' results: mean of ten runs by iteration.
 STEPS = (0, 25, 50, 75, 100, 125, 150, 175, 200)
 PUBLISHED = {
@@ -43,6 +43,7 @@ TITLES = {
 ASKED = (("styblinski", 120, -385.0), ("styblinski", 200, -390.0), ("michalewicz", 200, -8.0), ("rotated", 200, -375.0))
 GROUPS_ASKED = {"styblinski": 0.9, "rotated": 0.7}
 RIVALS = ("botorch", "optuna-gp")
+EVERY = 10  # evaluations between two values of a curve that is kept
 EQUAL = 1e-3  # of the spread: smaller regrets count as equal
 GAIN = 0.01  # of the spread: smaller gains are not judged
 LOOK, END = 100, 200
@@ -75,7 +76,7 @@ found. Spread: the standard deviation of the function at uniform random points, 
 
 
 class Runs(NamedTuple):
-    """What the files hold: function -> method -> run -> record."""
+    """Summaries of complete runs: function -> method -> run -> summary."""
 
     records: dict[str, dict[str, dict[int, dict[str, Any]]]]
 
@@ -91,20 +92,38 @@ class Runs(NamedTuple):
         return [record for function in FUNCTIONS for method in METHODS for record in self.of(function, method)]
 
 
-def read_runs(folder: Path) -> Runs:
-    """Read the complete runs of a folder."""
-    found: dict[str, dict[str, dict[int, dict[str, Any]]]] = {}
+def summarise(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a run without its points: all that the tables need, small enough to keep."""
+    random = record["values"] if record["method"] == "random" else record["values"][:FIRST]
+    return {
+        "function": record["function"], "method": record["method"], "run": record["run"],
+        "best": [float(f"{v:.6g}") for v in np.minimum.accumulate(record["values"])[EVERY - 1 :: EVERY]],
+        "spread": float(np.std(random)), "at random": len(random),
+        "seconds": round(find_seconds(record), 4), "evaluate": round(record["evaluate"], 1),
+        "facts": record["facts"], "facts at look": record.get("facts at look", {}),
+        "machine": machine_lines(record["machine"]), "words": record.get("words", "") if record["run"] == 0 else "",
+    }  # fmt: skip
+
+
+def read_runs(folder: Path, kept: Path) -> Runs:
+    """Read the summaries that are kept, and the complete runs of a folder, which take their places."""
+    summaries = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else []
     for path in sorted(folder.glob("*--*--*.json")):
         record = json.loads(path.read_text(encoding="utf-8"))
         if len(record["values"]) >= record["calls"]:
-            found.setdefault(record["function"], {}).setdefault(record["method"], {})[record["run"]] = record
+            summaries.append(summarise(record))
+    found: dict[str, dict[str, dict[int, dict[str, Any]]]] = {}
+    for each in summaries:
+        found.setdefault(each["function"], {}).setdefault(each["method"], {})[each["run"]] = each
     return Runs(found)
 
 
-def best_after(record: dict[str, Any], evaluations: int) -> float:
-    """Return the best value after this many evaluations; NaN where there were fewer."""
-    values = record["values"]
-    return float(min(values[:evaluations])) if len(values) >= evaluations else math.nan
+def best_after(summary: dict[str, Any], evaluations: int) -> float:
+    """Return the best value after this many evaluations, a multiple of ten; NaN where there were fewer."""
+    place, rest = divmod(evaluations, EVERY)
+    if rest:
+        raise ValueError(f"curves are kept at multiples of {EVERY} evaluations, not at {evaluations}")
+    return float(summary["best"][place - 1]) if len(summary["best"]) >= place else math.nan
 
 
 def average(numbers: Iterable[float], how: Callable[[Any], Any] = np.mean) -> float:
@@ -201,7 +220,7 @@ def describe_misses(records: Sequence[Any]) -> list[str]:
     for record in records:
         found = [set(group) for group in record["facts"]["partitions"][0]["groups"]]
         _, rotation = draw_rotation(record["run"])
-        for group in record["groups"]:
+        for group in make_function("rotated", record["run"]).groups or ():
             parts = [sorted(part & set(group)) for part in found if part & set(group)]
             if len(parts) > 1:
                 joins = max(np.abs(rotation[np.ix_(a, b)]).max() for a in parts for b in parts if a != b)
@@ -219,15 +238,11 @@ def describe_misses(records: Sequence[Any]) -> list[str]:
 
 
 def measure_spread(runs: Runs, function: str) -> float:
-    """Return the standard deviation of a function at random points."""
-    values: list[float] = []
-    for method in runs.methods([function]):
-        for record in runs.of(function, method):
-            values += record["values"] if method == "random" else []
-    if not values:
-        firsts = {r["run"]: r["values"][:FIRST] for m in runs.methods([function]) for r in runs.of(function, m)}
-        values = [value for each in firsts.values() for value in each]
-    return float(np.std(values)) if values else math.nan
+    """Return the standard deviation of a function at random points: random search, or what all runs begin with."""
+    measured = [each for each in runs.of(function, "random") if each["at random"]] or [
+        each for method in runs.methods([function]) for each in runs.of(function, method) if each["at random"]
+    ]
+    return float(np.sqrt(np.mean([each["spread"] ** 2 for each in measured]))) if measured else math.nan
 
 
 def find_least(runs: Runs, function: str) -> float:
@@ -235,7 +250,7 @@ def find_least(runs: Runs, function: str) -> float:
     known = make_function(function, 0).minimum
     if known is not None:
         return known
-    found = [min(record["values"]) for method in runs.methods([function]) for record in runs.of(function, method)]
+    found = [record["best"][-1] for method in runs.methods([function]) for record in runs.of(function, method)]
     return min(found, default=math.nan)
 
 
@@ -296,7 +311,7 @@ def report_seconds(runs: Runs, folder: Path) -> list[str]:
     parts, rows = ["## Seconds for one ask and tell, median of the last 20 evaluations", ""], []
     for function in FUNCTIONS:
         seconds = {
-            method: average((find_seconds(record) for record in runs.of(function, method)), np.median)
+            method: average((record["seconds"] for record in runs.of(function, method)), np.median)
             for method in methods
         }
         if all(math.isnan(each) for each in seconds.values()):
@@ -361,36 +376,20 @@ def report_words(runs: Runs) -> list[str]:
 
 def report_machines(runs: Runs) -> list[str]:
     """Return every machine with what was measured on it."""
-    found: dict[str, tuple[dict[str, Any], set[str]]] = {}
+    found: dict[tuple[str, ...], set[str]] = {}
     for record in runs.all():
-        machine = record["machine"]
-        key = json.dumps(
-            {k: v for k, v in machine.items() if k not in ("date", "load average", "blas")}, sort_keys=True
-        )
-        found.setdefault(key, (machine, set()))[1].add(record["method"])
+        lines = tuple(line for line in record["machine"] if not line.startswith(("date", "load", "blas")))
+        found.setdefault(lines, set()).add(record["method"])
     parts = []
-    for machine, methods in found.values():
+    for machine, methods in found.items():
         names = ", ".join(name for name in METHODS if name in methods)
-        parts += [f"## Machine: {names}", "", *(f"- {line}" for line in machine_lines(machine)), ""]
+        parts += [f"## Machine: {names}", "", *(f"- {line}" for line in machine), ""]
     return parts
 
 
-def shorten(runs: Runs) -> list[dict[str, Any]]:
-    """Return the runs without their points: what a table needs, small enough to keep."""
-    return [
-        {
-            "function": record["function"], "method": record["method"], "run": record["run"],
-            "best": [float(f"{v:.6g}") for v in np.minimum.accumulate(record["values"])[9::10]],
-            "seconds": round(find_seconds(record), 4), "evaluate": round(record["evaluate"], 1),
-            "facts": record["facts"], "facts at look": record.get("facts at look", {}),
-        }
-        for record in runs.all()
-    ]  # fmt: skip
-
-
 def write_report(folder: Path, path: Path) -> str:
-    """Write the page, and beside it the curves of all runs at every tenth evaluation; return the page."""
-    runs = read_runs(folder)
+    """Write the page, and beside it the summaries of all runs; return the page."""
+    runs = read_runs(folder, path.with_suffix(".json"))
     parts = ["# Bayesian optimisation", "", PROTOCOL.strip(), ""]
     for section in (report_curves, report_groups, report_regrets):
         parts += section(runs)
@@ -400,6 +399,6 @@ def write_report(folder: Path, path: Path) -> str:
     text = "\n".join(parts).rstrip() + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
-    rows = ",\n".join(json.dumps(each) for each in shorten(runs))
+    rows = ",\n".join(json.dumps(each) for each in runs.all())
     path.with_suffix(".json").write_text(f"[\n{rows}\n]\n", encoding="utf-8")
     return text
