@@ -1,0 +1,256 @@
+"""Is everything true that `discover` says? On data sets whose truth is known: `make bench-truth`.
+
+    python -m benchmarks.truth --quick [--jobs 2]            # 60 sets of all kinds
+    python -m benchmarks.truth [--jobs 16] [--data FOLDER]   # 400 known, those seen to go wrong, and real ones
+    python -m benchmarks.truth --only season-03,walk-00      # some; --judge does not run anything
+
+Each set goes the way of `mercer discover FILE --time-budget 20` (one job, one thread, seed 0): a CSV file is written, read and
+prepared by the command's own functions, learned from and explained; only the report is not drawn. Where rich (which
+the command's terminal needs) is not installed, the table is read by `mercer.tables` and given to the estimator, and the
+record says so. Every set is a file in `results/truth-runs`: a run that was stopped goes on; files of another state of
+the code are made anew. Then every claim is judged (`truth_checks.py`) and `results/truth.md` written
+(`truth_report.py`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import json
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchmarks import machine
+from benchmarks.truth_data import Entry, KnownSet, list_known, make_known
+
+RESULTS = Path(__file__).parent / "results"
+RUNS = RESULTS / "truth-runs"
+BUDGET = 20.0  # seconds of search for each set
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+QUICK_OF_EACH = 2  # sets of every family
+DIGITS = 7
+
+
+class Notes:
+    """Stands in for the terminal: keeps the notes."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+# -------------------------------------------------------------------------------------------------------------- one set
+
+
+def discover(known: KnownSet, budget: float) -> tuple[Any, Any, list[str], str]:
+    """Learn as the command does; return the model, its explanation, the notes, and which way the table went."""
+    from mercer.estimators import GPRegressor, KernelSVC
+    from mercer.explain import explain
+    from mercer.explain.classes import explain_classes
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "table.csv"
+        known.frame.to_csv(file, index=False)
+        kernel, inputs, target, notes, way = prepare(known, file, budget)
+    if known.classes:
+        classes = KernelSVC(kernel=kernel, random_state=0).fit(inputs, target)
+        return classes, explain_classes(classes.fitted_), notes, way
+    model = GPRegressor(kernel=kernel, random_state=0, n_jobs=1).fit(inputs, target)
+    fitted = replace(model.fitted_, notes=(*notes, *model.fitted_.notes))
+    return model, explain(fitted), list(fitted.notes), way
+
+
+def prepare(known: KnownSet, file: Path, budget: float) -> tuple[Any, Any, Any, list[str], str]:
+    """Read the file and choose the learner by the command's own functions, or without them where rich is missing."""
+    from mercer import GrammarSearch, KernelFunctional
+    from mercer.tables import ReadOptions, read
+
+    try:
+        from mercer.cli.files import read_rows
+        from mercer.cli.learn import FUNCTIONAL, SEARCH, Request, choose_kernel, prepare_rows
+    except ImportError:
+        frame = read(file, ReadOptions(numbers=(known.target,))).frame
+        kernel = KernelFunctional(time_budget=budget) if known.classes else GrammarSearch(time_budget=budget)
+        return kernel, frame.drop(columns=known.target), frame[known.target], [], "tables and estimators"
+    request = Request(
+        "discover", known.target, file.parent, kernel=FUNCTIONAL if known.classes else SEARCH, classes=known.classes,
+        time_budget=budget, jobs=1,
+    )  # fmt: skip
+    terminal: Any = Notes()
+    rows = read_rows(file, known.target, ReadOptions(numbers=(known.target,)))
+    inputs, target, _ = prepare_rows(request, rows, terminal)
+    return choose_kernel(request), inputs, target, terminal.notes, "the command's functions"
+
+
+def say_all(explanation: Any, fitted: Any) -> list[str]:
+    """Put every claim into words, for people who read the report."""
+    from mercer.explain.subject import subject_of
+    from mercer.explain.words import say
+
+    vocabulary, texts = subject_of(fitted).vocabulary, []
+    for claim in explanation.claims:
+        try:
+            texts.append(say(claim, vocabulary))
+        except Exception:  # words are only shown  # noqa: BLE001
+            texts.append("")
+    return texts
+
+
+def predict(model: Any, rows: pd.DataFrame, known: KnownSet) -> dict[str, Any]:
+    """Predict rows that were not seen; dates are given as the file has them."""
+    inputs = rows.drop(columns=known.target)
+    if known.classes:
+        return {"labels": [str(label) for label in model.predict(inputs)]}
+    mean, std = model.predict(inputs, return_std=True)
+    return {"mean": shorten(mean), "std": shorten(std)}
+
+
+def shorten(values: Any) -> list[float]:
+    return [float(f"{value:.{DIGITS}g}") for value in values]
+
+
+def carry_out(known: KnownSet, budget: float) -> dict[str, Any]:
+    """Run one set; return what was said, and what is predicted for rows seen and unseen."""
+    warnings.simplefilter("ignore")
+    started, used = time.perf_counter(), time.process_time()
+    try:
+        model, explanation, notes, way = discover(known, budget)
+    except Exception as error:  # the run goes on without it, and the report lists it  # noqa: BLE001
+        return {"failed": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()}
+    record = {
+        "seconds": round(time.perf_counter() - started, 2),
+        "processor_seconds": round(time.process_time() - used, 2),
+        "way": way,
+        "notes": notes,
+        "explanation": explanation.to_json(),
+        "text": explanation.to_text(),
+        "sentences": [] if known.classes else say_all(explanation, model.fitted_),
+    }
+    for component in record["explanation"].get("components", ()):
+        component["mean"] = shorten(component["mean"])
+        component.pop("std", None)
+    try:
+        record["seen"] = predict(model, known.frame, known)
+        record["unseen"] = predict(model, known.unseen, known) if len(known.unseen) else None
+    except Exception as error:  # noqa: BLE001
+        record["prediction_failed"] = f"{type(error).__name__}: {error}"
+    return record
+
+
+# -------------------------------------------------------------------------------------------------------------- all sets
+
+
+def list_entries(quick: bool, data: Path | None) -> list[Entry]:
+    """Return the sets to run: in quick mode some of every family, and all that were seen to go wrong."""
+    known = list_known()
+    if quick:
+        return [entry for entry in known if entry.seed < QUICK_OF_EACH]
+    return known
+
+
+def make(entry: Entry, data: Path | None) -> KnownSet:
+    """Make a data set of any kind."""
+    return make_known(entry)
+
+
+def state_of_code() -> str:
+    """Return a fingerprint of Mercer's sources and of the data sets."""
+    import mercer
+
+    folder, own = Path(mercer.__file__).parent, Path(__file__).parent
+    files = [*sorted(folder.rglob("*.py")), *sorted(own.glob("truth_data.py")), *sorted(own.glob("truth_seen.py"))]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+
+
+def read_record(path: Path) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found
+
+
+def work(entry: Entry, data: Path | None, folder: Path, budget: float, state: str) -> tuple[str, float]:
+    """Run a set and write its file, in one go."""
+    known = make(entry, data)
+    with contextlib.redirect_stdout(sys.stderr):
+        record = carry_out(known, budget)
+    record |= {"name": entry.name, "family": entry.family, "budget": budget, "state": state, "machine": machine.describe()}
+    beside = folder / f"{entry.name}.{os.getpid()}.part"
+    beside.write_text(json.dumps(record), encoding="utf-8")
+    os.replace(beside, folder / f"{entry.name}.json")
+    return entry.name, record.get("seconds", 0.0)
+
+
+def compile_core() -> None:
+    """Compile what Numba compiles once, before the clock of any budget runs."""
+    import mercer
+
+    x = np.linspace(0.0, 1.0, 40)
+    X, y = np.column_stack([x, x**2]), np.sin(6.0 * x)
+    for kernel in ("SE*PER(0) + LIN", "RQ + M12"):
+        mercer.GPRegressor(kernel, restarts=1, max_iterations=2, random_state=0).fit(X, y).predict(X, return_std=True)
+
+
+def run_all(entries: list[Entry], data: Path | None, folder: Path, budget: float, jobs: int, keep: bool) -> None:
+    """Run what has no file of this state of the code, `jobs` at a time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    state = state_of_code()
+    waiting = []
+    for entry in entries:
+        record = read_record(folder / f"{entry.name}.json")
+        if record is None or (not keep and (record["state"], record["budget"]) != (state, budget)):
+            waiting.append(entry)
+    print(f"{len(entries) - len(waiting)} sets are there, {len(waiting)} to run, {jobs} at a time", file=sys.stderr)
+    if not waiting:
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as first:
+        first.submit(compile_core).result()
+    with ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=8) as pool:
+        running = [pool.submit(work, entry, data, folder, budget, state) for entry in waiting]
+        for count, future in enumerate(as_completed(running), 1):
+            name, seconds = future.result()
+            print(f"{count}/{len(waiting)} {name} {seconds:.0f} s", file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="60 sets of all kinds")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--data", type=Path, help="a folder with timeseries/ and regression/, for more real sets")
+    parser.add_argument("--only", help="some sets by name, or by the beginning of it, as season-03,walk")
+    parser.add_argument("--runs", type=Path, default=RUNS, help="where the file of each set is")
+    parser.add_argument("--out", type=Path, default=RESULTS / "truth.md")
+    parser.add_argument("--budget", type=float, default=BUDGET)
+    parser.add_argument("--judge", action="store_true", help="run nothing; judge the files that are there")
+    parser.add_argument("--keep", action="store_true", help="keep files of another state of the code")
+    arguments = parser.parse_args()
+    os.environ.update(dict.fromkeys(THREADS, "1"))
+    data = arguments.data.resolve() if arguments.data else None
+    entries = list_entries(arguments.quick, data)
+    if arguments.only:
+        beginnings = tuple(arguments.only.split(","))
+        entries = [entry for entry in list_entries(False, data) if entry.name.startswith(beginnings)]
+    if not arguments.judge:
+        run_all(entries, data, arguments.runs, arguments.budget, arguments.jobs, arguments.keep)
+
+
+if __name__ == "__main__":
+    main()
