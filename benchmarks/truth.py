@@ -4,8 +4,8 @@
     python -m benchmarks.truth [--jobs 16] [--data FOLDER]   # 400 known, those seen to go wrong, and real ones
     python -m benchmarks.truth --only season-03,walk-00      # some; --judge does not run anything
 
-Each set goes the way of `mercer discover FILE --time-budget 20` (one job, one thread, seed 0): a CSV file is written, read and
-prepared by the command's own functions, learned from and explained; only the report is not drawn. Where rich (which
+Each set goes the way of `mercer discover FILE --time-budget 20` (one job, one thread, seed 0): a CSV file is written,
+read and prepared by the command's own functions, learned from and explained; only the report is not drawn. Where rich (which
 the command's terminal needs) is not installed, the table is read by `mercer.tables` and given to the estimator, and the
 record says so. Every set is a file in `results/truth-runs`: a run that was stopped goes on; files of another state of
 the code are made anew. Then every claim is judged (`truth_checks.py`) and `results/truth.md` written
@@ -15,17 +15,16 @@ the code are made anew. Then every claim is judged (`truth_checks.py`) and `resu
 from __future__ import annotations
 
 import argparse
-import contextlib
 import hashlib
 import json
-import multiprocessing
 import os
+import subprocess
 import sys
 import tempfile
 import time
 import traceback
 import warnings
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +34,7 @@ import pandas as pd
 
 from benchmarks import machine
 from benchmarks.truth_data import Entry, KnownSet, list_known, make_known
+from benchmarks.truth_report import judge_record, write_report
 
 RESULTS = Path(__file__).parent / "results"
 RUNS = RESULTS / "truth-runs"
@@ -42,6 +42,7 @@ BUDGET = 20.0  # seconds of search for each set
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 QUICK_OF_EACH = 2  # sets of every family
 DIGITS = 7
+PATIENCE = 60  # times the budget: then a run is given up
 
 
 class Notes:
@@ -107,18 +108,30 @@ def say_all(explanation: Any, fitted: Any) -> list[str]:
     for claim in explanation.claims:
         try:
             texts.append(say(claim, vocabulary))
-        except Exception:  # words are only shown  # noqa: BLE001
+        except Exception:  # words are only shown
             texts.append("")
     return texts
 
 
-def predict(model: Any, rows: pd.DataFrame, known: KnownSet) -> dict[str, Any]:
-    """Predict rows that were not seen; dates are given as the file has them."""
-    inputs = rows.drop(columns=known.target)
-    if known.classes:
-        return {"labels": [str(label) for label in model.predict(inputs)]}
-    mean, std = model.predict(inputs, return_std=True)
-    return {"mean": shorten(mean), "std": shorten(std)}
+def predict(model: Any, known: KnownSet) -> dict[str, Any]:
+    """Predict the rows that were seen and those that were not; both are read as one file, so that dates are alike."""
+    from mercer.tables import ReadOptions, read
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "table.csv"
+        pd.concat([known.frame, known.unseen]).to_csv(file, index=False)
+        rows = read(file, ReadOptions(numbers=(known.target,))).frame.drop(columns=known.target)
+    parts = {"seen": rows.iloc[: len(known.frame)], "unseen": rows.iloc[len(known.frame) :]}
+    found: dict[str, Any] = {}
+    for name, part in parts.items():
+        if not len(part):
+            found[name] = None
+        elif known.classes:
+            found[name] = {"labels": [str(label) for label in model.predict(part)]}
+        else:
+            mean, std = model.predict(part, return_std=True)
+            found[name] = {"mean": shorten(mean), "std": shorten(std)}
+    return found
 
 
 def shorten(values: Any) -> list[float]:
@@ -131,7 +144,7 @@ def carry_out(known: KnownSet, budget: float) -> dict[str, Any]:
     started, used = time.perf_counter(), time.process_time()
     try:
         model, explanation, notes, way = discover(known, budget)
-    except Exception as error:  # the run goes on without it, and the report lists it  # noqa: BLE001
+    except Exception as error:  # the run goes on without it, and the report lists it
         return {"failed": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()}
     record = {
         "seconds": round(time.perf_counter() - started, 2),
@@ -146,14 +159,13 @@ def carry_out(known: KnownSet, budget: float) -> dict[str, Any]:
         component["mean"] = shorten(component["mean"])
         component.pop("std", None)
     try:
-        record["seen"] = predict(model, known.frame, known)
-        record["unseen"] = predict(model, known.unseen, known) if len(known.unseen) else None
-    except Exception as error:  # noqa: BLE001
+        record |= predict(model, known)
+    except Exception as error:
         record["prediction_failed"] = f"{type(error).__name__}: {error}"
     return record
 
 
-# -------------------------------------------------------------------------------------------------------------- all sets
+# ------------------------------------------------------------------------------------------------------------- all sets
 
 
 def list_entries(quick: bool, data: Path | None) -> list[Entry]:
@@ -186,16 +198,18 @@ def read_record(path: Path) -> dict[str, Any] | None:
     return found
 
 
-def work(entry: Entry, data: Path | None, folder: Path, budget: float, state: str) -> tuple[str, float]:
+def work(entry: Entry, data: Path | None, folder: Path, budget: float, state: str) -> None:
     """Run a set and write its file, in one go."""
     known = make(entry, data)
-    with contextlib.redirect_stdout(sys.stderr):
-        record = carry_out(known, budget)
-    record |= {"name": entry.name, "family": entry.family, "budget": budget, "state": state, "machine": machine.describe()}
-    beside = folder / f"{entry.name}.{os.getpid()}.part"
+    record = carry_out(known, budget)
+    own = {"name": entry.name, "family": entry.family, "budget": budget, "state": state, "machine": machine.describe()}
+    write_record(record | own, folder / f"{entry.name}.json")
+
+
+def write_record(record: dict[str, Any], path: Path) -> None:
+    beside = path.with_suffix(f".{os.getpid()}.part")
     beside.write_text(json.dumps(record), encoding="utf-8")
-    os.replace(beside, folder / f"{entry.name}.json")
-    return entry.name, record.get("seconds", 0.0)
+    os.replace(beside, path)
 
 
 def compile_core() -> None:
@@ -220,14 +234,26 @@ def run_all(entries: list[Entry], data: Path | None, folder: Path, budget: float
     print(f"{len(entries) - len(waiting)} sets are there, {len(waiting)} to run, {jobs} at a time", file=sys.stderr)
     if not waiting:
         return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as first:
-        first.submit(compile_core).result()
-    with ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=8) as pool:
-        running = [pool.submit(work, entry, data, folder, budget, state) for entry in waiting]
-        for count, future in enumerate(as_completed(running), 1):
-            name, seconds = future.result()
-            print(f"{count}/{len(waiting)} {name} {seconds:.0f} s", file=sys.stderr, flush=True)
+    compile_core()
+
+    def start(entry: Entry) -> str:
+        """Run one set in a process of its own: what it takes it gives back, and it can be stopped."""
+        own = [sys.executable, "-W", "ignore", "-m", "benchmarks.truth", "--one", entry.name, "--state", state]
+        own += ["--runs", str(folder), "--budget", str(budget), *(["--data", str(data)] if data else [])]
+        began = time.perf_counter()
+        try:
+            done = subprocess.run(own, capture_output=True, text=True, timeout=PATIENCE * budget, check=False)
+            problem = "" if done.returncode == 0 else f"exit code {done.returncode}: {done.stderr[-500:]}"
+        except subprocess.TimeoutExpired:
+            problem = f"not done after {PATIENCE * budget:.0f} s"
+        if problem:
+            failed = {"failed": problem, "budget": budget, "state": state, "machine": machine.describe()}
+            write_record(failed | {"name": entry.name, "family": entry.family}, folder / f"{entry.name}.json")
+        return f"{entry.name} {time.perf_counter() - began:.0f} s {problem}"
+
+    with ThreadPoolExecutor(jobs) as pool:
+        for number, future in enumerate(as_completed([pool.submit(start, entry) for entry in waiting]), 1):
+            print(f"{number}/{len(waiting)} {future.result()}", file=sys.stderr, flush=True)
 
 
 def main() -> None:
@@ -241,15 +267,28 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=BUDGET)
     parser.add_argument("--judge", action="store_true", help="run nothing; judge the files that are there")
     parser.add_argument("--keep", action="store_true", help="keep files of another state of the code")
+    parser.add_argument("--one", help=argparse.SUPPRESS)  # a set that is run in this process
+    parser.add_argument("--state", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     os.environ.update(dict.fromkeys(THREADS, "1"))
     data = arguments.data.resolve() if arguments.data else None
+    if arguments.one:
+        entry = next(entry for entry in list_entries(False, data) if entry.name == arguments.one)
+        work(entry, data, arguments.runs, arguments.budget, arguments.state)
+        return
     entries = list_entries(arguments.quick, data)
     if arguments.only:
         beginnings = tuple(arguments.only.split(","))
         entries = [entry for entry in list_entries(False, data) if entry.name.startswith(beginnings)]
     if not arguments.judge:
         run_all(entries, data, arguments.runs, arguments.budget, arguments.jobs, arguments.keep)
+    judged = []
+    for entry in entries:
+        record = read_record(arguments.runs / f"{entry.name}.json")
+        if record is not None:
+            judged.append(judge_record(make(entry, data), record))
+    command = " ".join(["python -m benchmarks.truth", *sys.argv[1:]])
+    print(write_report(judged, arguments.out, command))
 
 
 if __name__ == "__main__":

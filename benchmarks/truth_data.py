@@ -54,6 +54,7 @@ class InputTruth:
     share: float
     places: tuple[Any, ...]
     means: tuple[float, ...]
+    period: float | None = None  # of a wave
 
     @property
     def size(self) -> float:
@@ -119,7 +120,7 @@ class Truth:
 
 @dataclass(frozen=True, eq=False)
 class KnownSet:
-    """A table to give to Mercer, with its truth; `unseen` rows come after a series, or are drawn as those of a table."""
+    """A table to give to Mercer, with its truth; `unseen` rows come after a series, or are drawn as its own were."""
 
     name: str
     family: str
@@ -196,7 +197,7 @@ class SeriesPlan:
 
 
 def draw_rows(rng: Generator, low: int, high: int) -> int:
-    return int(round(float(np.exp(rng.uniform(np.log(low), np.log(high))))))
+    return round(float(np.exp(rng.uniform(np.log(low), np.log(high)))))
 
 
 def smooth_curve(rng: Generator, count: int, knots: int) -> Array:
@@ -400,6 +401,7 @@ class TablePart:
     columns: tuple[str, ...]
     function: Callable[[pd.DataFrame], Array]
     share: float
+    period: float | None = None
 
 
 CURVES: dict[str, Callable[[Array], Array]] = {
@@ -413,7 +415,7 @@ NAMES = ("temp", "speed", "ph", "feed", "load", "depth", "width", "age", "flow",
 
 
 def draw_column(rng: Generator, count: int) -> Array:
-    """Return numbers as a column of a table has them: uniform, normal or whole; always in [-2.5, 2.5] before scaling."""
+    """Return numbers as a column of a table has them: uniform, normal or in steps; within 2.5 before scaling."""
     kind = rng.choice(["uniform", "normal", "whole"])
     z = rng.uniform(-1.73, 1.73, count)
     if kind == "normal":
@@ -423,7 +425,9 @@ def draw_column(rng: Generator, count: int) -> Array:
     return z
 
 
-def scaled_columns(rng: Generator, names: Sequence[str], count: int) -> tuple[pd.DataFrame, dict[str, tuple[float, float]]]:
+def scaled_columns(
+    rng: Generator, names: Sequence[str], count: int
+) -> tuple[pd.DataFrame, dict[str, tuple[float, float]]]:
     """Return columns in units of their own, with the shift and the scale of each."""
     columns, units = {}, {}
     for name in names:
@@ -437,7 +441,8 @@ def line_part(name: str, unit: tuple[float, float], share: float, sign: float = 
 
 
 def curve_part(name: str, unit: tuple[float, float], share: float, shape: str) -> TablePart:
-    return TablePart((name,), lambda rows: CURVES[shape]((rows[name].to_numpy() - unit[0]) / unit[1]), share)
+    period = np.pi * unit[1] if shape == "wave" else None
+    return TablePart((name,), lambda rows: CURVES[shape]((rows[name].to_numpy() - unit[0]) / unit[1]), share, period)
 
 
 def product_part(names: tuple[str, str], units: dict[str, tuple[float, float]], share: float) -> TablePart:
@@ -452,7 +457,9 @@ def category_part(name: str, heights: dict[str, float], share: float) -> TablePa
     return TablePart((name,), lambda rows: rows[name].map(heights).to_numpy(dtype=float), share)
 
 
-def category_slopes(name: str, other: str, unit: tuple[float, float], slopes: dict[str, float], share: float) -> TablePart:
+def category_slopes(
+    name: str, other: str, unit: tuple[float, float], slopes: dict[str, float], share: float
+) -> TablePart:
     def each(rows: pd.DataFrame) -> Array:
         return np.asarray(rows[name].map(slopes).to_numpy(dtype=float) * (rows[other].to_numpy() - unit[0]) / unit[1])
 
@@ -498,9 +505,12 @@ def table_truth(
         places = sorted(seen[name].unique()) if is_category(seen[name]) else list(
             np.linspace(float(seen[name].min()), float(seen[name].max()), STEPS)
         )  # fmt: skip
-        along = pd.DataFrame({other: [value] * len(places) for other, value in typical.items()}).assign(**{name: places})
+        along = pd.DataFrame({other: [value] * len(places) for other, value in typical.items()}).assign(
+            **{name: places}
+        )
         means = np.sum(each(along), axis=0) if parts else np.zeros(len(places))
-        inputs.append(InputTruth(str(name), share, tuple(places), tuple(float(mean) for mean in means)))
+        period = next((parts[place].period for place in where), None)
+        inputs.append(InputTruth(str(name), share, tuple(places), tuple(float(mean) for mean in means), period))
         if where:
             rest = [part for place, part in enumerate(own) if place not in where]
             p = p_value_of([own[place] for place in where], rest, values)
@@ -556,7 +566,10 @@ def build_table(name: str, family: str, rng: Generator) -> KnownSet:
         for n, s, c in zip(active[2:], shares[1:], shapes[2:], strict=True):
             parts.append(curve_part(n, units[n], s, str(c)))
         if rng.random() < 0.5 and len(parts) == 1:  # a main effect beside it
-            parts = [product_part((names[0], names[1]), units, rest / 2), line_part(names[0], units[names[0]], rest / 2)]
+            parts = [
+                product_part((names[0], names[1]), units, rest / 2),
+                line_part(names[0], units[names[0]], rest / 2),
+            ]
     elif family == "table-categories":
         levels = ["north", "south", "east", "west", "centre"][: int(rng.integers(2, 6))]
         frame = frame.assign(site=rng.choice(levels, len(frame)))
@@ -633,9 +646,7 @@ def build_classes(name: str, family: str, rng: Generator) -> KnownSet:
         mixed = z.copy()
         mixed[:, place] = rng.permutation(mixed[:, place])
         costs.append(float(np.mean(scores(mixed).argmax(axis=1) != drawn) - np.mean(scores(z).argmax(axis=1) != drawn)))
-    inputs = tuple(
-        InputTruth(n, costs[place] if place < active else 0.0, (), (0.0,)) for place, n in enumerate(names)
-    )
+    inputs = tuple(InputTruth(n, costs[place] if place < active else 0.0, (), (0.0,)) for place, n in enumerate(names))
     truth = Truth("classes", "class", rows, inputs=inputs, best_error=best)
     whole = frame.assign(**{"class": labels})
     return KnownSet(name, family, whole.iloc[:rows].reset_index(drop=True), "class", truth, whole.iloc[rows:], True)
@@ -644,7 +655,7 @@ def build_classes(name: str, family: str, rng: Generator) -> KnownSet:
 CLASSES = {"classes-line": 10, "classes-ring": 10, "classes-corners": 10, "classes-three": 10}
 
 
-# ---------------------------------------------------------------------------------------------------------- the catalogue
+# -------------------------------------------------------------------------------------------------------- the catalogue
 
 
 @dataclass(frozen=True)

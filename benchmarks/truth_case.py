@@ -1,0 +1,225 @@
+"""One explanation beside the truth: what `truth_checks.py` judges. Kernels are read here from their text.
+
+Nothing of Mercer's code is used: an explanation is the JSON document that a user gets.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from benchmarks.truth_data import Array, KnownSet, Season, Truth
+
+DAYS = {
+    "seconds": 1 / 86400, "minutes": 1 / 1440, "hours": 1 / 24, "days": 1.0, "weeks": 7.0, "months": 30.4369,
+    "quarters": 91.3106, "years": 365.2425,
+}  # fmt: skip
+ROLES = {
+    "SE": "fading", "RQ": "fading", "M12": "fading", "M32": "fading", "M52": "fading", "PER": "wave", "CPER": "wave",
+    "COS": "wave", "SM": "mixture", "LIN": "line", "WN": "noise", "C": "constant", "CAT": "category", "RW": "walk",
+    "IRW": "walk",
+}  # fmt: skip
+PERIOD_TOLERANCE = 0.02  # relative; wider where the data show few cycles
+CYCLES_TOLERANCE = 0.15  # of a cycle over the whole range
+HARMONICS = 6  # a season of 12 months may be said as one of 12 and one of 6, 4, 3, ...
+TRUE, FALSE, UNJUDGED = "true", "false", "not judged"
+PLAIN, ABSENCE, INTERVAL, TEST, ITSELF = "plain", "absence", "interval", "test", "about itself"
+
+
+class UnknownKind(ValueError):
+    """A kind of claim, or a base kernel, for which there is no rule."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was said, and whether it holds; `why` names the truth, or why it cannot be judged."""
+
+    kind: str
+    sort: str
+    outcome: str
+    why: str
+    statement: str = ""
+    level: float | None = None  # the probability with which it should hold
+
+    @property
+    def plain(self) -> bool:
+        return self.sort in (PLAIN, ABSENCE)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A base kernel as its text has it: the names of its columns, and numbers."""
+
+    symbol: str
+    columns: tuple[str, ...]
+    numbers: dict[str, tuple[float, ...]] = field(hash=False)
+
+    @property
+    def role(self) -> str:
+        if self.symbol not in ROLES:
+            raise UnknownKind(f"there is no role for the base kernel '{self.symbol}': enter one in ROLES")
+        return ROLES[self.symbol]
+
+    def number(self, name: str) -> float | None:
+        values = self.numbers.get(name)
+        return values[0] if values else None
+
+
+LEAF = re.compile(r"([A-Z][A-Z0-9]*)\(((?:[^()\[\]\"]|\[[^\]]*\]|\"[^\"]*\")*)\)")
+SETTING = re.compile(r"(\w+)=(?:fixed\()?(\[[^\]]*\]|[-+0-9.einfa]+)")
+
+
+def read_leaves(text: str, names: tuple[str, ...]) -> list[Leaf]:
+    """Return the base kernels in a text, with columns by name (a number counts columns from 0)."""
+    found = []
+    for symbol, inside in LEAF.findall(text):
+        numbers = {}
+        for key, value in SETTING.findall(inside):
+            numbers[key] = tuple(float(each) for each in value.strip("[]").split(",") if each.strip())
+        bare = SETTING.sub("", inside)
+        columns = []
+        for part in re.findall(r'"[^"]*"|[^,\s]+', bare):
+            word = part.strip('"')
+            columns.append(names[int(word)] if word.isdigit() else word)
+        found.append(Leaf(symbol, tuple(columns), numbers))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A data set with its truth, and what was said about it."""
+
+    known: KnownSet
+    record: dict[str, Any]
+
+    @property
+    def truth(self) -> Truth:
+        return self.known.truth
+
+    @property
+    def explanation(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.record["explanation"]
+        return found
+
+    @cached_property
+    def claims(self) -> list[dict[str, Any]]:
+        return list(self.explanation.get("claims", ()))
+
+    def sentence(self, place: int) -> str:
+        texts = self.record.get("sentences") or ()
+        return texts[place] if place < len(texts) else ""
+
+    def of_kind(self, *kinds: str) -> list[dict[str, Any]]:
+        return [claim for claim in self.claims if claim["kind"] in kinds]
+
+    @cached_property
+    def disclaimed(self) -> bool:
+        """Whether what is listed is called a guess, or no better than noise."""
+        return bool(self.of_kind("noise alone", "too few rows"))
+
+    # --------------------------------------------------------------------------------------------------------- the data
+
+    @cached_property
+    def values(self) -> Array:
+        return self.known.values
+
+    @cached_property
+    def spread(self) -> float:
+        return float(self.values.std()) or 1.0
+
+    @cached_property
+    def noise(self) -> float:
+        """The standard deviation of the noise, as far as it is known; else that of the values."""
+        return self.truth.noise_std if self.truth.noise_std is not None else self.spread
+
+    def error(self, numbers: float) -> float:
+        """How well a mean can be known where so many numbers are fitted to the rows."""
+        return self.noise * float(np.sqrt(numbers / max(1, self.truth.rows)))
+
+    @cached_property
+    def missed(self) -> float | None:
+        """The share of the variance by which the mean that predicts is off the noise-free values at the rows."""
+        seen = self.record.get("seen") or {}
+        if not self.truth.signal or "mean" not in seen:
+            return None
+        off = np.array(seen["mean"]) - np.array(self.truth.signal)
+        return float(off.var()) / self.spread**2
+
+    @cached_property
+    def left(self) -> float | None:
+        """The share of the variance that is still in what is left over, though it is no noise.
+
+        The covariance of what is left over with what was missed: a fit that is too close misses something too, but
+        leaves none of it over.
+        """
+        seen = self.record.get("seen") or {}
+        if not self.truth.signal or "mean" not in seen:
+            return None
+        mean = np.array(seen["mean"])
+        over, missed = self.values - mean, np.array(self.truth.signal) - mean
+        return max(0.0, float(np.mean((over - over.mean()) * (missed - missed.mean())))) / self.spread**2
+
+    # ------------------------------------------------------------------------------------------------ columns and units
+
+    @cached_property
+    def encoded(self) -> tuple[str, ...]:
+        return tuple(str(each["name"]) for each in self.explanation.get("inputs", ()))
+
+    def table_name(self, encoded: str) -> str:
+        """Return the column of the table: "site" of "site=north"."""
+        names = set(self.known.frame.columns)
+        return encoded if encoded in names else encoded.split("=")[0]
+
+    @cached_property
+    def unit(self) -> str | None:
+        """The unit in which kernels say lengths on the column of a series."""
+        for each in self.explanation.get("inputs", ()):
+            if each["name"] == self.truth.column:
+                return each["unit"]  # type: ignore[no-any-return]
+        return None
+
+    def in_true_unit(self, length: float, unit: str | None) -> float:
+        """Return a length on the column of a series in the unit of the truth."""
+        own = self.truth.unit
+        return length if unit == own or unit is None or own is None else length * DAYS[unit] / DAYS[own]
+
+    # ---------------------------------------------------------------------------------------------------------- kernels
+
+    def leaves(self, text: str) -> list[Leaf]:
+        return read_leaves(text, self.encoded)
+
+    def columns_of(self, leaves: list[Leaf]) -> set[str]:
+        return {self.table_name(column) for leaf in leaves for column in leaf.columns}
+
+    @cached_property
+    def by_position(self) -> dict[int, dict[str, Any]]:
+        return {int(each["position"]): each for each in self.explanation.get("components", ())}
+
+    def component(self, claim: dict[str, Any]) -> dict[str, Any] | None:
+        places = claim["evidence"]["components"]
+        return self.by_position.get(places[0]) if places else None
+
+    def season_of(self, period: float) -> Season | None:
+        """Return the season that a period names, itself or a harmonic of it."""
+        for season in self.truth.seasons:
+            if self.same_period(period, season.period):
+                return season
+        for season in self.truth.seasons:
+            for k in range(2, HARMONICS + 1):
+                if season.shapes > 1 and self.same_period(period, season.period / k):
+                    return season
+        return None
+
+    def same_period(self, period: float, true: float) -> bool:
+        near = max(PERIOD_TOLERANCE, CYCLES_TOLERANCE * true / max(self.truth.span, 1e-12))
+        return abs(period - true) <= near * true
+
+
+def wave_period(leaf: Leaf) -> float | None:
+    """Return the period of a leaf that repeats."""
+    frequency = leaf.number("frequency")
+    return leaf.number("period") if frequency is None else (1.0 / abs(frequency) if frequency else np.inf)

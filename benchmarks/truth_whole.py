@@ -1,0 +1,309 @@
+"""What only the whole of an explanation shows: its fields, contradictions, effects that it does not name, coverage.
+
+Fields that stand beside the claims are judged as if they were claims, with a kind of their own ("field: ...").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from benchmarks.truth_case import ABSENCE, FALSE, ITSELF, PLAIN, TRUE, Case, Verdict, wave_period
+from benchmarks.truth_checks import SMALLEST
+from benchmarks.truth_data import DETECTABLE, Effect
+
+OVERLAP = 0.05  # shares may add up to this much more than the whole
+COUNTS = 0.1  # a column of classes with this share is said to count
+COSTS = 0.05  # of rows that go wrong when a column of classes is mixed up: less is next to nothing
+DOUBTFUL = 0.05  # a p-value below it must not have a tick
+SLOW = 0.25  # of the range: a smooth function that varies over more names a trend
+
+
+# --------------------------------------------------------------------------------------------------------------- fields
+
+
+def judge_fields(case: Case) -> list[Verdict]:
+    """Judge what stands beside the claims."""
+    checks = CLASS_FIELDS if case.known.classes else FIELDS
+    return [found for check in checks for found in check(case)]
+
+
+def field(kind: str, holds: bool, why: str, statement: str, sort: str = PLAIN) -> Verdict:
+    return Verdict(f"field: {kind}", sort, TRUE if holds else FALSE, why, statement)
+
+
+def shares_add_up(case: Case) -> Iterator[Verdict]:
+    """ "71 + 44 + 1.9 = 117 %"."""
+    shares = [float(each["share"]) for each in case.explanation["components"]]
+    total = sum(shares) + float(case.explanation["noise_share"])
+    said = " + ".join(f"{100 * share:.1f}" for share in [*shares, case.explanation["noise_share"]])
+    yield field("shares", total <= 1.0 + OVERLAP, f"together {total:.0%} of the variance", f"{said} %")
+
+
+def inputs_vary(case: Case) -> Iterator[Verdict]:
+    """A column that is constant explains nothing."""
+    named = [name for name in case.explanation["table_columns"] if name in case.truth.constant]
+    yield field("inputs", not named, f"constant: {', '.join(case.truth.constant) or 'none'}", str(named or "all vary"))
+
+
+def unit_is_right(case: Case) -> Iterator[Verdict]:
+    """Lengths are said in the unit of the step."""
+    if case.truth.kind == "series":
+        accepted = {case.truth.unit, *(("hours",) if case.truth.unit == "minutes" else ())}
+        yield field("unit", case.unit in accepted, f"the unit is {case.truth.unit}", f"the unit is {case.unit}")
+
+
+def nothing_left(case: Case) -> Iterator[Verdict]:
+    """ "Nothing is left over ...: what the model does not explain looks like pure noise"."""
+    checks = case.explanation["checks"]
+    if checks and all(check["clear"] for check in checks) and case.left is not None and not case.disclaimed:
+        why = f"{case.left:.1%} of the variance is left over and is no noise"
+        yield field("nothing left over", case.left < SMALLEST, why, case.explanation["residual_sentence"], ABSENCE)
+
+
+def ticks_are_clear(case: Case) -> Iterator[Verdict]:
+    """No tick beside p = 0.013."""
+    for check in case.explanation["checks"]:
+        if check["clear"] and check["p_value"] < DOUBTFUL:
+            yield field("tick", False, f"p = {check['p_value']:.2g}", check["sentence"], ITSELF)
+
+
+def noise_agrees(case: Case) -> Iterator[Verdict]:
+    """The noise is said as a standard deviation and as a share."""
+    share = (float(case.explanation["noise_std"]) / case.spread) ** 2
+    said = float(case.explanation["noise_share"])
+    yield field(
+        "noise share", abs(share - said) < 0.01 + 0.02 * share, f"its square is {share:.3g}", f"{said:.3g}", ITSELF
+    )
+
+
+def horizon_agrees(case: Case) -> Iterator[Verdict]:
+    """A forecast beyond the horizon has a band as wide as the spread, one before it has not."""
+    found = case.explanation["extrapolation"]
+    if not found:
+        return
+    for forecast in found["forecasts"]:
+        std = (forecast["high"] - forecast["low"]) / (2 * 1.959964)
+        beyond = found["horizon"] is not None and forecast["distance"] > 1.1 * found["horizon"]
+        wrong = (beyond and std < 0.9 * case.spread) or (
+            not beyond and std > 1.1 * case.spread and _before(found, forecast)
+        )
+        yield field("forecast and horizon", not wrong, f"std {std:.3g}, spread {case.spread:.3g}", str(forecast["at"]))
+
+
+def _before(found: dict[str, Any], forecast: dict[str, Any]) -> bool:
+    return found["horizon"] is None or forecast["distance"] < 0.9 * found["horizon"]
+
+
+def ended_is_nothing(case: Case) -> Iterator[Verdict]:
+    """What "plays no part beyond" the data must have come to nothing at their end."""
+    for component in case.explanation["components"]:
+        if "plays no part" in component["continuation"] and component["mean"]:
+            last = abs(component["mean"][-1])
+            yield field(
+                "ended", last < 0.1 * case.spread, f"it is {last:.3g} at the last row", component["continuation"]
+            )
+
+
+FIELDS: list[Callable[[Case], Iterator[Verdict]]] = [
+    shares_add_up, inputs_vary, unit_is_right, nothing_left, ticks_are_clear, noise_agrees, horizon_agrees,
+    ended_is_nothing,
+]  # fmt: skip
+
+
+# -------------------------------------------------------------------------------------------------------------- classes
+
+
+def class_numbers(case: Case) -> Iterator[Verdict]:
+    """Counts can be counted, errors compared with rows never seen."""
+    said, labels = case.explanation, case.known.frame[case.known.target].astype(str)
+    counts = {name: int((labels == name).sum()) for name in said["classes"]}
+    yield field("class counts", list(counts.values()) == said["counts"], str(counts), str(said["counts"]), ITSELF)
+    most = 1.0 - max(counts.values()) / len(labels)
+    most_said = said["error_of_most_common"]
+    yield field("class most common", abs(most - most_said) < 1e-6, f"{most:.3g}", f"{most_said:.3g}", ITSELF)
+    unseen = case.record.get("unseen")
+    if unseen and len(case.known.unseen):
+        true = np.array(case.known.unseen[case.known.target].astype(str))
+        error = float(np.mean(true != np.array(unseen["labels"])))
+        allowed = 0.03 + 3.0 * np.sqrt(max(error, 0.02) * (1 - error) * (1 / len(labels) + 1 / len(true)))
+        why, text = f"of {len(true)} rows never seen {error:.1%} go wrong", f"{said['error']:.1%} go wrong"
+        yield field("class error", abs(error - said["error"]) <= allowed, why, text)
+
+
+def class_columns(case: Case) -> Iterator[Verdict]:
+    """Columns that count, and those that do not: compared with what mixing up each costs a perfect rule."""
+    relevance, costs = case.explanation["relevance"], {each.name: each.share for each in case.truth.inputs}
+    if not relevance or not case.truth.inputs:
+        return
+    why = ", ".join(f"{name} {cost:.2f}" for name, cost in costs.items())
+    if relevance[0]["share"] * len(relevance) < 1.3:
+        alike = max(costs.values()) - min(costs.values()) < COSTS
+        yield field("all columns alike", alike, f"mixing up costs: {why}", "All columns count about the same.")
+        return
+    for each in relevance:
+        name, share, cost = each["column"], float(each["share"]), costs[each["column"]]
+        text = f"{name} counts {share:.0%}"
+        if share >= COUNTS:
+            yield field("column counts", cost > 0.0, f"mixing up costs: {why}", text)
+        elif share < 0.1 / len(relevance):
+            yield field("column is idle", cost < COSTS, f"mixing up costs: {why}", text, ABSENCE)
+
+
+CLASS_FIELDS: list[Callable[[Case], Iterator[Verdict]]] = [class_numbers, class_columns]
+
+
+# ------------------------------------------------------------------------------------------------------- contradictions
+
+
+def find_contradictions(case: Case) -> list[str]:
+    """Return pairs of statements of one explanation of which only one can hold."""
+    return [] if case.known.classes or case.disclaimed else [found for check in CONTRADICTIONS for found in check(case)]
+
+
+def _described(case: Case) -> Iterator[tuple[dict[str, Any], list[Any]]]:
+    for claim in case.of_kind("component"):
+        component = case.component(claim)
+        if component is None or not component["minor"]:
+            yield claim, case.leaves(claim["value"]["kernel"])
+
+
+def absent_and_there(case: Case) -> Iterator[str]:
+    """ "No linear trend" beside "a linear function"; "No period" beside a period."""
+    trends = {claim["subject"] for claim in case.of_kind("trend")}
+    waves = {name for _, leaves in _described(case) for leaf in leaves if leaf.role == "wave" for name in leaf.columns}
+    lines = {name for _, leaves in _described(case) for leaf in leaves if leaf.role == "line" for name in leaf.columns}
+    matters = {
+        claim["value"]["column"] for claim in case.of_kind("effect") if claim["value"]["direction"] != "hardly matters"
+    }
+    there = {"trend": trends | lines, "period": waves, "effect": matters}
+    for claim in case.of_kind("absent", "not found"):
+        what, column = claim["value"]["what"], claim["value"]["column"]
+        if column in there.get(what, ()):
+            yield f"no {what} in {column}, and one"
+
+
+def idle_and_acting(case: Case) -> Iterator[str]:
+    """An input that hardly matters, beside a component of it that is a large share."""
+    idle = {c["value"]["column"] for c in case.of_kind("effect") if c["value"]["direction"] == "hardly matters"}
+    for claim, leaves in _described(case):
+        names, component = case.columns_of(leaves), case.component(claim)
+        if len(names) == 1 and names <= idle and component is not None and component["share"] >= SMALLEST:
+            yield f"{', '.join(names)} hardly matters, and has {component['share']:.0%} of the variance"
+
+
+def apart_and_together(case: Case) -> Iterator[str]:
+    """ "Every input acts by itself" beside a product of functions of different inputs."""
+    if not case.of_kind("no interaction"):
+        return
+    for claim, leaves in _described(case):
+        joint, component = claim["value"].get("joint") or {}, case.component(claim)
+        groups = {tuple(sorted(case.columns_of([leaf]))) for leaf in leaves if leaf.columns}
+        idle = {case.table_name(case.encoded[d]) for d in joint.get("idle", ())}
+        names = case.columns_of(leaves) - idle
+        large = component is None or component["share"] >= 0.001
+        if len(groups) > 1 and len(names) > 1 and not joint.get("add_up") and large:
+            yield f"every input acts by itself, and {claim['value']['kernel'].split('(')[0]}... joins {sorted(names)}"
+
+
+def two_noises(case: Case) -> Iterator[str]:
+    noises = [float(claim["value"]) for claim in case.of_kind("noise")]
+    if noises and max(noises) > 1.01 * min(noises):
+        yield f"noise of {noises}"
+
+
+CONTRADICTIONS: list[Callable[[Case], Iterator[str]]] = [
+    absent_and_there, idle_and_acting, apart_and_together, two_noises
+]  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------------------- power
+
+
+def find_unnamed(case: Case) -> tuple[list[Effect], list[Effect]]:
+    """Return the effects that a test of the true form finds, and those of them that are not named."""
+    there = [effect for effect in case.truth.effects if effect.p_value < DETECTABLE]
+    return there, [effect for effect in there if not NAMED[effect.kind](case, effect)]
+
+
+def _parts(case: Case) -> list[list[Any]]:
+    return [] if case.disclaimed else [leaves for _, leaves in _described(case)]
+
+
+def names_trend(case: Case, effect: Effect) -> bool:
+    """A line, or a function that is slow over the range of the data."""
+    if case.disclaimed:
+        return False
+    if case.of_kind("trend"):
+        return True
+    for leaves in _parts(case):
+        slow = [leaf for leaf in leaves if leaf.role == "fading"]
+        lengths = [case.in_true_unit(leaf.number("lengthscale") or 0.0, case.unit) for leaf in slow]
+        if any(leaf.role == "wave" for leaf in leaves):
+            continue
+        straight = any(leaf.role in ("line", "walk") for leaf in leaves)
+        if straight or min(lengths, default=0.0) >= SLOW * case.truth.span:
+            return True
+    return False
+
+
+def names_season(case: Case, effect: Effect) -> bool:
+    for leaves in _parts(case):
+        for leaf in leaves:
+            period = wave_period(leaf) if leaf.role == "wave" else None
+            if period is None or effect.period is None:
+                continue
+            season = case.season_of(case.in_true_unit(period, case.unit))
+            if season is not None and season.period == effect.period:
+                return True
+    return False
+
+
+def names_curve(case: Case, effect: Effect) -> bool:
+    """Any component that does not repeat."""
+    return any(not any(leaf.role == "wave" for leaf in leaves) for leaves in _parts(case))
+
+
+def names_input(case: Case, effect: Effect) -> bool:
+    if case.disclaimed:
+        return False
+    said = {c["value"]["column"]: c["value"]["direction"] for c in case.of_kind("effect")}
+    if effect.subject in said:
+        return said[effect.subject] != "hardly matters"
+    return any(effect.subject in case.columns_of(leaves) for leaves in _parts(case))
+
+
+def names_interaction(case: Case, effect: Effect) -> bool:
+    return not case.disclaimed and any(set(effect.names) <= set(c["value"]) for c in case.of_kind("interaction"))
+
+
+def names_unusual(case: Case, effect: Effect) -> bool:
+    """A row that stands out is named by its place."""
+    for claim in case.of_kind("shape of errors"):
+        place = claim["value"].get("at")
+        if place is not None and claim["value"]["check"]["p_value"] < 0.01:
+            at = case.in_true_unit(float(place), case.unit)
+            start = 0.0 if case.unit is None or abs(at) >= 1000 else case.truth.first
+            return any(abs(at + start - odd) <= 0.6 * case.truth.step for odd in case.truth.unusual)
+    return False
+
+
+NAMED: dict[str, Callable[[Case, Effect], bool]] = {
+    "trend": names_trend, "season": names_season, "curve": names_curve, "change": names_curve, "input": names_input,
+    "interaction": names_interaction, "unusual": names_unusual,
+}  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------------------- coverage
+
+
+def cover(case: Case) -> tuple[int, int] | None:
+    """Return how many rows that were never seen lie inside their 95 % band, and how many there are."""
+    predicted = case.record.get("unseen")
+    if case.known.classes or not predicted:
+        return None
+    values = case.known.unseen[case.known.target].to_numpy(dtype=float)
+    inside = np.abs(values - np.array(predicted["mean"])) <= 1.959964 * np.array(predicted["std"])
+    return int(inside.sum()), len(inside)
