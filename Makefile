@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-textures bench-regimes bench-cuda bench-scale bench-golden bench-shape bench-optimise bench-tables clean
+.PHONY: demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-textures bench-regimes bench-cuda bench-scale bench-golden bench-shape bench-optimise bench-tables bench-truth clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/mercer demo --out mercer-demo
@@ -95,6 +95,10 @@ bench-cuda: $(VENV)/.dev
 # 150 table files whose values are known.
 bench-tables: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.tables
+
+# Is everything true that it says? QUICK=1 for 60 data sets; DATA for more real ones; goes on where it was stopped.
+bench-truth: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.truth --jobs $(or $(JOBS),2) $(if $(QUICK),--quick) $(if $(DATA),--data $(DATA))
 
 # Size, how far a call travels, and habits that the design rules out.
 bench-shape: $(VENV)/.dev

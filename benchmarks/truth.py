@@ -5,11 +5,11 @@
     python -m benchmarks.truth --only season-03,walk-00      # some; --judge does not run anything
 
 Each set goes the way of `mercer discover FILE --time-budget 20` (one job, one thread, seed 0): a CSV file is written,
-read and prepared by the command's own functions, learned from and explained; only the report is not drawn. Where rich (which
-the command's terminal needs) is not installed, the table is read by `mercer.tables` and given to the estimator, and the
-record says so. Every set is a file in `results/truth-runs`: a run that was stopped goes on; files of another state of
-the code are made anew. Then every claim is judged (`truth_checks.py`) and `results/truth.md` written
-(`truth_report.py`).
+read and prepared by the command's own functions, learned from and explained; only the report is not drawn. Where rich
+(which the command's terminal needs) is not installed, the table is read by `mercer.tables` and given to the estimator,
+and the record says so. Every set is a file in `results/truth-runs`: a run that was stopped goes on; files of another
+state of the code are made anew. Then every claim is judged (`truth_checks.py`, `truth_whole.py`) and `results/truth.md`
+written (`truth_report.py`).
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ import pandas as pd
 
 from benchmarks import machine
 from benchmarks.truth_data import Entry, KnownSet, list_known, make_known
+from benchmarks.truth_real import list_real, make_real
 from benchmarks.truth_report import judge_record, write_report
 
 RESULTS = Path(__file__).parent / "results"
@@ -173,12 +174,12 @@ def list_entries(quick: bool, data: Path | None) -> list[Entry]:
     known = list_known()
     if quick:
         return [entry for entry in known if entry.seed < QUICK_OF_EACH]
-    return known
+    return [*known, *list_real(data)]
 
 
 def make(entry: Entry, data: Path | None) -> KnownSet:
     """Make a data set of any kind."""
-    return make_known(entry)
+    return make_real(entry, data) if entry.family.startswith("real") else make_known(entry)
 
 
 def state_of_code() -> str:

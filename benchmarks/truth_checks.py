@@ -2,7 +2,7 @@
 
 A rule returns a `Verdict`: true, false, or not judged and why. `RULES` has an entry for every kind; a kind without one
 stops the benchmark (`UnknownKind`), so that nothing new goes unjudged. To add a kind, write a function and enter it
-with `@rule_for("kind")`. The rules are written against the truth of `truth_data.py` and the JSON document that users get.
+with `@rule_for("kind")`. Rules are written against the truth of `truth_data.py` and the JSON document that users get.
 
 Numbers are compared with what could be known: a tolerance of a stated share, and four standard errors of a regression
 on the true form. What is about the search or the fit itself is only checked for consistency ("about itself").
@@ -141,7 +141,7 @@ def judge_held_out(case: Case, claim: Claim) -> Verdict:
         if value["error"] < least * (1.0 - 0.05 - ERRORS * 0.76 / np.sqrt(rows)):
             return verdict(claim, False, f"the mean absolute noise alone is {least:.4g}")
     unseen, predicted = case.known.unseen, case.record.get("unseen")
-    if case.truth.kind in ("table", "grid") and predicted and len(unseen) >= 100:
+    if case.truth.column is None and predicted and len(unseen) >= 30:
         errors = np.abs(unseen[case.known.target].to_numpy(dtype=float) - np.array(predicted["mean"]))
         typical, se = float(errors.mean()), float(errors.std()) * np.sqrt(1.0 / len(errors) + 1.0 / rows)
         near = abs(value["error"] - typical) <= 0.15 * typical + ERRORS * se
@@ -516,35 +516,40 @@ def judge_forecast(case: Case, claim: Claim) -> Verdict:
 
 def unseen_row(case: Case, distance: float, unit: str | None) -> int | None:
     """Return the row that lies at a distance beyond the data; None where there is none."""
-    truth, unseen = case.truth, case.known.unseen
-    if not len(unseen) or truth.column is None:
+    truth, beyond = case.truth, distances_beyond(case)
+    if not len(beyond):
         return None
-    steps = case.in_true_unit(distance, unit) / truth.step
-    row = round(steps) - 1
-    return row if abs(steps - round(steps)) < 0.2 and 0 <= row < len(unseen) else None
+    off = np.abs(beyond - case.in_true_unit(distance, unit))
+    row = int(np.argmin(off))
+    return row if off[row] <= 0.4 * truth.step else None
+
+
+def distances_beyond(case: Case) -> np.ndarray:
+    """Return how far beyond the data the rows to come are, in the unit of the truth."""
+    truth, unseen = case.truth, case.known.unseen
+    if truth.column is None or not len(unseen):
+        return np.empty(0)
+    if truth.known or np.issubdtype(unseen[truth.column].dtype, np.datetime64):
+        return truth.step * (1.0 + np.arange(len(unseen)))  # whole steps: months are alike
+    return unseen[truth.column].to_numpy(dtype=float) - truth.last
 
 
 @rule_for("horizon")
 def judge_horizon(case: Case, claim: Claim) -> Verdict:
     """The band must be narrower than the spread of the data before the horizon and as wide after it, at the rows."""
-    predicted = case.record.get("unseen")
-    if not predicted or case.truth.column is None:
+    predicted, steps = case.record.get("unseen"), distances_beyond(case)
+    if not predicted or not len(steps):
         return unjudged(claim, "no rows to come are known")
-    wide = np.array(predicted["std"]) >= 0.95 * case.spread
-    narrow = np.array(predicted["std"]) <= 1.05 * case.spread
-    steps = case.truth.step * (1 + np.arange(len(wide)))
-    distance = claim["value"]["distance"]
     if claim["value"].get("below"):
         return unjudged(claim, "it is about the lower end")
+    std, distance = np.array(predicted["std"]), claim["value"]["distance"]
     end = np.inf if distance is None else case.in_true_unit(float(distance), claim["unit"])
-    before, after = steps < end * 0.99, steps >= max(end * 1.1, steps[0])
-    first = steps[np.argmax(~narrow)] if (~narrow).any() else None
-    why = (
-        f"the band is as wide as the spread first at {first}" if first else f"the band is narrower up to {steps[-1]:g}"
-    )
-    return verdict(
-        claim, bool(narrow[before].all() and wide[after].mean() > 0.5 if after.any() else narrow[before].all()), why
-    )
+    before, after = steps < 0.99 * end, steps >= max(1.1 * end, steps[0])
+    wide = np.flatnonzero(std > 1.05 * case.spread)
+    first = f"first at {steps[wide[0]]:.4g}" if len(wide) else f"nowhere up to {steps[-1]:.4g}"
+    holds = not (std[before] > 1.05 * case.spread).any()
+    holds = holds and (not after.any() or float(np.mean(std[after] >= 0.95 * case.spread)) > 0.5)
+    return verdict(claim, holds, f"the band is as wide as the spread {first}")
 
 
 @rule_for("random walk")

@@ -15,11 +15,11 @@ from benchmarks.truth_whole import cover, find_contradictions, find_unnamed, jud
 
 ASKED = {"false": 0.01, "low": 0.92, "high": 0.98, "named": 0.90}
 PROTOCOL = """Each data set is given to `discover` with default settings, a time budget of {budget:g} s, one job and
-one thread (by {ways}); the report is not drawn. Its truth is known because code makes it (`benchmarks/truth_data.py`); every claim of
-the explanation, and the fields beside the claims, are judged by rules that know the truth and not Mercer's code
-(`truth_checks.py`, `truth_whole.py`). Of real sets only what needs no truth is judged. Numbers are compared with a
-tolerance and four standard errors of a regression on the true form; an absence may be claimed of what has less than 5 %
-of the variance. What cannot be judged is counted below by kind."""
+one thread (by {ways}); the report is not drawn. Its truth is known because code makes it (`benchmarks/truth_data.py`);
+every claim of the explanation, and the fields beside the claims, are judged by rules that know the truth and not
+Mercer's code (`truth_checks.py`, `truth_whole.py`). Of real sets only what needs no truth is judged. Numbers are
+compared with a tolerance and four standard errors of a regression on the true form; an absence may be claimed of what
+has less than 5 % of the variance. What cannot be judged is counted below by kind."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +186,7 @@ def write_report(judged: list[Judged], path: Path, command: str) -> str:
         *numbers,
         "",
         f"The runs took {seconds / 60:.0f} minutes of wall time in all and {used / 60:.0f} of processor time: a share "
-        f"of {used / max(seconds, 1e-9):.0%} (a machine that is busy with other things gives a budget in seconds less).",
+        f"of {used / max(seconds, 1e-9):.0%} (on a busy machine a budget of seconds buys less).",
         *([f"Records of several states of the code: {', '.join(states)}."] if len(states) > 1 else []),
         "",
         "```text",
