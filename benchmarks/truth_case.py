@@ -70,21 +70,22 @@ class Leaf:
 
 
 LEAF = re.compile(r"([A-Z][A-Z0-9]*)\(((?:[^()\[\]\"]|\[[^\]]*\]|\"[^\"]*\")*)\)")
-SETTING = re.compile(r"(\w+)=(?:fixed\()?(\[[^\]]*\]|[-+0-9.einfa]+)")
+ARGUMENT = re.compile(r"(?:[^,\"\[\]]|\"[^\"]*\"|\[[^\]]*\])+")
+SETTING = re.compile(r"(\w+)=\[?([^\]]*)\]?$")
 
 
 def read_leaves(text: str, names: tuple[str, ...]) -> list[Leaf]:
     """Return the base kernels in a text, with columns by name (a number counts columns from 0)."""
     found = []
     for symbol, inside in LEAF.findall(text):
-        numbers = {}
-        for key, value in SETTING.findall(inside):
-            numbers[key] = tuple(float(each) for each in value.strip("[]").split(",") if each.strip())
-        bare = SETTING.sub("", inside)
-        columns = []
-        for part in re.findall(r'"[^"]*"|[^,\s]+', bare):
-            word = part.strip('"')
-            columns.append(names[int(word)] if word.isdigit() else word)
+        numbers, columns = {}, []
+        for argument in ARGUMENT.findall(inside):
+            word = argument.strip()
+            setting = None if word.startswith('"') else SETTING.match(word)
+            if setting:
+                numbers[setting[1]] = tuple(float(each) for each in setting[2].split(",") if each.strip())
+            elif word:
+                columns.append(names[int(word)] if word.isdigit() else word.strip('"'))
         found.append(Leaf(symbol, tuple(columns), numbers))
     return found
 

@@ -211,7 +211,8 @@ PLANTED: list[tuple[Callable[[dict[str, Any]], None], str]] = [
     (describe_who_does_not_predict, "averaging"), (say_no_trend, "absent"), (say_no_period, "not found"),
     (say_noise_alone, "noise alone"), (say_a_random_walk, "random walk"), (miss_the_season, "field: nothing left over"),
     (miss_the_season, "autocorrelation of errors"), (share_too_much, "field: shares"),
-    (use_another_unit, "field: unit"), (tick_a_doubt, "field: tick"), (forget_the_horizon, "field: forecast and horizon"),
+    (use_another_unit, "field: unit"), (tick_a_doubt, "field: tick"),
+    (forget_the_horizon, "field: forecast and horizon"),
 ]  # fmt: skip
 
 
