@@ -23,9 +23,10 @@ ROLES = {
     "COS": "wave", "SM": "mixture", "LIN": "line", "WN": "noise", "C": "constant", "CAT": "category", "RW": "walk",
     "IRW": "walk",
 }  # fmt: skip
-PERIOD_TOLERANCE = 0.02  # relative; wider where the data show few cycles
-CYCLES_TOLERANCE = 0.15  # of a cycle over the whole range
+PERIOD_TOLERANCE = 0.015  # relative; wider where the data cannot say it so closely
+CYCLES_TOLERANCE = 0.2  # of a cycle over the whole range
 HARMONICS = 6  # a season of 12 months may be said as one of 12 and one of 6, 4, 3, ...
+SMALLEST = 0.05  # of the variance: an absence may be claimed below it
 TRUE, FALSE, UNJUDGED = "true", "false", "not judged"
 PLAIN, ABSENCE, INTERVAL, TEST, ITSELF = "plain", "absence", "interval", "test", "about itself"
 
@@ -206,18 +207,25 @@ class Case:
 
     def season_of(self, period: float) -> Season | None:
         """Return the season that a period names, itself or a harmonic of it."""
-        for season in self.truth.seasons:
-            if self.same_period(period, season.period):
-                return season
-        for season in self.truth.seasons:
-            for k in range(2, HARMONICS + 1):
-                if season.shapes > 1 and self.same_period(period, season.period / k):
+        for k in range(1, HARMONICS + 1):
+            for season in self.truth.seasons:
+                if (k == 1 or season.shapes > 1) and self.same_period(period, season, k):
                     return season
         return None
 
-    def same_period(self, period: float, true: float) -> bool:
-        near = max(PERIOD_TOLERANCE, CYCLES_TOLERANCE * true / max(self.truth.span, 1e-12))
-        return abs(period - true) <= near * true
+    def same_period(self, period: float, season: Season, k: int = 1) -> bool:
+        """Whether a period is that of a season (or a harmonic), as closely as it can be known from the rows.
+
+        The frequency of a sine of amplitude A in noise of standard deviation s has a standard error of
+        sqrt(6) s / (pi A T sqrt(N)) over a time T (Bretthorst 1988). One that drifts is known to a part of a cycle.
+        """
+        span = max(self.truth.span, 1e-12)
+        amplitude = max(np.sqrt(2.0 * season.share) * self.spread, 1e-12)
+        error = np.sqrt(6.0) * self.noise / (np.pi * amplitude * span * np.sqrt(max(1, self.truth.rows)))
+        near = max(PERIOD_TOLERANCE, 5.0 * error * season.period)
+        if season.drifts or season.grows:
+            near = max(near, CYCLES_TOLERANCE * season.period / span)
+        return bool(abs(period * k / season.period - 1.0) <= near)
 
 
 def wave_period(leaf: Leaf) -> float | None:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 
 from benchmarks.truth_case import (
     ABSENCE,
@@ -22,6 +23,7 @@ from benchmarks.truth_case import (
     INTERVAL,
     ITSELF,
     PLAIN,
+    SMALLEST,
     TEST,
     TRUE,
     UNJUDGED,
@@ -32,11 +34,11 @@ from benchmarks.truth_case import (
     wave_period,
 )
 from benchmarks.truth_data import InputTruth
+from benchmarks.truth_power import find_unnamed
 
 Claim = dict[str, Any]
 Rule = Callable[[Case, Claim], Verdict]
 
-SMALLEST = 0.05  # of the variance: an absence may be claimed below it
 NOTHING = 0.002  # of the variance: an input with less does nothing
 TINY = 0.005  # of the variance: a component with less is not judged
 RELATIVE = 0.25  # by how much a slope or a size may be off beside its standard error
@@ -223,8 +225,10 @@ def judge_slope(case: Case, claim: Claim, said: float, unit: str | None) -> Verd
 def positions(case: Case) -> np.ndarray:
     """Return the places of the rows of a series in the unit of the truth."""
     column = case.known.frame[case.truth.column]
-    if not np.issubdtype(column.dtype, np.datetime64):
+    if is_numeric_dtype(column):
         return column.to_numpy(dtype=float)
+    if not is_datetime64_any_dtype(column):  # as text, and complete
+        return case.truth.first + case.truth.step * np.arange(len(column))
     days = (column - column.iloc[0]).dt.total_seconds().to_numpy() / 86400
     return case.truth.first + case.in_true_unit(1.0, "days") * days
 
@@ -483,8 +487,9 @@ def judge_check(case: Case, claim: Claim) -> Verdict:
     left, missed = case.left or 0.0, case.missed or 0.0
     why = f"noise: {truth.noise}; {left:.1%} of the variance is left over, {missed:.1%} missed"
     if p < CLEAR:
-        found = truth.noise != "normal" or missed >= 0.01
-        return verdict(claim, found, why, TEST, CLEAR)
+        unnamed = [f"{effect.kind} {effect.subject}" for effect in find_unnamed(case)[1]]
+        found = truth.noise != "normal" or missed >= 0.01 or bool(unnamed)
+        return verdict(claim, found, f"{why}; not named: {', '.join(unnamed) or 'nothing'}", TEST, CLEAR)
     if kind == "shape of errors" and truth.unusual:
         return verdict(claim, False, f"{len(truth.unusual)} rows are 8 standard deviations off")
     if kind in ("autocorrelation of errors", "period in errors") and left >= SMALLEST:
@@ -529,7 +534,7 @@ def distances_beyond(case: Case) -> np.ndarray:
     truth, unseen = case.truth, case.known.unseen
     if truth.column is None or not len(unseen):
         return np.empty(0)
-    if truth.known or np.issubdtype(unseen[truth.column].dtype, np.datetime64):
+    if truth.known or not is_numeric_dtype(unseen[truth.column]):
         return truth.step * (1.0 + np.arange(len(unseen)))  # whole steps: months are alike
     return unseen[truth.column].to_numpy(dtype=float) - truth.last
 

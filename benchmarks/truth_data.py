@@ -23,6 +23,7 @@ AHEAD = 0.25  # of the rows: how many more are made, to compare forecasts with
 FRESH = 400  # rows of a table that were never seen
 STEPS = 41  # places at which the effect of an input is known
 DETECTABLE = 1e-3  # an effect that a test of the true form finds at this p ought to be named
+PAIRS = 120  # rows whose values are exchanged, to see what two inputs do together
 OUTLIER = 8.0  # standard deviations of the noise
 
 
@@ -496,12 +497,14 @@ def table_truth(
     """Work out what every input does, alone and with others, and test it."""
     variance, own = float(values.var()) or 1.0, each(seen)
     inputs, effects, interactions = [], [], []
+    pairs = [split_pair(part, seen) if len(part.columns) == 2 else (0.0, {}) for part in parts]
+    goes_with: list[dict[str, float]] = [each_of for _, each_of in pairs]
     typical = {
         name: seen[name].mode().iloc[0] if is_category(seen[name]) else float(seen[name].median()) for name in seen
     }
     for name in seen:
         where = [place for place, part in enumerate(parts) if name in part.columns]
-        share = sum(float(own[place].var()) for place in where) / variance
+        share = sum(float(own[place].var()) * goes_with[place].get(str(name), 1.0) for place in where) / variance
         places = sorted(seen[name].unique()) if is_category(seen[name]) else list(
             np.linspace(float(seen[name].min()), float(seen[name].max()), STEPS)
         )  # fmt: skip
@@ -517,7 +520,7 @@ def table_truth(
             effects.append(Effect("input", str(name), share, p))
     for place, part in enumerate(parts):
         if len(part.columns) > 1:
-            share = float(own[place].var()) / variance
+            share = float(own[place].var()) * pairs[place][0] / variance
             p = p_value_of([own[place]], own[:place] + own[place + 1 :], values)
             interactions.append((part.columns, share))
             effects.append(Effect("interaction", " and ".join(part.columns), share, p, names=part.columns))
@@ -533,6 +536,22 @@ def table_truth(
         effects=tuple(effects),
         signal=tuple(signal),
     )
+
+
+def split_pair(part: TablePart, seen: pd.DataFrame) -> tuple[float, dict[str, float]]:
+    """Return what of the variance of a part of two inputs they have only together, and what goes with each.
+
+    The second is the total Sobol index: all but what the other has by itself. Rows get each other's values.
+    """
+    rows = seen.iloc[np.linspace(0, len(seen) - 1, min(len(seen), PAIRS)).astype(int)]
+    count, (first, second) = len(rows), part.columns
+    mixed = pd.DataFrame(
+        {first: np.repeat(rows[first].to_numpy(), count), second: np.tile(rows[second].to_numpy(), count)}
+    )
+    values = part.function(mixed).reshape(count, count)
+    total, by_first, by_second = float(values.var()) or 1.0, values.mean(axis=1), values.mean(axis=0)
+    alone = {first: float(by_first.var()) / total, second: float(by_second.var()) / total}
+    return 1.0 - sum(alone.values()), {first: 1.0 - alone[second], second: 1.0 - alone[first]}
 
 
 def is_category(column: pd.Series) -> bool:

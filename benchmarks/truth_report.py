@@ -11,7 +11,9 @@ from benchmarks import machine
 from benchmarks.truth_case import ABSENCE, FALSE, INTERVAL, ITSELF, PLAIN, TEST, TRUE, UNJUDGED, Case, Verdict
 from benchmarks.truth_checks import judge_all
 from benchmarks.truth_data import Effect, KnownSet
-from benchmarks.truth_whole import cover, find_contradictions, find_unnamed, judge_fields
+from benchmarks.truth_power import find_unnamed
+from benchmarks.truth_seen import judge_expectations
+from benchmarks.truth_whole import cover, find_contradictions, judge_fields
 
 ASKED = {"false": 0.01, "low": 0.92, "high": 0.98, "named": 0.90}
 PROTOCOL = """Each data set is given to `discover` with default settings, a time budget of {budget:g} s, one job and
@@ -41,7 +43,7 @@ def judge_record(known: KnownSet, record: dict[str, Any]) -> Judged:
         return Judged(known, record)
     case = Case(known, record)
     there, unnamed = find_unnamed(case)
-    verdicts = (*judge_all(case), *judge_fields(case))
+    verdicts = (*judge_all(case), *judge_fields(case), *judge_expectations(case))
     contradictions = tuple(find_contradictions(case))
     return Judged(known, record, verdicts, contradictions, tuple(there), tuple(unnamed), cover(case))
 

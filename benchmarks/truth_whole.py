@@ -10,15 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.truth_case import ABSENCE, FALSE, ITSELF, PLAIN, TRUE, Case, Verdict, wave_period
-from benchmarks.truth_checks import SMALLEST
-from benchmarks.truth_data import DETECTABLE, Effect
+from benchmarks.truth_case import ABSENCE, FALSE, ITSELF, PLAIN, SMALLEST, TRUE, Case, Verdict
+from benchmarks.truth_power import described_parts
 
 OVERLAP = 0.05  # shares may add up to this much more than the whole
 COUNTS = 0.1  # a column of classes with this share is said to count
 COSTS = 0.05  # of rows that go wrong when a column of classes is mixed up: less is next to nothing
 DOUBTFUL = 0.05  # a p-value below it must not have a tick
-SLOW = 0.25  # of the range: a smooth function that varies over more names a trend
 
 
 # --------------------------------------------------------------------------------------------------------------- fields
@@ -163,18 +161,15 @@ def find_contradictions(case: Case) -> list[str]:
     return [] if case.known.classes or case.disclaimed else [found for check in CONTRADICTIONS for found in check(case)]
 
 
-def _described(case: Case) -> Iterator[tuple[dict[str, Any], list[Any]]]:
-    for claim in case.of_kind("component"):
-        component = case.component(claim)
-        if component is None or not component["minor"]:
-            yield claim, case.leaves(claim["value"]["kernel"])
-
-
 def absent_and_there(case: Case) -> Iterator[str]:
     """ "No linear trend" beside "a linear function"; "No period" beside a period."""
     trends = {claim["subject"] for claim in case.of_kind("trend")}
-    waves = {name for _, leaves in _described(case) for leaf in leaves if leaf.role == "wave" for name in leaf.columns}
-    lines = {name for _, leaves in _described(case) for leaf in leaves if leaf.role == "line" for name in leaf.columns}
+    waves = {
+        name for _, leaves in described_parts(case) for leaf in leaves if leaf.role == "wave" for name in leaf.columns
+    }
+    lines = {
+        name for _, leaves in described_parts(case) for leaf in leaves if leaf.role == "line" for name in leaf.columns
+    }
     matters = {
         claim["value"]["column"] for claim in case.of_kind("effect") if claim["value"]["direction"] != "hardly matters"
     }
@@ -188,7 +183,7 @@ def absent_and_there(case: Case) -> Iterator[str]:
 def idle_and_acting(case: Case) -> Iterator[str]:
     """An input that hardly matters, beside a component of it that is a large share."""
     idle = {c["value"]["column"] for c in case.of_kind("effect") if c["value"]["direction"] == "hardly matters"}
-    for claim, leaves in _described(case):
+    for claim, leaves in described_parts(case):
         names, component = case.columns_of(leaves), case.component(claim)
         if len(names) == 1 and names <= idle and component is not None and component["share"] >= SMALLEST:
             yield f"{', '.join(names)} hardly matters, and has {component['share']:.0%} of the variance"
@@ -198,7 +193,7 @@ def apart_and_together(case: Case) -> Iterator[str]:
     """ "Every input acts by itself" beside a product of functions of different inputs."""
     if not case.of_kind("no interaction"):
         return
-    for claim, leaves in _described(case):
+    for claim, leaves in described_parts(case):
         joint, component = claim["value"].get("joint") or {}, case.component(claim)
         groups = {tuple(sorted(case.columns_of([leaf]))) for leaf in leaves if leaf.columns}
         idle = {case.table_name(case.encoded[d]) for d in joint.get("idle", ())}
@@ -217,83 +212,6 @@ def two_noises(case: Case) -> Iterator[str]:
 CONTRADICTIONS: list[Callable[[Case], Iterator[str]]] = [
     absent_and_there, idle_and_acting, apart_and_together, two_noises
 ]  # fmt: skip
-
-
-# ---------------------------------------------------------------------------------------------------------------- power
-
-
-def find_unnamed(case: Case) -> tuple[list[Effect], list[Effect]]:
-    """Return the effects that a test of the true form finds, and those of them that are not named."""
-    there = [effect for effect in case.truth.effects if effect.p_value < DETECTABLE]
-    return there, [effect for effect in there if not NAMED[effect.kind](case, effect)]
-
-
-def _parts(case: Case) -> list[list[Any]]:
-    return [] if case.disclaimed else [leaves for _, leaves in _described(case)]
-
-
-def names_trend(case: Case, effect: Effect) -> bool:
-    """A line, or a function that is slow over the range of the data."""
-    if case.disclaimed:
-        return False
-    if case.of_kind("trend"):
-        return True
-    for leaves in _parts(case):
-        slow = [leaf for leaf in leaves if leaf.role == "fading"]
-        lengths = [case.in_true_unit(leaf.number("lengthscale") or 0.0, case.unit) for leaf in slow]
-        if any(leaf.role == "wave" for leaf in leaves):
-            continue
-        straight = any(leaf.role in ("line", "walk") for leaf in leaves)
-        if straight or min(lengths, default=0.0) >= SLOW * case.truth.span:
-            return True
-    return False
-
-
-def names_season(case: Case, effect: Effect) -> bool:
-    for leaves in _parts(case):
-        for leaf in leaves:
-            period = wave_period(leaf) if leaf.role == "wave" else None
-            if period is None or effect.period is None:
-                continue
-            season = case.season_of(case.in_true_unit(period, case.unit))
-            if season is not None and season.period == effect.period:
-                return True
-    return False
-
-
-def names_curve(case: Case, effect: Effect) -> bool:
-    """Any component that does not repeat."""
-    return any(not any(leaf.role == "wave" for leaf in leaves) for leaves in _parts(case))
-
-
-def names_input(case: Case, effect: Effect) -> bool:
-    if case.disclaimed:
-        return False
-    said = {c["value"]["column"]: c["value"]["direction"] for c in case.of_kind("effect")}
-    if effect.subject in said:
-        return said[effect.subject] != "hardly matters"
-    return any(effect.subject in case.columns_of(leaves) for leaves in _parts(case))
-
-
-def names_interaction(case: Case, effect: Effect) -> bool:
-    return not case.disclaimed and any(set(effect.names) <= set(c["value"]) for c in case.of_kind("interaction"))
-
-
-def names_unusual(case: Case, effect: Effect) -> bool:
-    """A row that stands out is named by its place."""
-    for claim in case.of_kind("shape of errors"):
-        place = claim["value"].get("at")
-        if place is not None and claim["value"]["check"]["p_value"] < 0.01:
-            at = case.in_true_unit(float(place), case.unit)
-            start = 0.0 if case.unit is None or abs(at) >= 1000 else case.truth.first
-            return any(abs(at + start - odd) <= 0.6 * case.truth.step for odd in case.truth.unusual)
-    return False
-
-
-NAMED: dict[str, Callable[[Case, Effect], bool]] = {
-    "trend": names_trend, "season": names_season, "curve": names_curve, "change": names_curve, "input": names_input,
-    "interaction": names_interaction, "unusual": names_unusual,
-}  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------------------------- coverage

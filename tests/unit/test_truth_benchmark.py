@@ -24,8 +24,9 @@ from benchmarks.truth_data import (
     make_series,
     p_value_of,
 )
+from benchmarks.truth_power import find_unnamed
 from benchmarks.truth_report import judge_record, write_report
-from benchmarks.truth_whole import cover, find_contradictions, find_unnamed, judge_fields
+from benchmarks.truth_whole import cover, find_contradictions, judge_fields
 
 NOTHING = {"components": [], "searched": False, "all_finished": None, "p_value": None, "rows": None}
 
