@@ -277,11 +277,10 @@ def judge_slow(case: Case, claim: Claim, leaves: list[Leaf], share: float) -> Ve
     """A curve: false where it is called a random walk, or a line whose slope changes, and is not."""
     truth, span = case.truth, case.truth.span
     bent = bend(case)
-    for leaf in leaves:
-        length = leaf.number("lengthscale")
-        wanders = leaf.symbol == "M12" and case.in_true_unit(length or 0.0, case.unit) >= WALKING * span
-        if wanders and truth.curve != "walk" and share >= SMALLEST:
-            return verdict(claim, False, "nothing wanders like a random walk")
+    longest = max([case.in_true_unit(leaf.number("lengthscale") or 0.0, case.unit) for leaf in leaves])
+    wanders = {leaf.symbol for leaf in leaves} == {"M12"} and longest >= WALKING * span
+    if wanders and truth.curve != "walk" and share >= SMALLEST:
+        return verdict(claim, False, "nothing wanders like a random walk")
     roles = {leaf.role for leaf in leaves}
     lengths = [leaf.number("lengthscale") for leaf in leaves if leaf.role == "fading"]
     fast = any(length is not None and case.in_true_unit(length, case.unit) < span for length in lengths)
