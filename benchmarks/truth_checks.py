@@ -379,13 +379,13 @@ def judge_removed(case: Case, claim: Claim) -> Verdict:
 def judge_effect(case: Case, claim: Claim) -> Verdict:
     """The direction, the size and the ends of an effect, the other inputs being typical."""
     value, found = claim["value"], find_input(case, claim["value"]["column"])
-    if case.disclaimed:
-        return unjudged(claim, "disclaimed")
     if found is None:
         return unjudged(claim, "the truth is not known")
     direction, size = value["direction"], float(value["size"])
-    if direction == "hardly matters":
+    if direction == "hardly matters":  # an absence is claimed whatever was said of the rest
         return verdict(claim, found.share < SMALLEST, f"{found.name} has {found.share:.1%} of the variance", ABSENCE)
+    if case.disclaimed:
+        return unjudged(claim, "disclaimed")
     error = ERRORS * case.error(6.0) + 0.05 * case.spread
     why = f"{found.name}: share {found.share:.1%}, size {found.size:.4g}, said is {size:.4g} ({direction})"
     if direction == "depends on others":

@@ -56,7 +56,7 @@ def unit_is_right(case: Case) -> Iterator[Verdict]:
 def nothing_left(case: Case) -> Iterator[Verdict]:
     """ "Nothing is left over ...: what the model does not explain looks like pure noise"."""
     checks = case.explanation["checks"]
-    if checks and all(check["clear"] for check in checks) and case.left is not None and not case.disclaimed:
+    if checks and all(check["clear"] for check in checks) and case.left is not None:
         why = f"{case.left:.1%} of the variance is left over and is no noise"
         yield field("nothing left over", case.left < SMALLEST, why, case.explanation["residual_sentence"], ABSENCE)
 
