@@ -292,7 +292,9 @@ def main() -> None:
         record = read_record(arguments.runs / f"{entry.name}.json")
         if record is not None:
             judged.append(judge_record(make(entry, data), record))
-    command = " ".join(["python -m benchmarks.truth", *sys.argv[1:]])
+    command = (
+        "python -m benchmarks.truth" + (" --quick" if arguments.quick else "") + (" --data FOLDER" if data else "")
+    )
     print(write_report(judged, arguments.out, command))
 
 

@@ -50,7 +50,7 @@ def unit_is_right(case: Case) -> Iterator[Verdict]:
     """Lengths are said in the unit of the step."""
     if case.truth.kind == "series":
         accepted = {case.truth.unit, *(("hours",) if case.truth.unit == "minutes" else ())}
-        yield field("unit", case.unit in accepted, f"the unit is {case.truth.unit}", f"the unit is {case.unit}")
+        yield field("unit", case.unit in accepted, f"the unit is {case.truth.unit}", f"the unit is {case.unit}", ITSELF)
 
 
 def nothing_left(case: Case) -> Iterator[Verdict]:
@@ -88,7 +88,9 @@ def horizon_agrees(case: Case) -> Iterator[Verdict]:
         wrong = (beyond and std < 0.9 * case.spread) or (
             not beyond and std > 1.1 * case.spread and _before(found, forecast)
         )
-        yield field("forecast and horizon", not wrong, f"std {std:.3g}, spread {case.spread:.3g}", str(forecast["at"]))
+        yield field(
+            "forecast and horizon", not wrong, f"std {std:.3g}, spread {case.spread:.3g}", str(forecast["at"]), ITSELF
+        )
 
 
 def _before(found: dict[str, Any], forecast: dict[str, Any]) -> bool:
