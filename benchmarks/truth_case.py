@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 
 from benchmarks.truth_data import Array, KnownSet, Season, Truth
 
@@ -29,6 +30,7 @@ HARMONICS = 6  # a season of 12 months may be said as one of 12 and one of 6, 4,
 SMALLEST = 0.05  # of the variance: an absence may be claimed below it
 TRUE, FALSE, UNJUDGED = "true", "false", "not judged"
 PLAIN, ABSENCE, INTERVAL, TEST, ITSELF = "plain", "absence", "interval", "test", "about itself"
+CHANCE = "probability"
 
 
 class UnknownKind(ValueError):
@@ -232,3 +234,14 @@ def wave_period(leaf: Leaf) -> float | None:
     """Return the period of a leaf that repeats."""
     frequency = leaf.number("frequency")
     return leaf.number("period") if frequency is None else (1.0 / abs(frequency) if frequency else np.inf)
+
+
+def positions(case: Case) -> Array:
+    """Return the places of the rows of a series in the unit of the truth."""
+    column = case.known.frame[case.truth.column]
+    if is_numeric_dtype(column):
+        return column.to_numpy(dtype=float)
+    if not is_datetime64_any_dtype(column):  # as text, and complete
+        return case.truth.first + case.truth.step * np.arange(len(column))
+    days = (column - column.iloc[0]).dt.total_seconds().to_numpy() / 86400
+    return case.truth.first + case.in_true_unit(1.0, "days") * days

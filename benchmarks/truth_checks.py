@@ -15,10 +15,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
+from pandas.api.types import is_numeric_dtype
 
 from benchmarks.truth_case import (
     ABSENCE,
+    CHANCE,
     FALSE,
     INTERVAL,
     ITSELF,
@@ -31,13 +32,14 @@ from benchmarks.truth_case import (
     Leaf,
     UnknownKind,
     Verdict,
+    positions,
     wave_period,
 )
 from benchmarks.truth_data import InputTruth
 from benchmarks.truth_power import find_unnamed
 
 Claim = dict[str, Any]
-Rule = Callable[[Case, Claim], Verdict]
+Rule = Callable[[Case, Claim], "Verdict | list[Verdict]"]
 
 NOTHING = 0.002  # of the variance: an input with less does nothing
 TINY = 0.005  # of the variance: a component with less is not judged
@@ -47,6 +49,7 @@ DRIFTING = 0.5  # of the range: a pattern that is said to change faster is said 
 WALKING = 0.2  # of the range: a rough function with a longer lengthscale is said to be a random walk
 GROWING = 2.0  # from one end to the other: a larger ratio is said to grow
 DESCRIBED = 0.05  # a kernel with less weight does not predict, and must not be described
+SURE = 0.99  # a probability above it is not said
 CLEAR = 0.01  # a p-value from which on nothing was found
 STRAIGHT = 0.01  # of the variance: a slow part that is off a line by less is a line
 
@@ -64,17 +67,18 @@ def rule_for(*kinds: str) -> Callable[[Rule], Rule]:
     return enter
 
 
-def judge(case: Case, claim: Claim, place: int = -1) -> Verdict:
-    """Judge one claim; its kind must have a rule."""
+def judge(case: Case, claim: Claim, place: int = -1) -> list[Verdict]:
+    """Judge one claim, which may say several things; its kind must have a rule."""
     if claim["kind"] not in RULES:
         raise UnknownKind(f"there is no rule for claims of the kind '{claim['kind']}': enter one with `rule_for`")
-    verdict = RULES[claim["kind"]](case, claim)
-    return replace(verdict, statement=(case.sentence(place) if place >= 0 else "") or verdict.statement)
+    found = RULES[claim["kind"]](case, claim)
+    text = case.sentence(place) if place >= 0 else ""
+    return [replace(each, statement=text) for each in (found if isinstance(found, list) else [found])]
 
 
 def judge_all(case: Case) -> list[Verdict]:
     """Judge every claim of an explanation."""
-    return [judge(case, claim, place) for place, claim in enumerate(case.claims)]
+    return [found for place, claim in enumerate(case.claims) for found in judge(case, claim, place)]
 
 
 def verdict(claim: Claim, holds: bool, why: str, sort: str = PLAIN, level: float | None = None) -> Verdict:
@@ -131,7 +135,7 @@ def judge_noise(case: Case, claim: Claim) -> Verdict:
     return verdict(claim, low / allowed <= said <= high * allowed, f"the noise has a standard deviation of {high:.4g}")
 
 
-@rule_for("held-out error")
+@rule_for("held-out error", "left-out error")
 def judge_held_out(case: Case, claim: Claim) -> Verdict:
     """The error of the average can be computed; no model errs less than the noise itself does."""
     value, rows = claim["value"], len(case.values)
@@ -220,17 +224,6 @@ def judge_slope(case: Case, claim: Claim, said: float, unit: str | None) -> Verd
     error += season / (float(at.std()) * np.sqrt(truth.rows) or 1.0)
     holds = any(abs(said - true) <= RELATIVE * abs(true) + ERRORS * error for true in possible)
     return verdict(claim, holds, f"the slope is {possible[0]:.4g} per unit ({truth.unit}), said is {said:.4g}")
-
-
-def positions(case: Case) -> np.ndarray:
-    """Return the places of the rows of a series in the unit of the truth."""
-    column = case.known.frame[case.truth.column]
-    if is_numeric_dtype(column):
-        return column.to_numpy(dtype=float)
-    if not is_datetime64_any_dtype(column):  # as text, and complete
-        return case.truth.first + case.truth.step * np.arange(len(column))
-    days = (column - column.iloc[0]).dt.total_seconds().to_numpy() / 86400
-    return case.truth.first + case.in_true_unit(1.0, "days") * days
 
 
 def judge_wave(case: Case, claim: Claim, leaves: list[Leaf]) -> Verdict:
@@ -382,6 +375,10 @@ def judge_effect(case: Case, claim: Claim) -> Verdict:
     if found is None:
         return unjudged(claim, "the truth is not known")
     direction, size = value["direction"], float(value["size"])
+    if direction == "not in the model":
+        return unjudged(claim, "said not to be known")
+    if direction == "left out":
+        return verdict(claim, found.share >= NOTHING, f"{found.name} has {found.share:.1%} of the variance")
     if direction == "hardly matters":  # an absence is claimed whatever was said of the rest
         return verdict(claim, found.share < SMALLEST, f"{found.name} has {found.share:.1%} of the variance", ABSENCE)
     if case.disclaimed:
@@ -438,7 +435,9 @@ def judge_interaction(case: Case, claim: Claim) -> Verdict:
     names, true = set(claim["value"]), case.truth.interactions
     met = {name for pair, _ in true if set(pair) <= names for name in pair}
     said = [" and ".join(pair) for pair, _ in true]
-    return verdict(claim, met == names, f"acting together: {', '.join(said) or 'none'}")
+    sure = claim["certainty"] is None or claim["certainty"] > SURE
+    why = f"acting together: {', '.join(said) or 'none'}"
+    return verdict(claim, met == names, why, PLAIN if sure else CHANCE, claim["certainty"])
 
 
 @rule_for("no interaction")
@@ -590,6 +589,8 @@ def judge_regimes(case: Case, claim: Claim) -> Verdict:
 def judge_averaging(case: Case, claim: Claim) -> Verdict:
     """The kernel that is described must have a part in what is predicted, within the data and beyond."""
     within, beyond = claim["value"]["weights"], claim["value"]["weights_beyond"]
+    if claim["value"].get("alone") is False:  # then the words are about the average
+        return verdict(claim, all(abs(sum(each) - 1.0) < 0.02 for each in (within, beyond)), "weights", ITSELF)
     least = min(within[0], beyond[0] if case.truth.column is not None else within[0])
     adds_up = all(abs(sum(weights) - 1.0) < 0.02 for weights in (within, beyond))
     return verdict(

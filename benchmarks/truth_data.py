@@ -29,13 +29,20 @@ OUTLIER = 8.0  # standard deviations of the noise
 
 @dataclass(frozen=True)
 class Season:
-    """A pattern that repeats; `shapes` is how many harmonics it has, `drifts` that it changes from year to year."""
+    """A pattern that repeats; `shapes` is how many harmonics it has, `drifts` that it changes from year to year.
+
+    `swing` is from the bottom to the top of the last cycle of the data, whose places a calendar calls `top` and
+    `bottom` (None where it has no name for them).
+    """
 
     period: float
     share: float
     shapes: int = 1
     drifts: bool = False
     grows: bool = False
+    swing: float = 0.0
+    top: str | None = None
+    bottom: str | None = None
 
 
 @dataclass(frozen=True)
@@ -181,6 +188,9 @@ CLOCKS = {
 }
 
 
+LENGTHS = {"minutes": 1 / 1440, "hours": 1 / 24, "days": 1.0, "weeks": 7.0, "months": 30.4369, "years": 365.2425}
+
+
 @dataclass(frozen=True)
 class SeriesPlan:
     """What a series is made of, by shares of the variance; the rest is noise."""
@@ -318,7 +328,11 @@ def series_truth(
         trend_share=0.0 if trend is None else share(trend),
         curve={"curve": "smooth", "walk": "walk"}[curves[0][0]] if curves else "none",
         curve_share=sum(each for _, each in curves),
-        seasons=tuple(replace(what, share=share(part)) for kind, what, part in parts if kind == "season"),
+        seasons=tuple(
+            describe_season(replace(what, share=share(part)), plan.clock, part, int(seen[-1]))
+            for kind, what, part in parts
+            if kind == "season"
+        ),
         changes=tuple(replace(what, share=share(part)) for kind, what, part in parts if kind == "change"),
         noise_std=float(np.sqrt(np.mean(noise[seen] ** 2))),
         noise_share=float(np.mean(noise[seen] ** 2)) / variance,
@@ -327,6 +341,27 @@ def series_truth(
         signal=tuple((values - noise)[seen]),
         slow=tuple(slow[seen]),
     )
+
+
+def describe_season(season: Season, clock: Clock, part: Array, last: int) -> Season:
+    """Add how high the last cycle is, and where a calendar would say that it is highest and lowest."""
+    count = max(2, round(season.period / clock.step))
+    cycle = np.arange(max(0, last - count + 1), last + 1)
+    swing, high, low = float(np.ptp(part[cycle])), cycle[np.argmax(part[cycle])], cycle[np.argmin(part[cycle])]
+    if clock.frequency is None:
+        return replace(season, swing=swing)
+    dates = pd.DatetimeIndex(show_dates(clock, np.arange(last + 1, dtype=float)))
+    names = [name_date(dates[place], season.period * LENGTHS[clock.unit or ""]) for place in (high, low)]
+    return replace(season, swing=swing, top=names[0], bottom=names[1])
+
+
+def name_date(date: pd.Timestamp, days: float) -> str | None:
+    """Return the month of a year, the day of a week, the hour of a day."""
+    if abs(days / 365.25 - 1.0) < 0.02:
+        return str(date.month_name())
+    if abs(days / 7.0 - 1.0) < 0.02:
+        return str(date.day_name())
+    return f"{date.hour}:00" if abs(days - 1.0) < 0.02 else None
 
 
 def plan_season(rng: Generator, clock: Clock, rows: int, share: float, **more: bool) -> tuple[Season, ...]:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks import machine
-from benchmarks.truth_case import ABSENCE, FALSE, INTERVAL, ITSELF, PLAIN, TEST, TRUE, UNJUDGED, Case, Verdict
+from benchmarks import machine, truth_answers
+from benchmarks.truth_case import ABSENCE, CHANCE, FALSE, INTERVAL, ITSELF, PLAIN, TEST, TRUE, UNJUDGED, Case, Verdict
 from benchmarks.truth_checks import judge_all
 from benchmarks.truth_data import Effect, KnownSet
 from benchmarks.truth_power import find_unnamed
 from benchmarks.truth_seen import judge_expectations
 from benchmarks.truth_whole import cover, find_contradictions, judge_fields
 
+RULES = (truth_answers.__name__, judge_all.__module__)  # both enter their rules when they are imported
+BINS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.01)  # of probabilities
 ASKED = {"false": 0.01, "low": 0.92, "high": 0.98, "named": 0.90}
 PROTOCOL = """Each data set is given to `discover` with default settings, a time budget of {budget:g} s, one job and
 one thread (by {ways}); the report is not drawn. Its truth is known because code makes it (`benchmarks/truth_data.py`);
@@ -125,12 +128,25 @@ def table_of_calibration(judged: list[Judged]) -> list[str]:
     return lines
 
 
+def table_of_probabilities(judged: list[Judged]) -> list[str]:
+    """How often what is said with a probability holds, by that probability."""
+    said = [v for each in judged for v in each.verdicts if v.sort == CHANCE and v.outcome != UNJUDGED]
+    lines = ["| said | times | holds | expected |", "|---|---|---|---|"]
+    for low, high in pairwise(BINS):
+        own = [v for v in said if low <= (v.level or 0.0) < high]
+        if own:
+            expected = sum(v.level or 0.0 for v in own) / len(own)
+            holds = rate(sum(v.outcome == TRUE for v in own), len(own))
+            lines.append(f"| {low:.0%} to {min(high, 1.0):.0%} | {len(own)} | {holds} | {expected:.0%} |")
+    return lines
+
+
 def list_false(judged: list[Judged]) -> list[str]:
     """Every false statement with its data set and the truth, the most frequent kind first."""
     found: dict[str, list[tuple[str, Verdict]]] = {}
     for each in judged:
         for verdict in each.verdicts:
-            if verdict.outcome == FALSE:
+            if verdict.outcome == FALSE and verdict.sort != CHANCE:
                 found.setdefault(verdict.kind, []).append((each.known.name, verdict))
     lines = []
     for kind, entries in sorted(found.items(), key=lambda item: -len(item[1])):
@@ -202,6 +218,10 @@ def write_report(judged: list[Judged], path: Path, command: str) -> str:
         "## Calibration and power by family",
         "",
         *table_of_calibration(judged),
+        "",
+        "## Statements with a probability",
+        "",
+        *table_of_probabilities(judged),
         "",
         "## False statements",
         *list_false(judged),

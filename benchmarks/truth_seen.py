@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from benchmarks.truth_case import FALSE, PLAIN, TRUE, Case, Verdict, wave_period
+from benchmarks.truth_case import FALSE, PLAIN, TRUE, Case, Verdict
 from benchmarks.truth_data import (
     CLOCKS,
     FRESH,
@@ -34,7 +34,7 @@ from benchmarks.truth_data import (
     product_part,
     scaled_columns,
 )
-from benchmarks.truth_power import described_parts, find_unnamed
+from benchmarks.truth_power import find_unnamed, named_parts
 
 FAMILY = "seen"
 Expectation = Callable[[Case], Iterator[tuple[bool, str]]]
@@ -69,17 +69,16 @@ def horizon_is_beyond_the_first_row(case: Case) -> Iterator[tuple[bool, str]]:
 def described_kernels_predict(case: Case) -> Iterator[tuple[bool, str]]:
     for claim in case.of_kind("averaging"):
         least = min(claim["value"]["weights"][0], claim["value"]["weights_beyond"][0])
+        if claim["value"].get("alone") is False:  # the average is described
+            least = 1.0
         yield least >= 0.1, f"what is described has a weight of {least:.1%}"
 
 
 def only_true_periods(case: Case) -> Iterator[tuple[bool, str]]:
-    for _, leaves in described_parts(case):
-        for leaf in leaves:
-            period = wave_period(leaf) if leaf.role == "wave" else None
-            if period is not None and not case.disclaimed:
-                said = case.in_true_unit(period, case.unit)
-                true = [season.period for season in case.truth.seasons]
-                yield case.season_of(said) is not None, f"a period of {said:.4g} is said; there are {true}"
+    true = [season.period for season in case.truth.seasons]
+    for part in named_parts(case):
+        for said in part.periods:
+            yield case.season_of(said) is not None, f"a period of {said:.4g} is said; there are {true}"
 
 
 def times_are_those_of_the_file(case: Case) -> Iterator[tuple[bool, str]]:

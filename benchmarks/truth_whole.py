@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.truth_case import ABSENCE, FALSE, ITSELF, PLAIN, SMALLEST, TRUE, Case, Verdict
-from benchmarks.truth_power import described_parts
+from benchmarks.truth_power import described_parts, is_clear
 
+IDLE = ("hardly matters", "not in the model")  # directions of an effect that is none
 OVERLAP = 0.05  # shares may add up to this much more than the whole
 COUNTS = 0.1  # a column of classes with this share is said to count
 COSTS = 0.05  # of rows that go wrong when a column of classes is mixed up: less is next to nothing
@@ -56,6 +57,8 @@ def unit_is_right(case: Case) -> Iterator[Verdict]:
 def nothing_left(case: Case) -> Iterator[Verdict]:
     """ "Nothing is left over ...: what the model does not explain looks like pure noise"."""
     checks = case.explanation["checks"]
+    if "answers" in case.explanation:  # since then it is a claim
+        return
     if checks and all(check["clear"] for check in checks) and case.left is not None:
         why = f"{case.left:.1%} of the variance is left over and is no noise"
         yield field("nothing left over", case.left < SMALLEST, why, case.explanation["residual_sentence"], ABSENCE)
@@ -165,17 +168,14 @@ def find_contradictions(case: Case) -> list[str]:
 
 def absent_and_there(case: Case) -> Iterator[str]:
     """ "No linear trend" beside "a linear function"; "No period" beside a period."""
+    parts = [part for part in described_parts(case) if part.known]
     trends = {claim["subject"] for claim in case.of_kind("trend")}
-    waves = {
-        name for _, leaves in described_parts(case) for leaf in leaves if leaf.role == "wave" for name in leaf.columns
+    trends |= {claim["value"]["column"] for claim in case.of_kind("rate") if is_clear(claim)}
+    there = {
+        "trend": trends.union(*(part.columns for part in parts if part.straight and part.slow)),
+        "period": set().union(*(part.columns for part in parts if part.periods)),
+        "effect": {c["value"]["column"] for c in case.of_kind("effect") if c["value"]["direction"] not in IDLE},
     }
-    lines = {
-        name for _, leaves in described_parts(case) for leaf in leaves if leaf.role == "line" for name in leaf.columns
-    }
-    matters = {
-        claim["value"]["column"] for claim in case.of_kind("effect") if claim["value"]["direction"] != "hardly matters"
-    }
-    there = {"trend": trends | lines, "period": waves, "effect": matters}
     for claim in case.of_kind("absent", "not found"):
         what, column = claim["value"]["what"], claim["value"]["column"]
         if column in there.get(what, ()):
@@ -183,26 +183,39 @@ def absent_and_there(case: Case) -> Iterator[str]:
 
 
 def idle_and_acting(case: Case) -> Iterator[str]:
-    """An input that hardly matters, beside a component of it that is a large share."""
+    """An input that hardly matters, beside a component of it that is large, or errors that go with it."""
     idle = {c["value"]["column"] for c in case.of_kind("effect") if c["value"]["direction"] == "hardly matters"}
-    for claim, leaves in described_parts(case):
-        names, component = case.columns_of(leaves), case.component(claim)
-        if len(names) == 1 and names <= idle and component is not None and component["share"] >= SMALLEST:
-            yield f"{', '.join(names)} hardly matters, and has {component['share']:.0%} of the variance"
+    for part in described_parts(case):
+        if len(part.columns) == 1 and part.columns <= idle and part.share >= SMALLEST:
+            yield f"{', '.join(part.columns)} hardly matters, and has {part.share:.0%} of the variance"
+    for claim in case.of_kind("errors depend"):
+        if len(claim["value"]["columns"]) == 1 and set(claim["value"]["columns"]) <= idle:
+            yield f"{claim['value']['columns'][0]} hardly matters, and errors go with it"
 
 
 def apart_and_together(case: Case) -> Iterator[str]:
     """ "Every input acts by itself" beside a product of functions of different inputs."""
-    if not case.of_kind("no interaction"):
-        return
-    for claim, leaves in described_parts(case):
-        joint, component = claim["value"].get("joint") or {}, case.component(claim)
-        groups = {tuple(sorted(case.columns_of([leaf]))) for leaf in leaves if leaf.columns}
-        idle = {case.table_name(case.encoded[d]) for d in joint.get("idle", ())}
-        names = case.columns_of(leaves) - idle
-        large = component is None or component["share"] >= 0.001
-        if len(groups) > 1 and len(names) > 1 and not joint.get("add_up") and large:
-            yield f"every input acts by itself, and {claim['value']['kernel'].split('(')[0]}... joins {sorted(names)}"
+    if case.of_kind("no interaction"):
+        for part in described_parts(case):
+            if part.joined and part.known and part.share >= 0.001:
+                yield f"every input acts by itself, and {', '.join(sorted(part.columns))} act together"
+
+
+def clean_and_not(case: Case) -> Iterator[str]:
+    """ "Nothing is left over" beside a check that found something."""
+    found = [check["sentence"] for check in case.explanation["checks"] if not check["clear"]]
+    if found and case.of_kind("nothing left over"):
+        yield f"nothing is left over, and: {found[0]}"
+
+
+def rising_and_falling(case: Case) -> Iterator[str]:
+    """A rate and a line that go opposite ways, where the line is all there is."""
+    slopes = [float(claim["value"]) for claim in case.of_kind("trend")]
+    for claim in case.of_kind("rate"):
+        if len(slopes) == 1 and is_clear(claim) and slopes[0] * claim["value"]["slope"] < 0:
+            slow = [part for part in described_parts(case) if part.slow]
+            if len(slow) == 1:
+                yield f"a slope of {slopes[0]:.3g}, and {claim['value']['slope']:.3g} on average"
 
 
 def two_noises(case: Case) -> Iterator[str]:
@@ -212,7 +225,7 @@ def two_noises(case: Case) -> Iterator[str]:
 
 
 CONTRADICTIONS: list[Callable[[Case], Iterator[str]]] = [
-    absent_and_there, idle_and_acting, apart_and_together, two_noises
+    absent_and_there, idle_and_acting, apart_and_together, clean_and_not, rising_and_falling, two_noises
 ]  # fmt: skip
 
 

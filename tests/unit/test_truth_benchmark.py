@@ -376,7 +376,7 @@ def test_the_place_of_a_change_is_judged_as_an_interval() -> None:
     at = known.truth.changes[0].at
     inside = claim("crossing", "date", {"low": at - 2.0, "high": at + 2.0}, "days", certainty=0.95)
     outside = claim("crossing", "date", {"low": at + 5.0, "high": at + 9.0}, "days", certainty=0.95)
-    found = [judge(Case(known, tell_nothing()), each) for each in (inside, outside)]
+    found = [judge(Case(known, tell_nothing()), each)[0] for each in (inside, outside)]
     assert [each.outcome for each in found] == [TRUE, FALSE]
     assert found[0].sort == INTERVAL
 

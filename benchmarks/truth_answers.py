@@ -1,0 +1,193 @@
+"""Rules for what is said first, and of kernels that are averaged: rates, seasons, rows that stand out, components.
+
+They are entered into the table of `truth_checks.py` when this file is imported. What has a probability goes to
+calibration: it must hold as often as it says.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.truth_case import (
+    ABSENCE,
+    CHANCE,
+    INTERVAL,
+    PLAIN,
+    SMALLEST,
+    TEST,
+    Case,
+    Verdict,
+    positions,
+)
+from benchmarks.truth_checks import CLEAR, ERRORS, NOTHING, SURE, TINY, Claim, find_input, rule_for, unjudged, verdict
+
+CALLED_UNUSUAL = 0.05  # the chance with which any row may be called unusual where none is
+
+
+# -------------------------------------------------------------------------------------------------- averaged components
+
+
+@rule_for("gathered component")
+def judge_gathered(case: Case, claim: Claim) -> Verdict:
+    """What kernels that are averaged have of one kind, and how sure it is that it is there."""
+    if case.disclaimed or not case.truth.known:
+        return unjudged(claim, "disclaimed" if case.disclaimed else "the truth is not known")
+    component = case.component(claim)
+    share = 1.0 if component is None else float(component["share"])
+    if share < TINY:
+        return unjudged(claim, f"less than {TINY:.1%} of the variance")
+    holds, why = find_kind(case, claim, share)
+    if holds is None:
+        return unjudged(claim, why)
+    sure = float(claim["value"]["certainty"])
+    return verdict(claim, holds, why, PLAIN if sure > SURE else CHANCE, sure)
+
+
+def find_kind(case: Case, claim: Claim, share: float) -> tuple[bool | None, str]:
+    """Say whether a kind of component is there in truth; None where that cannot be said."""
+    truth, kind, columns = case.truth, claim["value"]["kind"]["name"], set(claim["value"]["kind"]["columns"])
+    shares = {each.name: each.share for each in truth.inputs}
+    if kind in ("noise", "constant"):
+        return True, kind
+    if kind in ("network", "learned function"):
+        return None, f"a {kind}"
+    if kind in ("effect", "effects"):
+        acting = [name for name in columns if shares.get(name, 0.0) >= NOTHING]
+        return bool(acting), f"shares: {', '.join(f'{name} {shares.get(name, 0.0):.0%}' for name in sorted(columns))}"
+    if kind == "interaction":
+        pairs = [" and ".join(pair) for pair, _ in truth.interactions]
+        return any(
+            set(pair) <= columns for pair, _ in truth.interactions
+        ), f"acting together: {', '.join(pairs) or 'none'}"
+    if truth.kind != "series":
+        return find_kind_in_table(case, claim, columns)
+    if kind == "season":
+        return find_season(case, claim)
+    return find_slow(case, kind, share)
+
+
+def find_season(case: Case, claim: Claim) -> tuple[bool, str]:
+    said = case.in_true_unit(float(claim["value"]["kind"]["period"]), claim["unit"])
+    season = case.season_of(said)
+    there = ", ".join(f"{each.period:g}" for each in case.truth.seasons) or "none"
+    if season is None:
+        return False, f"periods ({case.truth.unit}): {there}; said is {said:.4g}"
+    grown = claim["value"]["growing"] and not (season.grows or season.drifts)
+    return not grown, f"the season of {season.period:g} {'does not grow' if grown else 'is there'}"
+
+
+def find_slow(case: Case, kind: str, share: float) -> tuple[bool | None, str]:
+    """A trend, a walk, or a variation of any length."""
+    truth, slow, at = case.truth, np.array(case.truth.slow), positions(case)
+    if kind == "random walk":
+        return truth.curve == "walk" or share < SMALLEST, f"the slow part is: {truth.curve}"
+    if kind == "trend":
+        line = np.polyval(np.polyfit(at, slow, 1), at) if len(at) == len(slow) else np.zeros(1)
+        straight = float(line.var()) / case.spread**2
+        return straight >= NOTHING or share < 0.02, f"a line through the slow part has {straight:.1%} of the variance"
+    allowed = truth.signal_share + 0.1 + ERRORS * float(np.sqrt(2.0 / truth.rows))
+    there = truth.signal_share >= NOTHING and share <= allowed
+    return there, f"all that is not noise is {truth.signal_share:.0%} of the variance; said is {share:.0%}"
+
+
+def find_kind_in_table(case: Case, claim: Claim, columns: set[str]) -> tuple[bool | None, str]:
+    """A trend, a season or a variation along an input of a table."""
+    found = [each for each in case.truth.inputs if each.name in columns]
+    acting = any(each.share >= NOTHING for each in found)
+    why = ", ".join(f"{each.name} {each.share:.0%}" for each in found)
+    period = claim["value"]["kind"]["period"]
+    if period is None:
+        return acting, f"shares: {why}"
+    repeats = any(each.period is not None and abs(period / each.period - 1.0) < 0.2 for each in found)
+    return repeats, f"nothing repeats with period {period:.4g} along {', '.join(sorted(columns))}"
+
+
+@rule_for("gathered continuation")
+def judge_gathered_continuation(case: Case, claim: Claim) -> Verdict:
+    return unjudged(claim, "follows from the component; forecasts are judged by what came")
+
+
+# ---------------------------------------------------------------------------------------------------------- asked first
+
+
+@rule_for("rate")
+def judge_rate(case: Case, claim: Claim) -> Verdict:
+    """A 95 % interval for the slope of the line through all that is no season."""
+    slow, at = np.array(case.truth.slow), positions(case) if case.truth.column else np.empty(0)
+    if not case.truth.known or len(slow) != len(at):
+        return unjudged(claim, "the truth is not known", INTERVAL)
+    true = float(np.polyfit(at, slow, 1)[0]) * case.in_true_unit(1.0, claim["unit"])
+    value = claim["value"]
+    why = f"the slope is {true:.4g}, said is {value['slope']:.4g} ({value['low']:.4g} to {value['high']:.4g})"
+    return verdict(claim, value["low"] <= true <= value["high"], why, INTERVAL, claim["certainty"])
+
+
+@rule_for("season")
+def judge_season(case: Case, claim: Claim) -> list[Verdict]:
+    """The period; the height of the last cycle, as an interval; where its top and bottom are, as probabilities."""
+    value = claim["value"]
+    if not case.truth.known or case.truth.kind != "series":
+        return [unjudged(claim, "the truth is not known")]
+    said = case.in_true_unit(float(value["period"]), claim["unit"])
+    season = case.season_of(said)
+    if season is None:
+        there = ", ".join(f"{each.period:g}" for each in case.truth.seasons) or "none"
+        holds = value["p_value"] >= CLEAR  # then it is said that it may be chance
+        return [verdict(claim, holds, f"periods ({case.truth.unit}): {there}; said is {said:.4g}")]
+    found = [verdict(claim, True, f"a season of {season.period:g}")]
+    if not case.same_period(said, season):
+        return [*found, unjudged(claim, "a harmonic of a season", INTERVAL)]
+    why = f"from bottom to top {season.swing:.4g}, said is {value['low']:.4g} to {value['high']:.4g}"
+    found.append(verdict(claim, value["low"] <= season.swing <= value["high"], why, INTERVAL, 0.95))
+    for end, name in (("top", season.top), ("bottom", season.bottom)):
+        if name is not None and value["rhythm"]:
+            sure = float(value[f"{end}_certainty"])
+            holds = name in value[end]
+            found.append(verdict(claim, holds, f"the {end} is {name}, said is {value[end]}", CHANCE, sure))
+    if value["growing"] and not (season.grows or season.drifts):
+        found.append(verdict(claim, False, f"the season of {season.period:g} does not grow"))
+    return found
+
+
+@rule_for("next values")
+def judge_next(case: Case, claim: Claim) -> Verdict:
+    return unjudged(claim, "the same forecasts are judged one by one", INTERVAL)
+
+
+@rule_for("unusual rows")
+def judge_unusual(case: Case, claim: Claim) -> Verdict:
+    """Rows that are said to stand out must; that none does is false where one does."""
+    truth, value = case.truth, claim["value"]
+    if not truth.known:
+        return unjudged(claim, "the truth is not known", TEST)
+    if not value["rows"]:
+        return verdict(claim, not truth.unusual, f"{len(truth.unusual)} rows are 8 standard deviations off", ABSENCE)
+    places = positions(case) if truth.column else np.arange(float(truth.rows))
+    said = [float(places[each["row"]]) for each in value["rows"]]
+    wrong = [at for at in said if not any(abs(at - odd) < 0.5 * truth.step for odd in truth.unusual)]
+    why = f"{len(truth.unusual)} rows stand out; {len(wrong)} of those said do not"
+    return verdict(claim, not wrong, why, TEST, CALLED_UNUSUAL)
+
+
+# ------------------------------------------------------------------------------------------------------------ left over
+
+
+@rule_for("errors depend")
+def judge_dependence(case: Case, claim: Claim) -> Verdict:
+    """A test at p < .01: true where something of the inputs that are named is missed."""
+    names, missed = claim["value"]["columns"], case.missed
+    inputs = [found for found in (find_input(case, name) for name in names) if found is not None]
+    if not inputs or missed is None:
+        return unjudged(claim, "the truth is not known", TEST)
+    there = missed >= 0.005 and any(each.share >= NOTHING for each in inputs)
+    why = f"{missed:.1%} of the variance is missed; {', '.join(f'{e.name} has {e.share:.0%}' for e in inputs)}"
+    return verdict(claim, there, why, TEST, CLEAR)
+
+
+@rule_for("errors independent", "nothing left over")
+def judge_clean(case: Case, claim: Claim) -> Verdict:
+    """What is left over must hold less than 5 % of the variance that is no noise."""
+    if case.left is None:
+        return unjudged(claim, "the truth is not known", ABSENCE)
+    why = f"{case.left:.1%} of the variance is left over and is no noise"
+    return verdict(claim, case.left < SMALLEST, why, ABSENCE)
