@@ -9,7 +9,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.truth_case import FALSE, INTERVAL, TRUE, UNJUDGED, Case, UnknownKind, read_leaves
+from benchmarks.truth_case import (
+    ABSENCE,
+    CHANCE,
+    FALSE,
+    INTERVAL,
+    PLAIN,
+    TEST,
+    TRUE,
+    UNJUDGED,
+    Case,
+    UnknownKind,
+    read_leaves,
+)
 from benchmarks.truth_checks import judge, judge_all
 from benchmarks.truth_data import (
     CLOCKS,
@@ -26,6 +38,7 @@ from benchmarks.truth_data import (
 )
 from benchmarks.truth_power import find_unnamed
 from benchmarks.truth_report import judge_record, write_report
+from benchmarks.truth_seen import list_seen, make_seen
 from benchmarks.truth_whole import cover, find_contradictions, judge_fields
 
 NOTHING = {"components": [], "searched": False, "all_finished": None, "p_value": None, "rows": None}
@@ -408,3 +421,99 @@ def test_the_report_lists_every_false_statement(series: KnownSet, tmp_path: Any)
     text = (tmp_path / "truth.md").read_text()
     assert "| planted |  | periods (months): 12; said is 32.8 |" in text
     assert "- failed: a reason" in text
+
+
+# --------------------------------------------------------------------------------------------- what is asked first
+
+
+def tell_season(known: KnownSet) -> dict[str, Any]:
+    season = known.truth.seasons[0]
+    return {
+        "period": season.period, "rhythm": "yearly", "swing": season.swing, "low": 0.9 * season.swing,
+        "high": 1.1 * season.swing, "top": [season.top], "bottom": [season.bottom], "top_certainty": 0.95,
+        "bottom_certainty": 0.95, "growing": False, "p_value": 1e-9,
+    }  # fmt: skip
+
+
+def found_false(known: KnownSet, said: dict[str, Any], record: dict[str, Any] | None = None) -> list[str]:
+    """Return the sorts of what is false in a claim."""
+    case = Case(known, tell_series(known) if record is None else record)
+    return [verdict.sort for verdict in judge(case, said) if verdict.outcome == FALSE]
+
+
+def test_rates_are_intervals(series: KnownSet) -> None:
+    slope = series.truth.slope
+    assert slope is not None
+    near, off = sorted([0.9 * slope, 1.1 * slope]), sorted([2.0 * slope, 3.0 * slope])
+    for (low, high), expected in ((near, []), (off, [INTERVAL])):
+        value = {"column": "month", "slope": slope, "low": low, "high": high}
+        assert found_false(series, claim("rate", "value", value, "months", certainty=0.95)) == expected
+
+
+def test_seasons_are_judged_by_height_place_and_period(series: KnownSet) -> None:
+    true = tell_season(series)
+    planted: list[tuple[dict[str, Any], list[str]]] = [
+        ({}, []), ({"low": 2.0 * true["swing"], "high": 3.0 * true["swing"]}, [INTERVAL]),
+        ({"top": ["Never"]}, [CHANCE]),
+        ({"growing": True}, [PLAIN]), ({"period": 32.8}, [PLAIN]), ({"period": 32.8, "p_value": 0.2}, []),
+    ]  # fmt: skip
+    for wrong, expected in planted:
+        assert found_false(series, claim("season", "value", true | wrong, "months")) == expected, wrong
+
+
+def test_rows_that_stand_out() -> None:
+    plan = SeriesPlan(120, CLOCKS["months"], trend=0.5, seasons=(Season(12.0, 0.4),), outliers=1)
+    known = make_series("planted", "outliers", plan, np.random.default_rng(0))
+    row = round(known.truth.unusual[0])
+    told = tell_series(known)
+    for rows, expected in (([], [ABSENCE]), ([{"row": row}], []), ([{"row": row + 3}], [TEST])):
+        said = claim("unusual rows", "value", {"rows": rows, "count": len(rows), "checked": 120, "column": "month"})
+        assert found_false(known, said, told) == expected
+        told["explanation"]["claims"] = [said]
+        unnamed = {effect.kind for effect in find_unnamed(Case(known, told))[1]}
+        assert ("unusual" in unnamed) == (expected != [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ({"name": "season", "columns": ["month"], "period": 12.0}, []),
+        ({"name": "season", "columns": ["month"], "period": 17.0}, [CHANCE]),
+        ({"name": "trend", "columns": ["month"], "period": None}, []),
+        ({"name": "random walk", "columns": ["month"], "period": None}, [CHANCE]),
+    ],
+)
+def test_components_of_an_average_are_probabilities(
+    series: KnownSet, kind: dict[str, Any], expected: list[str]
+) -> None:
+    facts = {"kind": kind, "certainty": 0.7, "certainty_beyond": 0.7, "lengths": None, "growing": False}
+    said = claim("gathered component", "value", facts, "months", certainty=0.7, components=[0])
+    assert found_false(series, said) == expected
+
+
+def test_what_is_left_over_is_judged(series: KnownSet) -> None:
+    record = tell_series(series)
+    said = claim("nothing left over", "value", None)
+    assert found_false(series, said, record) == []
+    miss_the_season(record)
+    assert found_false(series, said, record) == [ABSENCE]
+
+
+def test_contradictions_with_what_is_asked_first(series: KnownSet) -> None:
+    record = tell_series(series)
+    say_no_trend(record)
+    of_kind(record, "trend")["kind"] = "removed error"
+    of_kind(record, "component")["value"]["kernel"] = "SE(0, variance=1.0, lengthscale=900.0)"
+    assert find_contradictions(Case(series, record)) == []
+    value = {"column": "month", "slope": 1.0, "low": 0.5, "high": 1.5}
+    record["explanation"]["claims"].append(claim("rate", "value", value, "months"))
+    assert len(find_contradictions(Case(series, record))) == 1
+
+
+def test_every_set_that_was_seen_can_be_made() -> None:
+    for entry in list_seen():
+        known = make_seen(entry)
+        assert known.truth.rows == len(known.frame)
+        if not known.classes:
+            left = known.values - np.array(known.truth.signal)
+            assert np.sqrt(np.mean(left**2)) == pytest.approx(known.truth.noise_std)
