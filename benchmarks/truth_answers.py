@@ -12,6 +12,7 @@ from benchmarks.truth_case import (
     ABSENCE,
     CHANCE,
     INTERVAL,
+    ITSELF,
     PLAIN,
     SMALLEST,
     TEST,
@@ -152,6 +153,13 @@ def judge_season(case: Case, claim: Claim) -> list[Verdict]:
 @rule_for("next values")
 def judge_next(case: Case, claim: Claim) -> Verdict:
     return unjudged(claim, "the same forecasts are judged one by one", INTERVAL)
+
+
+@rule_for("forecast is made of")
+def judge_makers(case: Case, claim: Claim) -> Verdict:
+    """The weights in the forecast of the kernels with each component."""
+    right = all(-1e-6 <= each["beyond"] <= 1.0 + 1e-6 for each in claim["value"])
+    return verdict(claim, right, "weights", ITSELF)
 
 
 @rule_for("unusual rows")

@@ -218,6 +218,15 @@ def rising_and_falling(case: Case) -> Iterator[str]:
                 yield f"a slope of {slopes[0]:.3g}, and {claim['value']['slope']:.3g} on average"
 
 
+def counted_and_doubted(case: Case) -> Iterator[str]:
+    """ "Four components make up value" beside three that are there with a probability of a few per cent."""
+    likely = [part for part in described_parts(case) if part.known]
+    for claim in case.of_kind("components"):
+        if case.of_kind("gathered component") and claim["value"]["components"] > max(1, len(likely)):
+            said = claim["value"]["components"]
+            yield f"{said} components make it up, and {len(likely)} of them are more likely there than not"
+
+
 def two_noises(case: Case) -> Iterator[str]:
     noises = [float(claim["value"]) for claim in case.of_kind("noise")]
     if noises and max(noises) > 1.01 * min(noises):
@@ -225,7 +234,8 @@ def two_noises(case: Case) -> Iterator[str]:
 
 
 CONTRADICTIONS: list[Callable[[Case], Iterator[str]]] = [
-    absent_and_there, idle_and_acting, apart_and_together, clean_and_not, rising_and_falling, two_noises
+    absent_and_there, idle_and_acting, apart_and_together, clean_and_not, rising_and_falling,
+    counted_and_doubted, two_noises
 ]  # fmt: skip
 
 
