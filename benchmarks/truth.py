@@ -227,8 +227,10 @@ def compile_core() -> None:
         mercer.GPRegressor(kernel, restarts=1, max_iterations=2, random_state=0).fit(X, y).predict(X, return_std=True)
 
 
-def run_all(entries: list[Entry], data: Path | None, folder: Path, budget: float, jobs: int, keep: bool) -> None:
-    """Run what has no file of this state of the code, `jobs` at a time."""
+def run_all(entries: list[Entry], data: Path | None, arguments: argparse.Namespace) -> None:
+    """Run what has no file of this state of the code, `jobs` at a time; none is begun after so many minutes."""
+    folder, budget, jobs, keep = arguments.runs, arguments.budget, arguments.jobs, arguments.keep
+    until = time.monotonic() + 60.0 * arguments.minutes
     folder.mkdir(parents=True, exist_ok=True)
     state = state_of_code()
     waiting = []
@@ -236,6 +238,8 @@ def run_all(entries: list[Entry], data: Path | None, folder: Path, budget: float
         record = read_record(folder / f"{entry.name}.json")
         if record is None or (not keep and (record["state"], record["budget"]) != (state, budget)):
             waiting.append(entry)
+    # In no order of kinds: whenever it stops, some of all are there.
+    waiting.sort(key=lambda entry: hashlib.sha256(entry.name.encode()).digest())
     print(f"{len(entries) - len(waiting)} sets are there, {len(waiting)} to run, {jobs} at a time", file=sys.stderr)
     if not waiting:
         return
@@ -243,6 +247,8 @@ def run_all(entries: list[Entry], data: Path | None, folder: Path, budget: float
 
     def start(entry: Entry) -> str:
         """Run one set in a process of its own: what it takes it gives back, and it can be stopped."""
+        if time.monotonic() > until:
+            return f"{entry.name} not begun"
         own = [sys.executable, "-W", "ignore", "-m", "benchmarks.truth", "--one", entry.name, "--state", state]
         own += ["--runs", str(folder), "--budget", str(budget), *(["--data", str(data)] if data else [])]
         began = time.perf_counter()
@@ -270,6 +276,7 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=RUNS, help="where the file of each set is")
     parser.add_argument("--out", type=Path, default=RESULTS / "truth.md")
     parser.add_argument("--budget", type=float, default=BUDGET)
+    parser.add_argument("--minutes", type=float, default=np.inf, help="begin no set later than this")
     parser.add_argument("--judge", action="store_true", help="run nothing; judge the files that are there")
     parser.add_argument("--keep", action="store_true", help="keep files of another state of the code")
     parser.add_argument("--one", help=argparse.SUPPRESS)  # a set that is run in this process
@@ -286,15 +293,16 @@ def main() -> None:
         beginnings = tuple(arguments.only.split(","))
         entries = [entry for entry in list_entries(False, data) if entry.name.startswith(beginnings)]
     if not arguments.judge:
-        run_all(entries, data, arguments.runs, arguments.budget, arguments.jobs, arguments.keep)
-    judged = []
+        run_all(entries, data, arguments)
+    judged, state = [], state_of_code()
     for entry in entries:
         record = read_record(arguments.runs / f"{entry.name}.json")
-        if record is not None:
+        if record is not None and (arguments.judge or arguments.keep or record["state"] == state):
             judged.append(judge_record(make(entry, data), record))
     command = (
         "python -m benchmarks.truth" + (" --quick" if arguments.quick else "") + (" --data FOLDER" if data else "")
     )
+    print(f"{len(judged)} of {len(entries)} sets are judged", file=sys.stderr)
     print(write_report(judged, arguments.out, command))
 
 
