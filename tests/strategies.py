@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mercer.kernels.blend import FEATURES, KINDS, ONE_COLUMN, Blend, blend
-from mercer.kernels.domains import ParameterSpec, Positive, Simplex
+from mercer.kernels.domains import ParameterSpec, Positive, Share, Simplex
 from mercer.kernels.expression import Base, Expression, build_base, product_of, sum_of
 from mercer.kernels.functional import Functional
 from mercer.kernels.leaf import LEAVES, REGISTRY, Leaf, positive_kernels
@@ -34,6 +34,8 @@ def parameter_values(draw: st.DrawFn, spec: ParameterSpec, size: int) -> list[fl
     if isinstance(spec.domain, Positive):
         low, high = (0.25, 2.0) if spec.unit == "frequency" else (0.25, 4.0)
         return [draw(numbers(low, high)) for _ in range(size)]
+    if isinstance(spec.domain, Share):
+        return [draw(numbers(0.125, 0.875)) for _ in range(size)]
     return [draw(numbers(-2, 2)) for _ in range(size)]
 
 

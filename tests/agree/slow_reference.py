@@ -138,6 +138,8 @@ def _unit(symbol: str, p: dict[str, list[float]], xs: list[float], zs: list[floa
         return 1.0
     if symbol == "WN":
         return float(xs == zs)
+    if symbol == "CAT":
+        return math.prod(1.0 if x == z else rho for x, z, rho in zip(xs, zs, p["correlation"], strict=True))
     if symbol == "LIN":
         terms = zip(p["weights"], p["offset"], xs, zs, strict=True)
         return sum(w * (x - c) * (z - c) for w, c, x, z in terms)

@@ -86,9 +86,9 @@ def predict_table(
 
 def read_like(encoding: Encoding, options: ReadOptions) -> ReadOptions:
     """Return options by which a new table is read as the one that the model learned from."""
-    from mercer.tables.columns import DateColumn
+    from mercer.tables.columns import Categories, DateColumn
 
-    kinds = {column.name: "text" if column.kind == "category" else column.kind for column in encoding.columns}
+    kinds = {column.name: "text" if isinstance(column, Categories) else column.kind for column in encoding.columns}
     day_first = any(isinstance(column, DateColumn) and column.day_first for column in encoding.columns)
     return replace(
         options, learned=tuple(kinds.items()), columns=tuple(kinds), usual_day_first=True if day_first else None

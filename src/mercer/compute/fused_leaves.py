@@ -15,7 +15,7 @@ from mercer.compute.compiling import jit
 from mercer.compute.leaves import NUMBA, BuiltIn
 
 # Codes of the leaves in a tape; those up to ENVELOPE are radial.
-SE, RQ, M12, M32, M52, ENVELOPE, PER, CPER, LIN, COS, WN, SIN, SUMI, GATE = range(14)
+SE, RQ, M12, M32, M52, ENVELOPE, PER, CPER, LIN, COS, WN, SIN, SUMI, GATE, CAT = range(15)
 
 SMALL_Q = 0.05  # below it exp(q (cos t - 1)) is close to one, and what it lacks of one is computed for itself
 SQRT3, SQRT5 = math.sqrt(3.0), math.sqrt(5.0)
@@ -124,7 +124,7 @@ def radial_reverse(kind, bar, work, m, dims, coef, sums, xa, i, xb, j0):
         sums[k] += total
 
 
-# ------------------------------------------------------------------------------------- LIN, white noise and gates
+# ------------------------------------------------------------------------- LIN, white noise, categories and gates
 
 
 @jit
@@ -167,6 +167,23 @@ def noise_forward(out, m, dims, xa, i, xb, j0):
         d, x = dims[k], xa[dims[k], i]
         for l in range(m):
             out[l] = out[l] if xb[d, j0 + l] == x else 0.0
+
+
+@jit
+def cat_forward(out, m, d, coef, xa, i, xb, j0):
+    """One where the points agree, else the correlation."""
+    x, rho, other = xa[d, i], coef[0], xb[d, j0 : j0 + m]
+    for l in range(m):
+        out[l] = 1.0 if other[l] == x else rho
+
+
+@jit
+def cat_reverse(bar, m, d, sums, xa, i, xb, j0):
+    """sums: over the pairs that do not agree."""
+    x, other, total = xa[d, i], xb[d, j0 : j0 + m], 0.0
+    for l in range(m):
+        total += 0.0 if other[l] == x else bar[l]
+    sums[0] += total
 
 
 @jit
@@ -324,6 +341,7 @@ NUMBA |= {
     "WN": BuiltIn(WN, lambda d: 0),
     "SIN": BuiltIn(SIN, lambda d: d, lambda d: 2),
     "SUMI": BuiltIn(SUMI, lambda d: 2 * d, lambda d: 2),
+    "CAT": BuiltIn(CAT, lambda d: 1),
     "GATE": BuiltIn(GATE, lambda d: 0, lambda d: 1),
 }
 
@@ -351,6 +369,8 @@ def coefficients(kind, count, first, second, values, coef):
             coef[count + k] = values[second + k]
         elif kind == COS or kind == SIN:
             coef[k] = TWO_PI * v
+        elif kind == CAT:
+            coef[k] = v
         elif kind == SUMI:
             coef[k] = values[second + k]
             coef[count + k] = TWO_PI * v
@@ -398,6 +418,8 @@ def finish(kind, count, first, second, values, coef, sums, gradient):
         elif kind == LIN:
             gradient[first + k] += sums[k]
             gradient[second + k] += sums[count + k]
+        elif kind == CAT:
+            gradient[first + k] += sums[k]
         elif kind == COS:
             gradient[first + k] -= TWO_PI * sums[k]
         elif kind == SIN:

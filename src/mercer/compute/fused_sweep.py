@@ -11,7 +11,7 @@ import numpy as np
 from mercer.compute import fused_leaves as leaf
 from mercer.compute import vector_math as vm
 from mercer.compute.compiling import call, jit
-from mercer.compute.fused_leaves import COS, CPER, ENVELOPE, GATE, LIN, PER, RQ, SE, SIN, SUMI, WN
+from mercer.compute.fused_leaves import CAT, COS, CPER, ENVELOPE, GATE, LIN, PER, RQ, SE, SIN, SUMI, WN
 from mercer.compute.tape import (
     AFFINE,
     CODE,
@@ -80,6 +80,8 @@ def leaf_forward(node, pool, coef, xa, ta, i, xb, tb, j0, m, out):
         leaf.gate_forward(out, m, ta, i, tb, j0, row)
     elif code == WN:
         leaf.noise_forward(out, m, dims, xa, i, xb, j0)
+    elif code == CAT:
+        leaf.cat_forward(out, m, dims[0], own, xa, i, xb, j0)
     elif code <= ENVELOPE:
         leaf.radial_forward(code, out, m, dims, own, xa, i, xb, j0)
     elif code == EXTERNAL:
@@ -112,6 +114,8 @@ def leaf_reverse(node, pool, coef, xa, ta, i, xb, tb, j0, m, bar, work, sums, le
         leaf.lin_reverse(bar, m, dims, own, add, xa, i, xb, j0)
     elif code == GATE:
         leaf.gate_reverse(bar, m, ta, i, tb, j0, row, left[node[SECOND]], right[node[SECOND]])
+    elif code == CAT:
+        leaf.cat_reverse(bar, m, dims[0], add, xa, i, xb, j0)
     elif code <= ENVELOPE:
         leaf.radial_reverse(code, bar, work, m, dims, own, add, xa, i, xb, j0)
     elif code == EXTERNAL:
@@ -135,7 +139,7 @@ def leaf_points(node, pool, coef, xa, ta, i, xb, tb, j0, m, bar, work, moved):
         given = (bar.ctypes.data, m, dims.ctypes.data, count, own.ctypes.data, node[COUNT], moved.ctypes.data)
         call(node[POINTS], given + sides)
         return
-    if code == WN or code == GATE:
+    if code == WN or code == CAT or code == GATE:
         return
     for k in range(count):
         x, other, out = xa[dims[k], i], xb[dims[k], j0 : j0 + m], moved[dims[k], j0 : j0 + m]

@@ -287,6 +287,16 @@ def _wn_reverse(x: Pairs, adjoint: Tensor) -> tuple[Tensor, ...]:
     return ()
 
 
+def _cat(x: Pairs, correlation: Tensor) -> Tensor:
+    """1 where x = x', else the correlation."""
+    same = (x.left == x.right).to(x.left.dtype)
+    return correlation + (1 - correlation) * same
+
+
+def _cat_reverse(x: Pairs, adjoint: Tensor, correlation: Tensor) -> tuple[Tensor, ...]:
+    return (_over_pairs(adjoint, (x.left != x.right).to(x.left.dtype)),)
+
+
 TORCH |= {
     "SE": Batched(_se, _se_reverse),
     "RQ": Batched(_rq, _rq_reverse),
@@ -299,6 +309,7 @@ TORCH |= {
     "LIN": Batched(_lin, _lin_reverse),
     "COS": Batched(_cos, _cos_reverse),
     "WN": Batched(_wn, _wn_reverse),
+    "CAT": Batched(_cat, _cat_reverse),
     "SIN": Batched(_sin, _sin_reverse),
     "SUMI": Batched(_sumi, _sumi_reverse),
 }

@@ -113,7 +113,7 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
         nu = None if self.nu is None else _read_cost("nu", self.nu, 1.0)
         if cost is not None and self.nu is not None:
             raise InputError(f"C={self.C!r} and nu={self.nu!r} were given: a nu-SVM has no C. Give one of them")
-        matrix, columns = inputs.read_table(self, X)
+        matrix, columns = inputs.read_table(self, X, one_hot=True)
         matrix, target = self._read_labels(matrix, y)
         check_memory(len(matrix))
         classes, labels = np.unique(target, return_inverse=True)

@@ -46,7 +46,7 @@ class FeatureMap(NestedSettings, ClassNamePrefixFeaturesOutMixin, TransformerMix
             raise KernelError(
                 f"kernel must be a text such as 'SE(variance=1, lengthscale=2)' or a kernel, not {self.kernel!r:.80}"
             )
-        rows, self._columns = read_table(self, X)
+        rows, self._columns = read_table(self, X, one_hot=True)
         names = self._columns.names if self._columns.named else None
         self.kernel_ = bind_with_values(expression, rows.shape[1], names)
         rng = np.random.default_rng(read_seed(self.random_state))

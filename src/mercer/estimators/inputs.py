@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from inspect import signature
 from numbers import Real
@@ -24,7 +24,9 @@ from mercer.errors import DataWarning, InputError
 from mercer.fitting.problem import FitOptions
 from mercer.inference.choose import Choice
 from mercer.inference.contract import Engine
+from mercer.kernels.algebra import size, structure
 from mercer.kernels.domains import Array
+from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import Units
 from mercer.learners.contract import Learner
 from mercer.model import archive
@@ -223,9 +225,12 @@ class Reading:
     notes: tuple[str, ...] = ()
 
 
-def read_training(estimator: Any, X: Any, y: Any) -> Reading:
-    """Return the rows of a table in memory that have a target, with how they are scaled to unit spread."""
-    matrix, columns = read_table(estimator, X)
+def read_training(estimator: Any, X: Any, y: Any, one_hot: bool = False) -> Reading:
+    """Return the rows of a table in memory that have a target, with how they are scaled to unit spread.
+
+    Codes of categories stay what they are.
+    """
+    matrix, columns = read_table(estimator, X, one_hot)
     target = read_target(estimator, y, len(matrix))
     missing = np.isnan(target)
     if missing.any():
@@ -235,7 +240,9 @@ def read_training(estimator: Any, X: Any, y: Any) -> Reading:
     check_variation(len(target), target)
     varies = np.ptp(matrix, axis=0) > 0
     varying = find_varying(varies, columns.names)
-    units = units_from(matrix.mean(axis=0), np.where(varies, matrix.std(axis=0), 0.0), float(target.std()))
+    coded = np.isin(np.arange(matrix.shape[1]), list(columns.categories))
+    shift, spread = np.where(coded, 0.0, matrix.mean(axis=0)), np.where(varies & ~coded, matrix.std(axis=0), 0.0)
+    units = units_from(shift, spread, float(target.std()))
     return Reading(TrainingRows(matrix, target, units, float(target.mean()), columns, target_name(y)), varying)
 
 
@@ -265,15 +272,18 @@ def units_from(shift: Array, spread: Array, y_scale: float) -> Units:
     return Units(tuple(map(float, shift)), tuple(map(float, scale)), y_scale)
 
 
-def read_table(estimator: Any, X: Any) -> tuple[Array, Columns]:
-    """Return X as a finite float64 matrix with its columns; dates, categories and texts are encoded as numbers."""
+def read_table(estimator: Any, X: Any, one_hot: bool = False) -> tuple[Array, Columns]:
+    """Return X as a finite float64 matrix with its columns; dates, categories and texts are encoded as numbers.
+
+    one_hot : categories as zeros and ones, one column for each.
+    """
     _check_table(X)
     dtypes = getattr(X, "dtypes", None)
     if hasattr(X, "columns") and dtypes is not None and any(d.kind not in "biuf" for d in dtypes):
         from mercer.tables import Encoding
 
         validate_data(estimator, X, reset=True, skip_check_array=True)
-        encoding = Encoding.learn(X)
+        encoding = Encoding.learn(X, one_hot)
         return np.asarray(encoding.apply(X)), replace(_columns(estimator), learned=encoding)
     matrix = _numbers(estimator, X, reset=True)
     return matrix, _columns(estimator)
@@ -391,3 +401,11 @@ def find_varying(varying: NDArray[np.bool_], names: list[str]) -> list[int]:
             f"column(s) {constant} never change and were ignored: they carry no information", DataWarning, stacklevel=4
         )
     return [int(d) for d in np.flatnonzero(varying)] or list(range(len(names)))
+
+
+def note_categories(given: Expression, bound: Expression, names: Sequence[str]) -> tuple[str, ...]:
+    """Return a note where a kernel was spread over categories that it does not name."""
+    if size(given) == size(bound):
+        return ()
+    shown = structure(bound).text(names=names)
+    return (f"the kernel names no column of categories: {structure(given).text()} was taken to mean {shown}",)

@@ -138,19 +138,23 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
         """
         started = time.perf_counter()
         inputs.check_progress(progress)
+        kernel, known = expression_or_learner(self.kernel), None  # known: the structure that will be fitted, if any is
         if type(X).__name__ == "ParquetRows" or inputs.is_dask(X):
             from mercer.estimators.streams import StreamPolicy, read_stream  # brings pandas
 
             reading = read_stream(self, X, y, self._policy(StreamPolicy))
         else:
-            reading = inputs.read_training(self, X, y)
+            one_hot = isinstance(kernel, Learner) and not kernel.takes_categories
+            reading = inputs.read_training(self, X, y, one_hot)
         rows, varying, names = reading.rows, reading.varying, reading.rows.columns.names
-        kernel, known = expression_or_learner(self.kernel), None  # known: the structure that will be fitted, if any is
+        categories = rows.columns.categories
+        spread: tuple[str, ...] = ()
         if isinstance(kernel, Expression):
-            known = bind(kernel, rows.X.shape[1], names, default=varying)
+            known = bind(kernel, rows.X.shape[1], names, default=varying, categories=categories)
+            spread = inputs.note_categories(kernel, known, names)
             kernel = to_scaled_units(known, rows.units)
         else:
-            kernel = kernel.scale_kernels(varying, names, rows.units)
+            kernel = kernel.scale_kernels(varying, names, rows.units, categories)
             known = kernel.foresee(varying, rows.X.shape[1])
         backend = asked = backend_for(self.device)
         engine, policy = read_inference(self.inference), self._policy(ChoicePolicy)
@@ -166,7 +170,7 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
                     raise
             backend.release_memory()
             choice, backend = fall_back(choice, rows.count, backend)
-        notes = (*fitted.notes, *(() if backend == asked else (choice.reason,)), *reading.notes)
+        notes = (*fitted.notes, *(() if backend == asked else (choice.reason,)), *spread, *reading.notes)
         self.fitted_ = replace(fitted, notes=notes, seconds=time.perf_counter() - started)
         return self
 
@@ -195,6 +199,7 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
                 data=rows,
                 engine=few,
                 columns=reading.varying,
+                categories=reading.rows.columns.categories.intersection(reading.varying),
                 seed=options.seed,
                 jobs=options.n_jobs,
                 report=progress,

@@ -17,6 +17,7 @@ import numpy as np
 from mercer.compute import fused
 from mercer.errors import NumericalError
 from mercer.explain import phrases
+from mercer.explain.categories import LevelEffect, measure_levels, rows_by_level
 from mercer.explain.claims import WITHIN_95, Claim, ClaimEvidence, round_all
 from mercer.explain.phrases import LITTLE, Joint, change, correlation, drifts, judge_by_rule
 from mercer.explain.subject import KernelPart, Subject
@@ -93,7 +94,7 @@ def explain_components(
         removed = dict(zip(ranking.order, map(float, steps), strict=True))
     found = []
     for place, (part, joint) in enumerate(zip(subject.parts, joints, strict=True)):
-        alone = len(part.columns) == 1 and subject.columns[part.columns[0]].level is None
+        alone = len(part.columns) == 1 and not subject.columns[part.columns[0]].is_category
         horizon = part_horizon(subject, part) if alone else None
         found.append(_explain_component(subject, place, removed.get(place), joint, horizon, narrator))
     order = sorted(range(len(found)), key=lambda place: -found[place].share) if ranking is None else ranking.order
@@ -121,7 +122,7 @@ def _explain_component(
         if places[high] > places[low]:
             slope = float(at_rows.mean[high] - at_rows.mean[low]) / float(places[high] - places[low])
             narrator.claims.append(Claim("trend", column.name, slope, column.unit, evidence=about))
-    if column is not None and column.level is None:
+    if column is not None and not column.is_category:
         facts = ComponentFacts(part.kernel, joint, slope, horizon)
         continuation = narrator.say(Claim("continuation", column.name, facts, column.unit, evidence=about))
     facts = ComponentFacts(part.kernel, joint, slope)
@@ -343,6 +344,7 @@ class InputEffect:
     lowest_at: str
     highest_at: str
     sentence: str = ""
+    levels: tuple[LevelEffect, ...] = ()  # of categories, averaged over the rows, the largest first
 
 
 def find_effects(subject: Subject, finished: bool) -> list[Claim]:
@@ -353,30 +355,33 @@ def find_effects(subject: Subject, finished: bool) -> list[Claim]:
     found = []
     for name, places in subject.table_columns.items() if subject.only_column is None else ():
         column = subject.columns[places[0]]
-        if column.level is None:
+        levels: tuple[LevelEffect, ...] = ()
+        if not column.is_category:
             values = subject.in_user_units(places[0])
             grid = np.linspace(values.min(), values.max(), STEPS)
             rows, labels = subject.rows_along(places[0], grid), [column.at(float(value)) for value in grid]
         else:
-            labels = [str(subject.columns[d].level) for d in places]
-            rows = np.tile(subject.typical_row(), (len(places), 1))
-            for row, d in enumerate(places):  # one where it is this category, zero elsewhere
-                rows[:, d] = subject.scale(d, np.eye(len(places))[row])
+            labels, encoded = rows_by_level(subject, places)
+            rows = np.tile(subject.typical_row(), (len(labels), 1))
+            rows[:, list(places)] = encoded
+            levels = measure_levels(subject, places)
         mean = subject.units.y_scale * subject.posterior.predict(rows).mean
         size, steps = float(np.ptp(mean)), np.diff(mean)
         if size < HARDLY * float(np.std(subject.targets)):
             matters = share_of_input(subject, places) >= HARDLY**2
             direction = "depends on others" if matters else "hardly matters"
-        elif column.level is not None:
+        elif column.is_category:
             direction = "differs"
         elif np.all(steps >= -0.01 * size):
             direction = "rises"
         else:
             direction = "falls" if np.all(steps <= 0.01 * size) else "goes up and down"
-        found.append(InputEffect(name, size, direction, labels[int(np.argmin(mean))], labels[int(np.argmax(mean))]))
+        ends = labels[int(np.argmin(mean))], labels[int(np.argmax(mean))]
+        found.append(InputEffect(name, size, direction, *ends, levels=levels))
     evidence = ClaimEvidence(all_finished=finished)
     found.sort(key=lambda effect: -effect.size)
-    return [Claim("effect", effect.column, effect, evidence=evidence) for effect in found]
+    sure = {effect.column: 0.95 if effect.levels else None for effect in found}  # of the bands of categories
+    return [Claim("effect", each.column, each, certainty=sure[each.column], evidence=evidence) for each in found]
 
 
 def share_of_input(subject: Subject, places: Sequence[int]) -> float:
@@ -404,7 +409,7 @@ def judge_joint(subject: Subject, part: KernelPart) -> Joint:
     if not 1 < len(sets) <= MOST_COLUMNS:
         return judge_by_rule(part.kernel, subject.columns)
     rows = subject.data.X[np.random.default_rng(0).permutation(subject.data.count)[:EXCHANGED]]
-    count, idle, apart = len(rows), list[int](), True
+    count, idle, apart = len(rows), list[int](), list[int]()
     for own in sets.values():
         mixed = np.tile(rows, (count, 1))  # row i * count + j has `own` from row i, the other columns from row j
         mixed[:, own] = np.repeat(rows[:, own], count, axis=0)
@@ -415,8 +420,8 @@ def judge_joint(subject: Subject, part: KernelPart) -> Joint:
         alone, together = float(by_own.var()) / total, float(rest.var()) / total
         if alone + together < NO_PART:
             idle += own
-        apart = apart and together < TOGETHER
-    return Joint(frozenset(idle), apart)
+        apart += own if together < TOGETHER else []
+    return Joint(frozenset(idle), len(apart) == len(part.columns), frozenset(apart))
 
 
 def find_interactions(subject: Subject, joints: Sequence[Joint]) -> list[Claim]:
@@ -436,7 +441,7 @@ def find_interactions(subject: Subject, joints: Sequence[Joint]) -> list[Claim]:
             for place, d in enumerate(leaf.columns):
                 if leaf.spec.words.role == "trend" or change(leaf, place, subject.columns[d]) >= LITTLE:
                     relevant.add(d)
-        names = tuple(dict.fromkeys(subject.columns[d].table_name for d in sorted(relevant - joint.idle)))
+        names = tuple(dict.fromkeys(subject.columns[d].table_name for d in sorted(relevant - joint.idle - joint.apart)))
         if len(names) < 2 or names in found:
             continue
         if float(np.var(subject.part_at(part, subject.data.X).mean)) >= SMALL * float(np.var(subject.targets)):

@@ -32,7 +32,7 @@ from mercer.explain.wording import (
     write_count,
 )  # fmt: skip
 from mercer.kernels.blend import Blend, Surface
-from mercer.kernels.expression import Base, Expression, contains
+from mercer.kernels.expression import Base, Expression, contains, product_of
 from mercer.kernels.functional import Functional
 from mercer.kernels.leaf import Role, Words
 from mercer.kernels.network import Network
@@ -78,7 +78,7 @@ def read_factor(leaf: Base, on: tuple[Column, ...]) -> KernelFactor:
     lengths = leaf.lengthscales() if words.role == "fading" else None
     changes = tuple(change(leaf, place, column) for place, column in enumerate(on))
     relative = None  # its only lengthscale, in units of the range of the data
-    if lengths is not None and words.correlation is not None and len(on) == 1 and on[0].level is None and on[0].span:
+    if lengths is not None and words.correlation is not None and len(on) == 1 and not on[0].is_category and on[0].span:
         relative = lengths[0] / on[0].span
     beyond = relative is not None and relative >= 1
     slow = words.wanders == "value" and relative is not None and SLOW <= relative < 1
@@ -102,6 +102,9 @@ def change(leaf: Base, place: int, column: Column) -> float:
     That is sqrt(2 - 2 k(range) / k(0)) for a factor that depends on distances; infinite where it is not known.
     """
     span = column.span
+    if leaf.spec.words.role == "levels":
+        shared = leaf.parameter("correlation").values
+        return math.inf if shared is None else math.sqrt(max(0.0, 2 - 2 * shared[min(place, len(shared) - 1)]))
     if span is None:
         return math.inf
     if leaf.spec.words.role == "trend":
@@ -128,10 +131,14 @@ def correlation(leaf: Base, place: int, distance: float) -> float | None:
 
 @dataclass(frozen=True)
 class Joint:
-    """How the columns of a product go together: `idle` ones do nothing, the effects of the others may just add up."""
+    """How the columns of a product go together: `idle` ones do nothing, the effects of the others may just add up.
+
+    Where not all of them do, those of some columns may: they are `apart`.
+    """
 
     idle: frozenset[int] = frozenset()
     add_up: bool = False
+    apart: frozenset[int] = frozenset()
 
 
 Groups = dict[tuple[int, ...], list[KernelFactor]]  # factors by the columns they look at
@@ -272,6 +279,9 @@ def phrase(term: Expression, columns: Sequence[Column], joint: Joint | None = No
         return f"{what} with a kernel that was learned without a formula"
     joint = judge_by_rule(term, columns) if joint is None else joint
     groups, parts = find_acting(group_factors(term, columns), joint), []
+    levels = [factors[0] for factors in groups.values() if factors[0].role == "levels"]
+    if levels and len(groups) > 1 and not joint.add_up:
+        return _differing(term, columns, joint, groups, levels)
     for factors in groups.values():
         parts.append(_describe(merge_factors(factors)))
     if isinstance(term, Base):  # in a product the variance of one factor says nothing
@@ -288,6 +298,21 @@ def phrase(term: Expression, columns: Sequence[Column], joint: Joint | None = No
     return f"an interaction of {name_columns([columns[d] for d in involved])}: {', multiplied by '.join(parts)}{hardly}"
 
 
+def _differing(
+    term: Expression, columns: Sequence[Column], joint: Joint, groups: Groups, levels: list[KernelFactor]
+) -> str:
+    """Say what differs between categories: a product with one factor of them or several."""
+    names = list_names([name_columns(factor.on) for factor in levels])
+    others = [leaf for leaf in term.leaves() if groups.get(leaf.columns, levels)[0].role != "levels"]
+    if not others:
+        return f"a level for each combination of {names}"
+    idle = frozenset(d for factor in levels for d in factor.leaf.columns)
+    common = [f"{number(value)}" for factor in levels for value in factor.leaf.parameter("correlation").values or ()]
+    alike = f" (correlation {list_names(common)} between any two)" if common else ""
+    what = phrase(product_of(others), columns, replace(joint, idle=joint.idle | idle))
+    return f"{what}, different for each {names}{alike}"
+
+
 def _has_no_formula(term: Expression, columns: Sequence[Column]) -> bool:
     return contains(term, Functional) and not any(factor.role == "wave" for factor in read_factors(term, columns))
 
@@ -297,6 +322,8 @@ def _describe(factors: list[KernelFactor]) -> str:
     head, on = factors[0], factors[0].on
     if len(on) == 1 and on[0].level is not None and head.role != "noise":  # zero or one: whatever the kernel, a step
         return f"a difference between {on[0].name} and the others"
+    if head.role == "levels":
+        return f"a level for each {name_columns(on)}"
     others = [factor for factor in factors[1:] if factor.role != "trend"]
     lines = find_bending(factors)
     text, about = _noun(head, alters(others)), "whose shape"
@@ -325,6 +352,8 @@ def _noun(factor: KernelFactor, altered: bool) -> str:
     on, words, of = factor.on, factor.words, name_columns(factor.on) if factor.on else ""
     if factor.role == "wave":
         return _mixture(factor) if factor.leaf.spec.mixture else _wave(factor, altered)
+    if factor.role == "levels":
+        return f"a level for each {of}"
     if factor.role == "noise":
         return f"{words.summary}, drawn anew for every value of {of}"
     if factor.role == "constant":
@@ -562,6 +591,8 @@ def _title_of_factors(factors: list[KernelFactor], of: str) -> str:
         return f"Random walk{of}, drawn back {_title_length(head)}"
     if head.slope_walks:
         return f"Wandering trend{of}"
+    if head.role == "levels":
+        return f"Differences between {name_columns(head.on)}"
     if head.role == "fading":
         slow = "Slow change" if head.hardly_changes else head.words.title
         return " ".join(filter(None, [f"{slow}{of}", _title_length(head)]))
@@ -624,6 +655,8 @@ def continuation(term: Expression, columns: Sequence[Column], horizon: float | N
         return f"{UNFORESEEN}."
     if roles == ["constant"]:
         return "It stays as it is."
+    if "levels" in roles:
+        return f"Of a new {column.name} nothing is known but what all have in common."
     if horizon == 0:
         return f"{UNFORESEEN}: even at the end of the data it is hardly known."
     until = "" if horizon is None else f"{after(horizon, column)} nothing of it is known any more"

@@ -123,6 +123,8 @@ def claim_origin(subject: Subject, fitted: Fitted, story: Story | None) -> Claim
     """Claim how the model came about."""
     kernel, origin, score = subject.fitted, fitted.origin, score_name(fitted)
     bases = tuple(origin.learner_settings.get("bases", ()))
+    if bases and any(column.levels for column in subject.columns):
+        bases = tuple(dict.fromkeys([*bases, "CAT"]))
     if origin.distilled_from is not None:
         return Claim("distilled network", origin.distilled_from, story)
     if origin.given is not None:
@@ -290,7 +292,7 @@ def find_absences(subject: Subject, candidates: Sequence[Candidate]) -> list[Cla
         column, place = subject.columns[places[0]], places[0]
         if not used.intersection(places):
             claims += judge("effect", name, partial(_looks_at, places=set(places)))
-        elif column.level is None:
+        elif not column.is_category:
             if not _may_pass_for_a_trend(subject, place):
                 claims += judge("trend", name, partial(_has_trend, place=place))
             if not _has_wave(kernel, place):

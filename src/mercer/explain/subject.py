@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from mercer.compute import fused
 from mercer.compute.program import Program, compile_program
+from mercer.explain.categories import mark_levels
 from mercer.explain.wording import Column, Vocabulary
 from mercer.inference.contract import Data, Engine, Posterior, Prediction
 from mercer.kernels.algebra import described_components, structure
@@ -102,7 +102,7 @@ class Subject:
         if len(self.table_columns) != 1:
             return None
         (places,) = self.table_columns.values()
-        return None if self.columns[places[0]].level is not None else places[0]
+        return None if self.columns[places[0]].is_category else places[0]
 
     @cached_property
     def order_column(self) -> int | None:
@@ -125,6 +125,10 @@ class Subject:
     def typical_row(self) -> Array:
         """Return a scaled row with the median of every number and the most common category of the others."""
         row = np.median(self.data.X, axis=0)
+        for d, column in enumerate(self.columns):
+            if column.levels:
+                values, counts = np.unique(self.data.X[:, d], return_counts=True)
+                row[d] = values[counts.argmax()]
         for places in self.table_columns.values():
             if self.columns[places[0]].level is not None:
                 chosen = places[int(self.data.X[:, places].sum(axis=0).argmax())]
@@ -195,7 +199,7 @@ def subject_of(fitted: Fitted) -> Subject:
         first, training = fitted.explained, fitted.training
         _SUBJECTS[fitted] = Subject(
             target=training.target_name or "the target",
-            columns=tuple(readable_columns(fitted.columns, training.X)),
+            columns=tuple(mark_levels(readable_columns(fitted.columns, training.X), fitted.kernel, training.X)),
             fitted=fitted.kernel,
             kernel=first.kernel,
             noise=first.noise,
@@ -217,13 +221,18 @@ def readable_columns(table: Columns, X: Array) -> list[Column]:
     encoding = table.encoding
     columns: list[Column] = []
     for each in encoding.columns:
-        levels: Any = getattr(each, "levels", (None,) * len(each.encoded_names))
-        for name, unit, level in zip(each.encoded_names, each.units, levels, strict=True):
+        levels: tuple[str, ...] = getattr(each, "levels", ())
+        for place, (name, unit) in enumerate(zip(each.encoded_names, each.units, strict=True)):
             d = len(columns)
-            show: Callable[[float], str] | None = None if unit is None else partial(encoding.describe_value, name)
+            coded = d in table.categories
+            written = unit is not None or coded
+            show: Callable[[float], str] | None = partial(encoding.describe_value, name) if written else None
             shown = name if table.named else f"column {name}"
-            source = each.name if table.named else shown
-            columns.append(Column(shown, unit, float(low[d]), float(high[d]), show, source, level, bool(whole[d])))
+            source, level = each.name if table.named else shown, levels[place] if levels and not coded else None
+            found = Column(shown, unit, float(low[d]), float(high[d]), show, source, level, bool(whole[d]))
+            if coded:
+                found = replace(found, levels=levels, codes=tuple(map(float, range(len(levels)))))
+            columns.append(found)
     return columns
 
 

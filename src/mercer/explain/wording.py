@@ -18,8 +18,9 @@ LISTED = 3  # things that are named one by one; the rest is counted
 class Column:
     """An encoded input column as a reader knows it.
 
-    `unit` is None for a plain number; `show` writes a value (a date, say). A column of categories was encoded as one
-    column for each `level`; `source` is its name in the user's table. `whole`: all its values are whole numbers.
+    `unit` is None for a plain number; `show` writes a value (a date, say). A column of categories has `levels`, with
+    the value of each in `codes`; one of zeros and ones is for one `level`. `source` is its name in the user's table.
+    `whole`: all its values are whole numbers.
     """
 
     name: str
@@ -30,6 +31,13 @@ class Column:
     source: str | None = None
     level: str | None = None
     whole: bool = False
+    levels: tuple[str, ...] = ()
+    codes: tuple[float, ...] = ()
+
+    @property
+    def is_category(self) -> bool:
+        """Whether it holds categories, or zeros and ones for one of them."""
+        return self.level is not None or bool(self.levels)
 
     @property
     def table_name(self) -> str:
@@ -38,12 +46,16 @@ class Column:
 
     @property
     def span(self) -> float | None:
-        """The range of the data, where known and not zero."""
+        """The range of the data, where known and not zero; codes of categories have none."""
+        if self.levels:
+            return None
         return self.high - self.low if self.low is not None and self.high is not None and self.high > self.low else None
 
     @property
     def ends(self) -> tuple[str | None, str | None]:
         """The ends of the data, written as a reader would."""
+        if self.levels:
+            return None, None
         return None if self.low is None else self.at(self.low), None if self.high is None else self.at(self.high)
 
     def at(self, value: float) -> str:

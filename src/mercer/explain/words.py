@@ -12,16 +12,15 @@ from dataclasses import replace
 from typing import Any
 
 from mercer.errors import InputError
+from mercer.explain.categories import say_interaction, say_levels
 from mercer.explain.claims import Claim, InputChance
 from mercer.explain.phrases import after, continuation, phrase, slope_phrase
 from mercer.explain.wording import (
     LISTED,
-    Column,
     Vocabulary,
     capital,
     first_few,
     list_names,
-    name_columns,
     number,
     p_value,
     percent,
@@ -75,9 +74,7 @@ SENTENCES |= {  # those of one sentence without any choice
         f"{number(claim.value.error)}, against {number(claim.value.error_of_average)} for the average alone. "
         "Components are listed by how much of that error they remove."
     ),
-    "interaction": lambda claim, _: (
-        f"The effects of {name_columns([Column(name) for name in claim.value])} depend on each other."
-    ),
+    "interaction": say_interaction,
     "no interaction": lambda *_: "Every input acts by itself: their effects add up.",
     "random walk": lambda *_: (
         "The largest component drifts like a random walk: a forecast starts from the last value, not from the average, "
@@ -176,6 +173,8 @@ def _say_effect(claim: Claim, vocabulary: Vocabulary) -> str:
         return f"The input {effect.column} hardly matters{cut_short}"
     if effect.direction == "depends on others":
         return f"What {effect.column} does depends on the other inputs: where these are typical, hardly anything."
+    if effect.direction == "differs" and effect.levels:
+        return say_levels(effect, target)
     if effect.direction == "differs":
         return (
             f"Between the values of {effect.column}, {target} differs by up to {size}: it is lowest for "

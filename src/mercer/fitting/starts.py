@@ -13,7 +13,7 @@ import numpy as np
 from mercer.fitting.periods import change_places, periods, shortest_period, spread_rows, typical_gap
 from mercer.inference.contract import Data
 from mercer.kernels.blend import Blend, Surface
-from mercer.kernels.domains import Array, NonNegative, Simplex
+from mercer.kernels.domains import Array, NonNegative, Share, Simplex
 from mercer.kernels.expression import Base, Expression, Owner, Product
 from mercer.kernels.layers import Linear
 from mercer.kernels.network import Network
@@ -33,6 +33,7 @@ LARGEST = 30.0  # of w(x): beyond it a share is 0 or 1 to rounding
 FASTEST = 3.0  # waves of a surface over the range of the data
 WEIGHT = 16.0  # spread of a feature's weight: some of them together take a share from 0 to 1 between near rows
 SPREAD = 2.0  # of weak priors
+NEARLY_ALIKE = 0.9  # the correlation of categories that hardly change what they multiply
 
 
 @dataclass(frozen=True)
@@ -102,9 +103,12 @@ def value_bounds(slot: Slot, leaf: Owner, frame: Frame) -> Array:
 
 
 def may_vanish(layout: Layout) -> list[bool]:
-    """Tell for each free number whether its lower bound is zero: weights of a network, the width of a sharp change."""
+    """Tell for each free number whether its lower bound is zero.
+
+    Weights of a network, the width of a sharp change, the correlation of categories.
+    """
     return [
-        isinstance(slot.spec.domain, NonNegative) or slot.spec.name == "width"
+        isinstance(slot.spec.domain, NonNegative | Share) or slot.spec.name == "width"
         for slot in layout.slots
         if slot.fitted
         for _ in range(slot.spec.domain.free_size(slot.size))
@@ -215,6 +219,9 @@ class Starts:
         self.copies = _copies(expression) if any(isinstance(leaf, Linear) for leaf in self.leaves) else {}
         self.frame = Frame.of(data.X)
         self.known = values_of(expression, layout.held)
+        for slot in layout.slots:  # zero is where a correlation was held in a kernel that this one was grown from
+            if slot.fitted and isinstance(slot.spec.domain, Share) and not self.known[slot.where].all():
+                self.known[slot.where] = np.nan
         self._peaks: dict[int, Array] = dict(peaks or {})
         self._places: dict[int, Array] = {}
         self.lines = self._find_lines()
@@ -251,6 +258,8 @@ class Starts:
             elif slot.spec.name == "lengthscale":
                 longest = span if slot.size == len(span) else span.max()  # or one for all columns
                 values[slot.where] = 3.0 * longest if slot.spec.unit == "length" else 5.0
+            elif isinstance(slot.spec.domain, Share):
+                values[slot.where] = NEARLY_ALIKE
         return self._compensate(values)
 
     def inherit(self, values: Array) -> Array:

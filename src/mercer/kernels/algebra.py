@@ -210,21 +210,34 @@ def _join(
 
 
 def _merge_factors(factors: list[Base]) -> list[Base]:
-    """SE(l1) SE(l2) = SE(l) with 1/l^2 = 1/l1^2 + 1/l2^2 in each dimension."""
+    """SE(l1) SE(l2) = SE(l) with 1/l^2 = 1/l1^2 + 1/l2^2 in each dimension; correlations of CAT are multiplied."""
     groups: dict[object, list[Base]] = {}
     for leaf in factors:
         if leaf.spec.merges:
             groups.setdefault((leaf.symbol, leaf.dims, leaf.isotropic, leaf.ratios), []).append(leaf)
     merged = [leaf for leaf in factors if not leaf.spec.merges]
     for group in groups.values():
-        length = _join(group, "lengthscale", partial(_joint_lengths, group[0])) if len(group) > 1 else None
-        merged.append(group[0] if length is None else group[0].with_parameter(length))
+        joint = group[0]
+        if len(group) > 1 and joint.spec.has("correlation"):
+            joint = joint.with_parameter(_join(group, "correlation", partial(_joint_correlations, joint)))
+        elif len(group) > 1:
+            joint = joint.with_parameter(_join(group, "lengthscale", partial(_joint_lengths, joint)))
+        merged.append(joint)
     return merged
 
 
+def _joint_correlations(leaf: Base, given: list[tuple[float, ...]]) -> tuple[float, ...]:
+    return tuple(math.prod(sorted(each)) for each in _by_column(leaf, "correlation", given))
+
+
+def _by_column(leaf: Base, name: str, given: list[tuple[float, ...]]) -> list[tuple[float, ...]]:
+    """Return the values of a parameter of several kernels, column by column."""
+    spec, count = next(s for s in leaf.specs if s.name == name), max(map(len, given))
+    return list(zip(*(broadcast(leaf.symbol, spec, values, count) for values in given), strict=True))
+
+
 def _joint_lengths(leaf: Base, given: list[tuple[float, ...]]) -> tuple[float, ...]:
-    spec, count = next(s for s in leaf.specs if s.name == "lengthscale"), max(map(len, given))
-    columns = zip(*(broadcast(leaf.symbol, spec, values, count) for values in given), strict=True)
+    columns = _by_column(leaf, "lengthscale", given)
     shortest = [(min(lengths), lengths) for lengths in columns]  # taken out of the root, so that no square overflows
     return tuple(s / math.sqrt(math.fsum((s / length) ** 2 for length in lengths)) for s, lengths in shortest)
 
@@ -246,16 +259,35 @@ def _swallow(factors: list[Base]) -> list[Base]:
 
 
 def _merge_sum(terms: list[Term]) -> list[Term]:
-    """Add up constants, and white noises on the same dimensions: they are one component each."""
+    """Add up constants, and white noises and categories on the same dimensions: they are one component each."""
     groups: dict[object, list[Base]] = {}
     merged: list[Term] = []
     for term in terms:
         only = term[0]
-        if len(term) == 1 and isinstance(only, Base) and (only.spec.white or only.spec.form == "constant"):
+        if len(term) == 1 and isinstance(only, Base) and _adds_up(only):
             groups.setdefault((only.symbol, only.dims), []).append(only)
         else:
             merged.append(term)
     for group in groups.values():
         total = _join(group, "variance", lambda values: (math.fsum(v for (v,) in values),))
-        merged.append((group[0].with_parameter(total),))
+        joint = group[0].with_parameter(total)
+        if len(group) > 1 and joint.spec.has("correlation"):
+            joint = joint.with_parameter(_mean_correlation(group, total))
+        merged.append((joint,))
     return merged
+
+
+def _adds_up(leaf: Base) -> bool:
+    """Tell whether a sum of several is one of them: of categories on a single column."""
+    spec = leaf.spec
+    return spec.white or spec.form == "constant" or (spec.categorical and leaf.dims is not None and len(leaf.dims) == 1)
+
+
+def _mean_correlation(group: Sequence[Base], total: Parameter) -> Parameter:
+    """v1 r1 + v2 r2 = (v1 + v2) r between different categories."""
+    joint = _join(group, "correlation", lambda values: values[0])
+    if joint.values is None or total.values is None:
+        return Parameter("correlation")
+    given = [(leaf.parameter("variance").values, leaf.parameter("correlation").values) for leaf in group]
+    common = math.fsum(v[0] * r[0] for v, r in given if v is not None and r is not None)
+    return replace(joint, values=(min(common / total.values[0], max(r[0] for _, r in given if r is not None)),))

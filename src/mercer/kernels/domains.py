@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 Array = NDArray[np.float64]
 Shape = Literal["one", "per dimension", "per component", "per component and dimension"]
@@ -106,6 +107,27 @@ class NonNegative(Domain):
 
     def describe(self) -> str:
         return "a number not below zero"
+
+
+@dataclass(frozen=True)
+class Share(Domain):
+    """From zero to below one; free = log(value / (1 - value)). Zero itself is at free = -infinity."""
+
+    def contains(self, values: Array) -> bool:
+        return bool(np.all(values >= 0) and np.all(values < 1))
+
+    def to_free(self, values: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(values) - np.log1p(-values))
+
+    def from_free(self, free: Array) -> Array:
+        return np.asarray(expit(free))
+
+    def pullback(self, values: Array, gradient: Array) -> Array:
+        return gradient * values * (1.0 - values)
+
+    def describe(self) -> str:
+        return "a number from 0 to below 1"
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,14 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from mercer.errors import KernelError
-from mercer.kernels.domains import ParameterSpec, Positive, Real, Simplex, UnitRule, line_in_other_units
+from mercer.kernels.domains import ParameterSpec, Positive, Real, Share, Simplex, UnitRule, line_in_other_units
 
 # How a base kernel becomes nodes of a program: one node; none at all; envelopes times waves; one node for each column;
 # a real and an imaginary part.
 Form = Literal["node", "constant", "mixture", "per column", "complex"]
-# What a component with this kernel is in words: something that varies, repeats, rises, is drawn anew, or stays.
-Role = Literal["fading", "wave", "trend", "noise", "constant"]
+# What a component with this kernel is in words: something that varies, repeats, rises, is drawn anew, stays, or differs
+# from one category to the other.
+Role = Literal["fading", "wave", "trend", "noise", "constant", "levels"]
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,8 @@ class Leaf:
         compute its logarithm, so that a product of such kernels costs one exponential. radial : a function of
         sum d^2 / l^2, which may be isotropic. separable : on several columns the product of itself on each of them.
         white : zero unless x = x'. mixture : has components. merges : a product of several on the same columns is one
-        of them, 1 / l^2 added up.
+        of them, 1 / l^2 added up or the correlations multiplied. categorical : looks only at whether x = x', so that
+        its columns may hold codes of categories.
     outside_networks : empty, or what to use instead where it is not a kernel of its own.
     simpler : the symbol of a kernel with fewer parameters that is nearly the same. centred : of one that is the same
         without its mean.
@@ -80,6 +82,7 @@ class Leaf:
     white: bool = False
     mixture: bool = False
     merges: bool = False
+    categorical: bool = False
     uses_inputs: bool = True
     form: Form = "node"
     outside_networks: str = ""
@@ -113,6 +116,11 @@ OFFSET = ParameterSpec("offset", Real(), "per dimension", "position")
 # Only the ratio of the slopes: the variance carries their common size (identifiable, unlike one slope per dimension).
 RELEVANCE = ParameterSpec("weights", Simplex(), "per dimension", "none")
 FREQUENCY = ParameterSpec("frequency", Real(), "per dimension", "frequency")
+# One for all pairs of categories. Below zero not all numbers of categories would give a kernel (it must not be below
+# -1 / (K - 1) for K of them), and what a common level takes away makes up for it.
+CORRELATION = ParameterSpec(
+    "correlation", Share(), "per dimension", "none", typical=(0.2, 0.8), limits=(0.002, 0.998)
+)  # fmt: skip
 MIXTURE_WEIGHTS = ParameterSpec("weights", Simplex(), "per component", "none")
 MIXTURE_FREQUENCY = ParameterSpec("frequency", Real(), "per component and dimension", "frequency")
 MIXTURE_BANDWIDTH = ParameterSpec("bandwidth", Positive(), "per component and dimension", "frequency")
@@ -228,8 +236,17 @@ C = Leaf(
 WN = Leaf(
     "WN", "white noise", (VARIANCE,),
     formula="v where x = x′, else 0", tex=r"\sigma^2 [x = x']",
-    separable=True, white=True,
+    separable=True, white=True, categorical=True,
     words=Words("uncorrelated noise", "noise", 0),
+)  # fmt: skip
+
+# ------------------------------------------------------------------------------------------------------ categories
+
+CAT = Leaf(
+    "CAT", "categories", (VARIANCE, CORRELATION),
+    formula="v where x = x′, else v ρ, ρ the correlation", tex=r"\sigma^2 (\rho + (1 - \rho) [x = x'])",
+    separable=True, merges=True, categorical=True, form="per column",
+    words=Words("a value for each category", "levels", 105),
 )  # fmt: skip
 
 # ------------------------------------------------------------------------------------------- primitives of networks
@@ -259,7 +276,8 @@ class Records(dict[str, Leaf]):
 
 # All base kernels by symbol, and those that are kernels of their own: both are read, and only `add` and `remove` below
 # change them.
-LEAVES = Records({leaf.symbol: leaf for leaf in (SE, PER, CPER, LIN, RQ, C, WN, M12, M32, M52, COS, SM, EXPI, SUMI)})
+OWN = (SE, PER, CPER, LIN, RQ, C, WN, M12, M32, M52, COS, SM, CAT, EXPI, SUMI)
+LEAVES = Records({leaf.symbol: leaf for leaf in OWN})
 REGISTRY: dict[str, Leaf] = {symbol: leaf for symbol, leaf in LEAVES.items() if not leaf.outside_networks}
 RESERVED = ("NKN", "KF", "CP", "CW", "BLEND", "fixed")
 

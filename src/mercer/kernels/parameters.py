@@ -10,12 +10,15 @@ Products carry one variance only: the variances of the factors of a product are 
 so all but one of them are *held* at their value (1 where none was given) and do not count as parameters. A network has
 its scale in its last layer, and that of its primitives in the weights of its first: their variances are held too.
 
+Nor is the correlation of categories in a summand of their own: v rho is a constant there, and the level of the target
+is free. It is held too, at zero where none was given: then v is the variance of the categories' effects.
+
 At the end: the same numbers where the inputs and the target have other units.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
@@ -26,6 +29,7 @@ from numpy.typing import NDArray
 
 from mercer.errors import KernelError
 from mercer.kernels.blend import Blend, Surface
+from mercer.kernels.categories import refuse_distances, spread_over_categories, takes_categories
 from mercer.kernels.domains import Array, Domain, ParameterSpec, Simplex
 from mercer.kernels.expression import Base, Expression, Owner, Parameter, Sum, sum_of
 
@@ -37,23 +41,32 @@ def bind(
     dimensions: int,
     names: Sequence[str] | None = None,
     default: Sequence[int] | None = None,
+    categories: Collection[int] = (),
 ) -> Expression:
     """Return the expression with every base kernel on explicit column numbers of a table with `dimensions` columns.
 
-    Base kernels and change surfaces without a dimension act on the `default` columns (all where it is not given).
+    Base kernels and change surfaces without a dimension act on the `default` columns (all where it is not given), those
+    of `categories` by CAT: see `mercer.kernels.categories`.
     """
     everywhere = tuple(range(dimensions)) if default is None else tuple(default)
+    numbers = tuple(c for c in everywhere if c not in categories)
+    labels = tuple(c for c in everywhere if c in categories)
+    expression = spread_over_categories(expression, numbers, labels)
     if dimensions < 1:
         raise KernelError(f"a kernel needs data with at least one column, not {dimensions}")
 
     def bind_one(owner: Owner) -> Any:
         if not isinstance(owner, Base | Surface):
             return owner
+        blind = isinstance(owner, Base) and takes_categories(owner)
         if owner.dims is None:
-            return owner.bind(everywhere)
+            return owner.bind(everywhere if not labels or owner.symbol == "WN" else labels if blind else numbers)
         dims = tuple(c for d in owner.dims for c in _columns(owner, d, dimensions, names))
         if len(set(dims)) != len(dims):
             raise KernelError(f"{owner.text()} names the same column twice")
+        wrong = [] if blind else [c for c in dims if c in categories]
+        if wrong:
+            raise refuse_distances(owner.text(digits=4), str(wrong[0]) if names is None else names[wrong[0]])
         return owner.bind(dims)
 
     return expression.map_owners(bind_one)
@@ -81,6 +94,18 @@ def held_variances(expression: Expression) -> frozenset[int]:
     """Return the owners (by number) whose variance is redundant in a product or network and therefore held."""
     held: set[int] = set()
     expression.find_carrier(0, held)
+    return frozenset(held)
+
+
+def held_correlations(expression: Expression) -> frozenset[int]:
+    """Return the owners (by number) whose correlation is redundant: categories on one column, alone as a summand."""
+    held: set[int] = set()
+    number = 0
+    for term in expression.terms if isinstance(expression, Sum) else (expression,):
+        owners = list(term.owners())
+        if isinstance(term, Base) and term.spec.has("correlation") and len(term.dims or ()) == 1:
+            held.add(number)
+        number += len(owners)
     return frozenset(held)
 
 
@@ -114,7 +139,7 @@ class Slot:
     offset: int
     size: int
     fitted: bool
-    held: bool = False  # a variance that another one of its product stands for
+    held: bool = False  # a variance that another one of its product stands for, a correlation that is a constant
 
     @property
     def path(self) -> str:
@@ -136,7 +161,7 @@ class Layout:
     @cached_property
     def held(self) -> frozenset[int]:
         """The owners (by number) whose variance is held."""
-        return frozenset(slot.leaf for slot in self.slots if slot.held)
+        return frozenset(slot.leaf for slot in self.slots if slot.held and slot.spec.name == "variance")
 
     @cached_property
     def n_values(self) -> int:
@@ -198,12 +223,12 @@ class Layout:
 
 def layout(expression: Expression) -> Layout:
     """Lay out the parameters of a bound expression."""
-    held = held_variances(expression)
+    held, alone = held_variances(expression), held_correlations(expression)
     slots: list[Slot] = []
     offset = 0
     for number, leaf in enumerate(expression.owners()):
         for parameter, spec, size in zip(leaf.parameters, leaf.specs, leaf.sizes, strict=True):
-            redundant = spec.name == "variance" and number in held
+            redundant = number in {"variance": held, "correlation": alone}.get(spec.name, ())
             fitted = not (parameter.fixed or redundant)
             slots.append(Slot(number, leaf.symbol, spec, offset, size, fitted, redundant))
             offset += size
@@ -211,19 +236,21 @@ def layout(expression: Expression) -> Layout:
 
 
 def values_of(expression: Expression, held: frozenset[int] | None = None) -> Array:
-    """Return the flat vector of a bound expression's values; NaN where unset (1 for a held variance).
+    """Return the flat vector of a bound expression's values; NaN where unset (1 for a held variance, 0 correlation).
 
     held : `held_variances` of the expression, where it is known already.
     """
     held = held_variances(expression) if held is None else held
+    alone = held_correlations(expression)
     parts: list[Array] = []
     for number, leaf in enumerate(expression.owners()):
         for parameter, size in zip(leaf.parameters, leaf.sizes, strict=True):
             if parameter.values is not None:
                 parts.append(np.array(parameter.values))
             else:
-                redundant = parameter.name == "variance" and number in held
-                parts.append(np.full(size, 1.0 if redundant else np.nan))
+                given = 1.0 if parameter.name == "variance" and number in held else np.nan
+                given = 0.0 if parameter.name == "correlation" and number in alone else given
+                parts.append(np.full(size, given))
     return np.concatenate(parts) if parts else np.empty(0)
 
 

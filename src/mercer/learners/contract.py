@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, TypeVar
@@ -221,6 +221,7 @@ class Context:
     noise: float | None = None  # a known noise variance (scaled units), for learners that keep one
     whole: WholeData | None = None  # all rows, where `data` are a sample of them and the learner asks for intervals
     policies: tuple[Any, ...] = ()  # values in place of the defaults, such as RacePolicy(sample=100)
+    categories: frozenset[int] = frozenset()  # columns that hold codes of categories: CAT alone acts on them
 
     def policy(self, kind: type[Policy]) -> Policy:
         """Return the policy of a kind: the one that was given, or its defaults."""
@@ -238,6 +239,8 @@ class Learner(ABC):
     most_rows: ClassVar[int | None] = None
     keeps_noise: ClassVar[bool] = False  # it honours a known noise (`Context.noise`)
     makes_batches: ClassVar[bool] = False  # it gives a backend that runs batches (a GPU) what it tries
+    # it puts CAT on columns of codes (`Context.categories`); otherwise it is given 0/1 columns, one for each category
+    takes_categories: ClassVar[bool] = False
 
     @abstractmethod
     def learn(self, context: Context) -> Learned:
@@ -252,7 +255,9 @@ class Learner(ABC):
         """Whether it can judge what it tries by intervals on all rows (`Context.whole`), however many there are."""
         return False
 
-    def scale_kernels(self, columns: list[int], names: list[str], units: Units) -> Learner:
+    def scale_kernels(
+        self, columns: list[int], names: list[str], units: Units, categories: Collection[int] = ()
+    ) -> Learner:
         """Return the learner with the kernels in its settings on column numbers, in scaled units."""
         return self
 

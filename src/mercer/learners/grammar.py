@@ -18,7 +18,7 @@ leaves alone keeps its values, so that a child starts from its parent's optimum;
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from pathlib import Path
@@ -74,7 +74,7 @@ class GrammarSearch(Learner):
 
     Parameters
     ----------
-    bases : symbols of the base kernels to build from.
+    bases : symbols of the base kernels to build from, on columns of numbers and dates; categories have CAT.
     operators : "+" adds, "*" multiplies, "r" replaces a base kernel; "|" (on request) changes: CP, CW.
     grammar : "full" applies them to every subexpression, "cks" to the whole kernel only (replacement everywhere).
     score : "bic" (default), "aic", "loo" (leave one out), or "heldout": a fifth of the rows, drawn at random, judges
@@ -110,6 +110,7 @@ class GrammarSearch(Learner):
     buffer: int = 1
 
     makes_batches = True
+    takes_categories = True
 
     def learn(self, context: Context) -> Learned:
         """Search on scaled data, with intervals on all rows in place of scores where these are too many."""
@@ -189,7 +190,7 @@ class Search:
     def run(self) -> None:
         """Search until nothing improves, or until it is stopped."""
         trials = self.trials
-        every = base_kernels(self.settings.bases, self.columns)
+        every = base_kernels(self.settings.bases, self.columns, self.context.categories)
         # no period along a column with too few values to show one, such as a yes or no
         periodic = {b for b in every if any(p.name == "period" for p in b.specs)}
         bases = [b for b in every if b not in periodic or may_repeat(self.data.X[:, b.columns[0]])] or every
@@ -249,7 +250,7 @@ class Search:
         A part can outlive its use: a lengthscale far beyond the data is a constant, an RQ with a large alpha an SE.
         Such kernels are a few; one that was tried before is carried on from where the best kernel stands.
         """
-        allowed = {*self.settings.bases, "C"}  # a constant is what is left of a factor taken out
+        allowed = {*self.settings.bases, "C", "CAT"}  # a constant is what is left of a factor taken out
         return [
             (Child(expression, canonical_structure(expression), step), best)
             for expression, step in simplify(self.trials.candidates[best].full_fit.expression, self.data.X)
@@ -275,7 +276,8 @@ class Search:
         return Entry(child, parent, Task(child.expression, key, noise, replaced, peaks, self.own, options))
 
     def _periods(self, y: Array) -> dict[int, Array]:
-        found = {column: periods(self.data.X[:, column], y, self.policy.peaks) for column in self.columns}
+        numbers = [column for column in self.columns if column not in self.context.categories]
+        found = {column: periods(self.data.X[:, column], y, self.policy.peaks) for column in numbers}
         return {column: peaks for column, peaks in found.items() if len(peaks)}
 
     def _find_unexplained(self, parent: int) -> dict[int, Array]:
@@ -447,7 +449,8 @@ class Search:
         settings, trials, data = self.settings, self.trials, self.context.data
         ranked = self._finalists()
         enough = data.count >= self.policy.rows_to_forecast
-        column = self.columns[0] if len(self.columns) == 1 and enough else None
+        alone = len(self.columns) == 1 and not self.context.categories
+        column = self.columns[0] if alone and enough else None
         forward = settings.finalists == "forward"
         if forward and column is None:
             raise InputError(
@@ -527,16 +530,18 @@ class Child:
     step: Step
 
 
-def base_kernels(symbols: Sequence[str], columns: Sequence[int]) -> tuple[Base, ...]:
-    """Return every base kernel on every column, without values."""
+def base_kernels(symbols: Sequence[str], columns: Sequence[int], categories: Collection[int] = ()) -> tuple[Base, ...]:
+    """Return every base kernel on every column, without values; on columns of categories it is CAT alone."""
     kernels: list[Base] = []
+    numbers = [column for column in columns if column not in categories]
     for symbol in symbols:
         if symbol not in REGISTRY:
             raise KernelError(f"there is no base kernel '{symbol}'; there are {', '.join(REGISTRY)}")
         if REGISTRY[symbol].uses_inputs:
-            kernels += [build_base(symbol, column) for column in columns]
+            kernels += [build_base(symbol, column) for column in numbers]
         else:
             kernels.append(build_base(symbol))
+    kernels += [build_base("CAT", column) for column in columns if column in categories]
     if not kernels:
         raise InputError("the search needs at least one base kernel and one input column")
     return tuple(kernels)
@@ -576,7 +581,8 @@ def _steps(
                 yield substitute(parent, path, sum_of([part, base])), Step("add", base)
             if "*" in allowed and not isinstance(outer, Product):
                 yield substitute(parent, path, product_of([part, base])), Step("multiply", base)
-            if "|" in allowed and not isinstance(outer, Blend) and base.dims:  # a constant has no column to go along
+            along = base.dims is not None and not base.spec.categorical  # a constant has no column to go along
+            if "|" in allowed and not isinstance(outer, Blend) and base.dims and along:
                 on = base.dims[:1]
                 yield substitute(parent, path, blend([part, part], "CP", on=on)), Step("change of parameters", part)
                 yield substitute(parent, path, blend([part, base], "CP", on=on)), Step("change to", base)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Real
@@ -27,10 +27,11 @@ from mercer.fitting.starts import noise_start
 from mercer.inference.contract import Data, Engine
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Base, Expression, Sum
+from mercer.kernels.expression import Base, Expression, Sum, build_base
 from mercer.kernels.layers import Exponential, Linear, Multiply
 from mercer.kernels.network import PAPER_LAYERS, Network, network, regression_network, time_series_network
 from mercer.kernels.parameters import Units, bind, to_scaled_units, values_of, with_values
+from mercer.kernels.text import parse_primitives
 from mercer.learners.averaging import Forecasts, forecast, leave_out, stack_weights, weigh_forecasts
 from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Weights, draw_some
 from mercer.learners.trials import Trials
@@ -83,6 +84,7 @@ class NeuralKernelNetwork(Learner):
     most_rows = 2000  # trained exactly, with a gradient of some hundred numbers for each start
     keeps_noise = True
     makes_batches = True
+    takes_categories = True
 
     @classmethod
     def paper(cls, **changes: Any) -> NeuralKernelNetwork:
@@ -90,11 +92,13 @@ class NeuralKernelNetwork(Learner):
         settings = cls(variances=True, restarts=1, selection="evidence", optimiser="adam", priors=None, average=False)
         return replace(settings, **changes)
 
-    def scale_kernels(self, columns: list[int], names: list[str], units: Units) -> Learner:
+    def scale_kernels(
+        self, columns: list[int], names: list[str], units: Units, categories: Collection[int] = ()
+    ) -> Learner:
         """Return the settings with primitives on column numbers and their values in scaled units."""
         if self.primitives is None:
             return self
-        scaled = to_scaled_units(self.network(columns, len(units.scale), names), units)
+        scaled = to_scaled_units(self.network(columns, len(units.scale), names, categories), units)
         assert isinstance(scaled, Network)
         return replace(self, primitives=scaled.primitives)
 
@@ -111,17 +115,19 @@ class NeuralKernelNetwork(Learner):
         return Training(self, context).run()
 
     def network(
-        self, columns: Sequence[int], dimensions: int | None = None, names: Sequence[str] | None = None
+        self,
+        columns: Sequence[int],
+        dimensions: int | None = None,
+        names: Sequence[str] | None = None,
+        categories: Collection[int] = (),
     ) -> Network:
         """Return the untrained network for some columns of a table, whose columns may have names."""
         dimensions = 1 + max(columns) if dimensions is None else dimensions
         primitives = self.primitives
-        if primitives is None and self.variances:
-            paper = time_series_network() if len(columns) == 1 else regression_network(len(columns))
-            # the paper's primitives count columns from 0: they move to the columns that vary
-            primitives = [part.map_leaves(partial(_move, columns=columns)) for part in paper.primitives]
-        elif primitives is None:
-            primitives = ONE_COLUMN if len(columns) == 1 else SEVERAL_COLUMNS
+        if primitives is None:
+            numbers = [c for c in columns if c not in categories]
+            levels = [build_base("CAT", c) for c in columns if c in categories]
+            primitives = [*self._usual_primitives(numbers), *levels]
         # None: where a primitive is complex
         built = network(primitives, self.layers, complex=self.complex or None, variances=self.variances)
         if self.activation is not None:
@@ -136,7 +142,7 @@ class NeuralKernelNetwork(Learner):
             symbols = [(layer.symbol, isinstance(layer, Multiply)) for layer in built.layers]
             layers = [f"{symbol}-{self.activation}" if after else symbol for symbol, after in symbols]
             built = network(built.primitives, "-".join(layers), complex=built.complex, variances=self.variances)
-        bound = bind(built, dimensions, names, default=columns)
+        bound = bind(built, dimensions, names, default=columns, categories=categories)
         assert isinstance(bound, Network)
         return bound
 
@@ -148,6 +154,16 @@ class NeuralKernelNetwork(Learner):
             texts = (f"({part.text()})" if isinstance(part, Sum) else part.text() for part in parts)
             settings["primitives"] = " + ".join(texts)
         return settings
+
+    def _usual_primitives(self, columns: Sequence[int]) -> Sequence[Expression]:
+        """Return those for some columns of numbers where none are given."""
+        if not columns:
+            return ()
+        if not self.variances:
+            return parse_primitives(ONE_COLUMN if len(columns) == 1 else SEVERAL_COLUMNS)
+        paper = time_series_network() if len(columns) == 1 else regression_network(len(columns))
+        # the paper's primitives count columns from 0: they move to the columns that vary
+        return [part.map_leaves(partial(_move, columns=columns)) for part in paper.primitives]
 
     @property
     def iterations(self) -> int:
@@ -246,9 +262,10 @@ class Training:
         self.data, self.policy = context.data, context.policy(TrainingPolicy)
         self.sample = draw_some(self.data, self.policy.sample, [context.seed, 1])
         self.trials = Trials(context.report, jobs=context.count_jobs(settings.n_jobs), counted="starts")
-        network = settings.network(context.columns, self.data.X.shape[1])
+        network = settings.network(context.columns, self.data.X.shape[1], categories=context.categories)
         repeats = any(p.name == "period" for leaf in network.leaves() for p in leaf.specs)
-        found = {c: periods(self.data.X[:, c], self.data.y, self.policy.peaks) for c in context.columns if repeats}
+        numbers = [c for c in context.columns if c not in context.categories]
+        found = {c: periods(self.data.X[:, c], self.data.y, self.policy.peaks) for c in numbers if repeats}
         self.task = NetworkTask(
             network, context.engine, context.seed,
             rate=float(settings.learning_rate) if settings.optimiser == "adam" else None,

@@ -94,7 +94,10 @@ class PartitionPrior:
 
 @dataclass(frozen=True, eq=False)
 class StructureProblem:
-    """The fit of one structure. A point: log lengthscale of each input, log variance of each group, log noise."""
+    """The fit of one structure. A point: log lengthscale of each input, log variance of each group, log noise.
+
+    An input of codes has CAT with the correlation exp(-1 / l^2): what SE has on zeros and ones, one for each category.
+    """
 
     structure: AdditiveStructure
     inputs: tuple[Input, ...]
@@ -102,19 +105,28 @@ class StructureProblem:
     engine: Engine = field(default_factory=Exact)
     prior: PartitionPrior = field(default_factory=PartitionPrior)
     tolerance: float = 1e-8
+    categories: frozenset[int] = frozenset()  # columns of codes, each an input
 
     @cached_property
     def expression(self) -> Expression:
-        """The sum over groups of kernels without values; a category has one lengthscale for its columns."""
+        """The sum over groups of kernels without values; zeros and ones of a category have one lengthscale."""
         return sum_of([self.group_kernel(group) for group in self.structure.groups])
 
     def group_kernel(self, group: tuple[int, ...]) -> Expression:
         """Return the kernel of one group: a product over its inputs with one lengthscale each."""
         family = self.structure.family
-        plain = [i for i in group if len(self.inputs[i]) == 1]
+        plain, others = self._divide(group)
         factors = [build_base(family, *(self.inputs[i][0] for i in plain))] if plain else []
-        factors += [build_base(family, *self.inputs[i], isotropic=True) for i in group if len(self.inputs[i]) > 1]
+        for i in others:
+            several = len(self.inputs[i]) > 1
+            own = build_base(family, *self.inputs[i], isotropic=True) if several else build_base("CAT", *self.inputs[i])
+            factors.append(own)
         return product_of(factors)
+
+    def _divide(self, group: tuple[int, ...]) -> tuple[list[int], list[int]]:
+        """Return the inputs of a group that are numbers, and those that are categories."""
+        plain = [i for i in group if len(self.inputs[i]) == 1 and self.inputs[i][0] not in self.categories]
+        return plain, [i for i in group if i not in plain]
 
     @cached_property
     def program(self) -> Program:
@@ -125,11 +137,17 @@ class StructureProblem:
         """Which number of a point each value of the kernel is; -1: a variance held at one."""
         found: list[int] = []
         for k, group in enumerate(self.structure.groups):
-            plain = [i for i in group if len(self.inputs[i]) == 1]
+            plain, others = self._divide(group)
             found += [len(self.inputs) + k, *plain] if plain else []
-            for number, i in enumerate(i for i in group if len(self.inputs[i]) > 1):
+            for number, i in enumerate(others):
                 found += [-1 if plain or number else len(self.inputs) + k, i]
         return np.array(found)
+
+    @cached_property
+    def correlations(self) -> NDArray[np.bool_]:
+        """Which values of the kernel are correlations of categories."""
+        coded = [i for i, columns in enumerate(self.inputs) if len(columns) == 1 and columns[0] in self.categories]
+        return np.isin(self.places, coded)
 
     @cached_property
     def centre(self) -> Array:
@@ -146,7 +164,17 @@ class StructureProblem:
 
     def split(self, point: Array) -> tuple[Array, Gaussian]:
         """Return the values of the kernel and the likelihood."""
-        return np.append(np.exp(point), 1.0)[self.places], Gaussian(math.exp(point[-1]))
+        values = np.append(np.exp(point), 1.0)[self.places]
+        values[self.correlations] = np.exp(-(values[self.correlations] ** -2.0))
+        return values, Gaussian(math.exp(point[-1]))
+
+    def slopes(self, values: Array) -> Array:
+        """Return the derivative of each value of the kernel by the number of a point that it comes from.
+
+        Of exp(log x) it is x; of r = exp(-1 / l^2) by log l it is 2 r / l^2 = -2 r log r.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.correlations, np.nan_to_num(-2.0 * values * np.log(values)), values)
 
     def log_prior(self, point: Array) -> tuple[float, Array]:
         """Return the log density of a point and its partition, up to a constant of the inputs, and its gradient.
@@ -177,7 +205,7 @@ class StructureProblem:
             return FAILED_VALUE, np.zeros(len(point))
         density, slope = self.log_prior(point)
         gradient = np.zeros(len(point) + 1)
-        np.add.at(gradient, self.places, found.gradient * values)
+        np.add.at(gradient, self.places, found.gradient * self.slopes(values))
         gradient[len(point) - 1] += found.noise_gradient * likelihood.noise
         return -found.value - density, -gradient[:-1] - slope
 
@@ -246,10 +274,11 @@ class StructureSearch:
     engine: Engine = field(default_factory=Exact)
     prior: PartitionPrior = field(default_factory=PartitionPrior)
     policy: StructurePolicy = field(default_factory=StructurePolicy)
+    categories: frozenset[int] = frozenset()
 
     def pose(self, structure: AdditiveStructure) -> StructureProblem:
         """Return the fit of a structure as a problem."""
-        return StructureProblem(structure, self.inputs, self.data, self.engine, self.prior)
+        return StructureProblem(structure, self.inputs, self.data, self.engine, self.prior, categories=self.categories)
 
     def fit(
         self, structure: AdditiveStructure, near: FittedStructure | None = None, iterations: int = 0

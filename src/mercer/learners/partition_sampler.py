@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -121,7 +121,7 @@ class PartitionSampler(Learner):
     families : base kernels of the groups: "SE", "M12", "M32", "M52". A partition is fitted with each of them and
         counts with all; those that are hopeless at the partition that the chain starts from are left out.
     inputs : columns that are one input, as lists of names or numbers: those of a category that you encoded as zeros and
-        ones. None: each column is an input; those that a table's category was encoded as are one.
+        ones. None: each column is an input.
     time_budget : seconds after which what was found so far is taken.
     """
 
@@ -133,13 +133,16 @@ class PartitionSampler(Learner):
 
     most_rows = 2000  # it samples with some of them, and fits the best partitions to all
     keeps_noise = True
+    takes_categories = True
 
     def describe(self) -> dict[str, Any]:
         """Return the settings as plain data."""
         inputs = None if self.inputs is None else [list(each) for each in self.inputs]
         return {**super().describe(), "families": list(self.families), "inputs": inputs}
 
-    def scale_kernels(self, columns: list[int], names: list[str], units: Units) -> Learner:
+    def scale_kernels(
+        self, columns: list[int], names: list[str], units: Units, categories: Collection[int] = ()
+    ) -> Learner:
         """Return the settings with all inputs as numbers of columns: a category's columns are called "name=choice"."""
         return replace(self, inputs=self.find_inputs(columns, names))
 
@@ -302,7 +305,8 @@ class Sampling:
         rows = np.asarray((data.X - np.array(self.units.shift)) / np.array(self.units.scale))
         engine = Timed(context.engine, self.trials.clock)
         policy = StructurePolicy(families=tuple(self.settings.families))
-        return StructureSearch(self.inputs, Data(rows, data.y, data.free_level), engine, prior, policy)
+        scaled = Data(rows, data.y, data.free_level)
+        return StructureSearch(self.inputs, scaled, engine, prior, policy, context.categories)
 
     # ------------------------------------------------------------------------------------------------------- sampling
 

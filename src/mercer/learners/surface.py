@@ -13,7 +13,7 @@ before on some where there are many.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Literal
@@ -90,7 +90,9 @@ class ChangeSurface(Learner):
             raise InputError(f"{rows} rows are too few for {self.regimes} regimes, {REGIME_ROWS} for each: {advice}")
         return SurfaceSearch(self, context).run()
 
-    def scale_kernels(self, columns: list[int], names: list[str], units: Units) -> Learner:
+    def scale_kernels(
+        self, columns: list[int], names: list[str], units: Units, categories: Collection[int] = ()
+    ) -> Learner:
         """Return the settings with kernels on column numbers and their values in scaled units."""
         self._check()
 

@@ -121,6 +121,11 @@ class Columns:
         return list(self.features) if self.features is not None else [str(number) for number in range(self.count)]
 
     @property
+    def categories(self) -> frozenset[int]:
+        """The numbers of the columns of the matrix that hold codes of categories."""
+        return frozenset() if self.learned is None else self.learned.categories
+
+    @property
     def encoding(self) -> Encoding:
         """How the table becomes the matrix: an encoding that was learned, or numbers as they are."""
         from mercer.tables import Encoding

@@ -12,7 +12,7 @@ from mercer.explain.changes import change_in
 from mercer.explain.phrases import open_gates
 from mercer.kernels.domains import Array
 from mercer.report.view import BLUE, GREY, INK, ORANGE, Paper, View, axis_values, draw_beyond, draw_points
-from mercer.tables.columns import CategoryColumn, DateColumn
+from mercer.tables.columns import Categories, DateColumn
 
 if TYPE_CHECKING:
     from mercer.explain.changes import Change
@@ -31,7 +31,7 @@ def change_figure(fitted: Fitted | View, *, width: int = 1200, density: int | No
     if change is None:
         return None
     on = [view.encoded[place] for place in change.surface.columns]
-    if any(isinstance(column, CategoryColumn) for column in on) or len(on) > 2:
+    if any(isinstance(column, Categories) for column in on) or len(on) > 2:
         return None
     if len(on) == 2:
         return _draw_maps(view, paper, change, on)

@@ -13,7 +13,7 @@ from mercer.explain.classes import MOST_COLUMNS, ClassExplanation, explain_class
 from mercer.report import check_place, write_whole
 from mercer.report.html import draw_picture, draw_shapes, list_origin, list_versions, render, write_date, write_usage
 from mercer.report.view import BLUE, Paper
-from mercer.tables.columns import CategoryColumn, DateColumn
+from mercer.tables.columns import Categories, DateColumn
 
 if TYPE_CHECKING:
     from mercer.model.classes import FittedClasses
@@ -36,7 +36,7 @@ def class_report_html(fitted: FittedClasses, explanation: ClassExplanation | Non
     values, options = list(fitted.training.X[-1]), fitted.options
     for column in fitted.columns.encoding.columns:
         own, values = values[: len(column.encoded_names)], values[len(column.encoded_names) :]
-        if isinstance(column, CategoryColumn):
+        if isinstance(column, Categories):
             row[column.name] = str(column.levels[int(np.argmax(own))])
         else:
             row[column.name] = write_date(column, own[0]) if isinstance(column, DateColumn) else float(f"{own[0]:.6g}")

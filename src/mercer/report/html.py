@@ -29,7 +29,7 @@ from mercer.report.partitions import partition_figure
 from mercer.report.plots import component_figure, fit_figure
 from mercer.report.svg import inline_svg
 from mercer.report.view import View
-from mercer.tables.columns import CategoryColumn, DateColumn
+from mercer.tables.columns import Categories, DateColumn
 
 if TYPE_CHECKING:
     from mercer.model.fitted import Fitted
@@ -174,8 +174,8 @@ def usage(fitted: Fitted) -> str:
     """
     view, row = View.of(fitted), dict[str, Any]()
     for column in view.columns:
-        if isinstance(column, CategoryColumn):
-            row[column.name] = column.levels[int(view.values(column).sum(axis=0).argmax())]
+        if isinstance(column, Categories):
+            row[column.name] = column.levels[view.most_common(column)]
             continue
         numbers = view.values(column)[:, 0]
         row[column.name] = float(f"{numbers[-1]:.6g}")

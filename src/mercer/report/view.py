@@ -25,7 +25,7 @@ from matplotlib.ticker import FixedLocator, MaxNLocator
 from mercer.explain.claims import WITHIN_95
 from mercer.explain.subject import subject_of
 from mercer.kernels.domains import Array
-from mercer.tables.columns import CategoryColumn, DateColumn
+from mercer.tables.columns import Categories, CategoryColumn, DateColumn, OneHotColumn
 
 if TYPE_CHECKING:
     from mercer.model.fitted import Fitted
@@ -95,7 +95,7 @@ class Paper:
         """Name the axes and choose ticks that suit the column."""
         axes.set_xlabel(name)
         axes.set_ylabel(value)
-        if isinstance(column, CategoryColumn):
+        if isinstance(column, Categories):
             levels = [level if len(level) <= 14 else f"{level[:13]}…" for level in column.levels]
             crowded = sum(map(len, levels)) + 2 * len(levels) > self.room(_count_columns(axes))
             tilt: dict[str, Any] = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
@@ -162,7 +162,7 @@ class View:
         varying = tuple(column for column in self.columns if np.ptp(self.values(column), axis=0).any())
         self.varying = varying or self.columns[:1]
         # One input of numbers or dates: a curve says it all.
-        self.is_curve = len(self.varying) == 1 and not isinstance(self.varying[0], CategoryColumn)
+        self.is_curve = len(self.varying) == 1 and not isinstance(self.varying[0], Categories)
         self.subject = subject_of(fitted)
         self.sweep, self.prediction, self.part = cache(self._sweep), cache(self._predict), cache(self._follow_part)
 
@@ -186,18 +186,21 @@ class View:
     def positions(self, column: Column) -> Any:
         """Return where the training rows are on the axis of a column."""
         values = self.values(column)
-        return values.argmax(axis=1) if isinstance(column, CategoryColumn) else axis_values(column, values[:, 0])
+        return column.places(values) if isinstance(column, Categories) else axis_values(column, values[:, 0])
+
+    def most_common(self, column: CategoryColumn | OneHotColumn) -> int:
+        """Return the place of the category that most training rows have."""
+        return int(np.bincount(column.places(self.values(column)), minlength=len(column.levels)).argmax())
 
     def _sweep(self, column: Column) -> InputSweep:
         """Return rows along one column, others at their median or most common level; a single one beyond its ends."""
         typical = np.median(self.fitted.training.X, axis=0)
         for other in self.columns:
-            if isinstance(other, CategoryColumn):
-                counts = self.values(other).sum(axis=0)
-                typical[self.places(other)] = np.arange(len(counts)) == counts.argmax()
-        if isinstance(column, CategoryColumn):
+            if isinstance(other, Categories):
+                typical[self.places(other)] = other.sweep()[self.most_common(other)]
+        if isinstance(column, Categories):
             at: Any = np.array(column.levels, dtype=object)
-            along = np.eye(len(at))
+            along = column.sweep()
         else:
             numbers = self.values(column)[:, 0]
             low, high = float(numbers.min()), float(numbers.max())

@@ -8,6 +8,8 @@ from __future__ import annotations
 import datetime
 import decimal
 import numbers
+import warnings
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mercer.errors import InputError
+from mercer.errors import DataWarning, InputError
 from mercer.tables.dates import (
     ELAPSED_UNITS,
     Dates,
@@ -114,9 +116,86 @@ class DateColumn:
         return plain | {"offset_minutes": self.offset} | self.timeline.to_json()
 
 
+class Categories(ABC):
+    """A column of categories: its levels in order, and how they become encoded columns."""
+
+    kind: ClassVar[str]
+    name: str
+    levels: tuple[str, ...]
+
+    @property
+    @abstractmethod
+    def encoded_names(self) -> tuple[str, ...]:
+        """The names of the encoded columns."""
+
+    @property
+    def units(self) -> tuple[str | None, ...]:
+        return (None,) * len(self.encoded_names)
+
+    @abstractmethod
+    def encode(self, column: pd.Series) -> NDArray[np.float64]:
+        """The encoded columns of the rows."""
+
+    @abstractmethod
+    def places(self, encoded: NDArray[np.float64]) -> NDArray[np.intp]:
+        """The place among the levels of each row, from its encoded columns."""
+
+    @abstractmethod
+    def sweep(self) -> NDArray[np.float64]:
+        """The encoded columns of one row for each level."""
+
+    def find(self, column: pd.Series) -> tuple[Texts, NDArray[np.intp]]:
+        """The entries as texts, and their places among the levels, -1 for an unknown one."""
+        texts = to_texts(column)
+        refuse_missing(self.name, texts == MISSING)
+        return texts, np.asarray(pd.Index(self.levels).get_indexer(pd.Index(texts, dtype=object)), dtype=np.intp)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "name": self.name, "levels": list(self.levels)}
+
+
 @dataclass(frozen=True)
-class CategoryColumn:
-    """A column of categories: one encoded column of zeros and ones for each level."""
+class CategoryColumn(Categories):
+    """A column of categories as one encoded column of codes: 0 for the first level, 1 for the next, and so on."""
+
+    kind: ClassVar[str] = "codes"
+    name: str
+    levels: tuple[str, ...]
+
+    @property
+    def encoded_names(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    def encode(self, column: pd.Series) -> NDArray[np.float64]:
+        """A column of codes. A level that is not known gets a code of its own, and a warning names it."""
+        texts, places = self.find(column)
+        new = list(dict.fromkeys(texts[places < 0]))
+        if new:
+            what = f"the category {new[0]!r} was" if len(new) == 1 else f"the categories {quote(new[:5])} were"
+            warnings.warn(
+                f"column '{self.name}': {what} not in the data that Mercer learned from (known are "
+                f"{quote(self.levels)}). Rows with a new category are predicted like the average of the others, with a "
+                "wider band",
+                DataWarning,
+                stacklevel=2,
+            )
+        codes = {text: len(self.levels) + number for number, text in enumerate(new)}
+        found = [codes[text] if place < 0 else place for text, place in zip(texts, places, strict=True)]
+        return np.array(found, dtype=np.float64)[:, np.newaxis]
+
+    def places(self, encoded: NDArray[np.float64]) -> NDArray[np.intp]:
+        return np.rint(encoded[:, 0]).astype(np.intp)
+
+    def sweep(self) -> NDArray[np.float64]:
+        return np.arange(len(self.levels), dtype=np.float64)[:, np.newaxis]
+
+
+@dataclass(frozen=True)
+class OneHotColumn(Categories):
+    """A column of categories as one encoded column of zeros and ones for each level.
+
+    For learners without a place for a kernel of categories, and in files of version 0.1.
+    """
 
     kind: ClassVar[str] = "category"
     name: str
@@ -127,31 +206,26 @@ class CategoryColumn:
         """One for each level, as region=east."""
         return tuple(f"{self.name}={level}" for level in self.levels)
 
-    @property
-    def units(self) -> tuple[str | None, ...]:
-        return (None,) * len(self.levels)
-
     def encode(self, column: pd.Series) -> NDArray[np.float64]:
         """A column of zeros and ones for each level; an unknown level is an `InputError`."""
-        texts = to_texts(column)
-        refuse_missing(self.name, texts == MISSING)
-        positions = pd.Index(self.levels).get_indexer(pd.Index(texts, dtype=object))
-        if np.any(positions < 0):
-            row = int(np.flatnonzero(positions < 0)[0])
+        texts, places = self.find(column)
+        if np.any(places < 0):
+            row = int(np.flatnonzero(places < 0)[0])
             raise InputError(
                 f"Column '{self.name}', data row {row + 1}: the category {texts[row]!r} was not in the data that "
                 f"Mercer learned from. Known are {quote(self.levels)}. "
                 "Correct the entry, drop the row, or learn again with it."
             )
-        encoded = np.zeros((len(texts), len(self.levels)))
-        encoded[np.arange(len(texts)), positions] = 1.0
-        return encoded
+        return np.asarray(self.sweep()[places])
 
-    def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "name": self.name, "levels": list(self.levels)}
+    def places(self, encoded: NDArray[np.float64]) -> NDArray[np.intp]:
+        return np.asarray(encoded.argmax(axis=1), dtype=np.intp)
+
+    def sweep(self) -> NDArray[np.float64]:
+        return np.eye(len(self.levels))
 
 
-Column = NumberColumn | DateColumn | CategoryColumn
+Column = NumberColumn | DateColumn | CategoryColumn | OneHotColumn
 
 
 def column_from_json(plain: Any) -> Column:
@@ -169,13 +243,13 @@ def column_from_json(plain: Any) -> Column:
         if type(offset) is not int or abs(offset) > MOST_OFFSET:
             raise ValueError(f"column '{name}' has an offset from UTC that cannot be: {offset!r}")
         return DateColumn(name, timeline_from_json(plain), clock, day_first, offset)
-    if kind == "category":
+    if kind in (CategoryColumn.kind, OneHotColumn.kind):
         levels = plain["levels"]
         if not isinstance(levels, list) or not levels or not all(isinstance(level, str) for level in levels):
             raise ValueError(f"column '{name}' must list its levels as texts")
         if len(set(levels)) < len(levels):
             raise ValueError(f"column '{name}' lists a level twice")
-        return CategoryColumn(name, tuple(levels))
+        return (CategoryColumn if kind == CategoryColumn.kind else OneHotColumn)(name, tuple(levels))
     raise ValueError(f"unknown kind of column {kind!r}")
 
 
@@ -254,7 +328,7 @@ def _recognise_categories(name: str, texts: Texts) -> Recognition:
         )
     column = CategoryColumn(name, levels)
     found = pluralise(len(levels), "category", "categories")
-    return column, (f"column '{name}' has {found} and was one-hot encoded: {list_names(column.encoded_names)}",)
+    return column, (f"column '{name}' has {found}: {list_names(levels)}",)
 
 
 def holds_numbers(column: pd.Series) -> bool:

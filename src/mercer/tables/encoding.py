@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from mercer.errors import InputError
 from mercer.tables.columns import (
+    CategoryColumn,
     Column,
     DateColumn,
+    OneHotColumn,
     column_from_json,
     holds_dates,
     holds_numbers,
@@ -38,8 +40,8 @@ TOLERANCE = 0.15
 class Encoding:
     """What was learned about the input columns of a table, so that later tables are encoded alike.
 
-    Numbers stay as they are, dates become time since the first date, categories become columns of zeros
-    and ones. `notes` says in plain sentences what was done.
+    Numbers stay as they are, dates become time since the first date, categories become codes from 0 on, or columns of
+    zeros and ones. `notes` says in plain sentences what was done.
     """
 
     columns: tuple[Column, ...]
@@ -53,18 +55,31 @@ class Encoding:
             raise InputError(f"Two encoded columns would be called {quote(repeated)}. Rename a column of the table.")
 
     @classmethod
-    def learn(cls, frame: pd.DataFrame) -> Encoding:
-        """Recognise the kind of every column. Missing entries are passed over here; `apply` refuses them."""
+    def learn(cls, frame: pd.DataFrame, one_hot: bool = False) -> Encoding:
+        """Recognise the kind of every column. Missing entries are passed over here; `apply` refuses them.
+
+        one_hot : categories become columns of zeros and ones, one for each, and not one column of codes.
+        """
         table = clean_columns(frame)
         if not len(table):
             raise InputError("The table has no rows to learn from. Check that it was read completely.")
         recognised = [recognise(table[name]) for name in table.columns]
-        return cls(tuple(column for column, _ in recognised), tuple(note for _, notes in recognised for note in notes))
+        columns = tuple(
+            OneHotColumn(column.name, column.levels) if one_hot and isinstance(column, CategoryColumn) else column
+            for column, _ in recognised
+        )
+        return cls(columns, tuple(note for _, notes in recognised for note in notes))
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the encoded columns."""
         return tuple(name for column in self.columns for name in column.encoded_names)
+
+    @property
+    def categories(self) -> frozenset[int]:
+        """The numbers of the encoded columns that hold codes of categories."""
+        encoded = [column for column in self.columns for _ in column.encoded_names]
+        return frozenset(place for place, column in enumerate(encoded) if isinstance(column, CategoryColumn))
 
     @property
     def units(self) -> tuple[str | None, ...]:
@@ -93,7 +108,7 @@ class Encoding:
         )
 
     def describe_value(self, name: str, number: float) -> str:
-        """An encoded number as text: a date for a date column, otherwise four significant digits.
+        """An encoded number as text: a date, a category, otherwise four significant digits.
 
         Without an exponent where a reader can do without.
         """
@@ -104,6 +119,9 @@ class Encoding:
             )
         if isinstance(column, DateColumn):
             return column.timeline.text(number)
+        if isinstance(column, CategoryColumn):
+            place = round(number)
+            return column.levels[place] if 0 <= place < len(column.levels) else "a new category"
         rounded = float(f"{number:.4g}")
         if 1e-4 <= abs(rounded) < 1e9:
             return np.format_float_positional(rounded, trim="-")
