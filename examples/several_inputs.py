@@ -24,11 +24,10 @@ truth = (
 )  # fmt: skip
 harvest = truth + rng.normal(0, 0.3, rows)
 
-SOIL = '"soil=clay", "soil=loam", "soil=sand"'
 STRUCTURES = {
     "one smooth function of everything": "SE",
     "straight lines": "LIN",
-    "a sum, one part for each column": f"SE(rain) + LIN(nitrogen) + SE({SOIL})",
+    "a sum, one part for each column": "SE(rain) + LIN(nitrogen) + CAT(soil)",
 }
 
 models = {}

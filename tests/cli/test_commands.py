@@ -111,15 +111,15 @@ def test_discover_predict_explain(mercer: Mercer, tmp_path: Path, shops: pd.Data
     assert found.code == 0, found.out
     explanation = found.document["explanation"]
     assert explanation["table_columns"] == ["day", "shop", "price"]
-    assert [entry["unit"] for entry in explanation["inputs"]] == ["days", None, None, None]
-    assert any("one-hot encoded: shop=north, shop=south" in note for note in explanation["notes"])
+    assert [entry["unit"] for entry in explanation["inputs"]] == ["days", None, None]
+    assert any("column 'shop' has 2 categories: north, south" in note for note in explanation["notes"])
     assert explanation == json.loads((tmp_path / "out" / "explanation.json").read_text())
     assert all(Path(path).exists() for path in found.document["files"].values())
 
     told = mercer("explain", "out/model.mercer")
     assert told.code == 0
     assert "sales explained by day, shop and price, from 40 rows" in told.out
-    assert "one-hot encoded" in " ".join(told.out.split())
+    assert "has 2 categories: north, south" in " ".join(told.out.split())
     again = mercer("explain", "out/model.mercer", "--json").document["explanation"]
     assert again["kernel_exact"] == explanation["kernel_exact"]
     assert again["notes"] == explanation["notes"]
@@ -157,7 +157,7 @@ def test_discover_predict_explain(mercer: Mercer, tmp_path: Path, shops: pd.Data
 @pytest.mark.usefixtures("no_pictures")
 def test_inputs_kernel_and_seed(mercer: Mercer, tmp_path: Path, shops: pd.DataFrame) -> None:
     shops.rename(columns={"price": "price, net"}).to_csv(tmp_path / "shops.csv", index=False)
-    options = ["--target", "sales", "--inputs", 'shop,"price, net"', "--kernel", 'LIN("price, net") + SE("shop=north")']
+    options = ["--target", "sales", "--inputs", 'shop,"price, net"', "--kernel", 'LIN("price, net") + CAT(shop)']
     first = mercer("discover", "shops.csv", *options, "--seed", "5", "--json")
     assert first.code == 0, first.out
     explanation = first.document["explanation"]

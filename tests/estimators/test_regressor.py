@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 import mercer
 from mercer import GPRegressor
-from mercer.kernels import LIN, PER, SE, C, Expression, fixed, parse
+from mercer.kernels import LIN, PER, SE, C, Expression, fixed, parse, structure
 from mercer.kernels.expression import Base
 
 Array = NDArray[np.float64]
@@ -304,17 +304,31 @@ def test_a_date_column_is_measured_in_its_own_unit() -> None:
     )
 
 
-def test_a_category_column_becomes_columns_of_zeros_and_ones() -> None:
+def test_a_category_column_is_one_input() -> None:
     rng = np.random.default_rng(0)
     region = rng.choice(["north", "south", "west"], 60)
     table = pd.DataFrame({"x": rng.uniform(size=60), "region": region})
     y = np.sin(4 * table["x"]) + (region == "south") * 3.0 + 0.01 * rng.normal(size=60)
     found = model("SE").fit(table, y)
-    assert list(found.column_names_) == ["x", "region=north", "region=south", "region=west"]
+    assert list(found.column_names_) == ["x", "region"]
+    assert structure(found.kernel_).text(names=found.column_names_) == "SE(x) * CAT(region)"
+    assert found.notes_ == ("the kernel names no column of categories: SE was taken to mean SE(x) * CAT(region)",)
     assert found.n_features_in_ == 2
     assert found.score(table, y) > 0.98
-    with pytest.raises(mercer.InputError, match=r"region.*'east'"):
-        found.predict(pd.DataFrame({"x": [0.1], "region": ["east"]}))
+    with pytest.warns(mercer.DataWarning, match=r"region.*'east' was not in the data"):
+        mean, std = found.predict(pd.DataFrame({"x": [0.1], "region": ["east"]}), return_std=True)
+    known, narrow = found.predict(pd.DataFrame({"x": [0.1] * 2, "region": ["north", "south"]}), return_std=True)
+    assert known[0] < mean[0] < known[1]
+    assert std[0] > 10 * narrow.max()
+
+
+@pytest.mark.parametrize("kernel", ["SE(region)", "SE(x) + LIN(region)", "CP(SE(x), LIN(x), on=region)"])
+def test_there_are_no_distances_between_categories(kernel: str) -> None:
+    table = pd.DataFrame({"x": np.arange(20.0), "region": ["a", "b"] * 10})
+    with pytest.raises(mercer.KernelError, match=r"'region', a column of categories.*use CAT\(region\)"):
+        model(kernel).fit(table, np.arange(20.0))
+    with pytest.raises(mercer.KernelError, match=r"one input.*CAT\(region\)"):
+        model('SE("region=a")').fit(table, np.arange(20.0))
 
 
 def test_a_mixed_table_needs_its_columns_again() -> None:

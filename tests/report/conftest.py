@@ -34,7 +34,7 @@ def mixed() -> GPRegressor:
         "day": pd.date_range("2023-01-01", periods=40),
     })  # fmt: skip
     target = pd.Series(np.sin(inputs.iloc[:, 0] / 5) + (inputs["region"] == "south"), name='energy "use" <kWh>')
-    kernel = 'SE("heat & <light>") + LIN("region=south")*LIN(day)'
+    kernel = 'SE("heat & <light>") + CAT(region)*LIN(day)'
     return GPRegressor(kernel, random_state=0, restarts=1).fit(inputs, target)
 
 

@@ -169,13 +169,13 @@ def test_names_are_escaped(mixed: GPRegressor) -> None:
     assert "<light>" not in text
     assert "<b>place" not in text
     assert "What each input does" in reader.text
-    assert "Every input acts by itself" in reader.text  # LIN("region=south")*LIN(day), but the day does nothing
+    assert "Every input acts by itself" in reader.text  # CAT(region)*LIN(day), but the day does nothing
     assert "Which kernel beat which" not in reader.text  # the structure was given
 
 
 def test_odd_models_have_a_report(tmp_path: Path) -> None:
     shops = pd.DataFrame({"shop": list("aabbcc" * 3), "site": 7.0})
-    model = GPRegressor('LIN("shop=a") + WN + C', random_state=0, restarts=1).fit(shops, np.arange(18.0) % 6)
+    model = GPRegressor("CAT(shop) + WN + C", random_state=0, restarts=1).fit(shops, np.arange(18.0) % 6)
     assert "Noise at each value" in Reader(report_html(model.fitted_)).text
     two = GPRegressor("SE", random_state=0, restarts=1).fit(np.array([[1.0], [2.0]]), np.array([1.0, 3.0]))
     said = Reader(report_html(two.fitted_)).text

@@ -53,7 +53,7 @@ def table() -> mercer.GPRegressor:
         "price": rng.uniform(1, 2, 60),
     })  # fmt: skip
     y = np.sin(X["heat"] / 4) * X["price"] + 2.0 * (X["shop"] == "south") - X["price"] + rng.normal(0, 0.05, 60)
-    kernel = 'SE(heat)*SE(price) + LIN("shop=south") + LIN(price)'
+    kernel = "SE(heat)*SE(price) + CAT(shop) + LIN(price)"
     return mercer.GPRegressor(kernel, random_state=0, restarts=2).fit(X, y.rename("energy"))
 
 

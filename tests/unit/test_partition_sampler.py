@@ -159,7 +159,7 @@ def test_the_same_seed_gives_the_same_result_whatever_the_jobs() -> None:
     assert [c.step.number for c in one.candidates_] == [c.step.number for c in other.candidates_]
 
 
-def test_a_category_is_one_input_with_one_lengthscale() -> None:
+def test_a_category_is_one_input_with_one_correlation() -> None:
     X, y = table(50)
     X["kind"] = np.random.default_rng(1).choice(["red", "green", "blue"], 50)
     y = y + (X.kind == "red") * X.c * 3.0
@@ -167,9 +167,9 @@ def test_a_category_is_one_input_with_one_lengthscale() -> None:
     found = model.explain().partition
     assert found is not None
     assert found.inputs == ("c", "kind", "a")
-    (leaf,) = (leaf for leaf in model.kernel_.leaves() if len(leaf.columns) == 3)
-    assert leaf.isotropic
-    assert len(set(leaf.lengthscales())) == 1
+    (leaf,) = (leaf for leaf in model.kernel_.leaves() if leaf.columns == (1,))
+    assert leaf.symbol == "CAT"
+    assert 0 < leaf.value("correlation") < 1
     by_hand = PartitionSampler(inputs=[[1, 2]]).find_inputs([0, 1, 2, 3])
     assert by_hand == ((0,), (1, 2), (3,))
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mercer.datasets import airline
-from mercer.errors import InputError
+from mercer.errors import DataWarning, InputError
 from mercer.tables import Encoding
 
 
@@ -136,38 +136,52 @@ def test_new_tables_are_encoded_from_the_first_origin():
 @pytest.mark.parametrize("dtype", ["object", "str", "category", "string"])
 def test_category_columns(dtype):
     encoding, matrix = encoded(pd.Series(["west", "east", "north", "east "], dtype=dtype))
+    assert encoding.names == ("x",)
+    assert encoding.units == (None,)
+    assert encoding.categories == {0}
+    assert encoding.columns[0].levels == ("east", "north", "west")
+    assert matrix.tolist() == [[2], [0], [1], [0]]
+    assert encoding.notes == ("column 'x' has 3 categories: east, north, west",)
+    assert [encoding.describe_value("x", code) for code in (0.0, 2.0, 3.0)] == ["east", "west", "a new category"]
+
+
+def test_categories_as_zeros_and_ones():
+    frame = pd.DataFrame({"x": ["west", "east", "north", "east "]})
+    encoding = Encoding.learn(frame, one_hot=True)
     assert encoding.names == ("x=east", "x=north", "x=west")
     assert encoding.units == (None, None, None)
-    assert matrix.tolist() == [[0, 0, 1], [1, 0, 0], [0, 1, 0], [1, 0, 0]]
-    assert encoding.notes == ("column 'x' has 3 categories and was one-hot encoded: x=east, x=north, x=west",)
+    assert encoding.categories == set()
+    assert encoding.apply(frame).tolist() == [[0, 0, 1], [1, 0, 0], [0, 1, 0], [1, 0, 0]]
     assert encoding.describe_value("x=east", 1.0) == "1"
+    assert Encoding.from_json(encoding.to_json()) == encoding
+    refused(lambda: encoding.apply(pd.DataFrame({"x": ["east", "up"]})), "'x'", "row 2", "'up'", "'east', 'north'")
 
 
 def test_pandas_categories_may_be_numbers_and_unused_ones_do_not_count():
     column = pd.Series(pd.Categorical([1, 2, 1], categories=[1, 2, 3]))
     encoding, _ = encoded(column)
-    assert encoding.names == ("x=1", "x=2")
-    assert encoding.apply(pd.DataFrame({"x": [2.0]})).tolist() == [[0, 1]]
+    assert encoding.columns[0].levels == ("1", "2")
+    assert encoding.apply(pd.DataFrame({"x": [2.0]})).tolist() == [[1]]
 
 
 def test_category_names_that_sound_like_dates_stay_categories():
-    assert encoded(["may", "june", "may", "june"])[0].names == ("x=june", "x=may")
+    assert encoded(["may", "june", "may", "june"])[0].columns[0].levels == ("june", "may")
 
 
 def test_column_order_is_free_and_extra_columns_are_ignored():
     encoding, frame = learned(a=[1, 2], place=["u", "v"], when=["2020-01-01", "2020-01-02"])
     shuffled = frame.assign(other="z")[["other", "when", "place", "a"]]
     np.testing.assert_array_equal(encoding.apply(shuffled), encoding.apply(frame))
-    assert encoding.names == ("a", "place=u", "place=v", "when")
-    assert encoding.units == (None, None, None, "days")
+    assert encoding.names == ("a", "place", "when")
+    assert encoding.units == (None, None, "days")
 
 
 def test_the_index_does_not_matter_and_names_become_text():
     frame = pd.DataFrame({0: [1.0, 2.0], " b ": ["u", "v"]}, index=[7, 7])
     encoding = Encoding.learn(frame)
-    assert encoding.names == ("0", "b=u", "b=v")
-    assert encoding.apply(frame).shape == (2, 3)
-    assert encoding.apply(frame.iloc[:0]).shape == (0, 3)
+    assert encoding.names == ("0", "b")
+    assert encoding.apply(frame).shape == (2, 2)
+    assert encoding.apply(frame.iloc[:0]).shape == (0, 2)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +210,7 @@ def test_text_among_dates():
 
 
 def test_mixed_text_is_a_category():
-    assert encoded(["1", "a", "b", "2"])[0].names == ("x=1", "x=2", "x=a", "x=b")
+    assert encoded(["1", "a", "b", "2"])[0].columns[0].levels == ("1", "2", "a", "b")
 
 
 @pytest.mark.parametrize("values", [[f"name {number}" for number in range(20)], [f"n{k % 51}" for k in range(500)]])
@@ -205,8 +219,8 @@ def test_too_many_categories(values):
 
 
 def test_few_rows_may_all_differ():
-    assert len(encoded([f"name {number}" for number in range(19)])[0].names) == 19
-    assert len(encoded([f"name {number % 10}" for number in range(20)])[0].names) == 10
+    assert len(encoded([f"name {number}" for number in range(19)])[0].columns[0].levels) == 19
+    assert len(encoded([f"name {number % 10}" for number in range(20)])[0].columns[0].levels) == 10
 
 
 @pytest.mark.parametrize("values", [[None, None], [np.nan, np.nan], ["", "  "], [pd.NaT, pd.NaT]])
@@ -232,7 +246,8 @@ def test_tables_without_rows_or_columns_or_with_repeated_names():
     refused(lambda: Encoding.learn(pd.DataFrame(index=[0, 1])), "no input column")
     refused(lambda: Encoding.learn(pd.DataFrame([[1, 2]], columns=["a", "a "])), "'a'", "rename")
     refused(lambda: Encoding.learn([[1, 2]]), "DataFrame", "list")
-    refused(lambda: learned(**{"a=u": [1, 2], "a": ["u", "v"]}), "'a=u'")
+    twice = pd.DataFrame({"a=u": [1, 2], "a": ["u", "v"]})
+    refused(lambda: Encoding.learn(twice, one_hot=True), "'a=u'")
 
 
 # --- what is refused while applying
@@ -268,7 +283,9 @@ def test_missing_columns_are_named_with_a_suggestion():
 
 def test_unseen_levels():
     encoding, _ = learned(place=["u", "v"])
-    refused(lambda: encoding.apply(pd.DataFrame({"place": ["u", "w"]})), "'place'", "row 2", "'w'", "'u', 'v'")
+    with pytest.warns(DataWarning, match=r"'place'.*'w', 'z' were not in the data.*'u', 'v'"):
+        found = encoding.apply(pd.DataFrame({"place": ["u", "w", "z", "w"]}))
+    assert found.tolist() == [[0], [2], [3], [2]]
 
 
 def test_columns_of_another_kind_than_learned():

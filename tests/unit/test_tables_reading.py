@@ -173,7 +173,7 @@ def test_parquet(tmp_path):
     table = read_table(tmp_path / "a.parquet")
     assert list(table.columns) == ["x", "when", "place"]
     assert table["x"].tolist() == [1.5, 2.5]
-    assert Encoding.learn(table).apply(table).tolist() == [[1.5, 0, 1, 0], [2.5, 1, 0, 1]]
+    assert Encoding.learn(table).apply(table).tolist() == [[1.5, 0, 0], [2.5, 1, 1]]
 
 
 def test_parquet_keeps_an_index_that_is_data(tmp_path):

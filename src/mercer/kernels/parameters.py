@@ -84,6 +84,12 @@ def _columns(owner: Owner, dim: int | str, dimensions: int, names: Sequence[str]
     if len(places) > 1:
         raise KernelError(f"{owner.text(digits=4)}: columns {places} are all called '{dim}': give a column number")
     places = places or [place for place, name in enumerate(known) if name.startswith(f"{dim}=")]  # one-hot encoded
+    if not places and dim.partition("=")[0] in known:
+        column = dim.partition("=")[0]
+        raise KernelError(
+            f"{owner.text(digits=4)} acts on '{dim}', one category of a column, but a column of categories is one "
+            f"input: use CAT({column})"
+        )
     if not places:
         there = "no column names (give the data as a table)" if names is None else ", ".join(known)
         raise KernelError(f"{owner.text(digits=4)} acts on column '{dim}', but the data has {there}")
