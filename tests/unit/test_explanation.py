@@ -323,7 +323,7 @@ def test_effects_and_interactions(table: mercer.GPRegressor) -> None:
     assert [check.name for check in explanation.checks] == ["shape", "spread", "band"]
     text = " ".join(str(explanation).split())
     assert "The input wind hardly matters." in text
-    assert "it is lowest for" in text
+    assert "energy by shop: south is" in text
 
 
 def test_an_input_that_a_search_had_no_time_for(table: mercer.GPRegressor) -> None:
