@@ -176,6 +176,7 @@ def prepare_rows(
 
     All that can be checked before the fit is checked.
     """
+    from mercer.model.fitted import LEARNERS
     from mercer.tables import Encoding, describe_gaps, split_classes, split_target
     from mercer.tables.decisions import describe
     from mercer.tables.parquet_rows import ParquetRows
@@ -210,7 +211,9 @@ def prepare_rows(
         terminal.note(describe(decision))
     if gaps:
         (_check_classes if request.classes else _check_numbers)(target, len(present))
-    encoding = Encoding.learn(inputs)
+    learner = LEARNERS.get(request.kernel)
+    one_hot = request.classes or (learner is not None and not learner.takes_categories)
+    encoding = Encoding.learn(inputs, one_hot)
     matrix = encoding.apply(inputs)
     if not (matrix != matrix[0]).any():
         raise InputError(

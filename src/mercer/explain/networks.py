@@ -339,8 +339,9 @@ def unit_curves(subject: Subject, network: Network, names: tuple[str, ...]) -> l
     places: list[Array] = []  # for every column
     rows: list[list[Array]] = []  # for every column and layer, the last rows of the units there
     for d in along:
-        own = subject.in_user_units(d)
-        places.append(np.linspace(float(own.min()), float(own.max()), FINE if len(along) == 1 else COARSE))
+        own, codes = subject.in_user_units(d), subject.columns[d].codes
+        line = np.linspace(float(own.min()), float(own.max()), FINE if len(along) == 1 else COARSE)
+        places.append(np.array(codes) if codes else line)
         rows.append([])
         for layer in unit_patterns(network, subject.rows_along(d, places[-1])):
             values = np.real(layer.values)
