@@ -140,6 +140,13 @@ def _unit(symbol: str, p: dict[str, list[float]], xs: list[float], zs: list[floa
         return float(xs == zs)
     if symbol == "CAT":
         return math.prod(1.0 if x == z else rho for x, z, rho in zip(xs, zs, p["correlation"], strict=True))
+    if symbol == "ECAT":
+        if xs == zs:
+            return 1.0
+        places = [0.0, *p["places"]]
+        at = [places[int(x)] if x in range(len(places)) else None for x in (xs[0], zs[0])]
+        u, w = (0.0 if place is None else place for place in at)
+        return math.exp(-((u - w) ** 2 + sum(place is None for place in at)) / 2)
     if symbol == "LIN":
         terms = zip(p["weights"], p["offset"], xs, zs, strict=True)
         return sum(w * (x - c) * (z - c) for w, c, x, z in terms)

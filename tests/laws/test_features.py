@@ -18,7 +18,7 @@ from mercer.kernels.network import network
 from mercer.kernels.parameters import values_of
 
 Array = NDArray[np.float64]
-SYMBOLS = sorted(set(REGISTRY) - {"CAT"})  # it has no spectrum, and is refused
+SYMBOLS = sorted(set(REGISTRY) - {"CAT", "ECAT"})  # they have no spectrum, and are refused
 DRAWS = 400
 
 

@@ -11,12 +11,14 @@ from numpy.testing import assert_allclose
 
 import mercer
 from mercer.compute.leaves import spectrum_of
+from mercer.explain.categories import correlate_pairs
 from mercer.explain.subject import subject_of
 from mercer.fitting.starts import Starts
 from mercer.inference.contract import Data
-from mercer.kernels import CAT, KF, M32, SE, C, bind, canonical, layout, parse, structure
+from mercer.kernels import CAT, ECAT, KF, M32, SE, C, bind, canonical, from_json, layout, parse, structure, to_json
 from mercer.kernels.domains import Share
 from mercer.learners.grammar import base_kernels, children
+from tests.agree.slow_reference import slow_gram
 from tests.strategies import numbers
 
 EFFECTS = {"a": 0.0, "b": 1.0, "c": 3.0}
@@ -90,6 +92,57 @@ def test_a_held_correlation_of_zero_is_no_place_to_start() -> None:
     assert starts.neutral()[-1] == pytest.approx(0.9)
 
 
+# ----------------------------------------------------------------------------------------------- categories at places
+
+
+def test_places_give_each_pair_its_correlation() -> None:
+    kernel = ECAT(0, components=2, variance=2.0, places=[0.5, -1.5])
+    gram = kernel(np.arange(3.0)[:, None]) / 2
+    at = np.array([0.0, 0.5, -1.5])
+    assert_allclose(gram, np.exp(-0.5 * (at[:, None] - at[None]) ** 2), rtol=1e-14)
+    assert kernel.text() == "ECAT2(0, variance=2.0, places=[0.5, -1.5])"
+    assert parse(kernel.text()) == kernel == from_json(to_json(kernel))
+
+
+@given(st.lists(numbers(-3, 3), min_size=1, max_size=4), st.lists(numbers(-2, 6), min_size=1, max_size=7))
+@settings(max_examples=25, deadline=None)
+def test_places_give_a_kernel_also_for_values_that_are_no_codes(places: list[float], values: list[float]) -> None:
+    kernel = ECAT(0, components=len(places), variance=1.0, places=places)
+    X = np.array([*values, 0.0, 1.0, float(len(places) + 1)])[:, None]
+    assert_allclose(kernel(X), slow_gram(kernel, X), rtol=1e-13)
+    assert np.linalg.eigvalsh(kernel(X))[0] > -1e-12
+
+
+def test_places_need_codes() -> None:
+    X, y = plant(30)
+    cases = {"ECAT3(operator)": "has 3: write ECAT2", "ECAT2(temp)": "does not hold categories"}
+    for text, problem in cases.items():
+        with pytest.raises(mercer.KernelError, match=problem):
+            mercer.GPRegressor(f"SE(ph)*{text}", restarts=1).fit(X, y)
+    with pytest.raises(mercer.KernelError, match="does not hold categories here"):
+        mercer.GridRegressor("ECAT2").fit(np.arange(12.0).reshape(3, 4))
+    with pytest.raises(mercer.KernelError, match="one column of categories, not on 2"):
+        parse("ECAT2(a, b)")
+
+
+def test_a_search_finds_that_some_categories_are_more_alike_than_others() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"x": rng.uniform(0, 10, 150), "kind": rng.choice(list("abcd"), 150)})
+    one, two = np.sin(X["x"]), np.cos(1.3 * X["x"])
+    y = pd.Series(np.where(X["kind"].isin(["a", "c"]), one, two) + 0.1 * rng.normal(size=150), name="y")
+    search = mercer.GrammarSearch(bases=["SE"], max_depth=2, restarts=2, average=False)
+    model = mercer.GPRegressor(search, random_state=0).fit(X, y)
+    assert structure(model.kernel_).text(names=model.column_names_) in (
+        "ECAT3(kind) * SE(x)", "SE(x) * ECAT3(kind)",
+    )  # fmt: skip
+    leaf = next(leaf for leaf in model.kernel_.leaves() if leaf.symbol == "ECAT")
+    pairs = {pair.categories: pair.correlation for pair in correlate_pairs(leaf)}
+    assert min(pairs[0, 2], pairs[1, 3]) > 0.9
+    assert max(pairs[0, 1], pairs[0, 3], pairs[1, 2], pairs[2, 3]) < 0.5
+    (component,) = model.explain().components
+    assert "different for each kind (most alike are " in component.sentence
+
+
 # ------------------------------------------------------------------------------------------------------ tables and text
 
 
@@ -113,13 +166,18 @@ def test_a_kernel_without_columns_is_spread_over_categories() -> None:
 
 
 def test_the_search_puts_nothing_else_on_categories() -> None:
-    bases = base_kernels(("SE", "C"), [0, 1, 2], {1})
+    bases = base_kernels(("SE", "C"), [0, 1, 2], {1: 2})
     assert bases == (SE(0), SE(2), C(), CAT(1))
     changes = [child for child in children(SE(0), bases, "+*r|", "full") if "C" in child.expression.text()[:2]]
     assert all("on=1" not in child.expression.text() for child in changes)
     kernels = {child.expression for child in children(CAT(1), bases, "+*", "full")}
     assert {CAT(1) + SE(0), CAT(1) * SE(0)} <= kernels
     assert CAT(1) + CAT(1) not in kernels
+    three = base_kernels(("SE",), [0, 1], {1: 3})
+    placed = ECAT(1, components=2)
+    assert three == (SE(0), CAT(1), placed)
+    assert not any("ECAT" in child.expression.text() for child in children(CAT(1) + SE(0), three, "+*r", "full"))
+    assert SE(0) * placed in {child.expression for child in children(SE(0) * CAT(1), three, "+*r", "full")}
 
 
 def test_random_features_refuse_categories() -> None:

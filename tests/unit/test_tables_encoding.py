@@ -138,7 +138,7 @@ def test_category_columns(dtype):
     encoding, matrix = encoded(pd.Series(["west", "east", "north", "east "], dtype=dtype))
     assert encoding.names == ("x",)
     assert encoding.units == (None,)
-    assert encoding.categories == {0}
+    assert encoding.categories == {0: 3}
     assert encoding.columns[0].levels == ("east", "north", "west")
     assert matrix.tolist() == [[2], [0], [1], [0]]
     assert encoding.notes == ("column 'x' has 3 categories: east, north, west",)
@@ -150,7 +150,7 @@ def test_categories_as_zeros_and_ones():
     encoding = Encoding.learn(frame, one_hot=True)
     assert encoding.names == ("x=east", "x=north", "x=west")
     assert encoding.units == (None, None, None)
-    assert encoding.categories == set()
+    assert encoding.categories == {}
     assert encoding.apply(frame).tolist() == [[0, 0, 1], [1, 0, 0], [0, 1, 0], [1, 0, 0]]
     assert encoding.describe_value("x=east", 1.0) == "1"
     assert Encoding.from_json(encoding.to_json()) == encoding

@@ -153,7 +153,7 @@ def _keys(program: Program) -> tuple[Key, ...]:
     keys: list[Key] = []
     for node in program.nodes:
         if isinstance(node, LeafNode):
-            keys.append((0, "leaf", node.kind, node.dims))
+            keys.append((0, "leaf", node.kind, node.dims, node.count))
         elif isinstance(node, Term):
             height = 1 + max((keys[i][0] for i in (*node.logs, *node.factors)), default=0)
             keys.append((height, "term", len(node.logs), len(node.factors)))

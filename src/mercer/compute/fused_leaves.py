@@ -15,7 +15,7 @@ from mercer.compute.compiling import jit
 from mercer.compute.leaves import NUMBA, BuiltIn
 
 # Codes of the leaves in a tape; those up to ENVELOPE are radial.
-SE, RQ, M12, M32, M52, ENVELOPE, PER, CPER, LIN, COS, WN, SIN, SUMI, GATE, CAT = range(15)
+SE, RQ, M12, M32, M52, ENVELOPE, PER, CPER, LIN, COS, WN, SIN, SUMI, GATE, CAT, ECAT = range(16)
 
 SMALL_Q = 0.05  # below it exp(q (cos t - 1)) is close to one, and what it lacks of one is computed for itself
 SQRT3, SQRT5 = math.sqrt(3.0), math.sqrt(5.0)
@@ -187,6 +187,33 @@ def cat_reverse(bar, m, d, sums, xa, i, xb, j0):
 
 
 @jit
+def ecat_forward(out, m, d, xa, ta, i, xb, tb, j0, row):
+    """-(u - u')^2 / 2; rows of the tables: places u, and numbers of the categories, -1 for one that is not known.
+
+    Each value that is not known has a dimension of its own, in which it lies at a distance of one from all others.
+    """
+    x, u, n = xa[d, i], ta[row, i], ta[row + 1, i]
+    for l in range(m):
+        t = u - tb[row, j0 + l]
+        apart = (1.0 if n < 0.0 else 0.0) + (1.0 if tb[row + 1, j0 + l] < 0.0 else 0.0)
+        out[l] = 0.0 if xb[d, j0 + l] == x else -0.5 * (t * t + apart)
+
+
+@jit
+def ecat_reverse(bar, m, sums, ta, i, tb, j0, row):
+    """sums: by the places of all categories but the first."""
+    u, n, total = ta[row, i], int(ta[row + 1, i]), 0.0
+    for l in range(m):
+        slope = bar[l] * (u - tb[row, j0 + l])
+        total -= slope
+        other = int(tb[row + 1, j0 + l])
+        if other > 0:
+            sums[other - 1] += slope
+    if n > 0:
+        sums[n - 1] += total
+
+
+@jit
 def gate_forward(out, m, ta, i, tb, j0, row):
     """s(x) s(x'); the table holds s at the points."""
     share = ta[row, i]
@@ -342,6 +369,7 @@ NUMBA |= {
     "SIN": BuiltIn(SIN, lambda d: d, lambda d: 2),
     "SUMI": BuiltIn(SUMI, lambda d: 2 * d, lambda d: 2),
     "CAT": BuiltIn(CAT, lambda d: 1),
+    "ECAT": BuiltIn(ECAT, lambda count: count, lambda count: 2),
     "GATE": BuiltIn(GATE, lambda d: 0, lambda d: 1),
 }
 
@@ -382,6 +410,13 @@ def coefficients(kind, count, first, second, values, coef):
 def fill_table(kind, dims, first, second, values, x, origin, table, row):
     """Fill cos and sin of the phases of the points; phases are measured from `origin` to keep them small."""
     n = x.shape[1]
+    if kind == ECAT:  # second: the number of places
+        for i in range(n):
+            code = x[dims[0], i]
+            known = 0.0 <= code <= second and code == math.floor(code)
+            table[row, i] = values[first + int(code) - 1] if known and code > 0.0 else 0.0
+            table[row + 1, i] = code if known else -1.0
+        return
     if kind == COS or kind == SIN or kind == SUMI:
         for i in range(n):
             phase = 0.0
@@ -427,5 +462,8 @@ def finish(kind, count, first, second, values, coef, sums, gradient):
         elif kind == SUMI:
             gradient[first + k] -= TWO_PI * sums[k]
             gradient[second + k] += TWO_PI * v * sums[count + k]
+    if kind == ECAT:
+        for k in range(second):
+            gradient[first + k] += sums[k]
     if kind == RQ:
         gradient[second] += sums[count]

@@ -11,7 +11,7 @@ import numpy as np
 from mercer.compute import fused_leaves as leaf
 from mercer.compute import vector_math as vm
 from mercer.compute.compiling import call, jit
-from mercer.compute.fused_leaves import CAT, COS, CPER, ENVELOPE, GATE, LIN, PER, RQ, SE, SIN, SUMI, WN
+from mercer.compute.fused_leaves import CAT, COS, CPER, ECAT, ENVELOPE, GATE, LIN, PER, RQ, SE, SIN, SUMI, WN
 from mercer.compute.tape import (
     AFFINE,
     CODE,
@@ -53,7 +53,7 @@ def fill_waves(nodes, pool, values, x, origin, table):
     """Fill the tables of cos and sin at the points."""
     for n in range(len(nodes)):
         code = nodes[n, CODE]
-        if code == PER or code == CPER or code == COS or code == SIN or code == SUMI:
+        if code == PER or code == CPER or code == COS or code == SIN or code == SUMI or code == ECAT:
             dims = pool[nodes[n, START] : nodes[n, END]]
             leaf.fill_table(code, dims, nodes[n, FIRST], nodes[n, SECOND], values, x, origin, table, nodes[n, WAVE])
 
@@ -82,6 +82,8 @@ def leaf_forward(node, pool, coef, xa, ta, i, xb, tb, j0, m, out):
         leaf.noise_forward(out, m, dims, xa, i, xb, j0)
     elif code == CAT:
         leaf.cat_forward(out, m, dims[0], own, xa, i, xb, j0)
+    elif code == ECAT:
+        leaf.ecat_forward(out, m, dims[0], xa, ta, i, xb, tb, j0, row)
     elif code <= ENVELOPE:
         leaf.radial_forward(code, out, m, dims, own, xa, i, xb, j0)
     elif code == EXTERNAL:
@@ -116,6 +118,8 @@ def leaf_reverse(node, pool, coef, xa, ta, i, xb, tb, j0, m, bar, work, sums, le
         leaf.gate_reverse(bar, m, ta, i, tb, j0, row, left[node[SECOND]], right[node[SECOND]])
     elif code == CAT:
         leaf.cat_reverse(bar, m, dims[0], add, xa, i, xb, j0)
+    elif code == ECAT:
+        leaf.ecat_reverse(bar, m, add, ta, i, tb, j0, row)
     elif code <= ENVELOPE:
         leaf.radial_reverse(code, bar, work, m, dims, own, add, xa, i, xb, j0)
     elif code == EXTERNAL:
@@ -139,7 +143,7 @@ def leaf_points(node, pool, coef, xa, ta, i, xb, tb, j0, m, bar, work, moved):
         given = (bar.ctypes.data, m, dims.ctypes.data, count, own.ctypes.data, node[COUNT], moved.ctypes.data)
         call(node[POINTS], given + sides)
         return
-    if code == WN or code == CAT or code == GATE:
+    if code == WN or code == CAT or code == ECAT or code == GATE:
         return
     for k in range(count):
         x, other, out = xa[dims[k], i], xb[dims[k], j0 : j0 + m], moved[dims[k], j0 : j0 + m]

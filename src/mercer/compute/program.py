@@ -44,6 +44,7 @@ class LeafNode:
     offsets: tuple[int, ...]
     surface: Surface | None = None  # of a gate, s_i(x) s_i(x'): without values, as those are in the values vector
     regime: int = 0
+    count: int = 1  # components of one whose parameters have a value for each
 
     @property
     def flags(self) -> Kind:
@@ -53,7 +54,9 @@ class LeafNode:
     @property
     def sizes(self) -> tuple[int, ...]:
         """How many values each parameter has."""
-        return self.flags.sizes(len(self.dims)) if self.surface is None else self.surface.sizes
+        if self.surface is not None:
+            return self.surface.sizes
+        return self.flags.sizes(len(self.dims) if self.count == 1 else self.count)
 
 
 @dataclass(frozen=True)
@@ -278,7 +281,7 @@ class _Compiler:
                 self.tie(offset, leaf.ratios or (1.0,) * len(dims)) if each.name == "lengthscale" else offset
                 for offset, each in zip(offsets, leaf.specs[1:], strict=True)
             )
-        node = self.add(LeafNode(leaf.symbol, dims, offsets))
+        node = self.add(LeafNode(leaf.symbol, dims, offsets, count=leaf.components))
         return _Factors(weights, [node], []) if spec.log_form else _Factors(weights, [], [node])
 
     def tie(self, source: int, ratios: Sequence[float]) -> int:

@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.compute.compiling import address_of
-from mercer.compute.fused_leaves import CPER
+from mercer.compute.fused_leaves import CPER, ECAT
 from mercer.compute.leaves import BuiltIn, Compiled, compiled_functions, forget_with
 from mercer.compute.program import Affine, LeafNode, Program, Term
 from mercer.kernels.blend import Surface
 
 EXTERNAL, EXP, PRODUCT, AFFINE = 19, 20, 21, 22
-# Columns of the tape: code, first list in the pool (start, end), parameter offsets, place of coefficients and sums,
-# first row of the wave table; of a leaf from outside the number of its coefficients in place of the second offset, and
-# the addresses of its functions.
+# Columns of the tape: code, first list in the pool (start, end), parameter offsets (the second of ECAT: how many places
+# there are), place of coefficients and sums, first row of the wave table; of a leaf from outside the number of its
+# coefficients in place of the second offset, and the addresses of its functions.
 CODE, START, END, FIRST, SECOND, PLACE, WAVE, FORWARD, REVERSE, POINTS = range(10)
 COUNT = SECOND
 
@@ -118,6 +118,8 @@ class _Builder:
             return self.from_outside(leaf, functions)
         node = self.add(functions.code, [], list(leaf.dims), stationary=leaf.flags.stationary)
         first, second = (*leaf.offsets, 0, 0)[:2]
+        if functions.code == ECAT:
+            second = count = leaf.count
         self.rows[node][FIRST:FORWARD] = [first, second, self.sums, self.waves]
         if functions.code == CPER:
             self.centred.append((self.sums, second))

@@ -297,6 +297,18 @@ def _cat_reverse(x: Pairs, adjoint: Tensor, correlation: Tensor) -> tuple[Tensor
     return (_over_pairs(adjoint, (x.left != x.right).to(x.left.dtype)),)
 
 
+def _ecat(x: Pairs, places: Tensor) -> Tensor:
+    """-(u - u')^2 / 2, u the places of the categories; see `ecat_forward` for values that are not known."""
+    table = torch.cat([torch.zeros_like(places[:, :1]), places], 1)
+    known = [(side[0] >= 0) & (side[0] <= places.shape[1]) & (side[0] == side[0].floor()) for side in (x.left, x.right)]
+    left, right = (
+        table[:, torch.where(found, side[0], 0.0).long()] * found.to(table.dtype)
+        for found, side in zip(known, (x.left, x.right), strict=True)
+    )
+    apart = (~known[0]).to(table.dtype) + (~known[1]).to(table.dtype)
+    return -0.5 * ((left - right).square() + apart) * (x.left[0] != x.right[0]).to(table.dtype)
+
+
 TORCH |= {
     "SE": Batched(_se, _se_reverse),
     "RQ": Batched(_rq, _rq_reverse),
@@ -310,6 +322,7 @@ TORCH |= {
     "COS": Batched(_cos, _cos_reverse),
     "WN": Batched(_wn, _wn_reverse),
     "CAT": Batched(_cat, _cat_reverse),
+    "ECAT": Batched(_ecat),
     "SIN": Batched(_sin, _sin_reverse),
     "SUMI": Batched(_sumi, _sumi_reverse),
 }

@@ -19,6 +19,7 @@ from mercer.explain.classes import ClassExplanation, explain_classes
 from mercer.inference.choose import check_memory
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
+from mercer.kernels.categories import check_codes
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import Units, bind, to_data_units, to_scaled_units
@@ -225,7 +226,9 @@ def _learn(kernel: Any, training: LabelledRows, seed: int, report: Any) -> Learn
     names, units, labels = training.columns.names, training.units, training.labels
     columns = inputs.find_varying(np.ptp(training.X, axis=0) > 0, names)
     if isinstance(kernel, Expression):
-        bound = to_scaled_units(bind(kernel, len(names), names, default=columns), units)
+        known = bind(kernel, len(names), names, default=columns)
+        check_codes(known, {}, names)
+        bound = to_scaled_units(known, units)
         return learn_from_labels(bound, training.scaled, labels, columns, seed, report)
     if isinstance(kernel, Learner) and not isinstance(kernel, KernelFunctional):
         scaled = kernel.scale_kernels(columns, names, units)

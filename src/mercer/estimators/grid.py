@@ -21,6 +21,7 @@ from mercer.estimators.inputs import Estimator, Shown, ShownFit, check_progress,
 from mercer.fitting.grid import GridFitPolicy, fit_grid
 from mercer.inference.choose import Choice
 from mercer.kernels.algebra import structure
+from mercer.kernels.categories import check_codes
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, Product, product_of
 from mercer.kernels.network import time_series_network
@@ -275,9 +276,18 @@ def _whole_kernel(kernel: Any, grid: GridInput, axes: Sequence[int]) -> Expressi
     else:
         single = _expression(kernel)
         if any(leaf.dims is not None for leaf in single.leaves()):
-            return bind(single, count, names)
+            return _without_codes(bind(single, count, names), names or list(map(str, range(count))))
         parts = [single] * count
-    return product_of([_on_axis(bind(_expression(parts[d]), count, names, default=[d]), d) for d in axes])
+    bound = [_on_axis(bind(_expression(parts[d]), count, names, default=[d]), d) for d in axes]
+    return _without_codes(product_of(bound), names or list(map(str, range(count))))
+
+
+def _without_codes(bound: Expression, names: Sequence[str]) -> Expression:
+    """Return the kernel; one with a number for each category is refused, as the places along an axis are no codes."""
+    check_codes(
+        bound, {}, names or [str(c) for c in range(1 + max(c for leaf in bound.leaves() for c in leaf.columns))]
+    )
+    return bound
 
 
 def _expression(kernel: Any) -> Expression:

@@ -24,6 +24,7 @@ from mercer.fitting.minimise import fit
 from mercer.inference.choose import ChoicePolicy, check_memory, exact_for_few, fall_back, read_inference
 from mercer.inference.contract import Engine
 from mercer.kernels.algebra import structure
+from mercer.kernels.categories import check_codes
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, find_all
 from mercer.kernels.network import Network
@@ -151,6 +152,7 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
         spread: tuple[str, ...] = ()
         if isinstance(kernel, Expression):
             known = bind(kernel, rows.X.shape[1], names, default=varying, categories=categories)
+            check_codes(known, categories, names)
             spread = inputs.note_categories(kernel, known, names)
             kernel = to_scaled_units(known, rows.units)
         else:
@@ -199,7 +201,7 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
                 data=rows,
                 engine=few,
                 columns=reading.varying,
-                categories=reading.rows.columns.categories.intersection(reading.varying),
+                categories={c: n for c, n in reading.rows.columns.categories.items() if c in reading.varying},
                 seed=options.seed,
                 jobs=options.n_jobs,
                 report=progress,

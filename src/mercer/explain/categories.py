@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy as np
 from mercer.explain.claims import WITHIN_95, Claim
 from mercer.explain.wording import LISTED, Column, Vocabulary, list_names, name_columns, number
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Expression
+from mercer.kernels.expression import Base, Expression
 
 if TYPE_CHECKING:
     from mercer.explain.subject import Subject
@@ -41,7 +42,7 @@ class LevelEffect:
 
 def mark_levels(columns: Sequence[Column], kernel: Expression, X: Array) -> Iterator[Column]:
     """Yield the columns as a reader knows them; numbers that a kernel takes for categories are categories."""
-    coded = {d for leaf in kernel.leaves() if leaf.spec.has("correlation") for d in leaf.columns}
+    coded = {d for leaf in kernel.leaves() if leaf.spec.words.role == "levels" for d in leaf.columns}
     for d, column in enumerate(columns):
         values = np.unique(X[:, d]) if d in coded and not column.is_category else np.empty(0)
         if 0 < len(values) <= MOST_VALUES:
@@ -81,7 +82,42 @@ def measure_levels(subject: Subject, places: Sequence[int]) -> tuple[LevelEffect
     return tuple(sorted(found, key=lambda effect: -effect.mean))
 
 
+@dataclass(frozen=True)
+class Pair:
+    """Two categories by number (None: any two), and how alike what a kernel multiplies is for them."""
+
+    categories: tuple[int, int] | None
+    correlation: float
+
+
+def correlate_pairs(leaf: Base, place: int = 0) -> list[Pair] | None:
+    """Return the correlations of a kernel of categories, the largest first; None where they are not known."""
+    if leaf.spec.has("correlation"):
+        shared = leaf.parameter("correlation").values
+        return None if shared is None else [Pair(None, shared[min(place, len(shared) - 1)])]
+    others = leaf.parameter("places").values
+    if others is None:
+        return None
+    at = np.array([0.0, *others])
+    pairs = [Pair((i, j), float(np.exp(-0.5 * (at[i] - at[j]) ** 2))) for i, j in combinations(range(len(at)), 2)]
+    return sorted(pairs, key=lambda pair: -pair.correlation)
+
+
 # ---------------------------------------------------------------------------------------------------------------- words
+
+
+def say_pairs(leaf: Base, column: Column) -> str:
+    """Say how alike the categories are: any two, or the two most alike and the two least."""
+    pairs = correlate_pairs(leaf)
+    if pairs is None:
+        return ""
+    if pairs[0].categories is None:
+        return f"correlation {number(pairs[0].correlation)} between any two"
+    most, least = (
+        f"{list_names([column.at(float(code)) for code in pair.categories or ()])} ({number(pair.correlation)})"
+        for pair in (pairs[0], pairs[-1])
+    )
+    return f"most alike {most}" if len(pairs) == 1 else f"most alike are {most}, least {least}"
 
 
 def say_levels(effect: Any, target: str) -> str:

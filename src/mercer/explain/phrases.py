@@ -17,6 +17,7 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Literal
 
+from mercer.explain.categories import correlate_pairs, say_pairs
 from mercer.explain.wording import (
     DAYS,
     LISTED,
@@ -103,8 +104,8 @@ def change(leaf: Base, place: int, column: Column) -> float:
     """
     span = column.span
     if leaf.spec.words.role == "levels":
-        shared = leaf.parameter("correlation").values
-        return math.inf if shared is None else math.sqrt(max(0.0, 2 - 2 * shared[min(place, len(shared) - 1)]))
+        pairs = correlate_pairs(leaf, place)
+        return math.inf if pairs is None else math.sqrt(max(0.0, 2 - 2 * min(pair.correlation for pair in pairs)))
     if span is None:
         return math.inf
     if leaf.spec.words.role == "trend":
@@ -307,10 +308,9 @@ def _differing(
     if not others:
         return f"a level for each combination of {names}"
     idle = frozenset(d for factor in levels for d in factor.leaf.columns)
-    common = [f"{number(value)}" for factor in levels for value in factor.leaf.parameter("correlation").values or ()]
-    alike = f" (correlation {list_names(common)} between any two)" if common else ""
+    alike = list_names([say_pairs(factor.leaf, factor.on[0]) for factor in levels])
     what = phrase(product_of(others), columns, replace(joint, idle=joint.idle | idle))
-    return f"{what}, different for each {names}{alike}"
+    return f"{what}, different for each {names}{f' ({alike})' if alike else ''}"
 
 
 def _has_no_formula(term: Expression, columns: Sequence[Column]) -> bool:

@@ -176,7 +176,7 @@ def _starts(
     if not unset.any():
         return [problem.point(starts.draw(None), noise)], 0
     leaves = [leaf for leaf in starts.leaves if isinstance(leaf, Base)]
-    if not any(leaf.spec.mixture and leaf.parameter("weights").values is None for leaf in leaves):
+    if not any(leaf.spec.form == "mixture" and leaf.parameter("weights").values is None for leaf in leaves):
         parts = factors_by_axis(problem.expression)
         if parts is None:
             return starting_points(problem, options)
@@ -186,7 +186,7 @@ def _starts(
         values = starts.draw(None if number == 0 else rng)
         drawn = values.copy()
         for owner, leaf in enumerate(starts.leaves):  # mixtures on one column: from that column's spectrum
-            if not isinstance(leaf, Base) or not leaf.spec.mixture or len(leaf.columns) != 1:
+            if not isinstance(leaf, Base) or leaf.spec.form != "mixture" or len(leaf.columns) != 1:
                 continue
             found = mixture_of(spectra[leaf.columns[0]], leaf.components, rng, peaked=number == 0)
             for slot in problem.layout.slots:

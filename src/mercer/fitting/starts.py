@@ -34,6 +34,7 @@ FASTEST = 3.0  # waves of a surface over the range of the data
 WEIGHT = 16.0  # spread of a feature's weight: some of them together take a share from 0 to 1 between near rows
 SPREAD = 2.0  # of weak priors
 NEARLY_ALIKE = 0.9  # the correlation of categories that hardly change what they multiply
+NEAR = 0.4  # what their places are multiplied by for the same
 
 
 @dataclass(frozen=True)
@@ -260,6 +261,8 @@ class Starts:
                 values[slot.where] = 3.0 * longest if slot.spec.unit == "length" else 5.0
             elif isinstance(slot.spec.domain, Share):
                 values[slot.where] = NEARLY_ALIKE
+            elif slot.spec.name == "places":
+                values[slot.where] *= NEAR
         return self._compensate(values)
 
     def inherit(self, values: Array) -> Array:
@@ -351,6 +354,8 @@ class Starts:
             return np.full(size, 1.0 / size) if rng is None else rng.dirichlet(np.full(size, 3.0))
         if name == "period":
             return self._periods(slot, columns, rng, turn)
+        if name == "places":  # of categories: in a row, or anywhere
+            return np.arange(1.0, size + 1) / size if rng is None else rng.standard_normal(size)
         if unit == "length":
             if len(columns) > 1:  # distances grow with the number of dimensions, and so must lengthscales
                 low, high = 0.15 * span * len(columns) ** 0.5, 1.5 * span * len(columns) ** 0.5

@@ -279,8 +279,8 @@ def _merge_sum(terms: list[Term]) -> list[Term]:
 
 def _adds_up(leaf: Base) -> bool:
     """Tell whether a sum of several is one of them: of categories on a single column."""
-    spec = leaf.spec
-    return spec.white or spec.form == "constant" or (spec.categorical and leaf.dims is not None and len(leaf.dims) == 1)
+    alone = leaf.spec.has("correlation") and leaf.dims is not None and len(leaf.dims) == 1
+    return leaf.spec.white or leaf.spec.form == "constant" or alone
 
 
 def _mean_correlation(group: Sequence[Base], total: Parameter) -> Parameter:

@@ -6,7 +6,7 @@ noise) may look at such a column, and no other base kernel.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mercer.errors import KernelError
 from mercer.kernels.blend import Blend
@@ -21,7 +21,7 @@ def spread_over_categories(expression: Expression, numbers: Sequence[int], categ
     category with something in common; "LIN" becomes LIN(numbers) + CAT(category), as a line has no place for categories
     but beside it. Where there are no numbers CAT is all there is.
     """
-    if not categories or any(leaf.spec.has("correlation") for leaf in expression.leaves()):
+    if not categories or any(leaf.spec.words.role == "levels" for leaf in expression.leaves()):
         return expression
     levels = [build_base("CAT", column) for column in categories]
     return _spread(expression, levels, bool(numbers))
@@ -54,3 +54,25 @@ def refuse_distances(text: str, name: str) -> KernelError:
         f"{text} acts on '{name}', a column of categories, between which there are no distances: use CAT({name}), or "
         f"multiply by it, as in SE(x) * CAT({name})"
     )
+
+
+def check_codes(bound: Expression, categories: Mapping[int, int], names: Sequence[str]) -> None:
+    """Refuse a kernel with a number for each category on a column of something else, or of more or fewer of them.
+
+    categories : columns of codes, each with how many categories there are.
+    """
+    for leaf in bound.leaves():
+        if not leaf.spec.coded:
+            continue
+        (column,) = leaf.columns
+        if column not in categories:
+            raise KernelError(
+                f"{leaf.text(digits=4)} has a place for each category, but '{names[column]}' does not hold categories "
+                "here: make it texts in a table, or use CAT"
+            )
+        wanted = categories[column] - 1
+        if leaf.components != wanted:
+            raise KernelError(
+                f"{leaf.text(digits=4)} has places for {leaf.components + 1} categories, and '{names[column]}' has "
+                f"{wanted + 1}: write {leaf.symbol}{wanted}({names[column]}), the first being at zero"
+            )

@@ -342,6 +342,7 @@ class Base(Expression, Owner):
             return self
         if self.ratios and len(self.ratios) != len(dims):
             raise KernelError(f"{self.text(digits=4)} has {len(self.ratios)} ratios for {len(dims)} columns")
+        _check_coded(self.spec, dims)
         isotropic = self.isotropic and (len(dims) > 1 or bool(self.ratios))  # of one column every kernel is
         bare = replace(self, dims=dims, isotropic=isotropic)
         return replace(bare, parameters=spread_values(bare, self.parameters))
@@ -610,15 +611,22 @@ def build_base(
     spec = LEAVES[symbol]
     check_names(symbol, spec.parameters, values)
     if components is None:
-        components = 4 if spec.mixture else 1
+        components = 4 if spec.mixture and not spec.coded else 1
     most = MOST_COMPONENTS if spec.mixture else 1
     if not is_whole(components) or not 1 <= components <= most:
         advice = f"give a whole number from 1 to {most}" if spec.mixture else "only a mixture such as SM has several"
         raise KernelError(f"{symbol} cannot have {components!r} components: {advice}")
     checked = check_dims(symbol, dims, spec.uses_inputs)
+    _check_coded(spec, checked)
     one, ratios = _isotropy(spec, isotropic, checked)
     bare = Base(symbol, checked, (), int(components), one, ratios)
     return replace(bare, parameters=tuple([check_parameter(bare, p, values.get(p.name)) for p in bare.specs]))
+
+
+def _check_coded(spec: Leaf, dims: Sequence[int | str] | None) -> None:
+    """Refuse several columns for a kernel with a number for each category of one."""
+    if spec.coded and dims is not None and len(dims) > 1:
+        raise KernelError(f"{spec.symbol} acts on one column of categories, not on {len(dims)}: multiply several")
 
 
 def _isotropy(

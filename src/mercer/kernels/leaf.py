@@ -60,8 +60,9 @@ class Leaf:
         compute its logarithm, so that a product of such kernels costs one exponential. radial : a function of
         sum d^2 / l^2, which may be isotropic. separable : on several columns the product of itself on each of them.
         white : zero unless x = x'. mixture : has components. merges : a product of several on the same columns is one
-        of them, 1 / l^2 added up or the correlations multiplied. categorical : looks only at whether x = x', so that
-        its columns may hold codes of categories.
+        of them, 1 / l^2 added up or the correlations multiplied. categorical : its columns may hold codes of
+        categories, between which there are no distances. coded : it has a number for each category but the first, and
+        acts on one column of codes 0, 1, 2, ... that are neither shifted nor scaled.
     outside_networks : empty, or what to use instead where it is not a kernel of its own.
     simpler : the symbol of a kernel with fewer parameters that is nearly the same. centred : of one that is the same
         without its mean.
@@ -83,6 +84,7 @@ class Leaf:
     mixture: bool = False
     merges: bool = False
     categorical: bool = False
+    coded: bool = False
     uses_inputs: bool = True
     form: Form = "node"
     outside_networks: str = ""
@@ -94,6 +96,8 @@ class Leaf:
     def __post_init__(self) -> None:
         if not self.parameters or self.parameters[0].name != "variance":
             raise KernelError(f"the first parameter of a base kernel is its variance; {self.symbol} has none there")
+        if self.coded and not (self.mixture and self.categorical):
+            raise KernelError(f"{self.symbol} is coded, so it is for categories and has components")
         if self.radial and "lengthscale" not in (p.name for p in self.parameters):
             raise KernelError(f"{self.symbol} is radial, so it needs a parameter 'lengthscale'")
 
@@ -121,6 +125,8 @@ FREQUENCY = ParameterSpec("frequency", Real(), "per dimension", "frequency")
 CORRELATION = ParameterSpec(
     "correlation", Share(), "per dimension", "none", typical=(0.2, 0.8), limits=(0.002, 0.998)
 )  # fmt: skip
+# Of all categories but the first, whose place is zero: only distances count.
+PLACES = ParameterSpec("places", Real(), "per component", "none", limits=(-6.0, 6.0))
 MIXTURE_WEIGHTS = ParameterSpec("weights", Simplex(), "per component", "none")
 MIXTURE_FREQUENCY = ParameterSpec("frequency", Real(), "per component and dimension", "frequency")
 MIXTURE_BANDWIDTH = ParameterSpec("bandwidth", Positive(), "per component and dimension", "frequency")
@@ -249,6 +255,14 @@ CAT = Leaf(
     words=Words("a value for each category", "levels", 105),
 )  # fmt: skip
 
+ECAT = Leaf(
+    "ECAT", "categories at places", (VARIANCE, PLACES),
+    formula="v exp(−(u − u′)² / 2), u the place of a category, 0 of the first",
+    tex=r"\sigma^2 \exp(-(u_x - u_{x'})^2 / 2)",
+    stationary=False, log_form=True, mixture=True, categorical=True, coded=True,
+    words=Words("a value for each category, some more alike than others", "levels", 104),
+)  # fmt: skip
+
 # ------------------------------------------------------------------------------------------- primitives of networks
 
 EXPI = Leaf(
@@ -276,7 +290,7 @@ class Records(dict[str, Leaf]):
 
 # All base kernels by symbol, and those that are kernels of their own: both are read, and only `add` and `remove` below
 # change them.
-OWN = (SE, PER, CPER, LIN, RQ, C, WN, M12, M32, M52, COS, SM, CAT, EXPI, SUMI)
+OWN = (SE, PER, CPER, LIN, RQ, C, WN, M12, M32, M52, COS, SM, CAT, ECAT, EXPI, SUMI)
 LEAVES = Records({leaf.symbol: leaf for leaf in OWN})
 REGISTRY: dict[str, Leaf] = {symbol: leaf for symbol, leaf in LEAVES.items() if not leaf.outside_networks}
 RESERVED = ("NKN", "KF", "CP", "CW", "BLEND", "fixed")

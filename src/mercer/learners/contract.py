@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -221,7 +221,8 @@ class Context:
     noise: float | None = None  # a known noise variance (scaled units), for learners that keep one
     whole: WholeData | None = None  # all rows, where `data` are a sample of them and the learner asks for intervals
     policies: tuple[Any, ...] = ()  # values in place of the defaults, such as RacePolicy(sample=100)
-    categories: frozenset[int] = frozenset()  # columns that hold codes of categories: CAT alone acts on them
+    # columns that hold codes of categories, each with how many there are: CAT and ECAT alone act on them
+    categories: Mapping[int, int] = field(default_factory=dict)
 
     def policy(self, kind: type[Policy]) -> Policy:
         """Return the policy of a kind: the one that was given, or its defaults."""

@@ -18,7 +18,7 @@ leaves alone keeps its values, so that a child starts from its parent's optimum;
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from pathlib import Path
@@ -49,6 +49,7 @@ from mercer.learners.trials import Attempt, Journal, Trials, fingerprint
 
 Grammar = Literal["full", "cks"]
 OPERATORS = "+*r|"
+MOST_PLACES = 8  # categories that may each have a place of its own: with more the data seldom tell so much
 SHARPENING = 1000  # the rung, in a journal, of a closer bracket of the best: behind all others
 # What may change when a search goes on from its checkpoint.
 ANY_TIME = ("n_jobs", "time_budget", "checkpoint", "average", "finalists")
@@ -195,7 +196,8 @@ class Search:
         periodic = {b for b in every if any(p.name == "period" for p in b.specs)}
         bases = [b for b in every if b not in periodic or may_repeat(self.data.X[:, b.columns[0]])] or every
         with trials.stopping():
-            self.race(0, 0, [(Child(base, base, Step("base", base)), None) for base in bases])
+            alone = [base for base in bases if not base.spec.coded]
+            self.race(0, 0, [(Child(base, base, Step("base", base)), None) for base in alone])
             for depth in range(1, 1 + (self.settings.max_depth if self.settings.max_depth is not None else 1000)):
                 before = trials.best
                 if before is None:
@@ -206,7 +208,7 @@ class Search:
                     self.race(depth, -depth, self.find_simpler(before))
                     if not trials.candidates[trials.best].score < score:
                         break
-        finished, count = len(trials.find_finished()), len(bases)
+        finished, count = len(trials.find_finished()), len(alone)
         if trials.stopped == "time" and finished <= count and not any(c.depth > 0 for c in trials.candidates):
             fitted = f"only {finished} of the {count} base kernels" if finished < count else "only the base kernels"
             trials.notes.append(
@@ -250,7 +252,7 @@ class Search:
         A part can outlive its use: a lengthscale far beyond the data is a constant, an RQ with a large alpha an SE.
         Such kernels are a few; one that was tried before is carried on from where the best kernel stands.
         """
-        allowed = {*self.settings.bases, "C", "CAT"}  # a constant is what is left of a factor taken out
+        allowed = {*self.settings.bases, "C", "CAT", "ECAT"}  # a constant is what is left of a factor taken out
         return [
             (Child(expression, canonical_structure(expression), step), best)
             for expression, step in simplify(self.trials.candidates[best].full_fit.expression, self.data.X)
@@ -530,9 +532,15 @@ class Child:
     step: Step
 
 
-def base_kernels(symbols: Sequence[str], columns: Sequence[int], categories: Collection[int] = ()) -> tuple[Base, ...]:
-    """Return every base kernel on every column, without values; on columns of categories it is CAT alone."""
+def base_kernels(
+    symbols: Sequence[str], columns: Sequence[int], categories: Mapping[int, int] | None = None
+) -> tuple[Base, ...]:
+    """Return every base kernel on every column, without values; on columns of categories these are CAT and ECAT.
+
+    ECAT takes the place of CAT where there are three categories or more: with two it is the same.
+    """
     kernels: list[Base] = []
+    categories = categories or {}
     numbers = [column for column in columns if column not in categories]
     for symbol in symbols:
         if symbol not in REGISTRY:
@@ -541,7 +549,10 @@ def base_kernels(symbols: Sequence[str], columns: Sequence[int], categories: Col
             kernels += [build_base(symbol, column) for column in numbers]
         else:
             kernels.append(build_base(symbol))
-    kernels += [build_base("CAT", column) for column in columns if column in categories]
+    labels = [column for column in columns if column in categories]
+    kernels += [build_base("CAT", column) for column in labels]
+    few = [column for column in labels if 2 < categories[column] <= MOST_PLACES]
+    kernels += [build_base("ECAT", column, components=categories[column] - 1) for column in few]
     if not kernels:
         raise InputError("the search needs at least one base kernel and one input column")
     return tuple(kernels)
@@ -577,6 +588,10 @@ def _steps(
         outer = reduce(lambda node, number: node.children[number], path[:-1], parent) if path else None
         allowed = operators if not path or grammar == "full" else ""
         for base in bases:
+            if base.spec.coded:
+                if "r" in operators and isinstance(part, Base) and _may_be_placed(part, base, outer):
+                    yield substitute(parent, path, _replacement(part, base)), Step("replace", part, base)
+                continue
             if "+" in allowed and not isinstance(outer, Sum):
                 yield substitute(parent, path, sum_of([part, base])), Step("add", base)
             if "*" in allowed and not isinstance(outer, Product):
@@ -590,6 +605,11 @@ def _steps(
                 yield substitute(parent, path, blend([part, base], "CW", on=on)), Step("window", base)
             if "r" in operators and isinstance(part, Base) and (part.symbol, part.dims) != (base.symbol, base.dims):
                 yield substitute(parent, path, _replacement(part, base)), Step("replace", part, base)
+
+
+def _may_be_placed(part: Base, base: Base, outer: Expression | None) -> bool:
+    """Tell whether ECAT may take the place of a part: of CAT as a factor, as one value for each says no more."""
+    return part.spec.has("correlation") and part.dims == base.dims and isinstance(outer, Product)
 
 
 def _replacement(old: Base, new: Base) -> Base:

@@ -306,7 +306,7 @@ class Sampling:
         engine = Timed(context.engine, self.trials.clock)
         policy = StructurePolicy(families=tuple(self.settings.families))
         scaled = Data(rows, data.y, data.free_level)
-        return StructureSearch(self.inputs, scaled, engine, prior, policy, context.categories)
+        return StructureSearch(self.inputs, scaled, engine, prior, policy, frozenset(context.categories))
 
     # ------------------------------------------------------------------------------------------------------- sampling
 

@@ -121,9 +121,9 @@ class Columns:
         return list(self.features) if self.features is not None else [str(number) for number in range(self.count)]
 
     @property
-    def categories(self) -> frozenset[int]:
-        """The numbers of the columns of the matrix that hold codes of categories."""
-        return frozenset() if self.learned is None else self.learned.categories
+    def categories(self) -> dict[int, int]:
+        """The numbers of the columns of the matrix that hold codes of categories, each with how many there are."""
+        return {} if self.learned is None else self.learned.categories
 
     @property
     def encoding(self) -> Encoding:

@@ -76,10 +76,10 @@ class Encoding:
         return tuple(name for column in self.columns for name in column.encoded_names)
 
     @property
-    def categories(self) -> frozenset[int]:
-        """The numbers of the encoded columns that hold codes of categories."""
+    def categories(self) -> dict[int, int]:
+        """The numbers of the encoded columns that hold codes of categories, each with how many there are."""
         encoded = [column for column in self.columns for _ in column.encoded_names]
-        return frozenset(place for place, column in enumerate(encoded) if isinstance(column, CategoryColumn))
+        return {place: len(own.levels) for place, own in enumerate(encoded) if isinstance(own, CategoryColumn)}
 
     @property
     def units(self) -> tuple[str | None, ...]:
