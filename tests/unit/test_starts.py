@@ -122,7 +122,7 @@ def test_periods_given_from_outside_are_tried() -> None:
 def test_every_draw_lies_within_the_bounds_and_is_reproducible(symbol: str, dimensions: int) -> None:
     rng = np.random.default_rng(5)
     data = Data(rng.normal(size=(40, dimensions)), rng.normal(size=40))
-    starts = starts_for(parse(symbol), data)
+    starts = starts_for(parse(f"{symbol}3(0)" if REGISTRY[symbol].coded else symbol), data)
     bounds = free_bounds(starts.expression, starts.layout, starts.frame)
     assert bounds.shape == (starts.layout.n_free, 2)
     assert (bounds[:, 0] < bounds[:, 1]).all()
