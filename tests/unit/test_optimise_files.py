@@ -43,6 +43,52 @@ def test_a_study_goes_on_from_its_file(tmp_path: Path, kernel: Any) -> None:
     assert again.ask() == optimizer.ask()
 
 
+def learned(kernel: Any, trials: int = 15) -> mercer.Optimizer:
+    """A study that has learned something, and waits for the value of its last point."""
+    optimizer = mercer.Optimizer([(0.0, 1.0), (0.0, 1.0), (0.0, 1.0)], kernel, random_state=1)
+    for _ in range(trials):
+        x = optimizer.ask()
+        optimizer.tell(x, np.sin(5.0 * x[0]) + (x[1] - x[2]) ** 2)
+    optimizer.ask()
+    return optimizer
+
+
+@pytest.mark.parametrize("kernel", ["auto", "SE(0) + M52(1, 2)", mercer.GrammarSearch(bases=("SE",), max_depth=1)])
+def test_a_study_that_was_loaded_goes_on_as_if_it_had_never_stopped(tmp_path: Path, kernel: Any) -> None:
+    optimizer = learned(kernel)
+    optimizer.save(tmp_path / "current")
+    again = mercer.load(tmp_path / "current")
+    assert again.partitions_ == optimizer.partitions_ != []  # nothing is learned again
+    for step in range(4):
+        for each in (optimizer, again):
+            each.tell(each.suggestions_[0].x, float(step))
+        if step == 1:  # and so does one whose last value has taught nothing yet
+            optimizer.save(tmp_path / "behind")
+            again = mercer.load(tmp_path / "behind")
+        np.testing.assert_array_equal(again.ask(), optimizer.ask())
+
+
+def test_a_study_of_another_kernel_or_with_an_unreadable_belief_is_learned_again(tmp_path: Path) -> None:
+    optimizer = learned("auto", 12)
+    file = tmp_path / "study"
+    optimizer.save(file)
+    other = mercer.Optimizer(optimizer.space, "SE")
+    other.resume(file)
+    assert other.partitions_ == []
+    belief = json.loads(file.read_text())["belief"]
+    twice = belief["plain"] | {"fits": [[[[0], [0, 1, 2]], *belief["plain"]["fits"][0][1:]]]}
+    wide = belief["plain"] | {"fits": [[*belief["plain"]["fits"][0][:2], [1e9] * 20, 0.0]]}
+    family = belief["plain"] | {"fits": [[[[0, 1, 2]], "__import__('os')", *belief["plain"]["fits"][0][2:]]]}
+    flat = belief["bent"] | {"target": [0.0, 1.0, 0.0, 0.0]}
+    for spoilt in (None, 3, {}, {"plain": 1}, {"plain": twice}, {"plain": wide}, {"plain": family}, {"bent": flat},
+                   {"seen": -1}, {"recent": ["x"]}):  # fmt: skip
+        whole = belief | spoilt if spoilt and isinstance(spoilt, dict) else spoilt
+        again = mercer.load(change(file, belief=whole))
+        assert again.partitions_ == []
+        assert again.trials_[0][1] == optimizer.trials_[0][1]
+    assert len(again.ask()) == 3
+
+
 def test_a_seed_of_numpy_is_saved(tmp_path: Path) -> None:
     optimizer = mercer.Optimizer([(0, 1)], random_state=np.int64(4))
     optimizer.save(tmp_path / "study")

@@ -85,7 +85,9 @@ class PartitionPrior:
     lengthscale: float = 0.4  # centre for a group of one
     lengthscale_spread: float = 1.0  # of the logarithm that all inputs have in common
     lengthscale_own: float = 0.5  # of the logarithm of one input around that
-    variance_spread: float = 2.0
+    # Near a minimum a function is a quadratic, whose variance under a smooth kernel grows as the fourth power of the
+    # lengthscale (of a quartic as the eighth): its logarithm is as uncertain as four times that of the lengthscale.
+    variance_spread: float = 4.0
     noise: float = 1e-4
     noise_spread: float = 2.5
     merge: float = 1.0  # in log evidence

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,9 +21,21 @@ from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
-from mercer.kernels.parameters import values_of, with_values
+from mercer.kernels.parameters import bind, values_of, with_values
+from mercer.kernels.text import parse
 from mercer.learners.contract import Context, Learner
-from mercer.learners.partition import FittedStructure, Groups, Input, StructureSearch, weigh, weigh_partitions
+from mercer.learners.partition import (
+    AdditiveStructure,
+    FittedStructure,
+    Groups,
+    Input,
+    StructurePolicy,
+    StructureProblem,
+    StructureSearch,
+    sort_groups,
+    weigh,
+    weigh_partitions,
+)
 from mercer.linalg.threads import one_thread
 from mercer.optimise.surrogate import FunctionModel, choose_rows
 
@@ -83,6 +95,17 @@ class Target:
             raw = np.log(above + self.shift) + np.minimum(raw - self.low, 0.0) / self.shift
         return np.asarray((raw - self.centre) / self.spread)
 
+    def to_plain(self) -> list[float]:
+        """Return the numbers."""
+        return [self.low, self.shift, self.centre, self.spread]
+
+    def take_up(self, plain: Any) -> Target:
+        """Return a target on this scale with the numbers that `to_plain` returned."""
+        low, shift, centre, spread = _read_numbers(plain).tolist()
+        if min(shift, spread) <= 0.0:
+            raise ValueError("a shift or a spread is not positive")
+        return Target(self.scale, low, shift, centre, spread)
+
     def backward(self, z: Array) -> Array:
         """Return the values of targets."""
         raw = np.asarray(z, dtype=float) * self.spread + self.centre
@@ -92,6 +115,23 @@ class Target:
                 raw >= edge, np.exp(np.maximum(raw, edge)) - self.shift, (raw - edge) * self.shift
             )
         return np.asarray(raw)
+
+
+def _read_numbers(plain: Any) -> Array:
+    numbers = np.array(plain, dtype=np.float64)
+    if numbers.ndim != 1 or not np.isfinite(numbers).all():
+        raise ValueError("a number is not finite")
+    return numbers
+
+
+def _read_count(plain: Any) -> int:
+    if type(plain) is not int or plain < 0:
+        raise ValueError(f"{plain!r:.20} counts nothing")
+    return plain
+
+
+def _no_data(inputs: tuple[Input, ...]) -> Data:
+    return Data(np.empty((0, sum(map(len, inputs)))), np.empty(0))
 
 
 class Belief(ABC):
@@ -115,6 +155,17 @@ class Belief(ABC):
     @abstractmethod
     def partitions(self) -> list[tuple[Groups, float]]:
         """Which inputs act together, with probabilities, most probable first."""
+
+    @abstractmethod
+    def to_plain(self) -> dict[str, Any] | None:
+        """Return what was learned as JSON data, texts and numbers only; None before anything was."""
+
+    @abstractmethod
+    def take_up(self, plain: dict[str, Any]) -> Belief:
+        """Return this belief with what `to_plain` of one with the same kernel returned; a ValueError where it is none.
+
+        Nothing is fitted: that is what makes the first question to a study that was loaded as quick as the next one.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +201,38 @@ class ScaledModel:
             return self
         fits = search.refit(self.fits)
         return replace(self, fits=fits, target=target, fitted_at=count)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return what was learned as JSON data."""
+        return {
+            "target": self.target.to_plain(),
+            "fits": [
+                [each.structure.groups, each.structure.family, each.point.tolist(), each.score] for each in self.fits
+            ],
+            "searched_at": self.searched_at,
+            "fitted_at": self.fitted_at,
+            "settled": self.settled,
+        }
+
+    def take_up(self, plain: dict[str, Any]) -> ScaledModel:
+        """Return the model with what `to_plain` returned."""
+        counts = {name: _read_count(plain[name]) for name in ("searched_at", "fitted_at", "settled")}
+        fits = tuple(self._read_fit(*entry) for entry in plain["fits"])
+        if not fits:
+            raise ValueError("there is no structure")
+        return replace(self, target=self.target.take_up(plain["target"]), fits=fits, **counts)
+
+    def _read_fit(self, groups: Any, family: Any, point: Any, score: Any) -> FittedStructure:
+        structure = AdditiveStructure(sort_groups([[_read_count(i) for i in group] for group in groups]), str(family))
+        if sorted(i for group in structure.groups for i in group) != list(range(len(self.inputs))):
+            raise ValueError("the groups are no partition of the inputs")
+        if structure.family not in StructurePolicy().families:
+            raise ValueError(f"there is no family {family!r:.20}")
+        problem, values = StructureProblem(structure, self.inputs, _no_data(self.inputs)), _read_numbers(point)
+        low, high = problem.bounds.T
+        if values.shape != low.shape or (values < low).any() or (values > high).any():
+            raise ValueError("the values of a structure are not within their bounds")
+        return FittedStructure(problem, values, float(_read_numbers([score])[0]))
 
     def condition(self, fitted: FittedStructure, X: Array, y: Array) -> FunctionModel:
         """Return the surrogate of one structure given all trials."""
@@ -228,6 +311,21 @@ class StructureModel(Belief):
     def partitions(self) -> list[tuple[Groups, float]]:
         return weigh_partitions(self.plain.fits) if self.plain is not None else []
 
+    def to_plain(self) -> dict[str, Any] | None:
+        if self.plain is None or self.bent is None:
+            return None
+        both = {"plain": self.plain.to_plain(), "bent": self.bent.to_plain()}
+        return {**both, "recent": list(self.recent), "seen": self.seen}
+
+    def take_up(self, plain: dict[str, Any]) -> StructureModel:
+        return replace(
+            self,
+            plain=ScaledModel(self.inputs, Target("identity"), self.policy).take_up(plain["plain"]),
+            bent=ScaledModel(self.inputs, Target("log"), self.policy).take_up(plain["bent"]),
+            recent=tuple(_read_numbers(plain["recent"]).tolist()),
+            seen=_read_count(plain["seen"]),
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class LearnedModel(Belief):
@@ -273,6 +371,25 @@ class LearnedModel(Belief):
     def partitions(self) -> list[tuple[Groups, float]]:
         if self.expression is None:
             return []
-        width = sum(map(len, self.inputs))
-        nothing = FunctionModel(self.expression, self.likelihood, Data(np.empty((0, width)), np.empty(0)), self.inputs)
+        nothing = FunctionModel(self.expression, self.likelihood, _no_data(self.inputs), self.inputs)
         return [(tuple(part.inputs for part in nothing.parts), 1.0)]
+
+    def to_plain(self) -> dict[str, Any] | None:
+        if self.expression is None:
+            return None
+        return {
+            "expression": str(self.expression),
+            "noise": self.likelihood.noise,
+            "target": self.target.to_plain(),
+            "fitted_at": self.fitted_at,
+        }
+
+    def take_up(self, plain: dict[str, Any]) -> LearnedModel:
+        width = sum(map(len, self.inputs))
+        return replace(
+            self,
+            expression=bind(parse(str(plain["expression"])), width),
+            likelihood=Gaussian(float(_read_numbers([plain["noise"]])[0])),
+            target=self.target.take_up(plain["target"]),
+            fitted_at=_read_count(plain["fitted_at"]),
+        )

@@ -6,6 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mercer.errors import FitWarning, InputError
+from mercer.errors import FitWarning, InputError, MercerError
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import bind
@@ -25,6 +26,7 @@ from mercer.learners.contract import Learner
 from mercer.learners.grammar import GrammarSearch
 from mercer.learners.nkn import NeuralKernelNetwork
 from mercer.learners.partition import Groups
+from mercer.model.archive import kernel_to_plain
 from mercer.optimise.acquisition import AcquisitionPolicy, Proposal, ProposalTask, propose
 from mercer.optimise.explanation import Origin, Study, StudyExplanation, explain_study
 from mercer.optimise.gain import expect_gain
@@ -288,7 +290,8 @@ class Optimizer:
         write_study(
             SavedStudy(
                 self.space, self.kernel, self.minimize, self.random_state, tuple(self._trials), tuple(self._pending),
-                dict(self._rng.bit_generator.state),
+                dict(self._rng.bit_generator.state), self._model.to_plain() if self._learned else None,
+                self._known is not None,
             ),
             path,
         )  # fmt: skip
@@ -307,10 +310,19 @@ class Optimizer:
         self.take_over(saved)
 
     def take_over(self, saved: SavedStudy) -> None:
-        """Replace all trials, pending suggestions and the state of the random numbers by those of a saved study."""
+        """Replace all trials, pending suggestions and the state of the random numbers by those of a saved study.
+
+        What it had learned goes on too, where its kernel is the same; where it cannot be read, it is learned again.
+        """
         self._trials, self._pending = list(saved.trials), list(saved.pending)
         self._rng.bit_generator.state = saved.generator
         (self._model, _), self._learned, self._known = self._first_model(self.kernel), False, None
+        if saved.belief is None or kernel_to_plain(saved.kernel) != kernel_to_plain(self.kernel):
+            return
+        with suppress(MercerError, KeyError, TypeError, ValueError):
+            self._model, self._learned = self._model.take_up(saved.belief), True
+        if self._learned and saved.current:
+            self._known = Known(self._model, self.space, *self._rows_and_values())
 
     # --------------------------------------------------------------------------------------------------- what is known
 

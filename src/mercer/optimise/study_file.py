@@ -36,6 +36,8 @@ class SavedStudy:
     trials: tuple[Trial, ...]
     pending: tuple[Pending, ...]
     generator: dict[str, Any]  # state of the random numbers
+    belief: dict[str, Any] | None = None  # what was learned, as numbers; None: it is learned again
+    current: bool = False  # whether that was learned from all trials
 
 
 def write_study(study: SavedStudy, path: str | Path) -> None:
@@ -55,6 +57,8 @@ def write_study(study: SavedStudy, path: str | Path) -> None:
             for each in study.pending
         ],
         "generator": study.generator,
+        "belief": study.belief,
+        "current": study.current,
     }  # fmt: skip
     write_whole(json.dumps(document), Path(path))
 
@@ -103,9 +107,11 @@ def _read_parts(document: dict[str, Any]) -> SavedStudy:
     if not isinstance(document["minimize"], bool):
         raise TypeError("whether to minimise is not said")
     np.random.default_rng(0).bit_generator.state = document["generator"]  # refuses what is no state
+    belief = document.get("belief")  # a file of an earlier version has none
     return SavedStudy(
-        space, kernel, document["minimize"], document["random_state"], trials, pending, document["generator"]
-    )
+        space, kernel, document["minimize"], document["random_state"], trials, pending, document["generator"],
+        belief if isinstance(belief, dict) else None, document.get("current") is True,
+    )  # fmt: skip
 
 
 def _read_row(row: Sequence[float], space: Space) -> Array:
