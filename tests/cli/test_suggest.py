@@ -44,6 +44,18 @@ def test_the_next_experiments_are_written(mercer: Mercer, tmp_path: Path) -> Non
     assert "Where is the highest yield?" in Path("page.html").read_text(encoding="utf-8")
 
 
+def test_how_they_are_chosen_can_be_chosen(mercer: Mercer, tmp_path: Path) -> None:
+    name = table(tmp_path / "trials.csv", many())
+    arguments = ["suggest", name, "--target", "yield", *BOUNDS, "--out", "next.csv", "--report", "page.html"]
+    result = mercer(*arguments, "--acquisition", "thompson")
+    assert result.code == 0, result.err
+    assert "chosen (acquisition 'thompson'): the minimum of a function drawn" in " ".join(result.out.split())
+    assert "--acquisition thompson" in Path("page.html").read_text(encoding="utf-8")  # in the command that goes on
+    wrong = mercer(*arguments, "--acquisition", "ucb")
+    assert wrong.code == 2
+    assert "acquisition must be one of 'auto', 'improvement', 'thompson', 'bound', not 'ucb'" in " ".join(wrong.err.split())
+
+
 def test_first_experiments_are_random_and_never_the_same(mercer: Mercer, tmp_path: Path) -> None:
     name = table(tmp_path / "trials.csv", FEW)
     arguments = ["suggest", name, "--target", "yield", *BOUNDS, "--inputs", "temperature,solvent", "--out", "next.csv"]

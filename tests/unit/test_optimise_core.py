@@ -25,15 +25,11 @@ from mercer.learners.partition import (
     sort_groups,
     weigh_partitions,
 )
-from mercer.optimise.acquisition import (
-    AcquisitionPolicy,
-    ProposalTask,
-    bound_by_group,
-    log_expected_improvement,
-    scan_group,
-)
 from mercer.optimise.gain import expect_gain, extrapolate_record, see_gain
+from mercer.optimise.groups import bound_by_group, scan_group
+from mercer.optimise.joint import log_expected_improvement
 from mercer.optimise.models import LearnedModel, StructureModel, Target, UpdatePolicy
+from mercer.optimise.proposal import AcquisitionPolicy, ProposalTask
 from mercer.optimise.space import read_space
 from mercer.optimise.surrogate import ConditionPolicy, FunctionModel, choose_rows, extend
 

@@ -9,10 +9,10 @@ import pytest
 
 import mercer
 from mercer.optimise import print_progress, words
-from mercer.optimise.acquisition import Method
 from mercer.optimise.effects import Share, look_closely, measure_shares, predict_jointly
 from mercer.optimise.explanation import ExplainPolicy, PartFact, drop_inputs, find_probability, judge_gain
 from mercer.optimise.models import StructureModel
+from mercer.optimise.proposal import Method, Why
 from mercer.optimise.trials import Purpose
 
 BOUNDS = {"a": (0.0, 1.0), "b": (0.0, 1.0), "c": ["red", "green"], "idle": (0.0, 1.0)}
@@ -159,6 +159,7 @@ def test_a_kernel_that_was_given_claims_no_probability() -> None:
 
 def test_every_way_and_purpose_has_words() -> None:
     assert set(get_args(Method)) <= set(words.REASONS)
+    assert set(get_args(Why)) == set(words.WHYS)
     assert set(get_args(Purpose)) == set(words.PURPOSES)
 
 

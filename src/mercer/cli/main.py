@@ -336,6 +336,13 @@ def suggest(  # noqa: PLR0913  # typer makes an option of every parameter
     kernel: Annotated[
         str, Option(help="'auto' (which inputs act together is learned), 'nkn', 'search', or 'SE(time) + SE(dose)'.")
     ] = "auto",
+    acquisition: Annotated[
+        str,
+        Option(
+            help="How the next ones are chosen: 'auto', 'bound', 'thompson' (both by group where inputs act in small "
+            "groups) or 'improvement'."
+        ),
+    ] = "auto",
     report: Annotated[Path | None, Option(help="Also write a page with pictures to this file.")] = None,
     sheet: Sheet = None,
     encoding: Encoded = None,
@@ -355,6 +362,6 @@ def suggest(  # noqa: PLR0913  # typer makes an option of every parameter
     options = ReadOptions(sheet, encoding, separator, header, keep_rows, decimal, day_first, _split_types(types))
     request = SuggestRequest(
         trials, target, out, bounds or (), _split_names(inputs), count, maximize, kernel, report, seed, options,
-        tuple(_split_names(exclude) or ()),
+        tuple(_split_names(exclude) or ()), acquisition,
     )  # fmt: skip
     suggest_and_write(request, context.obj)

@@ -44,6 +44,7 @@ class SuggestRequest:
     seed: int = 0
     reading: ReadOptions | None = None
     exclude: tuple[str, ...] = ()
+    acquisition: str = "auto"
 
 
 def suggest_and_write(request: SuggestRequest, terminal: Terminal) -> None:
@@ -89,7 +90,9 @@ def write_command(request: SuggestRequest) -> str:
     given += [("--bounds", bounds) for bounds in request.bounds]
     given += [("--inputs", join(request.inputs or ())), ("--exclude", join(request.exclude))]
     given += [("--count", request.count if request.count > 1 else None)]
-    given += [("--kernel", None if request.kernel == "auto" else request.kernel), ("--seed", request.seed or None)]
+    given += [("--kernel", None if request.kernel == "auto" else request.kernel)]
+    given += [("--acquisition", None if request.acquisition == "auto" else request.acquisition)]
+    given += [("--seed", request.seed or None)]
     given += [("--sheet", read.sheet), ("--encoding", read.encoding), ("--separator", read.separator)]
     given += [("--header", read.header), ("--keep-rows", read.keep_rows), ("--decimal", read.decimal)]
     given += [("--day-first", read.day_first), ("--month-first", read.day_first is False)]
@@ -202,7 +205,9 @@ def begin_study(
         )
     # Rows that were added draw other random numbers: nothing is suggested twice.
     seed = int(np.random.SeedSequence([request.seed, len(table)]).generate_state(1)[0])
-    optimizer = Optimizer(space, request.kernel, minimize=not request.maximize, random_state=seed)
+    optimizer = Optimizer(
+        space, request.kernel, minimize=not request.maximize, random_state=seed, acquisition=request.acquisition
+    )
     points = read_points(table, space)
     waiting = _find_waiting(table, values) - set(words)
     for row, (point, value) in enumerate(zip(points, values.tolist(), strict=True), start=1):

@@ -16,6 +16,7 @@ import numpy as np
 from mercer.errors import InputError
 from mercer.kernels.expression import Expression
 from mercer.learners.contract import Learner
+from mercer.optimise.acquisition import find_acquisition
 from mercer.optimise.optimizer import Optimizer
 from mercer.optimise.space import Category, Input, Log, Range, Space, Steps
 
@@ -83,6 +84,7 @@ class MercerSampler(BaseSampler):
     kernel : as in `mercer.Optimizer`.
     seed : of the random numbers.
     independent_sampler : for parameters that not every trial has, and in the first trial; at random by default.
+    acquisition : as in `mercer.Optimizer`.
 
     Parameters of all finished trials are sampled together. A trial that failed counts as bad as the worst one; a pruned
     one by the last value it reported, or as failed where that is better than any finished one. `optimizer_` is the
@@ -95,8 +97,10 @@ class MercerSampler(BaseSampler):
         *,
         seed: int | None = None,
         independent_sampler: BaseSampler | None = None,
+        acquisition: str = "auto",
     ) -> None:
-        self.kernel, self.seed = kernel, seed
+        find_acquisition(acquisition)  # refuses one that there is not, before any trial
+        self.kernel, self.seed, self.acquisition = kernel, seed, acquisition
         self.optimizer_: Optimizer | None = None
         self._independent = independent_sampler or RandomSampler(seed=seed)
         self._spaces = optuna.search_space.IntersectionSearchSpace(include_pruned=True)
@@ -168,7 +172,8 @@ class MercerSampler(BaseSampler):
             if seed is not None:  # a study that goes on draws other numbers than at its beginning
                 seed = int(np.random.SeedSequence([seed, len(study.get_trials(deepcopy=False))]).generate_state(1)[0])
             minimize = study.direction != StudyDirection.MAXIMIZE
-            self.optimizer_, self._key = Optimizer(space, self.kernel, minimize, seed), key
+            self.optimizer_ = Optimizer(space, self.kernel, minimize, seed, acquisition=self.acquisition)
+            self._key = key
             self._told = set()
         return self.optimizer_
 

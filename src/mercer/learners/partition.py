@@ -303,23 +303,29 @@ class StructureSearch:
     ) -> tuple[FittedStructure, ...]:
         """Return the best structures found, best first: known ones fitted anew, and what grows from the starts.
 
-        The start is the best of those known, of each input alone and of all together. A `wide` search starts from each
-        input alone and, with a generator, from a random partition too. With a generator some neighbours are looked at
-        whatever their score at carried values.
+        The start is the best of those known, of each input alone and of all together; and it with the other kernels,
+        because a move may pay with one of them only. A `wide` search starts from each input alone and, with a
+        generator, from a random partition too. With a generator some neighbours are looked at whatever their score at
+        carried values.
         """
         found = {each.structure: self.fit(each.structure, each) for each in known}
         family = max(found.values(), key=_score).structure.family if found else self.policy.families[0]
         everything = tuple(range(len(self.inputs)))
         alone = self._fit_afresh(AdditiveStructure(tuple((i,) for i in everything), family), found)
         self._fit_afresh(AdditiveStructure((everything,), family), found)
-        starts = [max(found.values(), key=_score)]
-        if wide and alone is not starts[0]:
+        first = max(found.values(), key=_score)
+        starts = [first]
+        if wide and alone is not first:
             starts.append(alone)
         if wide and rng is not None:
             drawn = draw_partition(len(everything), self.policy.largest_drawn, rng)
             starts.append(self._fit_afresh(AdditiveStructure(drawn, family), found))
         for start in starts:
             self._climb(start, found, rng)
+        best = max(found.values(), key=_score).structure
+        for other in self.policy.families:
+            if other != best.family:
+                self._climb(self._fit_afresh(replace(best, family=other), found), found, rng)
         return tuple(sorted(found.values(), key=_score, reverse=True)[: self.policy.kept])
 
     def _fit_afresh(
@@ -349,7 +355,6 @@ class StructureSearch:
             rest = [each for each in ranked if each not in chosen]
             if rng is not None and rest:
                 chosen += [rest[int(rng.integers(len(rest)))] for _ in range(policy.by_chance)]
-            chosen += [replace(best.structure, family=family) for family in policy.families]
             tried = [
                 self.fit(each, best, policy.short_iterations) for each in dict.fromkeys(chosen) if each not in found
             ]

@@ -57,6 +57,7 @@ class Study:
     first: int  # trials at random before anything is learned
     seed: Any = None
     target: str = "value"  # what the values are called
+    acquisition: str = "auto"
 
     @property
     def sign(self) -> float:
@@ -139,6 +140,7 @@ class StudyExplanation:
     inputs: tuple[InputFact, ...]  # largest share first
     gain: GainFact
     suggestions: tuple[Suggestion, ...]  # pending
+    acquisition: str  # by which they are chosen
     model: ModelFact | None
     notes: tuple[str, ...]
 
@@ -184,10 +186,11 @@ class StudyExplanation:
                 "verdict": self.gain.verdict, "reason": self.gain.reason, "expected": self.gain.expected,
                 "spread": self.gain.spread, "noise": self.gain.noise,
             },
+            "acquisition": self.acquisition,
             "suggestions": [
                 {
                     "x": _plain_point(each.x), "purpose": each.purpose, "expected": each.mean, "spread": each.spread,
-                    "way": each.way,
+                    "way": each.way, "why": each.why,
                 }
                 for each in self.suggestions
             ],
@@ -239,6 +242,7 @@ def explain_study(study: Study, policy: ExplainPolicy | None = None) -> StudyExp
         inputs=inputs,
         gain=judge_gain(study.gain, finished, None if model is None else model.noise, few, policy),
         suggestions=study.pending,
+        acquisition=study.acquisition,
         model=model,
         notes=_collect_notes(study),
     )

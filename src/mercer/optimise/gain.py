@@ -19,7 +19,6 @@ import math
 import numpy as np
 
 from mercer.kernels.domains import Array
-from mercer.linalg.factor import Failure, factorise
 from mercer.optimise.models import Belief
 from mercer.optimise.space import Space, find_best
 from mercer.optimise.surrogate import FunctionModel, Part, choose_rows
@@ -91,9 +90,5 @@ def _candidates(space: Space, part: Part, X: Array, y: Array, best: Array, rng: 
 
 def _sample_gain(surrogate: FunctionModel, part: Part, rows: Array, rng: np.random.Generator) -> Array:
     """Draw f_g at rows given the trials; return f_g(first) - min f_g of every draw."""
-    found = surrogate.posterior.project(rows, (part.program, part.values), joint=True)
-    factor = factorise(found.variance.copy, 1e-10)
-    if isinstance(factor, Failure):
-        return np.zeros(SAMPLES)
-    drawn = found.mean[:, None] + factor.multiply(rng.standard_normal((len(rows), SAMPLES)))
-    return np.asarray(drawn[0] - drawn.min(axis=0))
+    drawn = surrogate.sample(rows, SAMPLES, rng, part)
+    return np.zeros(SAMPLES) if drawn is None else np.asarray(drawn[0] - drawn.min(axis=0))

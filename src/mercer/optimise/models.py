@@ -216,11 +216,12 @@ class ScaledModel:
 
     def take_up(self, plain: dict[str, Any]) -> ScaledModel:
         """Return the model with what `to_plain` returned."""
-        counts = {name: _read_count(plain[name]) for name in ("searched_at", "fitted_at", "settled")}
+        searched_at, fitted_at, settled = (_read_count(plain[name]) for name in ("searched_at", "fitted_at", "settled"))
         fits = tuple(self._read_fit(*entry) for entry in plain["fits"])
         if not fits:
             raise ValueError("there is no structure")
-        return replace(self, target=self.target.take_up(plain["target"]), fits=fits, **counts)
+        target = self.target.take_up(plain["target"])
+        return replace(self, target=target, fits=fits, searched_at=searched_at, fitted_at=fitted_at, settled=settled)
 
     def _read_fit(self, groups: Any, family: Any, point: Any, score: Any) -> FittedStructure:
         structure = AdditiveStructure(sort_groups([[_read_count(i) for i in group] for group in groups]), str(family))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import pandas as pd
@@ -27,10 +27,11 @@ from mercer.learners.grammar import GrammarSearch
 from mercer.learners.nkn import NeuralKernelNetwork
 from mercer.learners.partition import Groups
 from mercer.model.archive import kernel_to_plain
-from mercer.optimise.acquisition import AcquisitionPolicy, Proposal, ProposalTask, propose
+from mercer.optimise.acquisition import find_acquisition
 from mercer.optimise.explanation import Origin, Study, StudyExplanation, explain_study
 from mercer.optimise.gain import expect_gain
 from mercer.optimise.models import Belief, LearnedModel, StructureModel, UpdatePolicy
+from mercer.optimise.proposal import AcquisitionPolicy, Proposal, ProposalTask
 from mercer.optimise.space import SAME, Space, find_best, is_new, read_point, read_points, read_space
 from mercer.optimise.study_file import SavedStudy, read_study, write_study
 from mercer.optimise.surrogate import FunctionModel, extend
@@ -108,6 +109,10 @@ class Optimizer:
     minimize : False to maximise.
     random_state : seed.
     constraints : scipy.optimize.LinearConstraint, or several of them, on the inputs.
+    acquisition : how the next point is chosen. "bound": the least of what is expected less some of its spread;
+        "thompson": the minimum of a function drawn from what is believed, both group by group where the function is a
+        sum over groups of at most three inputs; "improvement": the largest expected improvement, over all inputs.
+        "auto": "bound" where it goes group by group and finds something new, "improvement" otherwise.
 
     `ask()` gives the next point, `tell(x, y)` takes a value; y None, NaN, infinite or a text marks a trial as failed.
     Values may come in any order, also of points that were never asked for.
@@ -120,13 +125,15 @@ class Optimizer:
         minimize: bool = True,
         random_state: int | None = None,
         constraints: Any = None,
+        acquisition: str = "auto",
     ) -> None:
         self.space: Space = bounds if isinstance(bounds, Space) else read_space(bounds, constraints)
         if not isinstance(minimize, bool | np.bool_):
             raise InputError(f"minimize must be True, or False to maximise, not {minimize!r:.80}")
         self.kernel, self.minimize = kernel, bool(minimize)
         self.random_state = random_state
-        self.acquisition = AcquisitionPolicy()
+        self.acquisition = acquisition
+        self._acquisition, self._policy = find_acquisition(acquisition), AcquisitionPolicy()
         try:
             self._rng = np.random.default_rng(random_state)
         except (TypeError, ValueError):
@@ -206,8 +213,8 @@ class Optimizer:
             surrogate = extend(surrogate, failed, np.maximum(known.predict(failed).mean, middle))
         if len(waiting):
             surrogate = extend(surrogate, waiting, surrogate.predict(waiting).mean)
-        task = ProposalTask(surrogate, self.space, state.X[best], value, self._rng, self.acquisition)
-        proposal = propose(task)
+        task = ProposalTask(surrogate, self.space, state.X[best], value, self._rng, self._policy)
+        proposal = self._acquisition.propose(task)
         if len(waiting) and known.keep_variance(proposal.row[None], waiting)[0] < TEACHES:
             proposal = self._look_elsewhere(proposal, known, waiting)
         return proposal.row, self._describe(proposal, known, state.best_value)
@@ -250,6 +257,7 @@ class Optimizer:
             (high - low) / 2.0,
             "improve" if mean < best else "explore",
             proposal.method,
+            proposal.why,
         )
 
     def tell(self, x: Any, y: Any) -> None:
@@ -291,7 +299,7 @@ class Optimizer:
             SavedStudy(
                 self.space, self.kernel, self.minimize, self.random_state, tuple(self._trials), tuple(self._pending),
                 dict(self._rng.bit_generator.state), self._model.to_plain() if self._learned else None,
-                self._known is not None,
+                self._known is not None, self.acquisition,
             ),
             path,
         )  # fmt: skip
@@ -395,7 +403,7 @@ class Optimizer:
         return Study(
             self.space, self.minimize, tuple(self._trials), rows, values, best, gain,
             self._model if ready else None, self._origin, tuple(self.suggestions_), FIRST_TRIALS, self.random_state,
-            target,
+            target, self.acquisition,
         )  # fmt: skip
 
     def explain(self, target: str = "value") -> StudyExplanation:
@@ -418,7 +426,7 @@ class Optimizer:
 def load_study(path: str | Path) -> Optimizer:
     """Return the optimiser that `Optimizer.save` wrote."""
     saved = read_study(path)
-    optimizer = Optimizer(saved.space, saved.kernel, saved.minimize, saved.random_state)
+    optimizer = Optimizer(saved.space, saved.kernel, saved.minimize, saved.random_state, acquisition=saved.acquisition)
     optimizer.take_over(saved)
     return optimizer
 
@@ -452,6 +460,13 @@ class State:
     seconds: float
 
 
+class Settings(TypedDict, total=False):
+    """Settings of an `Optimizer` that `minimize` hands on."""
+
+    constraints: Any
+    acquisition: str
+
+
 def minimize(
     function: Callable[[Any], float],
     bounds: Any,
@@ -460,8 +475,7 @@ def minimize(
     random_state: int | None = None,
     callback: Callable[[State], Any] | None = None,
     checkpoint: str | Path | None = None,
-    *,
-    constraints: Any = None,
+    **settings: Unpack[Settings],
 ) -> Any:
     """Minimise an expensive function; returns scipy's OptimizeResult with x, fun, nfev, x_iters, func_vals.
 
@@ -469,7 +483,7 @@ def minimize(
     ----------
     function : of a 1-D array where `bounds` is a list, of a dict where it is a dict. Where it raises, or returns what
         is no finite number, the trial is marked as failed and the run goes on.
-    bounds, kernel, random_state, constraints : as in `Optimizer`.
+    bounds, kernel, random_state : as in `Optimizer`; so are `constraints` and `acquisition`, by their names.
     calls : evaluations in all, the first ten at random.
     callback : called with a `State` after every evaluation; where it returns True, or raises StopIteration, the run
         ends.
@@ -482,7 +496,7 @@ def minimize(
         raise InputError(f"calls must be a whole number of at least 1, not {calls!r}")
     if not callable(function):
         raise InputError(f"function must be something that can be called with a point, not {function!r:.80}")
-    optimizer = Optimizer(bounds, kernel, random_state=random_state, constraints=constraints)
+    optimizer = Optimizer(bounds, kernel, random_state=random_state, **settings)
     if checkpoint is not None:
         if Path(checkpoint).exists():
             optimizer.resume(checkpoint)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.learners.contract import Learner
 from mercer.model.archive import kernel_to_plain, read_kernel_setting
+from mercer.optimise.acquisition import find_acquisition
 from mercer.optimise.space import Space
 from mercer.optimise.trials import Pending, Purpose, Suggestion, Trial
 from mercer.report import write_whole
@@ -38,6 +39,7 @@ class SavedStudy:
     generator: dict[str, Any]  # state of the random numbers
     belief: dict[str, Any] | None = None  # what was learned, as numbers; None: it is learned again
     current: bool = False  # whether that was learned from all trials
+    acquisition: str = "auto"
 
 
 def write_study(study: SavedStudy, path: str | Path) -> None:
@@ -53,12 +55,13 @@ def write_study(study: SavedStudy, path: str | Path) -> None:
         "trials": [[trial.row.tolist(), trial.value, trial.note] for trial in study.trials],
         "pending": [
             [each.row.tolist(), each.suggestion.mean, each.suggestion.spread, each.suggestion.purpose,
-             each.suggestion.way]
+             each.suggestion.way, each.suggestion.why]
             for each in study.pending
         ],
         "generator": study.generator,
         "belief": study.belief,
         "current": study.current,
+        "acquisition": study.acquisition,
     }  # fmt: skip
     write_whole(json.dumps(document), Path(path))
 
@@ -107,10 +110,11 @@ def _read_parts(document: dict[str, Any]) -> SavedStudy:
     if not isinstance(document["minimize"], bool):
         raise TypeError("whether to minimise is not said")
     np.random.default_rng(0).bit_generator.state = document["generator"]  # refuses what is no state
-    belief = document.get("belief")  # a file of an earlier version has none
+    belief, acquisition = document.get("belief"), document.get("acquisition", "auto")  # earlier versions have neither
+    find_acquisition(acquisition)
     return SavedStudy(
         space, kernel, document["minimize"], document["random_state"], trials, pending, document["generator"],
-        belief if isinstance(belief, dict) else None, document.get("current") is True,
+        belief if isinstance(belief, dict) else None, document.get("current") is True, acquisition,
     )  # fmt: skip
 
 
@@ -130,9 +134,10 @@ def _read_number(value: Any) -> float | None:
 
 
 def _read_pending(entry: Sequence[Any], space: Space) -> Pending:
-    row, mean, spread, purpose, way = entry
-    if purpose not in get_args(Purpose) or not isinstance(way, str):
+    row, mean, spread, purpose, way, *rest = entry
+    why = rest[0] if rest else None  # earlier versions have none
+    if purpose not in get_args(Purpose) or not isinstance(way, str) or not (why is None or isinstance(why, str)):
         raise ValueError(f"a suggestion is for {purpose!r:.20}")
-    cells = _read_row(row, space)
-    known: Any = way  # the way is only shown
-    return Pending(cells, Suggestion(space.decode(cells), _read_number(mean), _read_number(spread), purpose, known))
+    cells, expected, width = _read_row(row, space), _read_number(mean), _read_number(spread)
+    known, reason = cast(Any, way), cast(Any, why)  # these are only shown
+    return Pending(cells, Suggestion(space.decode(cells), expected, width, purpose, known, reason))

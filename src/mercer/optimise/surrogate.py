@@ -18,6 +18,7 @@ from mercer.kernels.algebra import components
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, sum_of
 from mercer.kernels.parameters import values_of
+from mercer.linalg.factor import Failure, factorise
 
 STEP = 1e-6  # of inputs in [0, 1], for slopes by differences
 
@@ -121,6 +122,20 @@ class FunctionModel:
     def predict_part(self, part: Part, rows: Array) -> Prediction:
         """Return mean and variance of one part."""
         return self.posterior.predict_part(part.program, part.values, rows)
+
+    def sample(self, rows: Array, count: int, rng: np.random.Generator, part: Part | None = None) -> Array | None:
+        """Draw functions, or one part of them, at rows jointly, a column each; None where the rows are too alike."""
+        of_part = None if part is None else (part.program, part.values)
+        found = self.posterior.project(rows, of_part, joint=True)
+        joint = found.variance
+        if part is None:
+            off = 1.0 - found.pull
+            joint = joint + self.posterior.fitted_level.variance * np.outer(off, off)
+        factor = factorise(joint.copy, 1e-10)
+        if isinstance(factor, Failure):
+            return None
+        mean = found.mean if part is not None else self.predict(rows).mean
+        return np.asarray(mean[:, None] + factor.multiply(rng.standard_normal((len(rows), count))))
 
     def predict_slopes(self, rows: Array) -> tuple[Prediction, Array, Array]:
         """Return mean and variance with their gradients by the rows: exactly where the kernel allows it."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from mercer.kernels.domains import Array
-from mercer.optimise.acquisition import Method
+from mercer.optimise.proposal import Method, Why
 
 Purpose = Literal["first", "improve", "explore", "waiting"]
 Way = Literal["one of the first", "all values are equal", "chosen elsewhere"] | Method
@@ -43,13 +43,14 @@ class Suggestion:
     spread: float | None  # one standard deviation
     purpose: Purpose
     way: Way
+    why: Why | None = None  # that way
 
     @property
     def reason(self) -> str:
-        """Why it was chosen, in words."""
+        """How it was chosen and why so, in words."""
         from mercer.optimise import words
 
-        return words.give_reason(self.way)
+        return words.give_reason(self.way, self.why)
 
 
 @dataclass(frozen=True, eq=False)

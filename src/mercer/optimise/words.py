@@ -17,9 +17,19 @@ REASONS = {
     "one of the first": "at random: one of the first trials",
     "all values are equal": "at random: all values so far are equal",
     "bounds by group": "the best bound of each group of inputs that act together",
+    "samples by group": "the minimum of a function drawn for each group of inputs that act together",
+    "bound": "the best bound over all inputs",
+    "sample": "the minimum of a function drawn from the model, over all inputs",
     "expected improvement": "the largest expected improvement over all inputs",
     "chosen elsewhere": "chosen by somebody else",
     "random": "the best of random points, because better ones have been or are being tried",
+}
+WHYS = {
+    "groups are small": "because the function is a sum over groups of at most three inputs",
+    "a group is large": "because more than three inputs act together",
+    "constraints tie groups": "because constraints tie inputs together",
+    "nothing is uncertain": "because the bounds of the groups lead to nothing new",
+    "not separable": "because an improvement is one of the whole, whatever the groups",
 }
 PURPOSES = {
     "first": "to begin with, at random",
@@ -31,9 +41,10 @@ MOST_NOTES = 5
 CERTAIN = 0.99
 
 
-def give_reason(way: str) -> str:
-    """Say how a point was chosen."""
-    return REASONS.get(way, way)
+def give_reason(way: str, why: str | None = None) -> str:
+    """Say how a point was chosen, and why so."""
+    reason = REASONS.get(way, way)
+    return reason if why is None else f"{reason}, {WHYS.get(why, why)}"
 
 
 def note_of_trial(place: int, note: str) -> str:
@@ -241,8 +252,9 @@ def tell_model(found: StudyExplanation) -> str:
     scale = "the values as they are"
     if found.model.scale == "log":
         scale = "the logarithm of the distance to the best, which was nearer to the last trials"
-    ways = dict.fromkeys(each.way for each in found.suggestions if each.purpose != "waiting")
-    why = f" How the suggestions were chosen: {'; '.join(give_reason(way) for way in ways)}." if ways else ""
+    ways = dict.fromkeys(each.reason for each in found.suggestions if each.purpose != "waiting")
+    asked = "" if found.acquisition == "auto" else f" (acquisition {found.acquisition!r})"
+    why = f" How the suggestions were chosen{asked}: {'; '.join(ways)}." if ways else ""
     noise = f"; the noise has a standard deviation of {number(found.model.noise)}"
     if found.best is not None and not found.best.noisy:
         noise = f", and leaves a standard deviation of {number(found.model.noise)} unexplained"
