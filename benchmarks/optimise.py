@@ -2,7 +2,7 @@
 
     python -m benchmarks.optimise [--functions styblinski,branin] [--methods mercer,botorch] [--runs 0-4] [--calls 200]
                                   [--jobs 16] [--minutes 9] [--out FOLDER]
-    python -m benchmarks.optimise --ask          # the time of one ask at 200, 2,000 and 4,000 points
+    python -m benchmarks.optimise --ask          # the time of one ask at 200, 2,000 and 4,000 points (--points 60: short)
     python -m benchmarks.optimise --table        # only the table
 
 Run k has seed k for everything: the ten random points that all methods are given first, what a method draws, and a
@@ -36,7 +36,7 @@ from benchmarks.optimise_methods import CALLS, METHODS, RUNS, Method, find_missi
 RESULTS = Path(__file__).parent / "results"
 LOOK = 100  # evaluations after which the expected further gain is noted
 SAVE_SECONDS = 20.0
-MANY = (200, 2000, 4000)  # points at which one ask is timed
+MANY = "200,2000,4000"  # points at which one ask is timed; the others than Mercer only at the first number
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -180,14 +180,14 @@ def run_all(jobs: list[Job], folder: Path, workers: int, until: float) -> Iterat
         yield from Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="all")(calls)
 
 
-def time_asks(methods: list[str], folder: Path, repeats: int = 5) -> dict[str, Any]:
+def time_asks(methods: list[str], folder: Path, counts: list[int], repeats: int = 5) -> dict[str, Any]:
     """Tell random points of the ten-dimensional function to every method, and time some asks of each in turn."""
     function = make_function("styblinski", 0)
     found: dict[str, Any] = {"machine": describe(), "seconds": {}}
-    for count in MANY:
+    for count in counts:
         rng, begun = np.random.default_rng(0), {}
         for name in methods:
-            if count == MANY[0] or name.startswith("mercer"):
+            if count == counts[0] or name.startswith("mercer"):
                 begun[name] = METHODS[name](function, 0)
         for shares in rng.random((count, len(function.inputs))):
             point = function.draw(shares)
@@ -219,6 +219,7 @@ def parse_arguments(given: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after this many; call again to go on")
     parser.add_argument("--out", type=Path, default=RESULTS / "optimise-runs", help="the folder of the runs")
     parser.add_argument("--ask", action="store_true", help="time one ask at 200, 2,000 and 4,000 points")
+    parser.add_argument("--points", default=MANY, help="how many points --ask tells first, Mercer alone at all but one")
     parser.add_argument("--table", action="store_true", help="run nothing; write the table from the files")
     arguments = parser.parse_args(given)
     for option, known in (("methods", METHODS), ("functions", FUNCTIONS)):
@@ -243,7 +244,8 @@ def main(given: list[str] | None = None) -> None:
             print(f"without {name}: {reason}", flush=True)
     methods, failed, left = [name for name in arguments.methods if missing[name] is None], 0, 0
     if arguments.ask:
-        time_asks([name for name in methods if name in ("mercer", "botorch", "optuna-gp")], arguments.out)
+        counts = [int(text) for text in arguments.points.split(",")]
+        time_asks([name for name in methods if name in ("mercer", "botorch", "optuna-gp")], arguments.out, counts)
     elif not arguments.table:
         for name in THREADS:
             os.environ.setdefault(name, "1")

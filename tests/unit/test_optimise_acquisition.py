@@ -141,7 +141,7 @@ def test_the_choice_is_kept_and_its_reason_can_be_read(tmp_path: Path) -> None:
     assert "function drawn" in optimizer.suggestions_[0].reason
     said = " ".join(str(optimizer.explain()).split())
     assert "(acquisition 'thompson'): the minimum of a function drawn" in said
-    assert ", because the function is a sum over groups of at most three inputs" in said
+    assert ", because the function is taken as a sum over groups of at most three inputs" in said
     plain = optimizer.explain().to_json()
     assert plain["acquisition"] == "thompson"
     assert plain["suggestions"][0]["why"] == "groups are small"

@@ -265,6 +265,9 @@ class StructurePolicy:
     rounds: int = 14
     kept: int = 6
     largest_drawn: int = 3  # inputs of a group of a random partition
+    refitted: int = 3  # structures at most that are fitted again between searches ...
+    unlikely: float = 1e-4  # ... none with a smaller probability: a few trials more will not bring it back
+    refit_iterations: int = 15
 
 
 @dataclass(frozen=True, eq=False)
@@ -372,9 +375,15 @@ class StructureSearch:
                 break
             best = better
 
-    def refit(self, known: Sequence[FittedStructure], most: int = 3) -> tuple[FittedStructure, ...]:
-        """Return the best of the known structures, fitted anew with a few steps."""
-        fits = [self.fit(each.structure, each, iterations=15) for each in known[:most]]
+    def refit(self, known: Sequence[FittedStructure]) -> tuple[FittedStructure, ...]:
+        """Return the best of the known structures, best first, fitted anew with a few steps: those that may still count."""
+        policy = self.policy
+        likely = [
+            each
+            for each, weight in zip(known[: policy.refitted], weigh(known[: policy.refitted]), strict=True)
+            if weight > policy.unlikely
+        ]
+        fits = [self.fit(each.structure, each, policy.refit_iterations) for each in likely]
         return tuple(sorted(fits, key=_score, reverse=True))
 
 

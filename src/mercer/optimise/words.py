@@ -25,7 +25,7 @@ REASONS = {
     "random": "the best of random points, because better ones have been or are being tried",
 }
 WHYS = {
-    "groups are small": "because the function is a sum over groups of at most three inputs",
+    "groups are small": "because the function is taken as a sum over groups of at most three inputs",
     "a group is large": "because more than three inputs act together",
     "constraints tie groups": "because constraints tie inputs together",
     "nothing is uncertain": "because the bounds of the groups lead to nothing new",
