@@ -2,7 +2,7 @@
 
     python -m benchmarks.optimise [--functions styblinski,branin] [--methods mercer,botorch] [--runs 0-4] [--calls 200]
                                   [--jobs 16] [--minutes 9] [--out FOLDER]
-    python -m benchmarks.optimise --ask          # the time of one ask at 200, 2,000 and 4,000 points (--points 60: short)
+    python -m benchmarks.optimise --ask          # the time of one ask at 200, 2,000, 4,000 points (short: --points 60)
     python -m benchmarks.optimise --table        # only the table
 
 Run k has seed k for everything: the ten random points that all methods are given first, what a method draws, and a

@@ -53,7 +53,8 @@ def test_how_they_are_chosen_can_be_chosen(mercer: Mercer, tmp_path: Path) -> No
     assert "--acquisition thompson" in Path("page.html").read_text(encoding="utf-8")  # in the command that goes on
     wrong = mercer(*arguments, "--acquisition", "ucb")
     assert wrong.code == 2
-    assert "acquisition must be one of 'auto', 'improvement', 'thompson', 'bound', not 'ucb'" in " ".join(wrong.err.split())
+    said = " ".join(wrong.err.split())
+    assert "acquisition must be one of 'auto', 'improvement', 'thompson', 'bound', not 'ucb'" in said
 
 
 def test_first_experiments_are_random_and_never_the_same(mercer: Mercer, tmp_path: Path) -> None:

@@ -376,7 +376,7 @@ class StructureSearch:
             best = better
 
     def refit(self, known: Sequence[FittedStructure]) -> tuple[FittedStructure, ...]:
-        """Return the best of the known structures, best first, fitted anew with a few steps: those that may still count."""
+        """Return the known structures that may still count, best first, fitted anew with a few steps."""
         policy = self.policy
         likely = [
             each
