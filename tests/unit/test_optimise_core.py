@@ -73,6 +73,27 @@ def test_the_slope_of_a_structures_score(groups: tuple[tuple[int, ...], ...], fa
         )
 
 
+def test_a_group_that_pays_with_another_kernel_only_is_found() -> None:
+    """Quartics, two of them joined by a tenth: with M52, which was the best so far, each input alone scores better."""
+    rng = np.random.default_rng(2)
+    X = rng.uniform(size=(40, 3))
+    Z = 10.0 * X - 5.0
+    turned = np.array([Z[:, 0] + 0.1 * Z[:, 2], Z[:, 1], Z[:, 2] - 0.1 * Z[:, 0]])
+    y = (turned**4 - 16.0 * turned**2 + 5.0 * turned).sum(axis=0)
+    search = StructureSearch(((0,), (1,), (2,)), Data(X, (y - y.mean()) / y.std(), free_level=True))
+    known = search.fit(AdditiveStructure(((0,), (1,), (2,)), "M52"))
+    assert search.fit(AdditiveStructure(((0, 2), (1,)), "M52"), known).score < known.score
+    assert search.update((known,), wide=False)[0].structure == AdditiveStructure(((0, 2), (1,)), "SE")
+
+
+def test_structures_that_no_longer_count_are_not_fitted_again() -> None:
+    search = StructureSearch(INPUTS, mixed_data())
+    fits = [search.fit(AdditiveStructure(groups)) for groups in (((0,), (1,), (2,)), ((0, 1, 2),))]
+    best, other = sorted(fits, key=lambda fit: -fit.score)
+    assert len(search.refit((best, replace(other, score=best.score - 1.0)))) == 2
+    assert len(search.refit((best, replace(other, score=best.score - 20.0)))) == 1
+
+
 def test_moves_of_a_partition_reach_all_partitions_and_are_legal() -> None:
     start = AdditiveStructure(((0,), (1,), (2,), (3,)))
     seen, front = {start}, [start]
