@@ -15,6 +15,10 @@ class InputError(MercerError, ValueError):
     """The data, the options or a file given by the user cannot be used as they are."""
 
 
+class InputTypeError(InputError, TypeError):
+    """Something of a kind that cannot be used, such as a dictionary in place of a number."""
+
+
 class KernelError(InputError):
     """A kernel expression that cannot be built or does not fit the data."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mercer.errors import InputError
+from mercer.writing import whole_file, write_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,12 +80,11 @@ def write_table(table: pd.DataFrame, file: Path) -> None:
     import pyarrow
 
     try:
-        if file.suffix.lower() == ".csv":
-            table.to_csv(file, index=False)
-        else:
-            table.to_parquet(file, index=False)
-    except OSError as error:
-        raise InputError(f"'{file}' cannot be written: {error.strerror or error}.") from None
+        with whole_file(file) as place:
+            if file.suffix.lower() == ".csv":
+                table.to_csv(place, index=False)
+            else:
+                table.to_parquet(place, index=False)
     except pyarrow.ArrowException as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"The table cannot be written as Parquet ({reason}). Write CSV instead.") from None
@@ -92,7 +92,4 @@ def write_table(table: pd.DataFrame, file: Path) -> None:
 
 def write_json(document: dict[str, Any], file: Path) -> None:
     """Write a document as a text file."""
-    try:
-        file.write_text(json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"'{file}' cannot be written: {error.strerror or error}.") from None
+    write_text(json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n", file)

@@ -25,6 +25,7 @@ from mercer.cli.files import prepare_file
 from mercer.cli.terminal import Terminal, interrupt_once
 from mercer.errors import InputError
 from mercer.kernels.domains import Array
+from mercer.writing import whole_file
 
 if TYPE_CHECKING:
     from mercer.estimators import GridRegressor
@@ -129,6 +130,7 @@ class GridFile:
     notes: tuple[str, ...] = ()
     dataset: Any = None
     variable: str | None = None
+    depth: type[np.unsignedinteger[Any]] = np.uint8  # of the pixels of a picture
 
     @property
     def training_array(self) -> Any:
@@ -197,7 +199,7 @@ def _read_picture(file: Path) -> GridFile:
     image = _open_picture(file)
     gray = image.mode in ("1", "L", "LA", "I", "I;16", "F")
     if image.mode in ("I", "I;16", "F"):
-        return GridFile([np.asarray(image, dtype=np.float64)])
+        return GridFile([np.asarray(image, dtype=np.float64)], depth=np.uint16)
     pixels = np.asarray(image.convert("RGBA"), dtype=np.float64)
     alpha, colours = pixels[..., 3], pixels[..., :3]
     notes = []
@@ -245,26 +247,24 @@ def _read_netcdf(file: Path, variable: str | None) -> GridFile:
 
 def write_grid(source: GridFile, filled: list[Array], std: list[Array] | None, file: Path) -> dict[str, str]:
     """Write the filled grid, and the bands beside it (.npy) or in it (.nc); return the files by what they hold."""
-    try:
-        if file.suffix.lower() == ".nc":
-            return _write_netcdf(source, filled[0], None if std is None else std[0], file)
-        pixels = _stack(filled)
+    if file.suffix.lower() == ".nc":
+        return _write_netcdf(source, filled[0], None if std is None else std[0], file)
+    pixels = _stack(filled)
+    with whole_file(file) as place:
         if file.suffix.lower() == ".png":
             from PIL import Image
 
-            wide = np.nanmax(pixels) > 255  # sixteen bits
-            kind, top = (np.uint16, 65535) if wide else (np.uint8, 255)
-            Image.fromarray(np.clip(np.round(pixels), 0, top).astype(kind)).save(file)
+            top = np.iinfo(source.depth).max  # a filled value may lie beyond what the picture can show
+            Image.fromarray(np.clip(np.round(pixels), 0, top).astype(source.depth)).save(place)
         else:
-            np.save(file, pixels)
-        files = {"filled": str(file)}
-        if std is not None:
-            beside = file.with_name(f"{file.stem}-std.npy")
-            np.save(beside, _stack(std))
-            files["std"] = str(beside)
-        return files
-    except OSError as error:
-        raise InputError(f"'{file}' cannot be written: {error.strerror or error}.") from None
+            np.save(place, pixels)
+    files = {"filled": str(file)}
+    if std is not None:
+        beside = file.with_name(f"{file.stem}-std.npy")
+        with whole_file(beside) as place:
+            np.save(place, _stack(std))
+        files["std"] = str(beside)
+    return files
 
 
 def _stack(channels: list[Array]) -> Array:
@@ -281,5 +281,6 @@ def _write_netcdf(source: GridFile, filled: Array, std: Array | None, file: Path
         files["std"] = f"{file}: {name}"
     for each in dataset.variables.values():  # packing and chunks of the old file would not fit the new one
         each.encoding = {}
-    dataset.to_netcdf(file, engine="scipy")
+    with whole_file(file) as place:
+        dataset.to_netcdf(place, engine="scipy")
     return files

@@ -37,7 +37,7 @@ TimeBudget = Annotated[
 ]
 Depth = Annotated[int | None, Option(min=0, help="Most steps from a single base kernel.")]
 Jobs = Annotated[int | None, Option(min=1, help="Kernels fitted at a time; all cores by default.")]
-Seed = Annotated[int, Option(min=0, help="Seed of the random starts; same seed, same result.")]
+Seed = Annotated[int, Option(min=0, max=2**32 - 1, help="Seed of the random starts; same seed, same result.")]
 Inputs = Annotated[str | None, Option(help="Columns to explain it by, as a,b; all others by default.")]
 Missing = Annotated[str, Option(help="Rows that lack an input: drop leaves them out, fail refuses the table.")]
 # How a file is read. All of it is found out and noted; these say otherwise.
@@ -352,7 +352,9 @@ def suggest(  # noqa: PLR0913  # typer makes an option of every parameter
     decimal: Decimal = None,
     day_first: DayFirst = None,
     types: Types = None,
-    seed: Annotated[int, Option("--seed", "--random-state", min=0, help="Seed; same seed and rows, same result.")] = 0,
+    seed: Annotated[
+        int, Option("--seed", "--random-state", min=0, max=2**32 - 1, help="Seed; same seed, same result.")
+    ] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Suggest the next experiments from those done so far. With their results added, run it again to go on."""

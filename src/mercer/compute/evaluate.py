@@ -113,6 +113,8 @@ def _read_numbers(given: Any, name: str) -> Array:
     """Return cells as numbers, None as one that is missing; NumPy would take dates, texts and complex ones for some."""
     if np.ma.is_masked(given):
         raise InputError(f"a kernel is evaluated at finite numbers: {name} has masked cells")
+    if getattr(given, "requires_grad", False) is True:
+        raise InputError(f"{name} is a tensor with gradients, which are not followed: give {name}.detach()")
     try:
         cells = np.asarray(given)
         numbers = cells.dtype.kind in "biuf"
@@ -120,7 +122,7 @@ def _read_numbers(given: Any, name: str) -> Array:
             numbers = all(cell is None or isinstance(cell, RealNumber) for cell in cells.flat)
         if numbers:
             return np.asarray(cells, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         pass
     raise InputError(f"a kernel is evaluated at numbers: {name} has other cells, such as texts or dates")
 

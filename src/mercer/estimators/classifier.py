@@ -293,7 +293,4 @@ def _check_classes(classes: Any, labels: Labels) -> None:
 
 def _scaling(X: Array) -> Units:
     """Centre and scale to unit spread; a constant column keeps its unit."""
-    largest = np.abs(X).max(axis=0)
-    largest = np.where(largest > 0, largest, 1.0)  # squares of numbers near the ends of the range are none
-    shift, spread = (X / largest).mean(axis=0) * largest, (X / largest).std(axis=0) * largest
-    return inputs.units_from(shift, np.where(np.ptp(X, axis=0) > 0, spread, 0.0), 1.0)
+    return inputs.units_from(*inputs.measure(X), X.min(axis=0) < X.max(axis=0), 1.0)

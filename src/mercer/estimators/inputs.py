@@ -17,10 +17,11 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.utils import check_array, check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mercer.errors import DataWarning, InputError
+from mercer.errors import DataWarning, InputError, InputTypeError
 from mercer.fitting.problem import FitOptions
 from mercer.inference.choose import Choice
 from mercer.inference.contract import Engine
@@ -238,12 +239,23 @@ def read_training(estimator: Any, X: Any, y: Any, one_hot: bool = False) -> Read
         warnings.warn(note, DataWarning, stacklevel=3)
         matrix, target = matrix[~missing], target[~missing]
     check_variation(len(target), target)
-    varies = np.ptp(matrix, axis=0) > 0
+    varies = matrix.min(axis=0) < matrix.max(axis=0)
     varying = find_varying(varies, columns.names)
+    level, y_scale = (float(moment[0]) for moment in measure(target[:, None]))
     coded = np.isin(np.arange(matrix.shape[1]), list(columns.categories))
-    shift, spread = np.where(coded, 0.0, matrix.mean(axis=0)), np.where(varies & ~coded, matrix.std(axis=0), 0.0)
-    units = units_from(shift, spread, float(target.std()))
-    return Reading(TrainingRows(matrix, target, units, float(target.mean()), columns, target_name(y)), varying)
+    shift, spread = measure(matrix)
+    units = units_from(np.where(coded, 0.0, shift), spread, varies & ~coded, y_scale)
+    return Reading(TrainingRows(matrix, target, units, level, columns, target_name(y)), varying)
+
+
+def measure(matrix: Array) -> tuple[Array, Array]:
+    """Return mean and standard deviation of each column, also where squares of its numbers are none.
+
+    They are worked out in units of a power of two, which costs no digit.
+    """
+    unit = np.ldexp(1.0, np.frexp(np.abs(matrix).max(axis=0))[1] - 1)
+    with np.errstate(over="ignore"):  # of numbers that are refused for their size
+        return (matrix / unit).mean(axis=0) * unit, (matrix / unit).std(axis=0) * unit
 
 
 def check_variation(count: int, target: Any) -> None:
@@ -252,7 +264,7 @@ def check_variation(count: int, target: Any) -> None:
         raise InputError(
             f"n_samples={count}: at least 2 rows with a target are needed to learn anything; give more data"
         )
-    if np.ptp(target) == 0:
+    if np.min(target) == np.max(target):
         raise InputError(f"the target is the same ({target[0]:g}) in all {count} rows: there is nothing to learn")
 
 
@@ -262,13 +274,9 @@ def target_name(y: Any) -> str | None:
     return None if name is None else str(name)
 
 
-def units_from(shift: Array, spread: Array, y_scale: float) -> Units:
-    """Return units of unit spread; a column that has none keeps its own."""
-    scale = np.where(spread > 0, spread, 1.0)
-    if not (math.isfinite(y_scale) and y_scale > 0 and np.isfinite(scale).all() and np.isfinite(shift).all()):
-        raise InputError(
-            "the numbers are too large or too small to be scaled: change their unit (by a factor of 1000, say)"
-        )
+def units_from(shift: Array, spread: Array, varies: NDArray[np.bool_], y_scale: float) -> Units:
+    """Return units of unit spread; a column that does not vary keeps its own."""
+    scale = np.where(varies, spread, 1.0)
     return Units(tuple(map(float, shift)), tuple(map(float, scale)), y_scale)
 
 
@@ -300,6 +308,7 @@ def read_rows(estimator: Any, X: Any, columns: Columns) -> Array:
 
 def _check_table(X: Any) -> None:
     """Refuse what has no rows and columns, and columns that cannot be distinguished."""
+    _check_container(X, "X")
     if _is_single(X):
         raise InputError(
             f"X must be a table or an array of rows and columns, not {X!r:.60}: give a pandas DataFrame, or numbers "
@@ -313,6 +322,18 @@ def _check_table(X: Any) -> None:
     name, count = names.most_common(1)[0]
     if count > 1:
         raise InputError(f"{count} columns of X are called '{name}': give each a name of its own, or drop one")
+
+
+def _check_container(given: Any, name: str) -> None:
+    """Refuse sparse matrices, complex numbers and tensors that NumPy cannot read."""
+    if issparse(given):
+        raise InputError(f"{name} is a sparse matrix, and a dense one is needed: give {name}.toarray()")
+    if getattr(given, "requires_grad", False) is True:
+        raise InputError(f"{name} is a tensor with gradients, which are not followed: give {name}.detach()")
+    if getattr(getattr(given, "device", None), "type", "cpu") != "cpu":
+        raise InputError(f"{name} is on another device: give {name}.cpu()")
+    if getattr(getattr(given, "dtype", None), "kind", "") == "c":
+        raise InputError(f"Complex data not supported: give the real and the imaginary part of {name} on their own")
 
 
 def _is_single(given: Any) -> bool:
@@ -333,22 +354,9 @@ def _numbers(estimator: Any, X: Any, reset: bool) -> Array:
         raise InputError(f"X is a masked array with {count} masked entries; drop these rows or fill them in")
     try:
         matrix = np.asarray(validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False))
-    except ValueError as error:
-        if "could not convert" not in str(error):
-            raise
-        rows = np.asarray(X, dtype=object)
-        if rows.ndim != 2:
-            raise InputError(f"X must have rows and columns, as in [[1.0], [2.0]], not {rows.ndim} dimension") from None
-        for column, name in enumerate(getattr(X, "columns", range(rows.shape[1]))):
-            for row, entry in enumerate(rows[:, column]):
-                try:
-                    float(entry)
-                except (TypeError, ValueError):
-                    raise InputError(
-                        f"column '{name}', row {row + 1}: {entry!r} is not a number; correct it, leave the column out, "
-                        "or give a pandas table, whose columns of dates and categories are understood"
-                    ) from None
-        raise
+    except (TypeError, ValueError, OverflowError) as error:
+        _refuse_cells(X)
+        raise _as_input_error(error) from None
     bad = ~np.isfinite(matrix)
     if bad.any():
         column = int(np.flatnonzero(bad.any(axis=0))[0])
@@ -361,6 +369,42 @@ def _numbers(estimator: Any, X: Any, reset: bool) -> Array:
     return matrix
 
 
+def _refuse_cells(X: Any) -> None:
+    """Refuse the first cell that is no number, if there is one."""
+    try:
+        rows = np.asarray(X, dtype=object)
+    except (TypeError, ValueError):  # rows of different lengths
+        return
+    if rows.ndim < 2:
+        raise InputError(
+            f"Expected 2D array: X must have rows and columns, as in [[1.0], [2.0]], not {rows.ndim} dimension. Reshape "
+            "your data: X.reshape(-1, 1) is one column"
+        )
+    for column, name in enumerate(getattr(X, "columns", range(rows.shape[1])) if rows.ndim == 2 else ()):
+        for row, entry in enumerate(rows[:, column]):
+            reason = _why_no_number(entry)
+            if reason is not None:
+                kind = InputTypeError if isinstance(reason, TypeError) else InputError
+                raise kind(
+                    f"column '{name}', row {row + 1}: {entry!r:.80} is not a number ({reason!s:.80}); correct it, "
+                    "leave the column out, or give a pandas table, whose columns of dates and categories are understood"
+                )
+
+
+def _why_no_number(entry: Any) -> Exception | None:
+    """Return what Python says of an entry that is no number."""
+    try:
+        float(entry)
+    except (TypeError, ValueError, OverflowError) as error:
+        return error
+    return None
+
+
+def _as_input_error(error: Exception) -> InputError:
+    """Return what scikit-learn says of an argument as an error of the user's."""
+    return (InputTypeError if isinstance(error, TypeError) else InputError)(str(error))
+
+
 def read_column(estimator: Any, y: Any, rows: int) -> NDArray[Any]:
     """Return y as a vector with an entry for each row."""
     if y is None:
@@ -369,7 +413,11 @@ def read_column(estimator: Any, y: Any, rows: int) -> NDArray[Any]:
         raise InputError(f"y must hold one value for each of the {rows} rows, not {y!r:.60} alone")
     if np.ma.is_masked(y):
         raise InputError("y is a masked array with masked entries; drop these rows")
-    target = column_or_1d(check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False), warn=True)
+    _check_container(y, "y")
+    try:
+        target = column_or_1d(check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False), warn=True)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _as_input_error(error) from None
     if len(target) != rows:
         raise InputError(f"X has {rows} rows and y has {len(target)}: give one value of y for each row")
     return np.asarray(target)
@@ -384,8 +432,9 @@ def read_target(estimator: Any, y: Any, rows: int) -> Array:
         raise InputError(f"the target must hold numbers, not dates or durations; its first entry is {given[0]}")
     try:
         target = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        first = f"its first entry is {given[0]!r}"
+    except (TypeError, ValueError, OverflowError):
+        row = next((row for row, entry in enumerate(given) if _why_no_number(entry) is not None), 0)
+        first = f"row {row + 1} holds {given[row]!r:.80}"
         raise InputError(f"the target must hold numbers; {first}. For classes use mercer.KernelSVC") from None
     if np.isinf(target).any():
         row = int(np.flatnonzero(np.isinf(target))[0]) + 1

@@ -27,13 +27,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.errors import KernelError
+from mercer.errors import InputError, KernelError
 from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.categories import refuse_distances, spread_over_categories, takes_categories
 from mercer.kernels.domains import Array, Domain, ParameterSpec, Simplex
 from mercer.kernels.expression import Base, Expression, Owner, Parameter, Sum, sum_of
 
 Indices = NDArray[np.intp]
+SMALLEST, LARGEST = 1e-140, 1e140  # scales of columns, whose squares must be numbers
 
 
 def bind(
@@ -297,6 +298,12 @@ class Units:
     shift: tuple[float, ...]
     scale: tuple[float, ...]
     y_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.shift).all() and all(SMALLEST <= s <= LARGEST for s in (*self.scale, self.y_scale))):
+            raise InputError(
+                "the numbers are too large or too small to be scaled: change their unit (by a factor of 1000, say)"
+            )
 
     def of(self, columns: Sequence[int]) -> tuple[Array, Array]:
         """Return shift and scale of some columns."""

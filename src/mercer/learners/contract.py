@@ -247,6 +247,9 @@ class Learner(ABC):
     def learn(self, context: Context) -> Learned:
         """Return the structure found and its fit; the same whatever the number of jobs, and to rounding the device."""
 
+    def check(self) -> None:  # noqa: B027  # a learner may have nothing to refuse
+        """Refuse settings that mean nothing: before anything is fitted, and when a file is read."""
+
     def describe(self) -> dict[str, Any]:
         """Return the settings as plain data."""
         return dict(vars(self))

@@ -115,7 +115,7 @@ class GrammarSearch(Learner):
 
     def learn(self, context: Context) -> Learned:
         """Search on scaled data, with intervals on all rows in place of scores where these are too many."""
-        self._check()
+        self.check()
         search = Search(self, context)
         search.run()
         if search.trials.best is None:
@@ -132,7 +132,7 @@ class GrammarSearch(Learner):
         folder = None if self.checkpoint is None else str(self.checkpoint)
         return {**super().describe(), "bases": list(self.bases), "checkpoint": folder}
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Refuse settings that mean nothing before anything is fitted."""
         criterion(self.score)
         self.check_choices(grammar=("full", "cks"), finalists=("score", "forward"))

@@ -125,7 +125,7 @@ class KernelFunctional(Learner):
 
     def learn(self, context: Context) -> Learned:
         """Find a kernel for scaled data."""
-        self._check()
+        self._check_whole()
         if self.definite == "spectrum":
             raise InputError(
                 "definite='spectrum' is for classification: a Gaussian process needs a kernel that is positive "
@@ -135,7 +135,7 @@ class KernelFunctional(Learner):
 
     def learn_classes(self, context: Context) -> LearnedForClasses:
         """Find a kernel for a support vector machine on scaled rows, whose targets are the classes 0, 1, ..."""
-        self._check()
+        self._check_whole()
         if callable(self.hyperkernel):
             raise InputError("a hyperkernel of your own is for regression; for classes name one, such as 'auto'")
         return ClassSearch(self, context, Trials(context.report, Clock(self.time_budget))).run()
@@ -171,15 +171,19 @@ class KernelFunctional(Learner):
         objective, hyperkernel = (x if isinstance(x, str) else None for x in (self.objective, self.hyperkernel))
         return {**super().describe(), "objective": objective or "evidence", "hyperkernel": hyperkernel or OWN}
 
-    def _check(self) -> None:
+    def _check_whole(self) -> None:
+        """Refuse settings that nothing can be learned with."""
+        if self.hyperkernel == OWN:
+            raise InputError("hyperkernel='own' stands for a function that the file does not hold: give it again")
+        self.check()
+
+    def check(self) -> None:
         """Refuse settings that mean nothing."""
         self.check_choices(**CHOICES)
         self.check_flags("ard", "average")
-        if self.hyperkernel == OWN:
-            raise InputError("hyperkernel='own' stands for a function that the file does not hold: give it again")
         if callable(self.hyperkernel) and self.form != "distance":
             raise InputError("a hyperkernel of your own takes all columns together: it goes with form='distance'")
-        if not callable(self.hyperkernel) and self.hyperkernel not in HYPERKERNELS:
+        if not callable(self.hyperkernel) and self.hyperkernel not in (*HYPERKERNELS, OWN):
             names = " or ".join(map(repr, HYPERKERNELS))
             raise InputError(f"hyperkernel must be {names}, or a function of four rows, not {self.hyperkernel!r}")
         if not callable(self.objective) and self.objective not in OBJECTIVES:

@@ -174,10 +174,11 @@ class PartitionSampler(Learner):
 
     def learn(self, context: Context) -> Learned:
         """Sample on scaled data."""
-        self._check()
+        self.check()
         return Sampling(self, context).run()
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Refuse settings that mean nothing."""
         self.check_counts(steps=1, burn_in=0)
         if self.burn_in >= self.steps:
             raise InputError(f"burn_in must be less than steps, and {self.burn_in} is not less than {self.steps}")

@@ -83,7 +83,7 @@ class ChangeSurface(Learner):
 
     def learn(self, context: Context) -> Learned:
         """Learn from scaled data."""
-        self._check()
+        self.check()
         rows, enough = context.data.count, context.data.count // REGIME_ROWS
         if enough < self.regimes:
             advice = f"ask for at most {enough}, or give more rows" if enough > 1 else "give more rows, or 'SE' alone"
@@ -94,7 +94,7 @@ class ChangeSurface(Learner):
         self, columns: list[int], names: list[str], units: Units, categories: Collection[int] = ()
     ) -> Learner:
         """Return the settings with kernels on column numbers and their values in scaled units."""
-        self._check()
+        self.check()
 
         def scale(kernel: Any) -> Any:
             if isinstance(kernel, Learner):
@@ -108,7 +108,7 @@ class ChangeSurface(Learner):
 
     def foresee(self, columns: list[int], dimensions: int) -> Expression | None:
         """Return the change surface that will be fitted; None where kernels of regimes are to be found."""
-        self._check()
+        self.check()
         form = self.form(columns, dimensions)
         return None if form.open or any(form.learners) else form.expressions(self.regimes, None)[0]
 
@@ -141,7 +141,8 @@ class ChangeSurface(Learner):
             return [given] * max(1, self.regimes)
         return list(given)
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Refuse settings that mean nothing."""
         self.check_counts(draws=1, kernel_draws=1, restarts=1, max_iterations=1, regimes=2)
         if self.regimes > MOST_REGIMES:
             raise InputError(f"regimes must be at most {MOST_REGIMES}, not {self.regimes}")

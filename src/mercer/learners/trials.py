@@ -28,7 +28,7 @@ from typing import Any, Literal
 import numpy as np
 
 from mercer.compute.backend import NUMBA, Backend
-from mercer.errors import InputError, NumericalError
+from mercer.errors import InputError, MercerError, NumericalError
 from mercer.fitting.minimise import Clock, OutOfTimeError, Progress, Report, Work, run_batched, run_parallel
 from mercer.fitting.problem import AtBound, Fit, Run, Trail
 from mercer.inference.bounds import Interval
@@ -113,6 +113,11 @@ class Trials:
     def conclude(self, fit: Fit, members: Sequence[Fit] = (), weights: Weights | None = None, **more: Any) -> Learned:
         """Return what was learned: the fit alone, or with the members of an average, and all that was tried."""
         kept = tuple(members) or (fit,)
+        if self.journal is not None and self.journal.failure is not None:
+            self.notes.append(
+                f"the checkpoint could not be written ({self.journal.failure}): a search that goes on from it does "
+                "some of the work again"
+            )
         candidates, notes = tuple(self.candidates), tuple(self.notes)
         return Learned(fit, candidates, kept, weights or Weights(), notes, self.stopped, **more)
 
@@ -195,13 +200,13 @@ class Journal:
 
     def __init__(self, folder: str | os.PathLike[str], fingerprint: str) -> None:
         self._known: dict[Key, dict[str, Any]] = {}
-        self._path = path = Path(folder) / "journal.jsonl"
+        self._path = path = Path(folder).expanduser() / "journal.jsonl"
+        self.failure: str | None = None  # why something could not be written
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            end = self._read(path, fingerprint)
+            self._end = self._read(path, fingerprint)
             path.touch()
-            os.truncate(path, end)
-            if end == 0:
+            if self._end == 0:
                 self._write({"format": "mercer-journal", "version": VERSION, "fingerprint": fingerprint})
         except OSError as error:
             raise InputError(
@@ -213,7 +218,10 @@ class Journal:
         return {i: _read_attempt(self._known[key]) for i, key in keys.items() if key in self._known}
 
     def put(self, key: Key, attempt: Attempt) -> None:
-        """Write down a finished rung of a candidate; the trail of a run that may go on is in a short form."""
+        """Write down a finished rung of a candidate; the trail of a run that may go on is in a short form.
+
+        Where that is not possible, on a full disk for instance, the search goes on, and `failure` says why.
+        """
         stage, rung, candidate = key
         fit, bounds, runs = attempt.fit, attempt.interval, []
         for run in attempt.runs:
@@ -225,7 +233,10 @@ class Journal:
         entry = {**vars(attempt), "runs": runs, "interval": None if bounds is None else [bounds.lower, bounds.upper]}
         if fit is not None:
             entry["fit"] = {**vars(fit), "expression": to_json(fit.expression), "values": fit.values.tolist()}
-        self._write({"stage": stage, "rung": rung, "candidate": candidate, **entry})
+        try:
+            self._write({"stage": stage, "rung": rung, "candidate": candidate, **entry})
+        except OSError as error:
+            self.failure = str(error.strerror or error)
 
     def _read(self, path: Path, fingerprint: str) -> int:
         """Read the whole lines that an earlier run left; return where they end."""
@@ -233,25 +244,30 @@ class Journal:
         for line in path.read_bytes().splitlines(keepends=True) if path.exists() else ():
             try:
                 entry = json.loads(line) if line.endswith(b"\n") else None
-            except ValueError:
+                if end and entry is not None:
+                    _read_attempt(entry)  # refuses what is none
+                    self._known[entry["stage"], entry["rung"], entry["candidate"]] = entry
+            except (ValueError, TypeError, KeyError, RecursionError, MercerError):
                 entry = None
             if entry is None:
                 break
-            if end == 0 and entry.get("fingerprint") != fingerprint:
+            if end == 0 and not (isinstance(entry, dict) and entry.get("fingerprint") == fingerprint):
                 raise InputError(
                     f"'{path}' belongs to a search on other data or with other settings; "
                     "give another checkpoint folder, or delete this one"
                 )
-            if end:
-                self._known[entry["stage"], entry["rung"], entry["candidate"]] = entry
             end += len(line)
         return end
 
     def _write(self, entry: dict[str, Any]) -> None:
-        with self._path.open("a", encoding="utf-8") as file:  # for one line: nothing is left open when a search ends
-            file.write(json.dumps(entry) + "\n")
+        line = (json.dumps(entry) + "\n").encode()
+        with self._path.open("r+b") as file:  # for one line: nothing is left open when a search ends
+            file.truncate(self._end)  # of a line that did not fit there may be a piece
+            file.seek(self._end)
+            file.write(line)
             file.flush()
             os.fsync(file.fileno())
+        self._end += len(line)
 
 
 def fingerprint(data: Data, settings: dict[str, Any], seed: int) -> str:

@@ -49,6 +49,7 @@ from mercer.model.fitted import (
     posteriors,
 )  # fmt: skip
 from mercer.model.grid import FittedGrid, GridInput, GridScale, condition, grid_engine, read_axes
+from mercer.writing import whole_file
 
 FORMAT = "mercer-model"
 VERSION = 3
@@ -56,6 +57,8 @@ SCORES = ("noise_", "log_evidence_", "bic_", "loo_", "jitter_")
 GRID_NUMBERS = ("noise_", "log_evidence_", "bic_", "fit_seconds_")
 CLASS_KINDS = {"bool": bool, "int": np.int64, "float": np.float64, "text": object}
 
+UNPACKED = 2**29  # bytes that any file may unpack to: with the copies that are made on the way, within 2 GB
+RATIO = 4  # and of a larger one this multiple of its size; arrays beyond that are written as they are
 Document = dict[str, Any]
 Arrays = dict[str, Array]
 Kernels = Sequence[tuple[Expression, float]]  # in scaled units, each with its noise
@@ -72,22 +75,15 @@ def save(fitted: AnyFitted, path: str | Path) -> None:
     kind, write = writers[type(fitted)]
     document, arrays = write(fitted)
     document = {"format": FORMAT, "version": VERSION, "kind": kind, **document}
-    file = Path(path).resolve()
-    buffer, unfinished = io.BytesIO(), file.with_name(file.name + ".part")
-    try:
-        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+    with whole_file(path, "choose a folder that can be written") as place:
+        buffer, large = io.BytesIO(), sum(array.nbytes for array in arrays.values()) > UNPACKED // 2
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED if large else zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("model.json", json.dumps(document, indent=1))
             for name, array in arrays.items():
                 content = io.BytesIO()
                 np.save(content, array, allow_pickle=False)
                 archive.writestr(f"{name}.npy", content.getvalue())
-        unfinished.write_bytes(buffer.getvalue())
-        unfinished.replace(file)  # an older file stays whole until the new one is
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise InputError(
-            f"cannot write the model to '{file}': {error.strerror or error}; choose a folder that can be written"
-        ) from None
+        place.write_bytes(buffer.getvalue())
 
 
 def load(path: str | Path) -> AnyFitted:
@@ -122,13 +118,13 @@ def load(path: str | Path) -> AnyFitted:
 def _read_file(file: Path) -> tuple[Document, Arrays]:
     try:
         with zipfile.ZipFile(file) as archive:
+            _check_size(archive, file.stat().st_size)
             document = json.loads(archive.read("model.json"))
-            arrays = {
-                name.removesuffix(".npy"): np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
-                for name in archive.namelist()
-                if name.endswith(".npy")
-            }
+            names = [name for name in archive.namelist() if name.endswith(".npy")]
+            arrays = {name.removesuffix(".npy"): _unpack(archive, name) for name in names}
             arrays["X"], arrays["y"]  # must be there
+    except ModelFileError as error:
+        raise ModelFileError(f"'{file}' {error}") from None
     except FileNotFoundError:
         raise ModelFileError(f"there is no file '{file}'") from None
     except IsADirectoryError:
@@ -142,6 +138,31 @@ def _read_file(file: Path) -> tuple[Document, Arrays]:
     if not isinstance(document, dict):
         raise ModelFileError(f"'{file}' is not a Mercer model file")
     return document, arrays
+
+
+def _check_size(archive: zipfile.ZipFile, size: int) -> None:
+    """Refuse a file that unpacks to far more than it is: some megabytes could fill the memory of any machine."""
+    unpacked = sum(entry.file_size for entry in archive.infolist())
+    if unpacked > max(UNPACKED, RATIO * size):
+        raise ModelFileError(
+            f"would unpack from {size / 1e6:.3g} MB to {unpacked / 1e6:,.0f} MB: Mercer writes no such file, and it "
+            "was not read"
+        )
+
+
+def _unpack(archive: zipfile.ZipFile, name: str) -> Array:
+    """Read one array, which must be as long as its header says before any memory is taken for it."""
+    with archive.open(name) as stream:
+        version = np.lib.format.read_magic(stream)
+        readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        shape, by_column, dtype = readers[version](stream)
+        length = math.prod(shape) * dtype.itemsize
+        if dtype.hasobject or length != archive.getinfo(name).file_size - stream.tell():
+            raise ModelFileError(f"is damaged: its array {name} is not as long as it says")
+        content = bytearray(length)
+        if stream.readinto(content) != length or stream.read(1):  # type: ignore[attr-defined]
+            raise ModelFileError(f"is damaged: its array {name} was cut off")
+        return np.frombuffer(content, dtype).reshape(shape, order="F" if by_column else "C")
 
 
 # ------------------------------------------------------------------------------------------------ what all kinds share
@@ -181,7 +202,41 @@ def read_kernel_setting(data: Any) -> str | Learner:
     if name not in LEARNERS:
         raise InputError(f"it was learned by {name!r}, and there is no learner of that name here; give it to LEARNERS")
     learner: Learner = LEARNERS[name](**data["settings"])
+    learner.check()
     return learner
+
+
+def _read_options(document: Document, needed: Sequence[str]) -> Document:
+    """Return the settings of the estimator, checked; its kernel is still as the file has it."""
+    options = dict(document["options"])
+    for name in (*needed, *options):
+        value = options[name]
+        if name in SETTINGS and not SETTINGS[name](value):
+            raise InputError(f"its setting {name} is {value!r:.40}")
+    return options
+
+
+def _is_number(value: Any, low: float = -math.inf, high: float = math.inf) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+# What settings of an estimator may be in a file.
+SETTINGS: dict[str, Callable[[Any], bool]] = {
+    "noise": lambda value: value is None or (_is_number(value, 0.0) and math.isfinite(value)),
+    "restarts": _is_count,
+    "max_iterations": _is_count,
+    "priors": lambda value: value in (None, "weak"),
+    "device": lambda value: isinstance(value, str),
+    "n_jobs": lambda value: value is None or (_is_number(value) and value != 0 and value == int(value)),
+    "random_state": lambda value: value is None or (_is_number(value, 0, 2**32 - 1) and value == int(value)),
+    "C": lambda value: value == "auto" or (_is_number(value, 0.0) and 0.0 < value < math.inf),
+    "nu": lambda value: value in (None, "auto") or _is_number(value, 0.0, 1.0),
+}
+REGRESSION = ("noise", "restarts", "priors", "max_iterations", "device", "n_jobs", "random_state")
 
 
 def _read_units(entry: Document, columns: int) -> Units:
@@ -283,7 +338,7 @@ def _write_regression(fitted: Fitted) -> tuple[Document, Arrays]:
 def _read_regression(document: Document, arrays: Arrays) -> Fitted:
     matrix = _read_array(arrays, "X", None, None)
     target = _read_array(arrays, "y", len(matrix))
-    options = dict(document["options"])
+    options = _read_options(document, REGRESSION)
     options["kernel"] = read_kernel_setting(options["kernel"])
     options["inference"] = engine_from_plain(options.get("inference", "auto"))
     columns, units = _read_columns(document, matrix.shape[1]), _read_units(document["units"], matrix.shape[1])
@@ -452,7 +507,7 @@ def _write_classes(fitted: FittedClasses) -> tuple[Document, Arrays]:
 
 def _read_classes(document: Document, arrays: Arrays) -> FittedClasses:
     """Return the classifier of a file; its machine is fitted again to the rows."""
-    options = dict(document["options"])
+    options = _read_options(document, ("C", "nu", "random_state"))
     if options["kernel"] not in CLASS_KERNELS:
         options["kernel"] = read_kernel_setting(options["kernel"])
     rows = _read_array(arrays, "X", None, None)
@@ -521,7 +576,7 @@ def _axis_kernels_to_plain(kernel: Any) -> Any:
 def _read_grid(document: Document, arrays: Arrays) -> FittedGrid:
     values = arrays["X"]
     noise, log_evidence, bic, seconds = (float(document["numbers"][name]) for name in GRID_NUMBERS)
-    options = dict(document["options"])
+    options = _read_options(document, ("noise", "restarts", "max_iterations", "device", "random_state"))
     kernel_setting = options["kernel"]
     if isinstance(kernel_setting, dict) and "learner" in kernel_setting:
         options["kernel"] = read_kernel_setting(kernel_setting)

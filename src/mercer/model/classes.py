@@ -17,7 +17,7 @@ from mercer.kernels.functional import is_definite
 from mercer.kernels.parameters import Units, values_of
 from mercer.learners.contract import Candidate
 from mercer.learners.margin import Labels, build_machine, clip_spectrum, compute_margins, fit_sharpness, make_folds
-from mercer.model.fitted import Columns
+from mercer.model.fitted import Columns, refuse_undefined, unchecked
 
 NEGATIVE = 1e-8  # of the largest entry: an eigenvalue below minus this is one below zero
 
@@ -82,7 +82,9 @@ class FittedClasses:
         found = X
         if self.scaled_kernel is not None:
             program, values = compile_program(self.scaled_kernel), values_of(self.scaled_kernel)
-            found = fused.cross(program, values, self.training.scale(X), self.training.scaled)
+            with unchecked():
+                found = fused.cross(program, values, self.training.scale(X), self.training.scaled)
+            refuse_undefined(X, self.training.X, self.columns.names, found)
         return found if self.clip is None else found @ self.clip
 
     def margins(self, X: Array) -> Array:

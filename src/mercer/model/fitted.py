@@ -376,20 +376,28 @@ class Fitted:
 
     def predict(self, X: Array, include_noise: bool = True) -> tuple[Array, Array]:
         """Return the mean and the standard deviation of y (without noise: of the function) at each row."""
-        return self._in_data_units(self.mixture.predict(self.training.scale(X), include_noise))
+        with unchecked():
+            mean, std = self._in_data_units(self.mixture.predict(self.training.scale(X), include_noise))
+        refuse_undefined(X, self.training.X, self.columns.names, mean, std)
+        return mean, std
 
     def predict_joint(self, X: Array, include_noise: bool = True) -> tuple[Array, Array]:
         """Return the mean and the covariance of all rows."""
-        mean, covariance = self.mixture.predict_joint(self.training.scale(X), include_noise)
-        return self.training.level + self.units.y_scale * mean, self.units.y_scale**2 * covariance
+        with unchecked():
+            mean, covariance = self.mixture.predict_joint(self.training.scale(X), include_noise)
+            mean, covariance = self.training.level + self.units.y_scale * mean, self.units.y_scale**2 * covariance
+        refuse_undefined(X, self.training.X, self.columns.names, mean, np.diagonal(covariance))
+        return mean, covariance
 
     def sample(self, X: Array, count: int, rng: np.random.Generator, include_noise: bool = True) -> Array:
         """Draw joint samples at the rows: an array rows x count."""
+        self.predict(X)  # refuses rows for which there is nothing to draw from
         drawn = self.mixture.sample(self.training.scale(X), count, rng, include_noise)
         return np.asarray(self.training.level + self.units.y_scale * drawn)
 
     def log_density(self, X: Array, y: Array) -> Array:
         """Return the log predictive density of each value of y at its row."""
+        self.predict(X)  # refuses rows for which there is no density
         found = self.mixture.log_density(self.training.scale(X), self.training.scale_target(y))
         return np.asarray(found - np.log(self.units.y_scale))
 
@@ -401,6 +409,8 @@ class Fitted:
         """Return the posterior of every summand of the explained kernel at the rows, then the constant level."""
         rows, scale = self.training.data.X if X is None else self.training.scale(X), self.units.y_scale
         posterior = self.explained.posterior
+        if X is not None:
+            self.predict(X)  # refuses rows for which there is nothing to take apart
         parts: list[Component] = []
         for term in described_components(self.explained.kernel):
             part = posterior.predict_part(compile_program(term), values_of(term), rows)
@@ -443,6 +453,28 @@ class Fitted:
             jitter=scores.jitter / self.units.y_scale**2, status=self.status,  # type: ignore[arg-type]
             message=self.message, evaluations=0, values=values_of(member.kernel), at_bounds=self.at_bounds,
         )  # fmt: skip
+
+
+def unchecked() -> np.errstate:
+    """Let a computation overflow without a warning; what comes of it is checked."""
+    return np.errstate(over="ignore", invalid="ignore", divide="ignore")
+
+
+def refuse_undefined(X: Array, known: Array, names: Sequence[str], *found: Array) -> None:
+    """Refuse rows for which anything that was found is infinite or no number: they lie absurdly far from the data."""
+    undefined = ~np.logical_and.reduce([np.isfinite(part).reshape(len(X), -1).all(axis=1) for part in found])
+    if not undefined.any():
+        return
+    row = int(np.flatnonzero(undefined)[0])
+    low, high = known.min(axis=0), known.max(axis=0)
+    with unchecked():
+        away = np.maximum(low - X[row], X[row] - high) / np.where(high > low, high - low, 1.0)
+    column = int(np.argmax(away))
+    raise InputError(
+        f"the prediction for row {row + 1} is no number, and so for {int(undefined.sum())} of {len(X)} rows: column "
+        f"'{names[column]}' is {X[row, column]:g} there, and reaches from {low[column]:g} to {high[column]:g} in the "
+        "data that were learned from. Leave such rows out, or correct them"
+    )
 
 
 def make_fitted(learned: Learned, training: TrainingRows, choice: Choice, origin: Origin) -> Fitted:

@@ -21,6 +21,7 @@ from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import Units, values_of
+from mercer.model.fitted import unchecked
 
 if TYPE_CHECKING:
     from mercer.inference.grid_product import GridPosterior  # it loads PyTorch
@@ -56,7 +57,7 @@ class GridScale:
     def learn(cls, grid: GridInput) -> GridScale:
         """Return the scaling that suits a grid."""
         shift = tuple(float(axis.mean()) for axis in grid.coordinates)
-        scale = tuple(float(axis.std()) or 1.0 for axis in grid.coordinates)
+        scale = tuple(float(axis.std()) if len(axis) > 1 else 1.0 for axis in grid.coordinates)
         return cls(Units(shift, scale, float(grid.seen.std())), float(grid.seen.mean()))
 
     def axes(self, coordinates: Sequence[Array]) -> list[Array]:
@@ -99,12 +100,28 @@ class FittedGrid:
 
     def predict(self, coordinates: Sequence[Array]) -> Array:
         """Return the mean at all pairs of coordinates."""
-        return self.scale.values(self.posterior.mean_on(self.scale.axes(coordinates)))
+        with unchecked():
+            mean = self.scale.values(self.posterior.mean_on(self.scale.axes(coordinates)))
+        return self._defined(mean, coordinates)
 
     def spread(self, coordinates: Sequence[Array], include_noise: bool) -> Array:
         """Return the standard deviation there."""
-        variance = self.posterior.variance_on(self.scale.axes(coordinates))
-        return self._std(variance, include_noise, self.scale.units.y_scale)
+        with unchecked():
+            variance = self.posterior.variance_on(self.scale.axes(coordinates))
+            std = self._std(variance, include_noise, self.scale.units.y_scale)
+        return self._defined(std, coordinates)
+
+    def _defined(self, found: Array, coordinates: Sequence[Array]) -> Array:
+        """Return what was found, refusing coordinates that lie so far from the grid that it is no number."""
+        undefined = ~np.isfinite(found)
+        if undefined.any():
+            place = np.argwhere(undefined)[0]
+            at = ", ".join(f"{axis[i]:g}" for axis, i in zip(coordinates, place, strict=True))
+            raise InputError(
+                f"the prediction at {at} is no number, and so in {int(undefined.sum())} of {found.size} cells: it lies "
+                "too far from the grid. Leave such coordinates out, or correct them"
+            )
+        return found
 
     def fill(self, grid: GridInput, with_spread: bool, include_noise: bool) -> tuple[Array, Array]:
         """Return a grid of the same shape with its missing cells filled in, and their standard deviations (else 0)."""

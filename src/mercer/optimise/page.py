@@ -14,8 +14,9 @@ from mercer.optimise.effects import look_closely
 from mercer.optimise.explanation import Study, StudyExplanation, explain_study
 from mercer.optimise.pictures import Effects, curve_figure, map_figure, progress_figure
 from mercer.optimise.trials import Suggestion
-from mercer.report import check_place, write_whole
+from mercer.report import check_place
 from mercer.report.html import draw_picture, list_origin, list_versions, render
+from mercer.writing import write_text
 
 MOST_PARTS = 12
 MOST_TRIALS = 200  # rows of the table, the last ones
@@ -41,7 +42,7 @@ def write_study_report(
 ) -> None:
     """Write the page; give the explanation if you have it already, and the command that goes on if there is one."""
     check_place(Path(path))
-    write_whole(study_html(study, explanation, command), Path(path))
+    write_text(study_html(study, explanation, command), path)
 
 
 def study_html(study: Study, explanation: StudyExplanation | None = None, command: str | None = None) -> str:

@@ -20,7 +20,7 @@ from mercer.model.archive import kernel_to_plain, read_kernel_setting
 from mercer.optimise.acquisition import find_acquisition
 from mercer.optimise.space import Space
 from mercer.optimise.trials import Pending, Purpose, Suggestion, Trial
-from mercer.report import write_whole
+from mercer.writing import write_text
 
 FORMAT, VERSION = "mercer study", 1
 WORDS = ("auto", "nkn", "search")  # kernels of an optimiser that are no kernels of a regressor, or not the same
@@ -63,7 +63,7 @@ def write_study(study: SavedStudy, path: str | Path) -> None:
         "current": study.current,
         "acquisition": study.acquisition,
     }  # fmt: skip
-    write_whole(json.dumps(document), Path(path))
+    write_text(json.dumps(document), path)
 
 
 def read_study(path: str | Path) -> SavedStudy:

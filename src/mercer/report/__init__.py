@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mercer.errors import InputError
+from mercer.writing import write_text
 
 if TYPE_CHECKING:
     from mercer.explain import Explanation
@@ -18,7 +19,7 @@ def write_report(fitted: Fitted | View, path: str | Path, explanation: Explanati
     from mercer.report.html import report_html  # Matplotlib and Jinja take a moment to import
 
     check_place(Path(path))
-    write_whole(report_html(fitted, explanation), Path(path))
+    write_text(report_html(fitted, explanation), path)
 
 
 def check_place(path: Path) -> None:
@@ -28,15 +29,3 @@ def check_place(path: Path) -> None:
         raise InputError(f"cannot write '{path}': there is no folder '{folder}'; make it, or choose another place")
     if path.expanduser().is_dir():
         raise InputError(f"cannot write '{path}': it is a folder; give the name of a file")
-
-
-def write_whole(text: str, path: Path) -> None:
-    """Write beside the file first, then take its place: an older one stays whole until the new one is."""
-    file = path.expanduser().resolve()
-    unfinished = file.with_name(file.name + ".part")
-    try:
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(file)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise InputError(f"cannot write '{path}': {error.strerror or error}; choose another place") from None

@@ -10,10 +10,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from mercer.explain.classes import MOST_COLUMNS, ClassExplanation, explain_classes
-from mercer.report import check_place, write_whole
+from mercer.report import check_place
 from mercer.report.html import draw_picture, draw_shapes, list_origin, list_versions, render, write_date, write_usage
 from mercer.report.view import BLUE, Paper
 from mercer.tables.columns import Categories, DateColumn
+from mercer.writing import write_text
 
 if TYPE_CHECKING:
     from mercer.model.classes import FittedClasses
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 def write_class_report(fitted: FittedClasses, path: str | Path, explanation: ClassExplanation | None = None) -> None:
     """Write the report of a fitted classifier; give its explanation if you have it already."""
     check_place(Path(path))
-    write_whole(class_report_html(fitted, explanation), Path(path))
+    write_text(class_report_html(fitted, explanation), path)
 
 
 def class_report_html(fitted: FittedClasses, explanation: ClassExplanation | None = None) -> str:

@@ -10,9 +10,9 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from mercer.errors import InputError
 from mercer.kernels.domains import Array
 from mercer.report.view import BLUE, GREY, INK, STYLE, Paper, View, draw_band, draw_beyond, draw_points
+from mercer.writing import whole_file
 
 if TYPE_CHECKING:
     from mercer.explain import ComponentExplanation, Explanation
@@ -83,11 +83,8 @@ def component_figure(
 
 def save_figure(figure: Figure, path: str | Path) -> None:
     """Write a figure to a file; its ending says which format."""
-    try:
-        with rc_context(STYLE):
-            figure.savefig(path)
-    except OSError as error:
-        raise InputError(f"cannot write the picture '{path}': {error.strerror or error}") from None
+    with rc_context(STYLE), whole_file(path) as place:
+        figure.savefig(place)
 
 
 def _draw_effects(view: View, paper: Paper) -> Figure:

@@ -42,6 +42,7 @@ STYLE: dict[Any, Any] = {
     "legend.fontsize": 8, "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": GREY,
     "axes.titlelocation": "left", "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK, "text.color": INK,
     "axes.formatter.useoffset": False, "axes.formatter.limits": (-4, 5), "axes.unicode_minus": True,
+    "text.parse_math": False,  # a column may be called $x$
     "axes.grid": True, "grid.color": PALE, "grid.linewidth": 0.6, "axes.axisbelow": True,
 }  # fmt: skip
 FORECAST = 0.2  # how far beyond the data a curve goes, as a share of their range

@@ -1,0 +1,33 @@
+"""Files that are written whole or not at all: a full disk, Ctrl-C or a kill leaves the older file as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from mercer.errors import InputError
+
+
+@contextmanager
+def whole_file(path: str | Path, advice: str = "choose another place") -> Iterator[Path]:
+    """Give a place beside the file to write to; what was written there takes the file's place at the end.
+
+    The place has the file's ending, by which some writers choose the format. Where writing fails nothing is left of it.
+    """
+    file = Path(path).expanduser().resolve()
+    unfinished = file.with_name(f"{file.stem}.part{file.suffix}")
+    try:
+        yield unfinished
+        unfinished.replace(file)
+    except OSError as error:
+        raise InputError(f"cannot write '{path}': {error.strerror or error}; {advice}") from None
+    finally:
+        with suppress(OSError):  # it cannot be there where its folder cannot be
+            unfinished.unlink(missing_ok=True)
+
+
+def write_text(text: str, path: str | Path) -> None:
+    """Write a text file."""
+    with whole_file(path) as place:
+        place.write_text(text, encoding="utf-8")
