@@ -52,8 +52,9 @@ class FillRequest:
 def fill_and_write(request: FillRequest, terminal: Terminal) -> None:
     """Do the whole command; kernels and the output are tried before the long work."""
     started = time.perf_counter()
-    from mercer.estimators import GridRegressor
-    from mercer.kernels import parse
+    with terminal.starting():
+        from mercer.estimators import GridRegressor
+        from mercer.kernels import parse
 
     ending = request.source.suffix.lower()
     if request.out.suffix.lower() not in {ending, ".npy"} & set(ENDINGS):

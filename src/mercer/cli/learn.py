@@ -57,10 +57,11 @@ class Request:
 def learn_and_write(request: Request, read: Callable[[], LoadedTable | ParquetRows], terminal: Terminal) -> None:
     """Learn, explain and write; options and the output folder are tried before the long work."""
     started = time.perf_counter()
-    from mercer.estimators import GPRegressor, KernelSVC
-    from mercer.explain import explain
-    from mercer.explain.classes import explain_classes
-    from mercer.model.classes import FittedClasses
+    with terminal.starting():
+        from mercer.estimators import GPRegressor, KernelSVC
+        from mercer.explain import explain
+        from mercer.explain.classes import explain_classes
+        from mercer.model.classes import FittedClasses
 
     kernel = choose_kernel(request)
     folder = prepare_folder(request.out)

@@ -136,12 +136,14 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Show what Mercer does, on 144 months of airline passengers."""
-    from mercer.cli.learn import Request, learn_and_write
-    from mercer.datasets import airline
-    from mercer.tables import LoadedTable
+    terminal: Terminal = context.obj
+    with terminal.starting():
+        from mercer.cli.learn import Request, learn_and_write
+        from mercer.datasets import airline
+        from mercer.tables import LoadedTable
 
     request = Request("demo", "passengers", out, seed=seed, time_budget=time_budget, depth=depth, jobs=jobs)
-    learn_and_write(request, lambda: LoadedTable(airline(), ()), context.obj)
+    learn_and_write(request, lambda: LoadedTable(airline(), ()), terminal)
 
 
 @app.command()
@@ -194,9 +196,11 @@ def discover(  # noqa: PLR0913  # typer makes an option of every parameter
     as_json: AsJson = False,
 ) -> None:
     """Find out what explains one column of a table; write a report, the model, and every kernel tried."""
-    from mercer.cli.files import read_rows
-    from mercer.cli.learn import FUNCTIONAL, SEARCH, Request, learn_and_write
-    from mercer.tables import ReadOptions
+    terminal: Terminal = context.obj
+    with terminal.starting():
+        from mercer.cli.files import read_rows
+        from mercer.cli.learn import FUNCTIONAL, SEARCH, Request, learn_and_write
+        from mercer.tables import ReadOptions
 
     if task not in ("regression", "classification"):
         raise InputError(f"--task is regression or classification, not '{task}'.")
@@ -210,7 +214,7 @@ def discover(  # noqa: PLR0913  # typer makes an option of every parameter
         bases=_split_names(bases), score=score, finalists=finalists, time_budget=time_budget, depth=depth, jobs=jobs,
         checkpoint=checkpoint, seed=seed, operators=operators, regimes=regimes, exclude=excluded, missing=missing,
     )  # fmt: skip
-    learn_and_write(request, lambda: read_rows(data, target, options), context.obj)
+    learn_and_write(request, lambda: read_rows(data, target, options), terminal)
 
 
 def _split_names(names: str | None) -> list[str] | None:
@@ -246,12 +250,12 @@ def predict(  # noqa: PLR0913  # typer makes an option of every parameter
     as_json: AsJson = False,
 ) -> None:
     """Predict at new rows: NEW with mean, std, lower_95, upper_95 of new observations, or class and its probability."""
-    started = time.perf_counter()
-    from mercer.cli.files import prepare_table, write_table
-    from mercer.cli.predict import predict_table
-    from mercer.tables import ReadOptions
+    started, terminal = time.perf_counter(), context.obj
+    with terminal.starting():
+        from mercer.cli.files import prepare_table, write_table
+        from mercer.cli.predict import predict_table
+        from mercer.tables import ReadOptions
 
-    terminal: Terminal = context.obj
     file = prepare_table(out, new, model)
     options = ReadOptions(sheet, encoding, separator, header, keep_rows, decimal, day_first, _split_types(types))
     table = predict_table(model, new, terminal, options, missing)
@@ -275,11 +279,11 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Say in words what a model file holds."""
-    started = time.perf_counter()
-    from mercer.cli.predict import load_table_model
+    started, terminal = time.perf_counter(), context.obj
+    with terminal.starting():
+        from mercer.cli.predict import load_table_model
 
-    terminal: Terminal = context.obj
-    terminal.prepare_core()
+        terminal.prepare_core()
     with terminal.working("reading the model"):
         explanation = load_table_model(model).explain()
     terminal.finish(
@@ -304,9 +308,11 @@ def fill(  # noqa: PLR0913  # typer makes an option of every parameter
     as_json: AsJson = False,
 ) -> None:
     """Fill the holes of a grid: NaN in an array, transparent pixels of a picture, missing values in NetCDF."""
-    from mercer.cli.fill import FillRequest, fill_and_write
+    terminal: Terminal = context.obj
+    with terminal.starting():
+        from mercer.cli.fill import FillRequest, fill_and_write
 
-    fill_and_write(FillRequest(source, out, kernel, mask, variable, bands, model, seed), context.obj)
+    fill_and_write(FillRequest(source, out, kernel, mask, variable, bands, model, seed), terminal)
 
 
 @app.command()
@@ -358,12 +364,14 @@ def suggest(  # noqa: PLR0913  # typer makes an option of every parameter
     as_json: AsJson = False,
 ) -> None:
     """Suggest the next experiments from those done so far. With their results added, run it again to go on."""
-    from mercer.cli.suggest import SuggestRequest, suggest_and_write
-    from mercer.tables import ReadOptions
+    terminal: Terminal = context.obj
+    with terminal.starting():
+        from mercer.cli.suggest import SuggestRequest, suggest_and_write
+        from mercer.tables import ReadOptions
 
     options = ReadOptions(sheet, encoding, separator, header, keep_rows, decimal, day_first, _split_types(types))
     request = SuggestRequest(
         trials, target, out, bounds or (), _split_names(inputs), count, maximize, kernel, report, seed, options,
         tuple(_split_names(exclude) or ()), acquisition,
     )  # fmt: skip
-    suggest_and_write(request, context.obj)
+    suggest_and_write(request, terminal)

@@ -15,7 +15,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -71,6 +71,10 @@ class Terminal:
         with self._note_warnings(), self._spinner() as bar:
             bar.add_task(task, total=None)
             yield
+
+    def starting(self) -> AbstractContextManager[None]:
+        """Show a sign of life while libraries are imported: that takes longer than a person waits for an answer."""
+        return self.working("getting ready")
 
     @contextmanager
     def stepping(self, task: str) -> Iterator[Callable[[State], None]]:

@@ -39,8 +39,8 @@ def gram(expression: Expression, X: Any, Z: Any = None) -> Array:
         if 8 * len(rows) * len(others) > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
             raise MemoryError  # a system that promises more than it has would end the process later
         if alone:
-            return fused.gram(program, values, rows) if len(rows) else np.empty((0, 0))
-        return fused.cross(without_white(program), values, rows, others)
+            return _require_numbers(fused.gram(program, values, rows)) if len(rows) else np.empty((0, 0))
+        return _require_numbers(fused.cross(without_white(program), values, rows, others))
     except MemoryError:
         size = 8e-9 * len(rows) * len(others)
         raise TooLargeError(
@@ -52,7 +52,17 @@ def gram(expression: Expression, X: Any, Z: Any = None) -> Array:
 def diagonal(expression: Expression, X: Any) -> Array:
     """Return k(x, x) for every row."""
     bound, rows = bind_to_rows(expression, X)
-    return fused.diagonal(compile_program(bound), values_of(bound), rows)
+    return _require_numbers(fused.diagonal(compile_program(bound), values_of(bound), rows))
+
+
+def _require_numbers(found: Array) -> Array:
+    """Return values of a kernel, refusing those that are none."""
+    if not np.isfinite(found).all():
+        raise InputError(
+            "the kernel has values that are no numbers at these rows: their numbers, or the kernel's parameters, are too "
+            "large or too small. Change their unit"
+        )
+    return found
 
 
 def bind_to_rows(expression: Expression, X: Any) -> tuple[Expression, Array]:
@@ -97,9 +107,9 @@ def read_rows(given: Any, name: str, program: Program | None = None, like: Any =
         for column in {d for leaf in program.leaves for d in leaf.dims}:
             place = column if own == names else own.index(names[column])
             values = given.iloc[:, place] if hasattr(given, "iloc") else given[own[place]]
-            cells[:, column] = _read_numbers(values, name)
+            cells[:, column] = read_numbers(values, name)
     else:
-        cells = _read_numbers(given, name)
+        cells = read_numbers(given, name)
     if cells.ndim != 2:
         raise InputError(
             f"give {name} as rows and columns, not in {cells.ndim} dimensions: {name}.reshape(-1, 1) is one column"
@@ -109,7 +119,7 @@ def read_rows(given: Any, name: str, program: Program | None = None, like: Any =
     return cells
 
 
-def _read_numbers(given: Any, name: str) -> Array:
+def read_numbers(given: Any, name: str) -> Array:
     """Return cells as numbers, None as one that is missing; NumPy would take dates, texts and complex ones for some."""
     if np.ma.is_masked(given):
         raise InputError(f"a kernel is evaluated at finite numbers: {name} has masked cells")

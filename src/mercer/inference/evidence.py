@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from numbers import Real
 from typing import Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mercer.compute.evaluate import read_numbers
 from mercer.compute.program import compile_program
 from mercer.errors import InputError, KernelError, NumericalError, NumericalWarning
 from mercer.inference.choose import check_memory
@@ -50,7 +52,7 @@ def log_evidence(
     (the leaf's number, its symbol, the parameter) and "noise"; they are numbers, or arrays where a parameter has
     several values.
     """
-    inputs, target = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    inputs, target = read_numbers(X, "X"), read_numbers(y, "y")
     if inputs.ndim == 1:
         inputs = inputs[:, None]
     if inputs.ndim != 2 or target.ndim != 1 or len(inputs) != len(target) or not len(target):
@@ -59,8 +61,8 @@ def log_evidence(
         )
     if not (np.isfinite(inputs).all() and np.isfinite(target).all()):
         raise InputError("X and y must be finite: drop or fill in the rows with NaN or infinity")
-    if not (np.isfinite(noise) and noise >= 0):
-        raise InputError(f"noise is a variance, a finite number not below zero; {noise} was given")
+    if not (isinstance(noise, Real) and np.isfinite(noise) and noise >= 0):
+        raise InputError(f"noise is a variance, a finite number not below zero; {noise!r:.60} was given")
     if isinstance(expression, str):
         expression = parse(expression)
     bound = bind(expression, inputs.shape[1], names)

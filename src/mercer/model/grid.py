@@ -210,6 +210,8 @@ def _numbers(array: Any) -> Array:
         return np.asarray(np.ma.filled(array.astype(np.float64), np.nan))
     if isinstance(array, list | tuple):
         _check_lengths(array)
+    if getattr(array, "requires_grad", False) is True:
+        raise InputError("the grid is a tensor with gradients, which are not followed: give it with .detach()")
     found = np.asarray(array)
     if found.dtype.kind in "US":  # a list with a text in it: all cells became texts
         found = np.asarray(array, dtype=object)
@@ -222,7 +224,7 @@ def _numbers(array: Any) -> Array:
         cell = found[place]
         try:
             result[place] = np.nan if cell is None else float(cell)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise InputError(f"cell {_place(place)} holds {cell!r:.40}, which is not a number") from None
     return result
 

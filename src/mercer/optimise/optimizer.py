@@ -509,7 +509,7 @@ def minimize(
             optimizer.tell(x, value)
             done += 1
             if checkpoint is not None:
-                optimizer.save(checkpoint)
+                _keep(optimizer, checkpoint)
             if callback is not None:
                 state = State(done, int(calls), x, value, optimizer.best_, optimizer, time.perf_counter() - started)
                 if _wants_to_stop(callback, state):
@@ -518,6 +518,14 @@ def minimize(
     except KeyboardInterrupt:
         message = f"interrupted after {done} of {calls} evaluations"
     return _conclude(optimizer, message)
+
+
+def _keep(optimizer: Optimizer, checkpoint: str | Path) -> None:
+    """Write the study down; where that is no longer possible the run goes on, with a warning."""
+    try:
+        optimizer.save(checkpoint)
+    except InputError as error:
+        warnings.warn(f"{error}; the run goes on, and its checkpoint is that of before", FitWarning, stacklevel=3)
 
 
 def _wants_to_stop(callback: Callable[[State], Any], state: State) -> bool:

@@ -83,7 +83,7 @@ def read_study(path: str | Path) -> SavedStudy:
         return _read_parts(document)
     except MercerError as error:
         raise ModelFileError(f"'{file}' is damaged: {error}") from None
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError) as error:
         raise ModelFileError(f"'{file}' is damaged: {type(error).__name__}: {error}") from None
 
 
