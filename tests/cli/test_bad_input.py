@@ -66,6 +66,7 @@ BAD_OPTIONS = {
     "no inputs": (["--inputs", ""], "InputError", "list of inputs is empty"),
     "unknown option": (["--colour", "red"], "UsageError", "--colour"),
     "seed that is no number": (["--seed", "one"], "UsageError", "--seed"),
+    "seed of twenty digits": (["--seed", "12345678901234567890"], "UsageError", "--seed"),
     "time budget of nothing": (["--time-budget", "0"], "InputError", "greater than zero"),
     "time budget in words": (["--time-budget", "soon"], "UsageError", "--time-budget"),
     "negative depth": (["--depth", "-1"], "UsageError", "--depth"),

@@ -71,6 +71,24 @@ def test_help_does_not_wait_for_the_numerical_libraries() -> None:
         assert command in done.stdout
 
 
+@pytest.mark.parametrize("command", ["discover a.csv --target y", "demo", "fill a.npy --out b.npy", "explain a"])
+def test_a_person_sees_something_before_the_numerical_libraries_are_imported(command: str) -> None:
+    script = f"""
+import sys
+from mercer.cli.main import execute
+from mercer.cli.terminal import Terminal
+
+class Watched(Terminal):
+    def working(self, task):
+        print(task, {{"torch", "numba", "sklearn", "scipy", "pandas", "matplotlib"}} & set(sys.modules))
+        raise KeyboardInterrupt
+
+execute({command.split()!r}, Watched(as_json=False))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout == "getting ready set()\n", done.stderr
+
+
 # -------------------------------------------------------------------------------------------------- in this process
 
 

@@ -83,6 +83,29 @@ def test_transparent_pixels_are_holes(mercer: Mercer, tmp_path: Path, mode: str)
     assert "partly transparent" in result.out or mode == "P"
 
 
+@pytest.mark.parametrize("mode", ["L", "RGB", "RGBA", "I;16"])
+def test_what_a_picture_cannot_show_is_cut_off(mercer: Mercer, tmp_path: Path, mode: str) -> None:
+    """A hill whose top, beyond the brightest there is, lies in the hole."""
+    across = np.arange(20.0) - 9.5
+    top = 65535.0 if mode == "I;16" else 255.0
+    hill = 1.15 * top * np.exp(-np.add.outer(across**2, across**2) / 200.0)
+    holes = hill > top
+    gray = np.round(np.minimum(hill, top)).astype(np.uint16 if mode == "I;16" else np.uint8)
+    layers = [gray] * 3 if mode in ("RGB", "RGBA") else [gray]
+    if mode == "RGBA":
+        layers.append(np.where(holes, 0, 255).astype(np.uint8))
+    Image.fromarray(np.stack(layers, -1) if len(layers) > 1 else gray).save(tmp_path / "in.png")
+    Image.fromarray((255 * holes).astype(np.uint8)).save(tmp_path / "mask.png")
+    result = mercer("fill", "in.png", "--mask", "mask.png", "--out", "out.png", "--kernel", "SE", "--no-bands")
+    assert result.code == 0, result.err
+    with Image.open("out.png") as written:
+        assert written.mode == ("RGB" if mode == "RGBA" else mode)
+        pixels = np.asarray(written, dtype=float)
+    assert pixels[holes].min() >= 0.99 * top
+    seen = np.stack([gray] * 3, -1) if "RGB" in mode else gray
+    assert np.array_equal(pixels[~holes], seen[~holes])
+
+
 def test_a_picture_without_holes_needs_a_mask(mercer: Mercer, tmp_path: Path) -> None:
     opaque = np.stack([np.round(smooth()).astype(np.uint8), np.full(SHAPE, 255, np.uint8)], -1)
     Image.fromarray(opaque).save(tmp_path / "in.png")

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
+import torch
 from numpy.typing import NDArray
 
 import mercer
@@ -371,3 +373,80 @@ def test_masked_targets_are_left_out_and_masked_inputs_refused():
     assert len(model.fitted_.training.y) == 11
     with pytest.raises(InputError, match="masked array with 1 masked entries"):
         GPRegressor("SE").fit(np.ma.masked_array(x, mask=x == 3), np.sin(x[:, 0]))
+
+
+# ------------------------------------------------------------------------------------- containers and extreme numbers
+
+
+def test_matrices_that_are_not_dense_numbers() -> None:
+    X, y = series()
+    refused(scipy.sparse.csr_matrix(X), y, "sparse", "X.toarray()")
+    refused(X, scipy.sparse.csr_matrix(y), "sparse", "y.toarray()")
+    refused(X + 1j, y, "Complex data not supported", "real")
+    refused(X, y + 1j, "Complex data not supported")
+    refused(torch.tensor(X, requires_grad=True), y, "gradients", "X.detach()")
+    refused(X, torch.tensor(y, requires_grad=True), "gradients", "y.detach()")
+    for wrong in (torch.tensor(X, requires_grad=True), scipy.sparse.csr_matrix(X), X[:, :, None]):
+        with pytest.raises(InputError):
+            model().fit(X, y).predict(wrong)
+    with pytest.raises(InputError, match=r"X\.detach"):
+        SE(variance=1, lengthscale=1)(torch.tensor(X, requires_grad=True))
+
+
+def test_sparse_columns_are_read_as_they_are() -> None:
+    X, y = series()
+    thin = pd.DataFrame({"x": pd.arrays.SparseArray(X[:, 0])})
+    fitted = model().fit(thin, pd.Series(pd.arrays.SparseArray(y)))
+    np.testing.assert_allclose(fitted.predict(thin), model().fit(X, y).predict(X))
+
+
+def test_whole_numbers_beyond_any_float() -> None:
+    for kind in (list, lambda rows: np.array(rows, dtype=object)):
+        refused(kind([[10**400], [3], [4]]), [1.0, 2.0, 3.0], "column '0', row 1", "too large")
+    refused([[1.0], [2.0], [3.0]], [1.0, 10**400, 3.0], "row 2", "numbers")
+    with pytest.raises(InputError, match="numbers"):
+        mercer.log_evidence("SE(variance=1, lengthscale=1)", [[10**400]], [1.0], noise=0.1)
+
+
+@pytest.mark.parametrize("size", [1e-310, 1e-300, 1e-150, 1e150, 1e300])
+def test_numbers_whose_squares_are_none(size: float) -> None:
+    X, y = series()
+    refused(X * size, y, "too large or too small", "unit")
+    refused(X, y * size, "too large or too small", "unit")
+    with pytest.raises(InputError, match="too large or too small"):
+        mercer.KernelSVC("rbf").fit(X * size, y > 0)
+
+
+@pytest.mark.parametrize("kernel", ["LIN", "PER", "RQ", "M32", "SE*LIN"])
+def test_a_prediction_that_is_no_number_is_refused(kernel: str) -> None:
+    X, y = table()
+    fitted = model(kernel).fit(X, y)
+    far = X.iloc[:4].copy()
+    far.loc[2, "width"] = 1e308
+    for ask in (fitted.predict, fitted.decompose, fitted.sample_y, lambda rows: fitted.log_density(rows, y[:4])):
+        with pytest.raises(InputError, match=r"row 3 is no number, and so for 1 of 4 rows: column 'width' is 1e\+308"):
+            ask(far)
+    with pytest.raises(InputError, match="row 3 is no number"):
+        fitted.predict(far, return_cov=True)
+    assert np.isfinite(fitted.predict(far.drop(index=2))).all()
+
+
+def test_classes_and_grids_that_are_no_numbers_far_away() -> None:
+    X, y = series()
+    classifier = mercer.KernelSVC("M32", random_state=0).fit(X, y > 0)
+    with pytest.raises(InputError, match="row 1 is no number"):
+        classifier.predict([[1e308]])
+    grid = mercer.GridRegressor("LIN", restarts=1, random_state=0).fit(y)
+    with pytest.raises(InputError, match=r"the prediction at 1e\+308 is no number"):
+        grid.predict([np.array([1.0, 1e308])], return_std=True)
+
+
+def test_a_kernel_that_is_no_number_somewhere() -> None:
+    with pytest.raises(InputError, match="values that are no numbers"):
+        mercer.parse("LIN(variance=1, offset=0)")([[1e200], [2.0]])
+
+
+def test_one_class_is_named_as_it_was_written() -> None:
+    X, _ = series()
+    with pytest.raises(InputError, match=r"only one class \('0'\)"):
+        mercer.KernelSVC("rbf").fit(X, np.zeros(30, dtype=int))

@@ -259,6 +259,57 @@ def test_arrays_that_do_not_fit(file: Path, tmp_path: Path, arrays: dict[str, by
         mercer.load(written(tmp_path / "odd.mercer", parts_of(file) | arrays))
 
 
+def test_a_file_that_would_fill_the_memory_is_not_unpacked(file: Path, tmp_path: Path) -> None:
+    """A directory that promises three gigabytes; and an array whose header promises as much."""
+    path = written(tmp_path / "large.mercer", parts_of(file))
+    content = bytearray(path.read_bytes())
+    place = content.find(b"PK\x01\x02")
+    content[place + 24 : place + 28] = (3 * 10**9).to_bytes(4, "little")
+    path.write_bytes(bytes(content))
+    with pytest.raises(ModelFileError, match=r"large\.mercer' would unpack from .* MB to 3,0\d\d MB"):
+        mercer.load(path)
+    buffer = io.BytesIO()
+    header = {"descr": "<f8", "fortran_order": False, "shape": (3 * 10**8, 1)}
+    np.lib.format.write_array_header_1_0(buffer, header)
+    path = written(tmp_path / "long.mercer", parts_of(file) | {"X.npy": buffer.getvalue() + bytes(800)})
+    with pytest.raises(ModelFileError, match=r"array X\.npy is not as long as it says"):
+        mercer.load(path)
+
+
+DAMAGED = {
+    "restarts": "six", "noise": -1.0, "priors": "strong", "n_jobs": 0, "random_state": -4, "max_iterations": True,
+    "device": 3,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_settings_are_checked_when_they_are_read(file: Path, tmp_path: Path, name: str) -> None:
+    document = json.loads(parts_of(file)["model.json"])
+    document["options"][name] = DAMAGED[name]
+    with pytest.raises(ModelFileError, match=f"damaged: its setting {name} is"):
+        mercer.load(with_document(file, tmp_path / "m.mercer", document))
+    del document["options"][name]
+    with pytest.raises(ModelFileError, match="damaged"):
+        mercer.load(with_document(file, tmp_path / "m.mercer", document))
+
+
+@pytest.mark.parametrize(("name", "value"), [("bases", 5), ("time_budget", "long"), ("operators", "?"), ("race", 1)])
+def test_settings_of_a_learner_are_checked_when_they_are_read(
+    file: Path, tmp_path: Path, name: str, value: Any
+) -> None:
+    document = json.loads(parts_of(file)["model.json"])
+    document["options"]["kernel"] = {"learner": "search", "settings": {name: value}}
+    with pytest.raises(ModelFileError, match="damaged"):
+        mercer.load(with_document(file, tmp_path / "m.mercer", document))
+
+
+def test_units_and_columns_that_are_not_those_of_the_data(file: Path, tmp_path: Path) -> None:
+    document = json.loads(parts_of(file)["model.json"])
+    for change in ({"time_column": 0.0}, {"level": 1e200}, {"units": document["units"] | {"scale": [1e-60]}}):
+        with pytest.raises(ModelFileError, match="damaged"):
+            mercer.load(with_document(file, tmp_path / "m.mercer", document | change))
+
+
 # Anything that JSON can hold, numbers at the ends of their range among it.
 ENDS = [10**400, -(10**30), 1e308, 1e-308, 1e200, 1e-200, float("inf"), float("-inf"), float("nan"), 0, -1, 10**9]
 SCALARS = st.one_of(

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from benchmarks import machine
+
 from tests.fuzz import arrays, disks, kernels, kills, models, tables
 from tests.fuzz.judging import Record
 
@@ -33,6 +33,16 @@ WORDS = {
     "disks": "writings by commands, `save` and checkpoints with too little room",
     "kills": "SIGKILL in searches and optimisations with a checkpoint (some end before the signal)",
 }
+
+
+HEAD = """# Bad input at random
+
+`make fuzz` (tests/fuzz). Seeds are fixed. A finding is anything but a result whose numbers are numbers, or an error of
+Mercer's own that is a sentence: another exception, another exit code than 0 or 2, a NaN without a word, more than 2 GB,
+half a file, work that was finished and is lost.
+
+| part | cases | findings | how they ended | seconds | peak memory, GB | seed | date |
+|---|---|---|---|---|---|---|---|"""
 
 
 def run_part(part: str, count: int, seed: int) -> Record:
@@ -52,10 +62,7 @@ def run_part(part: str, count: int, seed: int) -> Record:
 
 def write_report(file: Path, results: dict[str, Any]) -> None:
     """Write the numbers of all parts that have been run."""
-    lines = ["# Bad input at random", "", "`make fuzz` (tests/fuzz). Seeds are fixed. A finding is anything but a result whose numbers are numbers, or an",
-             "error of Mercer's own that is a sentence: another exception, another exit code than 0 or 2, a NaN without a word,",
-             "more than 2 GB, half a file, work that was finished and is lost.", "",
-             "| part | cases | findings | how they ended | seconds | peak memory, GB | seed | date |", "|---|---|---|---|---|---|---|---|"]  # fmt: skip
+    lines = [HEAD]
     for part in COUNTS:
         if part in results:
             one = results[part]
@@ -89,7 +96,8 @@ def main() -> int:
         record = run_part(part, options.count or COUNTS[part], options.seed)
         plain = record.to_plain() | {"date": machine.describe()["date"]}
         print(
-            f"  {plain['count']:,} cases, {len(record.findings)} findings, {plain['seconds']:.0f} s, {plain['outcomes']}"
+            f"  {plain['count']:,} cases, {len(record.findings)} findings, {plain['seconds']:.0f} s, "
+            f"{plain['memory GB']} GB, {plain['outcomes']}"
         )
         for each in record.findings:
             print(f"  finding {each['number']}: {each['case']}\n    {each['what']}\n{each['where']}", flush=True)

@@ -15,8 +15,9 @@ from tests.fuzz.judging import Record, require_numbers
 
 Rng = np.random.Generator
 ODD: tuple[Any, ...] = (
-    np.nan, np.inf, -np.inf, None, "a", "", "1", "nan", 10**400, -(10**40), 1e308, -1e308, 5e-324, 1e-300, 1j, True, {}, [1],
-    pd.NaT, pd.NA, pd.Timestamp("2001-01-01"), np.datetime64("2001-01-01"), np.ma.masked, object(), b"x", 2**64, lambda: 0,
+    np.nan, np.inf, -np.inf, None, "a", "", "1", "nan", 10**400, -(10**40), 1e308, -1e308, 5e-324, 1e-300, 1j, True, {},
+    [1], pd.NaT, pd.NA, pd.Timestamp("2001-01-01"), np.datetime64("2001-01-01"), np.ma.masked, object(), b"x", 2**64,
+    lambda: 0,
 )  # fmt: skip
 SIZES = (1e-320, 1e-300, 1e-160, 1e-120, 1e-30, *[1.0] * 14, 1e10, 1e30, 1e120, 1e155, 1e300, 1.7e308)
 KERNELS = ("SE", "LIN", "SE + LIN", "RQ", "PER", "SE*LIN + C", "M32", "WN + LIN")
@@ -129,11 +130,17 @@ def make_column(rng: Rng, column: Any) -> Any:
     """Return a column of a table as another kind."""
     rows = len(column)
     kinds: list[Any] = [
-        lambda: column, lambda: column.astype(object), lambda: put_odd(rng, column.astype(object).to_numpy()[:, None])[:, 0],
-        lambda: pd.Categorical(rng.choice(["a", "b", "c"], rows)), lambda: pd.array(rng.integers(0, 3, rows), dtype="Int64"),
-        lambda: pd.date_range("2001-01-01", periods=rows), lambda: pd.date_range("2001", periods=rows, freq="YE").to_period("Y"),
-        lambda: pd.to_timedelta(np.arange(rows), unit="h"), lambda: rng.choice(["1", "2", "x", ""], rows),
-        lambda: pd.array(rng.choice(["p", "q"], rows), dtype="string"), lambda: pd.interval_range(0, rows, periods=rows),
+        lambda: column,
+        lambda: column.astype(object),
+        lambda: put_odd(rng, column.astype(object).to_numpy()[:, None])[:, 0],
+        lambda: pd.Categorical(rng.choice(["a", "b", "c"], rows)),
+        lambda: pd.array(rng.integers(0, 3, rows), dtype="Int64"),
+        lambda: pd.date_range("2001-01-01", periods=rows),
+        lambda: pd.date_range("2001", periods=rows, freq="YE").to_period("Y"),
+        lambda: pd.to_timedelta(np.arange(rows), unit="h"),
+        lambda: rng.choice(["1", "2", "x", ""], rows),
+        lambda: pd.array(rng.choice(["p", "q"], rows), dtype="string"),
+        lambda: pd.interval_range(0, rows, periods=rows),
         lambda: rng.random(rows) < 0.5, lambda: [10**30] * rows, lambda: column.astype("float32"),
         lambda: rng.normal(size=rows) + 1j,
     ]  # fmt: skip

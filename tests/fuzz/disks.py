@@ -1,7 +1,7 @@
 """A full disk: every command and every `save` with less and less room, as any user, by a limit on the size of files.
 
-The kernel ends a write beyond the limit as it ends one on a full disk, with an error half way. What was there before must
-be there after, and no half of a new file.
+The kernel ends a write beyond the limit as it ends one on a full disk, with an error half way. What was there before
+must be there after, and no half of a new file.
 """
 
 from __future__ import annotations

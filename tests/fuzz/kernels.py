@@ -8,8 +8,8 @@ from mercer.kernels import REGISTRY, parse
 from tests.fuzz.judging import FindingError, Record, require_numbers
 
 Rng = np.random.Generator
-NUMBERS = ("0", "1", "2.5", "-1", "1e-300", "1e300", "1e308", "1e999", "nan", "inf", "-0", ".5", "5.", "1_0", "0x1", "९",
-           "9" * 400, "fixed(1)", "fixed(", "[1, 2]", "[]", "True", "''", "1e-999")  # fmt: skip
+NUMBERS = ("0", "1", "2.5", "-1", "1e-300", "1e300", "1e308", "1e999", "nan", "inf", "-0", ".5", "5.", "1_0", "0x1",
+           "९", "9" * 400, "fixed(1)", "fixed(", "[1, 2]", "[]", "True", "''", "1e-999")  # fmt: skip
 PIECES = (
     *REGISTRY, "(", ")", "*", "+", ",", "=", " ", "[", "]", "|", "-", ";", "\n", "\t", "\0", "é", "\u202e", "😀", "'",
     '"', "\\", "$", "variance", "lengthscale", "period", "isotropic=True", "fixed", "offset", "weights", "alpha", "NKN",

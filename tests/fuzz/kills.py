@@ -1,8 +1,8 @@
 """SIGKILL at random moments of a search and of an optimisation that keep a checkpoint.
 
-Each runs in a child of this process (which has imported and compiled everything), is killed, and is begun again with the
-same checkpoint until it ends. What was finished before a kill is there after it, is not done again, and the result is that
-of a run that nobody disturbed.
+Each runs in a child of this process (which has imported and compiled everything), is killed, and is begun again with
+the same checkpoint until it ends. What was finished before a kill is there after it, is not done again, and the result
+is that of a run that nobody disturbed.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,24 +31,23 @@ CALLS = 14
 
 def run(record: Record, count: int, rng: Rng, folder: Path) -> None:
     """Kill so many times, one half of them in searches, the other in optimisations."""
-    number = 0
-    for name, way, wanted in (("search", search, count // 2), ("minimise", minimise, count - count // 2)):
-        began = time.perf_counter()
-        reference = way(folder / f"{name}-whole")
-        whole = time.perf_counter() - began
-        attempt = 0
-        while wanted > 0 and attempt < count:
-            attempt += 1
-            place, kills = folder / f"{name}-{attempt}", []
+    _run_way(record, "search", search, count // 2, rng, folder)
+    _run_way(record, "minimise", minimise, count - count // 2, rng, folder)
 
-            def disturb(place: Path = place, kills: list[float] = kills, most: int = min(wanted, 12)) -> str:
-                return kill_until_done(
-                    way, place, reference, [float(rng.uniform(0.0, whole)) for _ in range(most)], kills
-                )
 
-            record.judge(number, f"{name} {attempt}", disturb)
-            record.outcomes["killed"] += len(kills)
-            number, wanted = number + 1, wanted - len(kills)
+def _run_way(record: Record, name: str, way: Callable[[Path], Any], wanted: int, rng: Rng, folder: Path) -> None:
+    began = time.perf_counter()
+    reference = way(folder / f"{name}-whole")
+    whole, attempts = time.perf_counter() - began, 2 * wanted
+    for attempt in range(attempts):
+        kills: list[float] = []
+        moments = [float(moment) for moment in rng.uniform(0.0, whole, min(wanted, 12))]
+        disturb = partial(kill_until_done, way, folder / f"{name}-{attempt}", reference, moments, kills)
+        record.judge(attempt, f"{name} {attempt}", disturb)
+        record.outcomes["killed"] += len(kills)
+        wanted -= len(kills)
+        if wanted <= 0:
+            return
 
 
 def kill_until_done(

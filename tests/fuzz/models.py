@@ -18,9 +18,9 @@ from tests.fuzz.judging import Record, require_json, require_numbers
 
 Rng = np.random.Generator
 ENDS: tuple[Any, ...] = (
-    10**400, -(10**30), 1e308, 1e-308, 1e200, 1e-200, float("inf"), float("-inf"), float("nan"), 0, -1, 1, 2, 10**9, 0.5,
-    None, True, False, "", "a", "SE", "LIN + PER", "SE(7)", "cuda", "weak", "auto", "\0", "SE(" * 50, [], {}, [[]], [1],
-    ["a"], {"a": 1}, "search", "nkn", -0.0, 5e-324, "2001-01-01", "separated",
+    10**400, -(10**30), 1e308, 1e-308, 1e200, 1e-200, float("inf"), float("-inf"), float("nan"), 0, -1, 1, 2, 10**9,
+    0.5, None, True, False, "", "a", "SE", "LIN + PER", "SE(7)", "cuda", "weak", "auto", "\0", "SE(" * 50,
+    [], {}, [[]], [1], ["a"], {"a": 1}, "search", "nkn", -0.0, 5e-324, "2001-01-01", "separated",
 )  # fmt: skip
 HUGE = 3 * 10**9
 
@@ -30,6 +30,7 @@ def make_files(folder: Path, rng: Rng) -> dict[str, tuple[Path, Any]]:
     x = np.linspace(0.0, 10.0, 24)
     y = np.sin(x) + 0.1 * rng.normal(size=24)
     X, table = x[:, None], pd.DataFrame({"day": pd.date_range("2001-01-01", periods=24), "kind": ["a", "b", "c"] * 8})
+    grid = np.where(rng.random((4, 6)) < 0.2, np.nan, np.outer(x[:4], y[:6]))
     wide = np.column_stack([x, np.cos(7 * x)])
     search = GrammarSearch(bases=("SE", "LIN"), max_depth=1, restarts=1, max_iterations=20)
     surface = ChangeSurface(draws=1, kernel_draws=1, restarts=1, max_iterations=10)
@@ -41,7 +42,7 @@ def make_files(folder: Path, rng: Rng) -> dict[str, tuple[Path, Any]]:
         "surface": (GPRegressor(surface, random_state=0).fit(X, y), X[:3]),
         "sparse": (GPRegressor("SE", inference=mercer.VFE(5), **quick).fit(X, y), X[:3]),
         "classes": (KernelSVC("rbf", random_state=0).fit(X, np.where(y > 0, "up", "down")), X[:3]),
-        "grid": (GridRegressor("SE", **quick).fit(np.where(rng.random((4, 6)) < 0.2, np.nan, np.outer(x[:4], y[:6]))), None),
+        "grid": (GridRegressor("SE", **quick).fit(grid), None),
     }  # fmt: skip
     files: dict[str, tuple[Path, Any]] = {}
     for name, (model, new) in models.items():

@@ -27,6 +27,17 @@ def series() -> GPRegressor:
     return GPRegressor("SE*PER + LIN", random_state=0, restarts=1).fit(inputs, target)
 
 
+@pytest.mark.parametrize("name", [r"$\frac{1}{0$", "$x$", "a$b", "_x", "$" * 3])
+def test_names_are_shown_as_they_are(name: str) -> None:
+    """Matplotlib would take what stands between dollars for mathematics."""
+    x = np.linspace(0.0, 6.0, 20)
+    target = pd.Series(np.sin(x), name=name)
+    model = GPRegressor("SE", random_state=0, restarts=1).fit(pd.DataFrame({name: x}), target)
+    for figure in (fit_figure(model.fitted_), components_figure(model.fitted_, model.explain(), width=400)):
+        assert figure.axes[-1].get_xlabel() == name
+        assert name in figure.axes[-1].get_ylabel()
+
+
 @pytest.fixture(scope="module")
 def table() -> GPRegressor:
     rng = np.random.default_rng(0)

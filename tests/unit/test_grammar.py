@@ -28,6 +28,7 @@ from mercer.learners import grammar as search_module
 from mercer.learners.averaging import Forecasts, stack_weights, stretches
 from mercer.learners.contract import Context, Learned, Step
 from mercer.learners.grammar import Child, GrammarSearch, Search, base_kernels, children
+from tests.fuzz.disks import limited_files
 
 BASES = base_kernels(["SE", "PER", "LIN", "RQ"], [0])
 
@@ -189,6 +190,37 @@ def test_a_journal_cut_off_anywhere_goes_on(tmp_path: Path, monkeypatch: pytest.
     assert structure(second.fit.expression) == structure(first.fit.expression)
     np.testing.assert_allclose(second.fit.values, first.fit.values, rtol=1e-6)
     assert len(fits) == whole.count(b"\n") - 1 - kept
+
+
+def test_a_full_disk_costs_the_checkpoint_and_not_the_search(tmp_path: Path):
+    whole = learned(season(40), max_depth=0, checkpoint=tmp_path / "whole")
+    size = (tmp_path / "whole" / "journal.jsonl").stat().st_size
+    with limited_files(size // 2):
+        found = learned(season(40), max_depth=0, checkpoint=tmp_path / "full")
+    assert found.fit.expression == whole.fit.expression
+    assert any("checkpoint could not be written (File too large)" in note for note in found.notes)
+    assert not any("checkpoint" in note for note in whole.notes)
+    again = learned(season(40), max_depth=0, checkpoint=tmp_path / "full")  # there is room again
+    assert structure(again.fit.expression) == structure(whole.fit.expression)
+    assert (tmp_path / "full" / "journal.jsonl").read_bytes().count(b"\n") == len(
+        (tmp_path / "whole" / "journal.jsonl").read_text().splitlines()
+    )
+    with limited_files(0), pytest.raises(InputError, match=r"checkpoint folder.*cannot be used: File too large"):
+        learned(season(40), max_depth=0, checkpoint=tmp_path / "none")
+
+
+def test_a_journal_of_anything_is_refused_or_begun_anew(tmp_path: Path):
+    file = tmp_path / "journal.jsonl"
+    for content in ("[]\n", "3\n", '"a"\n', "{}\n"):
+        file.write_text(content)
+        with pytest.raises(InputError, match="other data"):
+            learned(season(40), max_depth=0, checkpoint=tmp_path)
+    file.unlink()
+    first = learned(season(40), max_depth=0, checkpoint=tmp_path)
+    head, *lines = file.read_text().splitlines()
+    for damaged in ("[]", "{}", json.dumps({**json.loads(lines[0]), "runs": 5}), "null"):
+        file.write_text("\n".join([head, damaged, *lines]) + "\n")
+        assert learned(season(40), max_depth=0, checkpoint=tmp_path).fit.expression == first.fit.expression
 
 
 def test_no_file_stays_open_when_a_search_ends(tmp_path: Path):

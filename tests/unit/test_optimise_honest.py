@@ -19,6 +19,7 @@ from mercer.optimise.explanation import ExplainPolicy, judge_gain
 from mercer.optimise.gain import expect_gain
 from mercer.optimise.models import LearnedModel, Target, UpdatePolicy, measure_spread
 from mercer.optimise.space import read_space
+from tests.fuzz.disks import limited_files
 
 NOISE = 0.3
 
@@ -133,6 +134,14 @@ def test_a_checkpoint_that_cannot_be_written_costs_no_evaluation(tmp_path: Path)
     with pytest.raises(mercer.InputError, match="cannot write"):
         mercer.minimize(lambda x: seen.append(x) or 0.0, [(0, 1)], checkpoint=tmp_path / "no" / "a")  # type: ignore[func-returns-value]
     assert not seen
+
+
+def test_a_disk_that_fills_up_costs_the_checkpoint_and_not_the_evaluations(tmp_path: Path) -> None:
+    with limited_files(700), pytest.warns(mercer.FitWarning, match=r"cannot write.*the run goes on"):
+        result = mercer.minimize(lambda x: float(x[0]), [(0, 1)], calls=9, random_state=0, checkpoint=tmp_path / "a")
+    assert result.nfev == 9
+    kept = mercer.load(tmp_path / "a")
+    assert [tuple(x) for x, _ in kept.trials_] == [tuple(x) for x in result.x_iters[: len(kept.trials_)]]
 
 
 def test_a_callback_may_stop_as_in_scipy() -> None:

@@ -59,8 +59,8 @@ def _require_numbers(found: Array) -> Array:
     """Return values of a kernel, refusing those that are none."""
     if not np.isfinite(found).all():
         raise InputError(
-            "the kernel has values that are no numbers at these rows: their numbers, or the kernel's parameters, are too "
-            "large or too small. Change their unit"
+            "the kernel has values that are no numbers at these rows: they, or its parameters, are too large or too "
+            "small. Change their unit"
         )
     return found
 

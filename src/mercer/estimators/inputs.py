@@ -286,11 +286,12 @@ def read_table(estimator: Any, X: Any, one_hot: bool = False) -> tuple[Array, Co
     one_hot : categories as zeros and ones, one column for each.
     """
     _check_table(X)
+    X = _fill_sparse(X)
     dtypes = getattr(X, "dtypes", None)
     if hasattr(X, "columns") and dtypes is not None and any(d.kind not in "biuf" for d in dtypes):
         from mercer.tables import Encoding
 
-        validate_data(estimator, X, reset=True, skip_check_array=True)
+        _check_names(estimator, X, reset=True)
         encoding = Encoding.learn(X, one_hot)
         return np.asarray(encoding.apply(X)), replace(_columns(estimator), learned=encoding)
     matrix = _numbers(estimator, X, reset=True)
@@ -300,8 +301,9 @@ def read_table(estimator: Any, X: Any, one_hot: bool = False) -> tuple[Array, Co
 def read_rows(estimator: Any, X: Any, columns: Columns) -> Array:
     """Return new rows as the matrix that a fitted estimator needs."""
     _check_table(X)
+    X = _fill_sparse(X)
     if columns.learned is not None and hasattr(X, "columns"):
-        validate_data(estimator, X, reset=False, skip_check_array=True)
+        _check_names(estimator, X, reset=False)
         return columns.encode(X)
     return _numbers(estimator, X, reset=False)
 
@@ -322,6 +324,23 @@ def _check_table(X: Any) -> None:
     name, count = names.most_common(1)[0]
     if count > 1:
         raise InputError(f"{count} columns of X are called '{name}': give each a name of its own, or drop one")
+
+
+def _fill_sparse(X: Any) -> Any:
+    """Return a pandas table with its sparse columns written out."""
+    dtypes = getattr(X, "dtypes", None)
+    thin = (
+        {name: d.subtype for name, d in dtypes.items() if hasattr(d, "fill_value")} if hasattr(dtypes, "items") else {}
+    )
+    return X.astype(thin) if thin else X
+
+
+def _check_names(estimator: Any, X: Any, reset: bool) -> None:
+    """See that a table has the columns of the one that was learned from, or (`reset`) remember them."""
+    try:
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+    except (TypeError, ValueError) as error:
+        raise _as_input_error(error) from None
 
 
 def _check_container(given: Any, name: str) -> None:
@@ -377,8 +396,8 @@ def _refuse_cells(X: Any) -> None:
         return
     if rows.ndim < 2:
         raise InputError(
-            f"Expected 2D array: X must have rows and columns, as in [[1.0], [2.0]], not {rows.ndim} dimension. Reshape "
-            "your data: X.reshape(-1, 1) is one column"
+            f"Expected 2D array: X must have rows and columns, as in [[1.0], [2.0]], not {rows.ndim} dimension. "
+            "Reshape your data: X.reshape(-1, 1) is one column"
         )
     for column, name in enumerate(getattr(X, "columns", range(rows.shape[1])) if rows.ndim == 2 else ()):
         for row, entry in enumerate(rows[:, column]):

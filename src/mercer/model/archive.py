@@ -59,6 +59,7 @@ CLASS_KINDS = {"bool": bool, "int": np.int64, "float": np.float64, "text": objec
 
 UNPACKED = 2**29  # bytes that any file may unpack to: with the copies that are made on the way, within 2 GB
 RATIO = 4  # and of a larger one this multiple of its size; arrays beyond that are written as they are
+FARTHEST = 1e6  # of scaled data from zero: it takes 10^12 rows to be there
 Document = dict[str, Any]
 Arrays = dict[str, Array]
 Kernels = Sequence[tuple[Expression, float]]  # in scaled units, each with its noise
@@ -247,6 +248,12 @@ def _read_units(entry: Document, columns: int) -> Units:
     return Units(shift, scale, y_scale)
 
 
+def _check_units(*scaled: Array) -> None:
+    """Refuse data that the units are not those of: N numbers less their mean lie within sqrt(N) standard deviations."""
+    if not all((np.abs(part) < FARTHEST).all() for part in scaled):
+        raise InputError("its units do not fit its data")
+
+
 def _columns_to_plain(columns: Columns) -> Document:
     return {
         "features": None if columns.features is None else list(columns.features),
@@ -259,7 +266,9 @@ def _read_columns(document: Document, width: int) -> Columns:
     from mercer.tables import Encoding  # brings pandas
 
     count, features = int(document["n_features"]), document["features"]
-    names = None if features is None else tuple(str(name) for name in features)
+    names = None if features is None else tuple(features)
+    if not all(isinstance(name, str) for name in names or ()):
+        raise InputError("the names of its columns are no texts")
     encoding = None if document["encoding"] is None else Encoding.from_json(document["encoding"])
     encoded = count if encoding is None else len(encoding.names)
     if encoded != width or (names is not None and len(names) != count):
@@ -344,6 +353,7 @@ def _read_regression(document: Document, arrays: Arrays) -> Fitted:
     columns, units = _read_columns(document, matrix.shape[1]), _read_units(document["units"], matrix.shape[1])
     level, name = _finite(document["level"]), _text_or_none(document.get("target"))
     training = TrainingRows(matrix, target, units, level, columns, name)
+    _check_units(training.data.X, training.data.y)
     noise, log_evidence, bic, leave_one_out, jitter = (float(document["scores"][score]) for score in SCORES)
     kernel = bind(from_json(document["kernel"]), matrix.shape[1])
     origin = Origin(options, _text_or_none(document.get("distilled_from")))
@@ -414,7 +424,7 @@ def _read_members(document: Document, units: Units) -> tuple[Kernels, Weights]:
     if min(widening) <= 0:
         raise InputError("the factors by which its bands are widened are not greater than zero")
     column = document["time_column"]
-    if column is not None and (isinstance(column, bool) or column not in range(columns)):
+    if column is not None and (type(column) is not int or column not in range(columns)):
         raise InputError("its column of time is not there")
     tails = float(document.get("tails_beyond", 0.0))
     if not 0.0 <= tails < 0.5:
@@ -518,6 +528,7 @@ def _read_classes(document: Document, arrays: Arrays) -> FittedClasses:
     columns, units = _read_columns(document, rows.shape[1]), _read_units(document["units"], rows.shape[1])
     labels, name = target.astype(np.intp), _text_or_none(document.get("target"))
     training = LabelledRows(rows, labels, classes, units, columns, name)
+    _check_units(training.scaled)
     kernel = bind(from_json(document["kernel"]), rows.shape[1])
     scaled_kernel = to_scaled_units(kernel, units)
     cost, nu = _finite(document["C"]), None if document["nu"] is None else _finite(document["nu"])
@@ -592,6 +603,7 @@ def _read_grid(document: Document, arrays: Arrays) -> FittedGrid:
     parts = np.split(arrays["y"], np.cumsum(values.shape)[:-1])
     grid = GridInput(values, read_axes(parts, values.shape, names), names)
     scale = GridScale(_read_units(document["units"], values.ndim), _finite(document["level"]))
+    _check_units(scale.data(grid).X, scale.data(grid).y)
     kernel = bind(from_json(document["kernel"]), values.ndim)
     scaled_kernel, scaled_noise = to_scaled_units(kernel, scale.units), noise / scale.units.y_scale**2
     engine = grid_engine(options["device"])

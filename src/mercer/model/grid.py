@@ -130,6 +130,12 @@ class FittedGrid:
             units = replace(scale.units, y_scale=float(grid.seen.std()))
             scale = GridScale(units, float(grid.seen.mean()))
             posterior = condition(self.choice.engine, self.scaled_kernel, self.scaled_noise, scale.data(grid))
+        with unchecked():
+            return self._fill(grid, scale, posterior, with_spread, include_noise)
+
+    def _fill(
+        self, grid: GridInput, scale: GridScale, posterior: GridPosterior, with_spread: bool, include_noise: bool
+    ) -> tuple[Array, Array]:
         missing, filled, std = np.isnan(grid.values), grid.values.copy(), np.zeros(grid.values.shape)
         if not missing.any():
             return filled, std
@@ -144,7 +150,7 @@ class FittedGrid:
             variance = posterior.variance_on(inside)
         if with_spread:
             std[missing] = self._std(variance[missing], include_noise, scale.units.y_scale)
-        return filled, std
+        return self._defined(filled, grid.coordinates), self._defined(std, grid.coordinates)
 
     def _std(self, variance: Array, include_noise: bool, y_scale: float) -> Array:
         return np.asarray(y_scale * np.sqrt(variance + (self.scaled_noise if include_noise else 0.0)))

@@ -558,7 +558,8 @@ class Space:
             names, named, given = tuple(data["names"]), data["named"], data["constraints"]
             inputs = tuple(_input_from_plain(name, one) for name, one in zip(names, data["inputs"], strict=True))
             texts = all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
-            if not names or not isinstance(named, bool) or not texts:
+            choices = any(isinstance(one, Category) for one in inputs)
+            if not names or not isinstance(named, bool) or not texts or (choices and not named):
                 raise TypeError
             constraints = None if given is None else _constraints_from_plain(given, len(names))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
