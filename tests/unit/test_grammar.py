@@ -218,7 +218,7 @@ def test_a_journal_of_anything_is_refused_or_begun_anew(tmp_path: Path):
     file.unlink()
     first = learned(season(40), max_depth=0, checkpoint=tmp_path)
     head, *lines = file.read_text().splitlines()
-    for damaged in ("[]", "{}", json.dumps({**json.loads(lines[0]), "runs": 5}), "null"):
+    for damaged in ("[]", json.dumps({**json.loads(lines[0]), "runs": 5})):
         file.write_text("\n".join([head, damaged, *lines]) + "\n")
         assert learned(season(40), max_depth=0, checkpoint=tmp_path).fit.expression == first.fit.expression
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from mercer.explain.changes import change_in
 from mercer.explain.phrases import open_gates
 from mercer.kernels.domains import Array
-from mercer.report.view import BLUE, GREY, INK, ORANGE, Paper, View, axis_values, draw_beyond, draw_points
+from mercer.report.view import BLUE, GREY, INK, ORANGE, Paper, View, axis_values, draw_beyond, draw_points, shorten
 from mercer.tables.columns import Categories, DateColumn
 
 if TYPE_CHECKING:
@@ -123,8 +123,8 @@ def _draw_maps(view: View, paper: Paper, change: Change, columns: list[Column]) 
             figure.colorbar(shown, ax=axes, shrink=0.9)
             axes.contour(east, north, share, levels=[0.5], colors=[ORANGE], linewidths=1.4)
             axes.set_title(paper.wrap(title, beside))
-            axes.set_xlabel(view.label(columns[0]))
-            axes.set_ylabel(view.label(columns[1]))
+            axes.set_xlabel(shorten(view.label(columns[0])))
+            axes.set_ylabel(shorten(view.label(columns[1])))
             if isinstance(columns[0], DateColumn):
                 paper.date_ticks(axes)
             axes.grid(visible=False)

@@ -16,7 +16,7 @@ from mercer.explain.search import UNFINISHED, path_to, winner_of
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import contains
 from mercer.kernels.network import Network
-from mercer.report.view import BLUE, GREY, ORANGE, Paper, View, draw_points
+from mercer.report.view import BLUE, GREY, ORANGE, Paper, View, draw_points, shorten
 from mercer.tables.columns import DateColumn
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def residuals_figure(fitted: Fitted | View, *, width: int = 1200, density: int |
         if ordered and along is not None:
             column = next(c for c in view.columns if view.label(c) == subject.columns[along].table_name)
             shown, dates = view.positions(column)[order], isinstance(column, DateColumn)
-            _draw_in_order(next(places), shown, errors, view.label(column), dates, paper)
+            _draw_in_order(next(places), shown, errors, shorten(view.label(column)), dates, paper)
             _draw_correlations(next(places), errors, paper)
             at, unit = subject.in_user_units(along)[order], subject.columns[along].unit
             _draw_rhythms(next(places), errors, at, unit, paper)

@@ -46,6 +46,7 @@ STYLE: dict[Any, Any] = {
     "axes.grid": True, "grid.color": PALE, "grid.linewidth": 0.6, "axes.axisbelow": True,
 }  # fmt: skip
 FORECAST = 0.2  # how far beyond the data a curve goes, as a share of their range
+LONGEST = 40  # characters of a name beside an axis
 MOST_POINTS = 4000
 FINEST = 1500  # places along a curve: more than a picture has pixels
 LEGEND = ("data", "mean", "component", "95 % of new observations", "its 95 % band", "beyond the data",
@@ -94,7 +95,7 @@ class Paper:
 
     def label_axes(self, axes: Axes, column: Column, name: str, value: str) -> None:
         """Name the axes and choose ticks that suit the column."""
-        axes.set_xlabel(name)
+        axes.set_xlabel(shorten(name))
         axes.set_ylabel(value)
         if isinstance(column, Categories):
             levels = [level if len(level) <= 14 else f"{level[:13]}…" for level in column.levels]
@@ -156,7 +157,7 @@ class View:
     """A fitted model with its training rows; what was computed for one drawing is kept for the next."""
 
     def __init__(self, fitted: Fitted) -> None:
-        self.fitted, self.target = fitted, fitted.training.target_name or "the target"
+        self.fitted, self.target = fitted, shorten(fitted.training.target_name or "the target")
         self.observed = fitted.training.y
         self.columns: tuple[Column, ...] = fitted.columns.encoding.columns
         self.encoded = [column for column in self.columns for _ in column.encoded_names]  # by encoded column
@@ -233,6 +234,11 @@ class View:
         """Return the table columns that a component looks at."""
         used = set(self.subject.parts[position].columns)
         return [column for column in self.columns if used.intersection(self.places(column))]
+
+
+def shorten(name: str) -> str:
+    """Return a name as there is room for beside an axis."""
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
 
 
 def axis_values(column: Column, numbers: Array) -> Any:
