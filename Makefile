@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-textures bench-regimes bench-cuda bench-scale bench-golden bench-shape bench-optimise bench-tables bench-truth clean
+.PHONY: demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-textures bench-regimes bench-cuda bench-scale bench-golden bench-shape bench-optimise bench-tables bench-truth fuzz clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/mercer demo --out mercer-demo
@@ -99,6 +99,11 @@ bench-tables: $(VENV)/.dev
 # Is everything true that it says? QUICK=1 for 60 data sets; DATA for more real ones; goes on where it was stopped.
 bench-truth: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.truth --jobs $(or $(JOBS),2) $(if $(QUICK),--quick) $(if $(DATA),--data $(DATA))
+
+# Bad input at random, full disks and kills; PART is one or several of kernels, models, arrays, tables, disks, kills.
+fuzz: $(VENV)/.dev compiled
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -W ignore -m tests.fuzz \
+	  $(if $(PART),--only $(PART)) $(if $(COUNT),--count $(COUNT),--report benchmarks/results/fuzz.md)
 
 # Size, how far a call travels, and habits that the design rules out.
 bench-shape: $(VENV)/.dev

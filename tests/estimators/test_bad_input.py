@@ -414,7 +414,14 @@ def test_numbers_whose_squares_are_none(size: float) -> None:
     refused(X * size, y, "too large or too small", "unit")
     refused(X, y * size, "too large or too small", "unit")
     with pytest.raises(InputError, match="too large or too small"):
-        mercer.KernelSVC("rbf").fit(X * size, y > 0)
+        mercer.GridRegressor("SE").fit(y * size)
+
+
+@pytest.mark.parametrize("size", [1e-310, 1e-300, 1e300])
+def test_linear_kernels_of_classes_whose_variance_is_none(size: float) -> None:
+    X, y = series()
+    with pytest.raises(InputError, match="too large or too small"):
+        mercer.KernelSVC("LIN").fit(X * size, y > 0)
 
 
 @pytest.mark.parametrize("kernel", ["LIN", "PER", "RQ", "M32", "SE*LIN"])
@@ -442,8 +449,16 @@ def test_classes_and_grids_that_are_no_numbers_far_away() -> None:
 
 
 def test_a_kernel_that_is_no_number_somewhere() -> None:
+    with pytest.raises(InputError, match="features of row 1 are no numbers"):
+        mercer.FeatureMap("SE(variance=1, lengthscale=1)", count=4).fit([[1.0]]).transform([[1.7e308], [-1.7e308]])
     with pytest.raises(InputError, match="values that are no numbers"):
         mercer.parse("LIN(variance=1, offset=0)")([[1e200], [2.0]])
+
+
+def test_classes_of_different_kinds() -> None:
+    X, _ = series(4)
+    found = mercer.KernelSVC("rbf").fit(X, np.array(["a", 1.0, "a", 1.0], dtype=object))
+    assert list(found.classes_) == ["1.0", "a"]
 
 
 def test_one_class_is_named_as_it_was_written() -> None:

@@ -38,6 +38,12 @@ def test_names_are_shown_as_they_are(name: str) -> None:
         assert name in figure.axes[-1].get_ylabel()
 
 
+def test_a_very_long_name_is_cut_short() -> None:
+    x = np.linspace(0.0, 6.0, 20)
+    model = GPRegressor("SE", random_state=0, restarts=1).fit(pd.DataFrame({"x" * 300: x}), np.sin(x))
+    assert fit_figure(model.fitted_).axes[0].get_xlabel() == "x" * 39 + "…"
+
+
 @pytest.fixture(scope="module")
 def table() -> GPRegressor:
     rng = np.random.default_rng(0)

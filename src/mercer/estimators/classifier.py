@@ -180,12 +180,12 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
             note = f"{int(missing.sum())} of {len(target)} rows have no class and were left out"
             warnings.warn(note, DataWarning, stacklevel=3)
             matrix, target = matrix[~missing], target[~missing]
+        if target.dtype.kind == "O" and len({type(value) for value in target}) > 1:  # which have no order
+            target = np.array([str(value) for value in target], dtype=object)
         try:
             check_classification_targets(target)
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise InputError(f"{error} Use GPRegressor for a target that is a number.") from None
-        if target.dtype.kind == "O" and len({type(value) for value in target}) > 1:
-            target = np.array([str(value) for value in target], dtype=object)
         return matrix, target
 
     # ---------------------------------------------------------------------------------------------------- predicting

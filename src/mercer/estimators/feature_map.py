@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.compute.evaluate import bind_with_values
 from mercer.compute.spectral import draw_features
-from mercer.errors import KernelError
+from mercer.errors import InputError, KernelError
 from mercer.estimators.inputs import NestedSettings, check_count, read_rows, read_seed, read_table
 from mercer.kernels import Expression, parse
 from mercer.kernels.domains import Array
@@ -58,4 +58,9 @@ class FeatureMap(NestedSettings, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def transform(self, X: Any) -> Array:
         """Return phi(x) of every row, (rows, features)."""
         check_is_fitted(self)
-        return self.features_.phi(read_rows(self, X, self._columns))
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self.features_.phi(read_rows(self, X, self._columns))
+        if not np.isfinite(found).all():
+            row = int(np.flatnonzero(~np.isfinite(found).all(axis=1))[0]) + 1
+            raise InputError(f"the features of row {row} are no numbers: its numbers are too large. Change their unit")
+        return found

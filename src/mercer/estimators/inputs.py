@@ -244,7 +244,7 @@ def read_training(estimator: Any, X: Any, y: Any, one_hot: bool = False) -> Read
     level, y_scale = (float(moment[0]) for moment in measure(target[:, None]))
     coded = np.isin(np.arange(matrix.shape[1]), list(columns.categories))
     shift, spread = measure(matrix)
-    units = units_from(np.where(coded, 0.0, shift), spread, varies & ~coded, y_scale)
+    units = units_from(np.where(coded, 0.0, shift), spread, varies & ~coded, y_scale).with_squares()
     return Reading(TrainingRows(matrix, target, units, level, columns, target_name(y)), varying)
 
 
@@ -328,10 +328,8 @@ def _check_table(X: Any) -> None:
 
 def _fill_sparse(X: Any) -> Any:
     """Return a pandas table with its sparse columns written out."""
-    dtypes = getattr(X, "dtypes", None)
-    thin = (
-        {name: d.subtype for name, d in dtypes.items() if hasattr(d, "fill_value")} if hasattr(dtypes, "items") else {}
-    )
+    columns = getattr(getattr(X, "dtypes", None), "items", dict[Any, Any]().items)()
+    thin = {name: kind.subtype for name, kind in columns if hasattr(kind, "fill_value")}
     return X.astype(thin) if thin else X
 
 

@@ -60,7 +60,8 @@ def read_stream(estimator: Any, X: Any, y: Any, policy: StreamPolicy) -> Reading
     name_columns(estimator, columns)
     matrix, target = np.ascontiguousarray(found.rows[:, :-1]), found.rows[:, -1].copy()
     spread, varies = np.sqrt(found.squares / count), found.most > found.least
-    units, level = units_from(found.mean[:-1], spread[:-1], varies[:-1], float(spread[-1])), float(found.mean[-1])
+    units = units_from(found.mean[:-1], spread[:-1], varies[:-1], float(spread[-1])).with_squares()
+    level = float(found.mean[-1])
     rows = TrainingRows(matrix, target, units, level, columns, stream.target_name)
     if count <= policy.sample:
         return Reading(rows, varying)

@@ -34,7 +34,9 @@ from mercer.kernels.domains import Array, Domain, ParameterSpec, Simplex
 from mercer.kernels.expression import Base, Expression, Owner, Parameter, Sum, sum_of
 
 Indices = NDArray[np.intp]
-SMALLEST, LARGEST = 1e-140, 1e140  # scales of columns, whose squares must be numbers
+SMALLEST = 1e-305  # scale of a column; it and its inverse are numbers of full precision
+SMALLEST_SQUARE = 1e-140  # scale whose square is such a number
+EXTREME = "the numbers are too large or too small to be scaled: change their unit (by a factor of 1000, say)"
 
 
 def bind(
@@ -300,10 +302,15 @@ class Units:
     y_scale: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.shift).all() and all(SMALLEST <= s <= LARGEST for s in (*self.scale, self.y_scale))):
-            raise InputError(
-                "the numbers are too large or too small to be scaled: change their unit (by a factor of 1000, say)"
-            )
+        fits = all(SMALLEST <= scale <= 1.0 / SMALLEST for scale in self.scale)
+        if not (fits and np.isfinite(self.shift).all() and SMALLEST_SQUARE <= self.y_scale <= 1.0 / SMALLEST_SQUARE):
+            raise InputError(EXTREME)
+
+    def with_squares(self) -> Units:
+        """Return these units, refusing scales whose squares are no numbers: variances of LIN are."""
+        if not all(SMALLEST_SQUARE <= scale <= 1.0 / SMALLEST_SQUARE for scale in self.scale):
+            raise InputError(EXTREME)
+        return self
 
     def of(self, columns: Sequence[int]) -> tuple[Array, Array]:
         """Return shift and scale of some columns."""
@@ -321,7 +328,11 @@ def to_data_units(expression: Expression, units: Units) -> Expression:
 
     Fixed values are rounded to 15 digits: going to other units and back costs the last one, and the user wrote them.
     """
-    converted = fill_held(expression).convert(units).multiply_by(units.y_scale**2)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # what comes of it is checked
+        converted = fill_held(expression).convert(units).multiply_by(units.y_scale**2)
+    known = [p.values for owner in converted.owners() for p in owner.parameters if p.values is not None]
+    if not all(np.isfinite(values).all() for values in known):
+        raise InputError(EXTREME)
     if not any(p.fixed for owner in converted.owners() for p in owner.parameters):
         return converted
 

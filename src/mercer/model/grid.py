@@ -58,7 +58,7 @@ class GridScale:
         """Return the scaling that suits a grid."""
         shift = tuple(float(axis.mean()) for axis in grid.coordinates)
         scale = tuple(float(axis.std()) if len(axis) > 1 else 1.0 for axis in grid.coordinates)
-        return cls(Units(shift, scale, float(grid.seen.std())), float(grid.seen.mean()))
+        return cls(Units(shift, scale, float(grid.seen.std())).with_squares(), float(grid.seen.mean()))
 
     def axes(self, coordinates: Sequence[Array]) -> list[Array]:
         """Return the coordinates of all axes in scaled units."""
