@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from mercer.learners.criteria import STRONG
+from mercer.learners.regimes import prefer_regimes
+
 
 def markdown(results: dict[str, Any]) -> str:
     """Return all results as one page."""
@@ -60,16 +63,21 @@ def real(found: dict[str, Any]) -> list[str]:
         known = " to ".join(f"{v:.2f}" for v in dict.fromkeys(one["known"]))
         off = "none found" if one["off"] is None else f"{one['off']:.2f}"
         holds = "yes" if one["interval_holds_it"] else "no"
-        least = min(one["bic"], key=lambda count: one["bic"][count])
-        row = [name, settings, known, f"{one['allowed']:.2f}", places, off, holds, _bic(one), least, one["seconds"]]
-        rows.append(row)
+        row = [name, settings, known, f"{one['allowed']:.2f}", places, off, holds, _bic(one), preferred(one["bic"])]
+        rows.append([*row, one["seconds"]])
     head = ["series", "settings", "known", "allowed", "crossings (95 %)", "off by", "interval holds it", "BIC"]
     kernels = [f"- {name}: `{one['kernel']}`" for name, one in found.items()]
     told = (
-        "BIC of 1, 2, ... regimes, and how many it prefers. Where that is one, a kernel without a change describes the "
-        "series as well (coal: a slow decline), and the model's notes say so; the change is located all the same."
+        "BIC of 1, 2, ... regimes, and how many are preferred: more only where it is smaller by 6. Where that is one, "
+        "a kernel without a change describes the series as well (coal: a slow decline), and the model's notes say so; "
+        "the change is located all the same."
     )
     return [*table([*head, "prefers", "s"], rows), "", told, "", *kernels]
+
+
+def preferred(scores: dict[str, float]) -> int:
+    """How many regimes the data ask for."""
+    return prefer_regimes({int(count): score for count, score in scores.items()})
 
 
 def measles(found: dict[str, Any]) -> list[str]:
@@ -110,12 +118,12 @@ def tcpd(found: dict[str, Any]) -> list[str]:
 
 def steady(found: dict[str, Any]) -> list[str]:
     """How often a change is seen where there is none."""
-    summary = [
-        [name, f"{sum(row['gain'] > 0 for row in draws)} of {len(draws)}", f"{max(row['gain'] for row in draws):.1f}"]
-        for name, draws in found.items()
-    ]
+    summary = []
+    for name, draws in found.items():
+        gains = [row["gain"] for row in draws]
+        summary.append([name, f"{sum(gain >= STRONG for gain in gains)} of {len(gains)}", f"{max(gains):.1f}"])
     rows = [
-        [row["kernel"], row["seed"], "yes" if row["gain"] > 0 else "no", f"{row['gain']:.1f}"]
+        [row["kernel"], row["seed"], "yes" if row["gain"] >= STRONG else "no", f"{row['gain']:.1f}"]
         for draws in found.values()
         for row in draws
     ]

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import mercer
 from mercer import ChangeSurface, GPRegressor
@@ -25,7 +27,16 @@ from mercer.kernels.blend import Blend, surface
 from mercer.kernels.expression import contains
 from mercer.kernels.parameters import values_of
 from mercer.learners.contract import Context
-from mercer.learners.regimes import RegimeForm, find_blend, join_surfaces, remove_regime, simplify_regimes
+from mercer.learners.criteria import STRONG
+from mercer.learners.regimes import (
+    RegimeForm,
+    find_blend,
+    join_surfaces,
+    prefer_regimes,
+    remove_regime,
+    sharp_changes,
+    simplify_regimes,
+)
 from mercer.learners.surface import SurfacePolicy
 from mercer.report.html import report_html
 from tests.policies import regressor_with
@@ -444,3 +455,31 @@ def test_values_of_kernels_are_in_the_units_of_the_data() -> None:
     (wave,) = [leaf for leaf in model.kernel_.leaves() if leaf.symbol == "PER"]
     assert wave.parameter("period").values == pytest.approx((12.0,))
     assert model.kernel is learner
+
+
+@given(st.dictionaries(st.integers(1, 6), st.floats(-1e3, 1e3), min_size=1))
+def test_more_regimes_need_strong_evidence(scores: dict[int, float]) -> None:
+    count = prefer_regimes(scores)
+    assert count == min(scores) or scores[count] <= scores[min(scores)] - STRONG
+    assert all(scores[more] > scores[count] - STRONG for more in scores if more > count)
+    steps = dict(zip(sorted(scores), range(0, -7 * len(scores), -7), strict=True))
+    assert prefer_regimes(steps) == max(scores)
+
+
+def test_the_width_of_a_sharp_change_has_no_price() -> None:
+    X = np.linspace(0, 1, 51)[:, None]
+    for widths, sharp in (([0.001, 0.004], 2), ([0.001, 0.1], 1), ([0.05, 0.1], 0)):
+        own = find_blend(bind(parse(f"CP(C, C, C, location=[0.3, 0.7], width={widths})"), 1))
+        assert sharp_changes(own, X) == sharp
+    assert sharp_changes(find_blend(bind(parse("SE"), 1)), X) == 0
+
+
+def test_a_given_surface_of_many_numbers_is_told_from_noise() -> None:
+    """BIC would count its 41 numbers: a change that everybody sees was said to be noise."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 1, (90, 2))
+    y = np.where(X.sum(axis=1) > 1, 1.0, 0.0) + 0.3 * rng.normal(size=90)
+    model = GPRegressor("BLEND(rks, C, C)", random_state=0, restarts=2, max_iterations=60, priors="weak").fit(X, y)
+    noise = GPRegressor("BLEND(rks, C, C)", random_state=0, restarts=2, max_iterations=60, priors="weak")
+    assert model.explain().structure.found
+    assert not noise.fit(X, rng.normal(size=90)).explain().structure.found

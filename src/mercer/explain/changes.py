@@ -26,6 +26,7 @@ from mercer.kernels.expression import contains, find_all
 from mercer.kernels.parameters import layout, to_data_units, values_of, with_values
 from mercer.learners.contract import Candidate
 from mercer.learners.criteria import EVIDENCE, bic
+from mercer.learners.regimes import prefer_regimes
 from mercer.model.fitted import Fitted
 
 NINE = float(2 * np.log(9.0))  # a logistic function goes from a tenth to nine tenths over this many widths
@@ -70,7 +71,8 @@ class Regime:
 class RegimeEvidence:
     """How well this many regimes fit: the smaller BIC is better, or the larger evidence under priors where it is known.
 
-    The place of a change point counts as two parameters in BIC (Zhang and Siegmund 2007): it is larger than `bic_`.
+    The place of a change point counts as two parameters in BIC (Zhang and Siegmund 2007), its width as none where the
+    change takes place between two neighbouring rows: it differs from `bic_`.
     Where priors hold the many numbers of a surface, the evidence averaged over the priors decides.
     """
 
@@ -138,7 +140,10 @@ class Change:
 
     @property
     def preferred(self) -> int | None:
-        """The number of regimes with the best score (`RegimeEvidence`); None where only one number was fitted."""
+        """The number of regimes that the data ask for; None where only one number was fitted.
+
+        More than the fewest only where the evidence for more is strong: a score (`RegimeEvidence`) smaller by 6.
+        """
         return self.explanation.preferred
 
     def __str__(self) -> str:
@@ -221,7 +226,7 @@ def change_of(subject: Subject, candidates: Sequence[Candidate]) -> Change:
             )
         regimes.append(Regime(number + 1, len(rows), average, where_phrase(surface, number, columns), words, text))
     evidence = _evidence(candidates, subject.data.count)
-    preferred = min(evidence, key=lambda e: e.score).regimes if len(evidence) > 1 else None
+    preferred = prefer_regimes({e.regimes: e.score for e in evidence}) if len(evidence) > 1 else None
     on = [columns[c] for c in surface.columns]
     claims = [Claim("crossing", each.column, each, on[0].unit, certainty=0.95) for each in crossings]
     if not crossings:

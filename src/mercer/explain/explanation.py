@@ -30,7 +30,17 @@ from mercer.explain.components import (
 from mercer.explain.functionals import FunctionalExplanation, explain_functionals
 from mercer.explain.networks import NetworkExplanation, explain_networks
 from mercer.explain.partitions import PartitionExplanation, explain_partitions
-from mercer.explain.search import CLEAR, NotFound, Story, claim_origin, find_absences, find_gain, score_name, tell_story
+from mercer.explain.search import (
+    CLEAR,
+    NotFound,
+    Story,
+    claim_origin,
+    find_absences,
+    find_gain,
+    has_many_numbers,
+    score_name,
+    tell_story,
+)
 from mercer.explain.subject import Subject, structure_text, subject_of
 from mercer.explain.words import Narrator
 from mercer.fitting.problem import AtBound
@@ -61,8 +71,8 @@ class InputSummary:
 class Structure:
     """Whether anything but noise was found: `gain` is the BIC of noise alone less that of the model.
 
-    Of a network, whose weights BIC would count one by one: twice the gain in log density of rows left out, less the
-    price of its primitives' parameters.
+    Of a network, or of a change surface of many features that was given, whose weights BIC would count one by one:
+    twice the gain in log density of rows left out, less the price of the other parameters.
     """
 
     found: bool
@@ -309,10 +319,10 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
 def _is_guess(subject: Subject, fitted: Fitted) -> bool:
     """Whether there are so few rows for each number that was fitted that any model fits them.
 
-    Many numbers of a network say the same.
+    Many numbers of a network, or of a surface of many features, say the same.
     """
     few = subject.data.count < ROWS_FOR_A_NUMBER * fitted.scores.parameters
-    return few and not contains(subject.fitted, Network)
+    return few and not has_many_numbers(subject.fitted)
 
 
 def _claim_structure(subject: Subject, composition: Composition, gain: float, too_many: int | None) -> Claim:

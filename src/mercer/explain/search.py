@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -13,18 +13,19 @@ from mercer.explain.claims import Claim, ClaimEvidence, PartitionsTried, certain
 from mercer.explain.subject import Subject, structure_text
 from mercer.explain.words import Narrator
 from mercer.kernels.algebra import structure
-from mercer.kernels.blend import Blend
+from mercer.kernels.blend import FEATURES, Blend, Surface
 from mercer.kernels.expression import Base, Expression, Product, contains, find_all
 from mercer.kernels.functional import Functional
+from mercer.kernels.layers import Linear
 from mercer.kernels.network import Network
 from mercer.kernels.parameters import layout
 from mercer.learners.contract import Candidate
-from mercer.learners.criteria import CRITERIA, EVIDENCE, bic, penalty
+from mercer.learners.criteria import CRITERIA, EVIDENCE, STRONG, bic, penalty
 from mercer.learners.kfo import KernelFunctional
 from mercer.learners.partition_sampler import PartitionSampler
 from mercer.model.fitted import Fitted
 
-CLEAR = 6.0  # a difference in BIC that is strong evidence (Kass and Raftery 1995)
+CLEAR = STRONG  # a difference in BIC
 UNFINISHED = ("raced out", "not finished")
 RUNNERS_UP = 10
 ROWS_TO_LEAVE_OUT = 4  # fewer have no spread to compare with
@@ -227,7 +228,18 @@ def find_gain(subject: Subject, fitted: Fitted) -> float:
     own = fitted.scores.bic
     if winner is not None and fitted.candidates[winner].criterion == EVIDENCE.name:
         own = fitted.candidates[winner].score  # BIC would count every number that the priors hold
+    elif any(True for _ in _many_featured(subject.fitted)):  # the same where the kernel was given, without priors
+        return left_out_gain_over_noise(subject, fitted.scores.leave_one_out)
     return gain_over_noise(subject, own, fitted.origin.noise_is_fitted)
+
+
+def has_many_numbers(kernel: Expression) -> bool:
+    """Tell whether most numbers of a kernel are weights of a network or of a surface, of which few matter."""
+    return contains(kernel, Network) or any(True for _ in _many_featured(kernel))
+
+
+def _many_featured(kernel: Expression) -> Iterator[Surface]:
+    return (own.surface for own in find_all(kernel, Blend) if own.surface.kind in FEATURES)
 
 
 def gain_over_noise(subject: Subject, own: float, noise_is_fitted: bool) -> float:
@@ -241,8 +253,8 @@ def gain_over_noise(subject: Subject, own: float, noise_is_fitted: bool) -> floa
 def left_out_gain_over_noise(subject: Subject, leave_one_out: float) -> float:
     """Return twice by how much rows left out are predicted better (in log density) than by mean and spread alone.
 
-    For networks: rows left out judge the weights, of which there are many that matter little; the parameters of the
-    primitives have their price as in BIC.
+    For networks and for surfaces of many features: rows left out judge the weights, of which there are many that matter
+    little; the parameters of the primitives, or of the kernels of the regimes, have their price as in BIC.
     """
     y = subject.targets - float(subject.targets.mean())
     n = len(y)
@@ -252,8 +264,10 @@ def left_out_gain_over_noise(subject: Subject, leave_one_out: float) -> float:
     spread = (float((y**2).sum()) - y**2) / (n - 1) - others**2
     spread = np.maximum(spread, 1e-12 * float(y.var())) * n / (n - 1)  # the mean is not known exactly either
     alone = -0.5 * float(np.sum(np.log(2 * math.pi * spread) + (y - others) ** 2 / spread))
-    slots = [slot for network in find_all(subject.kernel, Network) for slot in layout(network).slots if slot.fitted]
-    own = sum(s.spec.domain.free_size(s.size) for s in slots if s.spec.name not in ("weights", "bias"))
+    left = {*map(id, _many_featured(subject.kernel))}
+    priced = [not isinstance(owner, Linear) and id(owner) not in left for owner in subject.kernel.owners()]
+    slots = [slot for slot in layout(subject.kernel).slots if slot.fitted and priced[slot.leaf]]
+    own = sum(slot.spec.domain.free_size(slot.size) for slot in slots)
     return 2.0 * (leave_one_out - alone) - penalty(own, n)
 
 

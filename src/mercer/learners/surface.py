@@ -324,10 +324,12 @@ class SurfaceSearch:
             point = problem.point(fitted.values, fitted.likelihood)
             return EVIDENCE.score(average_evidence(problem, point), fitted.parameters, self.data.count)
         # A place of change counts as two numbers (Zhang and Siegmund 2007): the evidence as a function of that
-        # place is no parabola but a staircase, of which the best step is taken.
+        # place is no parabola but a staircase, of which the best step is taken. The width of a sharp change counts
+        # as none: there is no row in the transition, and the evidence does not depend on it.
         own = regimes.find_blend(fitted.expression)
         places = own.surface.components if own is not None and own.surface.kind == "CP" else 0
-        return BIC.score(fitted.log_evidence, fitted.parameters + places, self.data.count)
+        counted = fitted.parameters + places - regimes.sharp_changes(own, self.data.X)
+        return BIC.score(fitted.log_evidence, counted, self.data.count)
 
     # ------------------------------------------------------------------------------------------------------ fitting
 
@@ -535,15 +537,17 @@ class SurfaceSearch:
             for regime, rows in enumerate(np.bincount(np.argmax(s, axis=0), minlength=len(s)), start=1):
                 if rows < self.policy.few_rows:
                     notes.append(f"regime {regime} rests on {rows} rows only: what is said about it is uncertain")
-        asked = max(self.best)
-        enough = min(self.best, key=lambda count: self.best[count].score)
+        scores = {count: candidate.score for count, candidate in self.best.items()}
+        asked, enough = max(scores), regimes.prefer_regimes(scores)
         if enough != asked:
-            gain = self.best[asked].score - self.best[enough].score
-            better = f"the BIC is smaller by {gain:.1f}"
+            gain = scores[asked] - scores[enough]
+            more, less = ("larger", "smaller") if gain < 0 else ("smaller", "larger")
+            by = f"the BIC is {more} by {abs(gain):.1f}"
             if self.criterion is EVIDENCE:
-                better = f"the log evidence under the priors is larger by {0.5 * gain:.1f}"
+                by = f"the log evidence under the priors is {less} by {0.5 * abs(gain):.1f}"
             notes.append(
-                f"the data do not support {asked} regimes: with {enough} {better}; "
+                f"the data do not {'clearly ' if gain < 0 else ''}support {asked} regimes: with {enough} {by}"
+                f"{' only' if gain < 0 else ''}; "
                 + ("there may be no change at all" if enough == 1 else f"ask for {enough}")
             )
         return notes
