@@ -156,15 +156,15 @@ SURFACES = {"auto": "default", "rks": '`surface="rks"`'}
 _NAMES = {"two": "two regimes", "three": "three regimes", "none": "no change"}
 PROTOCOL = """# How many regimes?
 
-`make bench-regimes`. `mercer.ChangeSurface(regimes=3)`, all else default, seed 0: how many regimes do the data ask for
-(`model.change_.preferred`: more than the fewest only where the evidence is strong, a score smaller by 6)? Draws of
-seeds 0 to 19; the method was developed on seeds from 20 on. 60 to 400 rows, 1 to 3 columns, uniform in the unit cube.
+`make bench-regimes`. `mercer.ChangeSurface(regimes=3)`, all else default, seed 0: which number of regimes has the best
+score (`model.change_.preferred`)? Draws of seeds 0 to 19; the method was developed on seeds from 20 on.
+60 to 400 rows, 1 to 3 columns, uniform in the unit cube.
 Two and three regimes: levels 5 to 10 noise deviations apart; on several columns the border is straight, a circle, that
 of cells around points (straight borders that meet), or a wave; each has a quarter of the rows at least, of three a
 fifth. In every second draw a smooth function with the deviation of the noise varies in each regime. No change: draws
 from SE and Matern 5/2 on all columns, lengthscales 0.2 to 0.6 times the root of the columns, 3 to 10 noise deviations.
-On one column the default is change points (`CP`), judged by BIC; on several it is `surface="rks"`, judged by the
-evidence under the priors. `--surface auto,rks` adds rks on one column.
+On one column the default is change points (`CP`), judged by BIC, averaged over kernels; on several it is
+`surface="rks"`, judged by the evidence under the priors. `--surface auto,rks` adds rks on one column.
 """
 
 

@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from mercer.learners.criteria import STRONG
-from mercer.learners.regimes import prefer_regimes
-
 
 def markdown(results: dict[str, Any]) -> str:
     """Return all results as one page."""
@@ -65,19 +62,19 @@ def real(found: dict[str, Any]) -> list[str]:
         holds = "yes" if one["interval_holds_it"] else "no"
         row = [name, settings, known, f"{one['allowed']:.2f}", places, off, holds, _bic(one), preferred(one["bic"])]
         rows.append([*row, one["seconds"]])
-    head = ["series", "settings", "known", "allowed", "crossings (95 %)", "off by", "interval holds it", "BIC"]
+    head = ["series", "settings", "known", "allowed", "crossings (95 %)", "off by", "interval holds it", "scores"]
     kernels = [f"- {name}: `{one['kernel']}`" for name, one in found.items()]
     told = (
-        "BIC of 1, 2, ... regimes, and how many are preferred: more only where it is smaller by 6. Where that is one, "
-        "a kernel without a change describes the series as well (coal: a slow decline), and the model's notes say so; "
-        "the change is located all the same."
+        "Scores of 1, 2, ... regimes (BIC, averaged over the kernels tried), and how many are preferred. Where that is "
+        "one, a kernel without a change describes the series as well (coal: a slow decline), and the model's notes say "
+        "so; the change is located all the same."
     )
     return [*table([*head, "prefers", "s"], rows), "", told, "", *kernels]
 
 
 def preferred(scores: dict[str, float]) -> int:
-    """How many regimes the data ask for."""
-    return prefer_regimes({int(count): score for count, score in scores.items()})
+    """How many regimes have the best score."""
+    return int(min(scores, key=lambda count: scores[count]))
 
 
 def measles(found: dict[str, Any]) -> list[str]:
@@ -121,9 +118,9 @@ def steady(found: dict[str, Any]) -> list[str]:
     summary = []
     for name, draws in found.items():
         gains = [row["gain"] for row in draws]
-        summary.append([name, f"{sum(gain >= STRONG for gain in gains)} of {len(gains)}", f"{max(gains):.1f}"])
+        summary.append([name, f"{sum(gain > 0 for gain in gains)} of {len(gains)}", f"{max(gains):.1f}"])
     rows = [
-        [row["kernel"], row["seed"], "yes" if row["gain"] >= STRONG else "no", f"{row['gain']:.1f}"]
+        [row["kernel"], row["seed"], "yes" if row["gain"] > 0 else "no", f"{row['gain']:.1f}"]
         for draws in found.values()
         for row in draws
     ]

@@ -26,16 +26,15 @@ from mercer.kernels import bind, parse
 from mercer.kernels.blend import Blend, surface
 from mercer.kernels.expression import contains
 from mercer.kernels.parameters import values_of
-from mercer.learners.contract import Context
-from mercer.learners.criteria import STRONG
+from mercer.learners.contract import Candidate, Context, Step
 from mercer.learners.regimes import (
     RegimeForm,
     find_blend,
     join_surfaces,
-    prefer_regimes,
     remove_regime,
     sharp_changes,
     simplify_regimes,
+    weigh_regimes,
 )
 from mercer.learners.surface import SurfacePolicy
 from mercer.report.html import report_html
@@ -457,13 +456,17 @@ def test_values_of_kernels_are_in_the_units_of_the_data() -> None:
     assert model.kernel is learner
 
 
-@given(st.dictionaries(st.integers(1, 6), st.floats(-1e3, 1e3), min_size=1))
-def test_more_regimes_need_strong_evidence(scores: dict[int, float]) -> None:
-    count = prefer_regimes(scores)
-    assert count == min(scores) or scores[count] <= scores[min(scores)] - STRONG
-    assert all(scores[more] > scores[count] - STRONG for more in scores if more > count)
-    steps = dict(zip(sorted(scores), range(0, -7 * len(scores), -7), strict=True))
-    assert prefer_regimes(steps) == max(scores)
+@given(st.lists(st.floats(-50, 50), min_size=1, max_size=4), st.floats(-50, 50))
+def test_a_number_of_regimes_is_judged_by_all_its_kernels(scores: list[float], other: float) -> None:
+    def tried(text: str, number: int, score: float) -> Candidate:
+        step = Step("regimes", number=number)
+        return Candidate(bind(parse(text), 1), 0, step, None, 0.0, 1, score, "converged", "", 0.0)
+
+    kernels = [tried(text, 1, score) for text, score in zip(("SE", "LIN", "C", "M52"), scores, strict=False)]
+    found = weigh_regimes([*kernels, tried("SE", 1, scores[0] + 1.0), tried("CP(C, C)", 2, other)])
+    assert found[1] == pytest.approx(-2.0 * np.log(np.sum(np.exp(-0.5 * np.array(scores)))))
+    assert found[2] == pytest.approx(other)
+    assert found[1] <= min(scores) + 1e-9
 
 
 def test_the_width_of_a_sharp_change_has_no_price() -> None:

@@ -26,7 +26,7 @@ from mercer.kernels.expression import contains, find_all
 from mercer.kernels.parameters import layout, to_data_units, values_of, with_values
 from mercer.learners.contract import Candidate
 from mercer.learners.criteria import EVIDENCE, bic
-from mercer.learners.regimes import prefer_regimes
+from mercer.learners.regimes import weigh_regimes
 from mercer.model.fitted import Fitted
 
 NINE = float(2 * np.log(9.0))  # a logistic function goes from a tenth to nine tenths over this many widths
@@ -69,23 +69,21 @@ class Regime:
 
 @dataclass(frozen=True)
 class RegimeEvidence:
-    """How well this many regimes fit: the smaller BIC is better, or the larger evidence under priors where it is known.
+    """How well this many regimes fit: the smaller score is better.
 
-    The place of a change point counts as two parameters in BIC (Zhang and Siegmund 2007), its width as none where the
-    change takes place between two neighbouring rows: it differs from `bic_`.
-    Where priors hold the many numbers of a surface, the evidence averaged over the priors decides.
+    It is the BIC, averaged over the kernels that were tried with so many regimes; `bic` and the other fields are of the
+    best of them. The place of a change point counts as two parameters in BIC (Zhang and Siegmund 2007), its width as
+    none where the change takes place between two neighbouring rows, and where kernels are looked for the choice of one
+    among M costs 2 log M: so it differs from `bic_`. Where priors hold the many numbers of a surface, the evidence
+    averaged over the priors decides.
     """
 
     regimes: int
     log_evidence: float
     bic: float
     parameters: int
+    score: float  # what numbers of regimes are compared by
     log_evidence_under_priors: float | None = None
-
-    @property
-    def score(self) -> float:
-        """What numbers of regimes are compared by: smaller is better."""
-        return self.bic if self.log_evidence_under_priors is None else -2.0 * self.log_evidence_under_priors
 
 
 @dataclass(frozen=True)
@@ -140,10 +138,7 @@ class Change:
 
     @property
     def preferred(self) -> int | None:
-        """The number of regimes that the data ask for; None where only one number was fitted.
-
-        More than the fewest only where the evidence for more is strong: a score (`RegimeEvidence`) smaller by 6.
-        """
+        """The number of regimes with the best score (`RegimeEvidence`); None where only one number was fitted."""
         return self.explanation.preferred
 
     def __str__(self) -> str:
@@ -226,7 +221,7 @@ def change_of(subject: Subject, candidates: Sequence[Candidate]) -> Change:
             )
         regimes.append(Regime(number + 1, len(rows), average, where_phrase(surface, number, columns), words, text))
     evidence = _evidence(candidates, subject.data.count)
-    preferred = prefer_regimes({e.regimes: e.score for e in evidence}) if len(evidence) > 1 else None
+    preferred = min(evidence, key=lambda e: e.score).regimes if len(evidence) > 1 else None
     on = [columns[c] for c in surface.columns]
     claims = [Claim("crossing", each.column, each, on[0].unit, certainty=0.95) for each in crossings]
     if not crossings:
@@ -255,12 +250,12 @@ def _evidence(candidates: Sequence[Candidate], rows: int) -> tuple[RegimeEvidenc
         usable = step.kind == "regimes" and step.rows is None and np.isfinite(candidate.score)
         if usable and (known is None or candidate.score < known.score):
             best[step.number] = candidate
-    found = []
+    found, scores = [], weigh_regimes(candidates)
     for number, one in sorted(best.items()):
-        score, averaged = one.score, None
+        own, averaged = one.score, None
         if one.criterion == EVIDENCE.name:
-            score, averaged = bic(one.log_evidence, one.parameters, rows), -0.5 * one.score
-        found.append(RegimeEvidence(number, one.log_evidence, score, one.parameters, averaged))
+            own, averaged = bic(one.log_evidence, one.parameters, rows), -0.5 * one.score
+        found.append(RegimeEvidence(number, one.log_evidence, own, one.parameters, scores[number], averaged))
     return tuple(found)
 
 

@@ -20,12 +20,12 @@ from mercer.kernels.layers import Linear
 from mercer.kernels.network import Network
 from mercer.kernels.parameters import layout
 from mercer.learners.contract import Candidate
-from mercer.learners.criteria import CRITERIA, EVIDENCE, STRONG, bic, penalty
+from mercer.learners.criteria import CRITERIA, EVIDENCE, bic, penalty
 from mercer.learners.kfo import KernelFunctional
 from mercer.learners.partition_sampler import PartitionSampler
 from mercer.model.fitted import Fitted
 
-CLEAR = STRONG  # a difference in BIC
+CLEAR = 6.0  # a difference in BIC that is strong evidence (Kass and Raftery 1995)
 UNFINISHED = ("raced out", "not finished")
 RUNNERS_UP = 10
 ROWS_TO_LEAVE_OUT = 4  # fewer have no spread to compare with

@@ -29,7 +29,6 @@ from mercer.explain.wording import (
     write_count,
 )
 from mercer.kernels.network import Network
-from mercer.learners.criteria import STRONG
 
 NOTHING_LEFT = "Nothing is left over that the checks could find: what the model does not explain looks like pure noise."
 TOO_FEW_TO_CHECK = "There are too few rows to tell whether anything is left over."
@@ -40,7 +39,7 @@ CONSTANT = "no structure: the value does not vary"
 ABSENCES = {"effect": "No effect of", "trend": "No linear trend", "period": "No period"}
 NAMED_TERMS, WORTH_NAMING = 3, 0.005  # of a network: how many are named, and from which share of the fitted curve on
 SHARP = 0.01  # of the range of the data: a change over less is sharp
-CLEARLY = 10.0  # a difference of BIC
+BARELY, CLEARLY = 2.0, 10.0  # differences of BIC
 SHARES = "(shares of the variance; components can overlap or cancel)"  # the numbers in front of components
 FLOW_CAPTION = (
     "Each unit adds (+, with weights) or multiplies (×) the units before it. The thicker a line, the more of the "
@@ -574,6 +573,5 @@ def _say_more_regimes(claim: Claim, _: Vocabulary) -> str:
         by = f"the log evidence under the priors is {'smaller' if gain <= 0 else 'larger'} by {abs(gain) / 2.0:.1f}"
     if gain <= 0:
         return f"The evidence does not ask for {one}: {by}."
-    if gain < STRONG:
-        return f"The evidence for {one} is not strong: {by}."
-    return f"The evidence {'clearly ' if gain > CLEARLY else ''}prefers {one}: {by}."
+    clearly = "clearly " if gain > CLEARLY else ""
+    return f"The evidence {'barely ' if gain < BARELY else clearly}prefers {one}: {by}."

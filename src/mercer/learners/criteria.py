@@ -19,7 +19,6 @@ from mercer.fitting.problem import Fit
 from mercer.inference.contract import Data, Engine
 from mercer.linalg.threads import one_thread
 
-STRONG = 6.0  # a difference of scores that is strong evidence (Kass and Raftery 1995): odds of 20 to 1
 LEAST_ROWS_TO_HOLD_OUT = 10  # fewer leave too little to learn from, and to judge by
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import logsumexp
 
 from mercer.compute.surfaces import shares, values_in
 from mercer.fitting.periods import spread_rows, typical_gap
@@ -15,8 +16,7 @@ from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, Parameter, Sum, build_base, sum_of
 from mercer.kernels.parameters import bind
 from mercer.kernels.text import parse
-from mercer.learners.contract import Learner
-from mercer.learners.criteria import STRONG
+from mercer.learners.contract import Candidate, Learner
 
 TRANSITION = 4.4  # widths from a tenth to nine tenths of a sigmoid: 2 log 9
 
@@ -72,18 +72,21 @@ class RegimeForm:
         return bind(expression, self.dimensions, default=self.columns)
 
 
-def prefer_regimes(scores: Mapping[int, float]) -> int:
-    """Return how many regimes the data ask for: more than the fewest only where the evidence for more is strong.
+def weigh_regimes(candidates: Iterable[Candidate]) -> dict[int, float]:
+    """Return the score of each number of regimes, averaged over the kernels that were tried with it.
 
-    A smooth function of a few numbers, such as a straight line that fades out slowly, is within reach of two regimes.
-    Some smooth data look like one: where the better score decides, however small its lead, a change is found in about
-    one of ten draws without any. Odds of 20 to 1 are wrong in about one of twenty.
+        -2 log sum_k exp(-score_k / 2)
+
+    In the scores of a learner that looks for kernels is the price of one among M of them, 2 log M: so this is the mean
+    over the kernels, all as likely before. Where many are tried, the best of them says too much for its number.
     """
-    best = min(scores)
-    for count in sorted(scores):
-        if scores[count] <= scores[best] - STRONG:
-            best = count
-    return best
+    best: dict[int, dict[Expression, float]] = {}
+    for candidate in candidates:
+        step = candidate.step
+        if step.kind == "regimes" and step.rows is None and np.isfinite(candidate.score):
+            own, kernel = best.setdefault(step.number, {}), structure(candidate.expression)
+            own[kernel] = min(candidate.score, own.get(kernel, np.inf))
+    return {count: -2.0 * float(logsumexp([-0.5 * score for score in own.values()])) for count, own in best.items()}
 
 
 def sharp_changes(own: Blend | None, X: Array) -> int:

@@ -186,7 +186,11 @@ class SurfacePolicy:
     least_rows: int = 3  # where a regime holds: with fewer it has died
     few_rows: int = 10  # where a regime holds: with fewer, a note says so
     passes: int = 2  # over the regimes, trying other kernels in each
-    alone: tuple[str, ...] = ("C", "LIN", "SE", "M52", "M32", "M12", "PER", "SE + PER", "SE * PER", "SE + LIN")
+    # a line that fades slowly into nothing has two regimes and is smooth: so must be what one regime can be
+    alone: tuple[str, ...] = (
+        "C", "LIN", "SE", "M52", "M32", "M12", "PER", "SE + PER", "SE * PER", "SE + LIN", "SE * LIN", "LIN * LIN",
+        "LIN * LIN * LIN",
+    )  # fmt: skip
     tried: tuple[str, ...] = ("C", "LIN", "SE", "PER")  # in each of several regimes
 
 
@@ -201,6 +205,7 @@ class SurfaceSearch:
         if self.form.open:  # many kernels are fitted: to some rows, if there are many, and the best then to all
             self.data = self._some_rows()
         self.best: dict[int, Candidate] = {}  # by the number of regimes
+        self.choices: dict[int, int] = {}  # how many kernels are within reach; none: the kernel is given
         # one of many features could bend at every row: weak priors keep the surface smooth
         self.options = FitOptions(
             restarts=max(2, settings.restarts), max_iterations=settings.max_iterations, seed=context.seed,
@@ -236,7 +241,11 @@ class SurfaceSearch:
         """Fit one number of regimes, in all forms; where a regime dies, the fit without it is another candidate."""
         found: list[Candidate] = []
         shared = self.best[1].full_fit.expression if 1 in self.best else None
-        for expression in self.form.expressions(count, shared, self.policy.alone):
+        expressions = self.form.expressions(count, shared, self.policy.alone)
+        if self.form.open:  # for several regimes the first two are one form: kernels take each other's places in it
+            several = (len(expressions) - 1) * len(self.policy.tried) ** count
+            self.choices[count] = len(expressions) if count == 1 else several
+        for expression in expressions:
             found += self._try(count, self._fit, expression)
         if self.form.open and count > 1 and found:
             found += self._refine(min(found, key=_score), count)
@@ -302,7 +311,7 @@ class SurfaceSearch:
             expression = regimes.order_regimes(fitted.expression, self.data.X)
             if expression is not fitted.expression:
                 fitted = replace(fitted, expression=expression, values=values_of(expression))
-            score, dead = self._judge(fitted), len(self._dead(expression, self.data.X))
+            score, dead = self._judge(fitted, count), len(self._dead(expression, self.data.X))
         if dead:  # it says nothing for this many regimes
             note = f"{dead} of them at next to no row"
         words = f"{count} regime{'s' if count > 1 else ''}" + (f", {note}" if note else "")
@@ -317,19 +326,21 @@ class SurfaceSearch:
             raise KeyboardInterrupt  # a fit returns its best so far; the search around it stops too
         return [] if failed else [candidate]
 
-    def _judge(self, fitted: Fit) -> float:
-        """Return the score of a fit: smaller is better."""
+    def _judge(self, fitted: Fit, count: int) -> float:
+        """Return the score of a fit with some number of regimes: smaller is better."""
         if self.criterion is EVIDENCE:
             problem = self._prepare(fitted.expression, self.data)
             point = problem.point(fitted.values, fitted.likelihood)
             return EVIDENCE.score(average_evidence(problem, point), fitted.parameters, self.data.count)
         # A place of change counts as two numbers (Zhang and Siegmund 2007): the evidence as a function of that
         # place is no parabola but a staircase, of which the best step is taken. The width of a sharp change counts
-        # as none: there is no row in the transition, and the evidence does not depend on it.
+        # as none: there is no row in the transition, and the evidence does not depend on it. That a kernel is one of
+        # many that could have been chosen has its price too, and with more regimes there are more.
         own = regimes.find_blend(fitted.expression)
         places = own.surface.components if own is not None and own.surface.kind == "CP" else 0
         counted = fitted.parameters + places - regimes.sharp_changes(own, self.data.X)
-        return BIC.score(fitted.log_evidence, counted, self.data.count)
+        choice = 2.0 * math.log(self.choices.get(count, 1))
+        return BIC.score(fitted.log_evidence, counted, self.data.count) + choice
 
     # ------------------------------------------------------------------------------------------------------ fitting
 
@@ -537,17 +548,16 @@ class SurfaceSearch:
             for regime, rows in enumerate(np.bincount(np.argmax(s, axis=0), minlength=len(s)), start=1):
                 if rows < self.policy.few_rows:
                     notes.append(f"regime {regime} rests on {rows} rows only: what is said about it is uncertain")
-        scores = {count: candidate.score for count, candidate in self.best.items()}
-        asked, enough = max(scores), regimes.prefer_regimes(scores)
+        scores = regimes.weigh_regimes(self.trials.candidates)
+        asked = max(self.best)
+        enough = min(self.best, key=lambda count: scores[count])
         if enough != asked:
             gain = scores[asked] - scores[enough]
-            more, less = ("larger", "smaller") if gain < 0 else ("smaller", "larger")
-            by = f"the BIC is {more} by {abs(gain):.1f}"
+            better = f"the BIC is smaller by {gain:.1f}"
             if self.criterion is EVIDENCE:
-                by = f"the log evidence under the priors is {less} by {0.5 * abs(gain):.1f}"
+                better = f"the log evidence under the priors is larger by {0.5 * gain:.1f}"
             notes.append(
-                f"the data do not {'clearly ' if gain < 0 else ''}support {asked} regimes: with {enough} {by}"
-                f"{' only' if gain < 0 else ''}; "
+                f"the data do not support {asked} regimes: with {enough} {better}; "
                 + ("there may be no change at all" if enough == 1 else f"ask for {enough}")
             )
         return notes
