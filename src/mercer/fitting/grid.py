@@ -39,6 +39,7 @@ class GridFitPolicy:
     much_larger: int = 4  # times a tile that a grid must be for one to be worth it
     periods: int = 6  # of each axis
     as_they_are: int = 2  # starts from lines or their spectra that are tried without a further fit
+    few_steps: int = 3  # and after so many: on the way to the highest evidence far cells soon count less than near ones
     last_steps: int = 20  # with all cells, after many with a part
     good_part: float = 0.25  # of all cells
     short_run: int = 15  # steps on the way to see which start is best
@@ -99,9 +100,9 @@ def fit_grid(
 def _choose(
     problem: Problem, small: Problem, run: Run, points: Sequence[Array], watch: _Watch, policy: GridFitPolicy
 ) -> tuple[Run, str]:
-    """Return the kernel of the highest evidence, or a start from lines as it is where that fills large holes better.
+    """Return the kernel of the highest evidence, or a start from lines where that fills large holes better.
 
-    Of such a start only the size and the noise are fitted, to the part.
+    Such a start as it is, only its size and the noise fitted to the part; or after a few steps of all numbers there.
     """
     from_lines = not problem.starts.complete and factors_by_axis(problem.expression) is not None
     boxes = hidden_boxes(problem.data, small.data, policy.boxes) if from_lines else []
@@ -111,12 +112,14 @@ def _choose(
     for point in points[: policy.as_they_are]:
         held = replace(small, bounds=np.where(_sizes(small, point)[:, None], small.bounds, point[:, None]))
         runs += minimise(held, [point], policy.short_run, [watch])
+        runs += minimise(small, [point], policy.few_steps, [watch])
     errors = [error_in_boxes(problem, r.point, boxes) for r in runs]
     best = int(np.argmin(errors))
-    rivals = ["the kernel of the highest evidence", "the kernel fitted to lines along each axis"]
+    rivals = ["the kernel of the highest evidence", "a kernel fitted to lines along each axis"]
     chosen, other = rivals if best == 0 else rivals[::-1]
+    after = f", and for {policy.few_steps} steps to the grid," if best and best % 2 == 0 else ""
     note = (
-        f"{chosen} was chosen: hiding {len(boxes)} boxes the size of the largest hole, its error was "
+        f"{chosen}{after} was chosen: hiding {len(boxes)} boxes the size of the largest hole, its error was "
         f"{errors[best]:.3f} of their variance, that of {other} {min(errors[1:]) if best == 0 else errors[0]:.3f}"
     )
     return replace(runs[best], converged=True), note
