@@ -460,7 +460,7 @@ def test_values_of_kernels_are_in_the_units_of_the_data() -> None:
 def test_a_number_of_regimes_is_judged_by_all_its_kernels(scores: list[float], other: float) -> None:
     def tried(text: str, number: int, score: float) -> Candidate:
         step = Step("regimes", number=number)
-        return Candidate(bind(parse(text), 1), 0, step, None, 0.0, 1, score, "converged", "", 0.0)
+        return Candidate(bind(parse(text), 1), 0, step, None, 0.0, 1, score, "converged", "", 0.0, None)
 
     kernels = [tried(text, 1, score) for text, score in zip(("SE", "LIN", "C", "M52"), scores, strict=False)]
     found = weigh_regimes([*kernels, tried("SE", 1, scores[0] + 1.0), tried("CP(C, C)", 2, other)])
