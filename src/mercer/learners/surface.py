@@ -186,11 +186,10 @@ class SurfacePolicy:
     least_rows: int = 3  # where a regime holds: with fewer it has died
     few_rows: int = 10  # where a regime holds: with fewer, a note says so
     passes: int = 2  # over the regimes, trying other kernels in each
-    # a line that fades slowly into nothing has two regimes and is smooth: so must be what one regime can be
-    alone: tuple[str, ...] = (
-        "C", "LIN", "SE", "M52", "M32", "M12", "PER", "SE + PER", "SE * PER", "SE + LIN", "SE * LIN", "LIN * LIN",
-        "LIN * LIN * LIN",
-    )  # fmt: skip
+    alone: tuple[str, ...] = ("C", "LIN", "SE", "M52", "M32", "M12", "PER", "SE + PER", "SE * PER", "SE + LIN")
+    # for one regime as well, but no change is added to them: a line that fades slowly into nothing has two regimes and
+    # is a smooth curve, so one regime must have such curves too
+    curves: tuple[str, ...] = ("SE * LIN", "LIN * LIN", "LIN * LIN * LIN")
     tried: tuple[str, ...] = ("C", "LIN", "SE", "PER")  # in each of several regimes
 
 
@@ -240,8 +239,7 @@ class SurfaceSearch:
     def _fit_regimes(self, count: int) -> None:
         """Fit one number of regimes, in all forms; where a regime dies, the fit without it is another candidate."""
         found: list[Candidate] = []
-        shared = self.best[1].full_fit.expression if 1 in self.best else None
-        expressions = self.form.expressions(count, shared, self.policy.alone)
+        expressions = self.form.expressions(count, self._alone(), (*self.policy.alone, *self.policy.curves))
         if self.form.open:  # for several regimes the first two are one form: kernels take each other's places in it
             several = (len(expressions) - 1) * len(self.policy.tried) ** count
             self.choices[count] = len(expressions) if count == 1 else several
@@ -254,6 +252,13 @@ class SurfaceSearch:
             self._merge(min(found, key=_score), count)
         elif alive:
             self.best[count] = min(alive, key=_score)
+
+    def _alone(self) -> Expression | None:
+        """Return the best kernel of one regime that a change may be added to."""
+        curves = self.form.expressions(1, None, self.policy.curves) if self.form.open else []
+        found = [c for c in self.trials.candidates if c.depth == 0 and structure(c.expression) not in curves]
+        fitted = [c for c in found if c.fit is not None]
+        return min(fitted, key=_score).full_fit.expression if fitted else None
 
     def _fit_to_all(self) -> None:
         """Fit the best of each number of regimes further, to all rows."""
