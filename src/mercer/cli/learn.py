@@ -16,6 +16,7 @@ from mercer.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from mercer.estimators import GPRegressor
     from mercer.model.classes import FittedClasses
     from mercer.model.fitted import Fitted
     from mercer.tables import LoadedTable
@@ -28,6 +29,8 @@ FUNCTIONAL = "kfo"
 PARTITION = "partition"
 MOST_SECONDS = 600.0  # of a search, where the user does not say: a person waits for it
 MOST_CLASSES = 50
+SECONDS_AFTER = 5.0  # of a time budget that words, pictures and files take after a search, whatever the rows
+EVALUATIONS_AFTER = 40.0  # and as many evaluations' worth: predictions of every component at all rows
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,8 @@ def learn_and_write(request: Request, read: Callable[[], LoadedTable | ParquetRo
         model, scored = KernelSVC(kernel=kernel, random_state=request.seed), None  # scores are errors: no units
     else:
         jobs = -1 if request.jobs is None and not isinstance(kernel, str) else request.jobs
-        model = GPRegressor(kernel=kernel, random_state=request.seed, n_jobs=jobs)
+        regressor = leave_time(GPRegressor, time.perf_counter() - started)
+        model = regressor(kernel=kernel, random_state=request.seed, n_jobs=jobs)
         scored = None if target is None else target.to_numpy()
     with interrupt_once():
         terminal.prepare_core()
@@ -93,6 +97,24 @@ def learn_and_write(request: Request, read: Callable[[], LoadedTable | ParquetRo
         f"{explanation.to_text(terminal.width)}\n{listing}\ndone in {elapsed:.1f} s",
         {"command": request.command, "explanation": explanation.to_json(), "files": files, "elapsed_seconds": elapsed},
     )
+
+
+def leave_time(regressor: type[GPRegressor], seconds: float) -> type[GPRegressor]:
+    """Return an estimator whose search leaves time in its budget for the seconds before it and for what comes after.
+
+    The user's budget is that of the whole command.
+    """
+    from mercer.learners.grammar import SearchPolicy
+
+    class Regressor(regressor):  # type: ignore[misc, valid-type]
+        """The same estimator."""
+
+        policies = (
+            *regressor.policies,
+            SearchPolicy(evaluations_after=EVALUATIONS_AFTER, seconds_after=seconds + SECONDS_AFTER),
+        )
+
+    return Regressor
 
 
 def choose_kernel(request: Request) -> Any:
