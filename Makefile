@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-textures bench-regimes bench-cuda bench-scale bench-golden bench-shape bench-optimise bench-tables bench-truth fuzz clean
+.PHONY: demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-textures bench-regimes bench-cuda bench-scale bench-golden bench-shape bench-optimise bench-tables bench-truth bench-first fuzz clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/mercer demo --out mercer-demo
@@ -104,6 +104,10 @@ bench-truth: $(VENV)/.dev
 fuzz: $(VENV)/.dev compiled
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -W ignore -m tests.fuzz \
 	  $(if $(PART),--only $(PART)) $(if $(COUNT),--count $(COUNT),--report benchmarks/results/fuzz.md)
+
+# Twelve tables after 10, 30 and 120 s, against one SE on all columns; a file for each run, JOBS at a time.
+bench-first: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.first_answers --data $(or $(DATA),../shared/data) --jobs $(or $(JOBS),1)
 
 # Size, how far a call travels, and habits that the design rules out.
 bench-shape: $(VENV)/.dev

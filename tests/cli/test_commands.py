@@ -395,3 +395,15 @@ def test_a_table_that_does_not_fit_into_memory_is_read_in_parts(
 @pytest.mark.parametrize(("given", "seconds"), [(None, 600.0), (5.0, 5.0), (float("inf"), None)])
 def test_a_search_from_the_command_line_has_an_end(given: float | None, seconds: float | None, tmp_path: Path) -> None:
     assert choose_kernel(Request("discover", "y", tmp_path, time_budget=given)).time_budget == seconds
+
+
+@pytest.mark.parametrize(("seconds", "worked", "busy"), [(2.0, 2.0, 1.0), (6.0, 2.0, 3.0), (90.0, 2.0, 4.0)])
+def test_a_search_leaves_time_for_words_and_pictures(seconds: float, worked: float, busy: float) -> None:
+    from mercer.cli.learn import EVALUATIONS_AFTER, SECONDS_AFTER, leave_time
+    from mercer.estimators import GPRegressor
+    from mercer.learners.grammar import SearchPolicy
+
+    policy = leave_time(GPRegressor, seconds, worked).policies[-1]
+    assert isinstance(policy, SearchPolicy)
+    assert policy.seconds_after == pytest.approx(seconds + busy * SECONDS_AFTER)
+    assert policy.evaluations_after == EVALUATIONS_AFTER

@@ -27,7 +27,7 @@ from mercer.kernels.algebra import canonical_structure, structure
 from mercer.learners import grammar as search_module
 from mercer.learners.averaging import Forecasts, stack_weights, stretches
 from mercer.learners.contract import Context, Learned, Step
-from mercer.learners.grammar import Child, GrammarSearch, Search, base_kernels, children
+from mercer.learners.grammar import Child, GrammarSearch, Line, Search, base_kernels, children
 from tests.fuzz.disks import limited_files
 
 BASES = base_kernels(["SE", "PER", "LIN", "RQ"], [0])
@@ -376,9 +376,10 @@ def simplified(stop: int, folder: Path) -> Learned:
     given = parse("SE(0)*PER(0) + SE(0)*PER(0)")
     learner = GrammarSearch(restarts=2, average=False, checkpoint=folder)
     search = Search(learner, Context(data, Exact(), [0], report=report))
-    search.race(0, 0, [(Child(given, canonical_structure(given), Step("other", words="given")), None)])
+    line = Line()
+    search.race(line, 0, 0, [(Child(given, canonical_structure(given), Step("other", words="given")), None)])
     with search.trials.stopping():
-        search.race(1, -1, search.find_simpler(search.trials.best))
+        search.race(line, 1, -1, search.find_simpler(search.trials.best))
     return search.conclude()
 
 

@@ -16,6 +16,7 @@ from mercer.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from mercer.estimators import GPRegressor
     from mercer.model.classes import FittedClasses
     from mercer.model.fitted import Fitted
     from mercer.tables import LoadedTable
@@ -28,6 +29,9 @@ FUNCTIONAL = "kfo"
 PARTITION = "partition"
 MOST_SECONDS = 600.0  # of a search, where the user does not say: a person waits for it
 MOST_CLASSES = 50
+SECONDS_AFTER = 5.0  # of a time budget that words, pictures and files take after a search, whatever the rows
+MOST_BUSY = 4.0  # times as long on a busy machine, as far as the time before the search can tell
+EVALUATIONS_AFTER = 40.0  # and as many evaluations' worth: predictions of every component at all rows
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class Request:
 
 def learn_and_write(request: Request, read: Callable[[], LoadedTable | ParquetRows], terminal: Terminal) -> None:
     """Learn, explain and write; options and the output folder are tried before the long work."""
-    started = time.perf_counter()
+    started, worked = time.perf_counter(), time.process_time()
     with terminal.starting():
         from mercer.estimators import GPRegressor, KernelSVC
         from mercer.explain import explain
@@ -73,7 +77,8 @@ def learn_and_write(request: Request, read: Callable[[], LoadedTable | ParquetRo
         model, scored = KernelSVC(kernel=kernel, random_state=request.seed), None  # scores are errors: no units
     else:
         jobs = -1 if request.jobs is None and not isinstance(kernel, str) else request.jobs
-        model = GPRegressor(kernel=kernel, random_state=request.seed, n_jobs=jobs)
+        regressor = leave_time(GPRegressor, time.perf_counter() - started, time.process_time() - worked)
+        model = regressor(kernel=kernel, random_state=request.seed, n_jobs=jobs)
         scored = None if target is None else target.to_numpy()
     with interrupt_once():
         terminal.prepare_core()
@@ -93,6 +98,27 @@ def learn_and_write(request: Request, read: Callable[[], LoadedTable | ParquetRo
         f"{explanation.to_text(terminal.width)}\n{listing}\ndone in {elapsed:.1f} s",
         {"command": request.command, "explanation": explanation.to_json(), "files": files, "elapsed_seconds": elapsed},
     )
+
+
+def leave_time(regressor: type[GPRegressor], seconds: float, worked: float) -> type[GPRegressor]:
+    """Return an estimator whose search leaves time in its budget for the seconds before it and for what comes after.
+
+    The user's budget is that of the whole command. On a busy machine, where the seconds so far were more than the
+    processor `worked`, what comes after takes longer too.
+    """
+    from mercer.learners.grammar import SearchPolicy
+
+    busy = min(max(1.0, seconds / worked if worked > 0 else 1.0), MOST_BUSY)
+
+    class Regressor(regressor):  # type: ignore[misc, valid-type]
+        """The same estimator."""
+
+        policies = (
+            *regressor.policies,
+            SearchPolicy(evaluations_after=EVALUATIONS_AFTER, seconds_after=seconds + busy * SECONDS_AFTER),
+        )
+
+    return Regressor
 
 
 def choose_kernel(request: Request) -> Any:

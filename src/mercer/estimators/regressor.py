@@ -20,7 +20,7 @@ from mercer.estimators import inputs
 from mercer.estimators.inputs import Reading, Shown, ShownFit, TableEstimator, settings_of
 from mercer.explain.changes import Change, change_in
 from mercer.explain.explanation import Explanation, explain
-from mercer.fitting.minimise import fit
+from mercer.fitting.minimise import Clock, fit
 from mercer.inference.choose import ChoicePolicy, check_memory, exact_for_few, fall_back, read_inference
 from mercer.inference.contract import Engine
 from mercer.kernels.algebra import structure
@@ -30,6 +30,7 @@ from mercer.kernels.expression import Expression, find_all
 from mercer.kernels.network import Network
 from mercer.kernels.parameters import bind, to_scaled_units
 from mercer.learners.contract import Context, Learned, Learner, learned_alone, read_jobs
+from mercer.learners.grammar import SearchPolicy
 from mercer.learners.many_rows import AllRows, ManyRowsPolicy, draw_sample, fit_to_all, whole_of
 from mercer.model.fitted import (
     Component,
@@ -184,7 +185,7 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
             raise InputError(f"priors must be None or 'weak', not {self.priors!r}")
         own: Any = {"priors": self.priors == "weak", "n_jobs": read_jobs(self.n_jobs)}
         options, data = inputs.read_fit_options(self, reading.rows.units, zero_noise=True, **own), reading.rows.data
-        many, few = self._policy(ManyRowsPolicy), exact_for_few(backend)
+        many, few, clock = self._policy(ManyRowsPolicy), exact_for_few(backend), Clock()
         rows = draw_sample(data.sample, options.seed, many) if engine.many_rows else data
         if isinstance(kernel, Expression):
             result = fit(kernel, rows, few, options, progress, backend)
@@ -196,6 +197,7 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
             learned = learned_alone(result)
         else:
             self._check_learner(kernel, engine, backend)
+            clock = Clock(kernel.seconds_allowed, reserve=self._policy(SearchPolicy).seconds_after)
             whole = whole_of(kernel, data, engine, many) if engine.many_rows else None
             context = Context(
                 data=rows,
@@ -208,10 +210,11 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
                 backend=backend,
                 noise=options.noise,
                 whole=whole,
+                kept_share=many.kept_share if engine.many_rows else 0.0,
                 policies=self.policies,
             )
             learned = kernel.learn(context)
-        return fit_to_all(learned, AllRows(data, engine, options, many)) if engine.many_rows else learned
+        return fit_to_all(learned, AllRows(data, engine, options, many, clock)) if engine.many_rows else learned
 
     def _check_learner(self, learner: Learner, engine: Engine, backend: Backend) -> None:
         """Refuse settings that this learner does not honour: those of given kernels, a known noise, a device."""

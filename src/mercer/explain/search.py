@@ -41,6 +41,7 @@ class PathStep:
     beat: str | None
     by: float | None  # compares worse ends
     interval: tuple[float, float] | None = None
+    start: str = ""  # how it came about, where it came from no other: "base", "every column", "each column"
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,8 @@ def tell_story(subject: Subject, candidates: Sequence[Candidate], score: str, na
         others = [c for c in candidates if c.depth == own.depth and c is not own and own.score <= c.score < math.inf]
         second = min(others, key=lambda c: c.score, default=None)
         beat, by = (None, None) if second is None else (text(second), second.score - own.score)
-        return PathStep(own.depth, text(own), own.score, beat, by, _ends(own))
+        start = own.step.kind if own.parent is None else ""
+        return PathStep(own.depth, text(own), own.score, beat, by, _ends(own), start)
 
     return Story(
         score=score,

@@ -371,6 +371,10 @@ def _say_absence(claim: Claim, vocabulary: Vocabulary) -> str:
     return absence_sentences([claim], len(vocabulary.columns))[0]
 
 
+# What a search on several columns may begin with, by the kind of the first step.
+STARTS = {"every column": "a kernel on every column", "each column": "a sum of kernels on one column each"}
+
+
 @words_for("searched structure", "kernel functional", "trained network", "distilled network")
 def _say_origin(claim: Claim, _: Vocabulary) -> str:
     """Say which search found the kernel, and how many it tried, where that is known."""
@@ -400,7 +404,11 @@ def _say_origin(claim: Claim, _: Vocabulary) -> str:
     text = f"A search over sums and products of {list_names(claim.value.bases)} found the structure"
     if story is None:
         return f"{text}."
-    steps = f"in {write_count(len(story.path) - 1, 'step')}" if len(story.path) > 1 else "at once, a single base kernel"
+    begun = STARTS.get(story.path[0].start, "a single base kernel")
+    steps = f"at once, {begun}"
+    if len(story.path) > 1:
+        steps = f"in {write_count(len(story.path) - 1, 'step')}"
+        steps += f" from {begun}" if story.path[0].start in STARTS else ""
     finished = f", {story.finished} of them to the end" if story.finished < story.tried else ""
     failed = f", {story.failed} failed" if story.failed else ""
     return f"{text} {steps}: {tried}{finished}{failed}."

@@ -71,6 +71,7 @@ class Clock:
 
     budget: float | None = None  # seconds
     started: float = field(default_factory=time.perf_counter)
+    reserve: float = 0.0  # seconds at the end of the budget that are kept for what comes after
 
     @property
     def seconds(self) -> float:
@@ -79,12 +80,18 @@ class Clock:
 
     @property
     def seconds_left(self) -> float | None:
-        """What is left of the budget."""
-        return None if self.budget is None else max(0.0, self.budget - self.seconds)
+        """What is left of the budget, less what is kept."""
+        return None if self.budget is None else max(0.0, self.budget - self.reserve - self.seconds)
+
+    @property
+    def until(self) -> float | None:
+        """When the budget, less what is kept, will be spent, by `time.time()`: other processes know that clock too."""
+        left = self.seconds_left
+        return None if left is None else time.time() + left
 
     def check(self) -> None:
-        """Raise `OutOfTimeError` once the budget is spent."""
-        if self.budget is not None and self.seconds > self.budget:
+        """Raise `OutOfTimeError` once the budget, less what is kept, is spent."""
+        if self.budget is not None and self.seconds > self.budget - self.reserve:
             raise OutOfTimeError
 
 
@@ -106,9 +113,13 @@ class Minimisable(Protocol):
 
 def minimise(
     problem: Minimisable, points: Sequence[Array], iterations: int,
-    records: Sequence[Evaluations] = (), batch: Batch | None = None,
+    records: Sequence[Evaluations] = (), batch: Batch | None = None, until: float | None = None,
 ) -> list[Run]:  # fmt: skip
-    """Run L-BFGS-B from every point, by this many iterations in all; a record of a run spares what it has evaluated."""
+    """Run L-BFGS-B from every point, by this many iterations in all; a record of a run spares what it has evaluated.
+
+    Once it is `until` (by `time.time()`), the run at hand ends at the best point that it has seen, and no other begins:
+    of several points the first has a run in any case.
+    """
     rows, records = problem.data.count, records or [Evaluations() for _ in points]
     for point in points:
         if len(point) != len(problem.bounds):
@@ -117,18 +128,60 @@ def minimise(
         return [Run(point, problem.loss(point)[0], "nothing to fit", True, 1, rows) for point in points]
     if batch is not None:
         assert isinstance(problem, Problem)
-        return batch.minimise(problem, points, iterations, records)
+        return batch.minimise(problem, points, iterations, records, until)
     from scipy.optimize import minimize
 
     limits = {"maxiter": iterations, "maxcor": CORRECTIONS, "ftol": problem.tolerance, "gtol": FLAT}
-    runs = []
+    runs: list[Run] = []
     for point, record in zip(points, records, strict=True):
-        result = minimize(
-            problem.loss, point, args=(record,), jac=True, method="L-BFGS-B", bounds=problem.bounds,
-            callback=record.after_step, options=limits,
-        )  # fmt: skip
+        if runs and is_past(until):
+            break
+        watch = _Deadline(problem, until)
+        try:
+            result = minimize(
+                problem.loss if until is None else watch.loss, point, args=(record,), jac=True, method="L-BFGS-B",
+                bounds=problem.bounds, callback=record.after_step, options=limits,
+            )  # fmt: skip
+        except OutOfTimeError:
+            runs.append(watch.end(record))
+            break
         runs.append(_end(np.asarray(result.x), float(result.fun), result, record, rows))
     return runs
+
+
+def is_past(until: float | None) -> bool:
+    """Tell whether it is later than that, by `time.time()`."""
+    return until is not None and time.time() >= until
+
+
+class _Deadline:
+    """Evaluates a problem until the time is spent, and remembers the best point; one evaluation comes in any case."""
+
+    def __init__(self, problem: Minimisable, until: float | None) -> None:
+        self.problem, self.until = problem, until
+        self.point, self.value, self.count = np.empty(0), math.inf, 0
+
+    def loss(self, point: Array, record: Evaluations) -> tuple[float, Array]:
+        if self.count and is_past(self.until):
+            raise OutOfTimeError
+        value, slope = self.problem.loss(point, record)
+        self.count += 1
+        if value < self.value or not len(self.point):
+            self.point, self.value = point.copy(), value
+        return value, slope
+
+    def end(self, record: Evaluations) -> Run:
+        """Return where the run stands; an earlier one of the same trail may have come further than it was followed."""
+        point, value, trail = self.point, self.value, record.trail()
+        if trail is not None and trail.best[1] < value:
+            point, value = trail.best
+        return cut_off(point, value, self.count, self.problem.data.count, trail)
+
+
+def cut_off(point: Array, value: float, evaluations: int, rows: int, trail: Trail | None) -> Run:
+    """Return a run that the end of the time ended."""
+    value = min(value, FAILED_VALUE)
+    return Run(point, value, "the time was spent", False, evaluations, rows, trail=trail, out_of_time=True)
 
 
 def minimise_scaled(
@@ -167,12 +220,16 @@ def _end(point: Array, value: float, result: Any, record: Evaluations, rows: int
     return Run(point, value, str(result.message), converged, int(result.nfev), rows, trail=record.trail())
 
 
-def screen(problem: Problem, points: Sequence[Array], batch: Batch | None = None) -> list[float]:
-    """Return the log evidence at every point."""
+def screen(
+    problem: Problem, points: Sequence[Array], batch: Batch | None = None, until: float | None = None
+) -> list[float]:
+    """Return the log evidence at every point; of those that there was no time for, minus infinity."""
     if batch is not None:
         return [evidence.value for evidence in batch.evidence(problem, points, gradient=False)[2]]
-    found = []
+    found: list[float] = []
     for point in points:
+        if is_past(until):
+            return [*found, *[-math.inf] * (len(points) - len(found))]
         values, likelihood = problem.split(point)
         found.append(problem.engine.evidence(problem.program, values, likelihood, problem.data, False).value)
     return found
@@ -203,7 +260,7 @@ def starting_points(
     drawn = [p for p in drawn if not np.array_equal(p, first)]
     if not drawn:
         return [first], 0
-    order = np.argsort(-np.array(screen(problem, drawn, batch)), kind="stable")
+    order = np.argsort(-np.array(screen(problem, drawn, batch, options.until)), kind="stable")
     return [first, *(drawn[i] for i in order[:wanted])], len(drawn)
 
 
@@ -220,7 +277,8 @@ def fit(
     with one_thread(when=data.count < ONE_THREAD_BELOW):
         problem = prepare(expression, data, engine, options)
         points, screened = starting_points(problem, options)
-        work: Work = {number: (problem, [point], options.max_iterations) for number, point in enumerate(points)}
+        more: tuple[Any, ...] = (options.max_iterations, (), None, options.until)
+        work: Work = {number: (problem, [point], *more) for number, point in enumerate(points)}
         found: dict[int, Run] = {}
         clock, interrupted = Clock(), False
         try:
@@ -230,6 +288,8 @@ def fit(
                 if progress is not None:
                     score = 2.0 * min(each.value for each in found.values())
                     progress(Progress(len(found), len(points), "starts", score=score, seconds=clock.seconds))
+                if is_past(options.until):
+                    break
         except KeyboardInterrupt:
             interrupted = True
         return problem.conclude([found[i] for i in sorted(found)], points[0], screened, interrupted)
@@ -353,9 +413,10 @@ class Batch:
         return [problem.grade(*each) for each in found]
 
     def minimise(
-        self, problem: Problem, points: Sequence[Array], iterations: int, records: Sequence[Evaluations]
-    ) -> list[Run]:
-        """Run L-BFGS-B from every point, as `minimise` does from each."""
+        self, problem: Problem, points: Sequence[Array], iterations: int, records: Sequence[Evaluations],
+        until: float | None = None,
+    ) -> list[Run]:  # fmt: skip
+        """Run L-BFGS-B from every point, as `minimise` does from each; they end together where the time does."""
         if not points:
             return []
 
@@ -363,16 +424,22 @@ class Batch:
             found = [records[i].find(point) for i, point in zip(batch_indices, free, strict=True)]
             new = [k for k, known in enumerate(found) if known is None]
             if new:
+                if is_past(until) and all(record.trail() is not None for record in records):
+                    raise OutOfTimeError
                 for k, (value, slope) in zip(new, self.losses(problem, free[new]), strict=True):
                     found[k] = records[batch_indices[k]].note(free[k], float(value), slope)
             values, slopes = zip(*(known for known in found if known is not None), strict=True)
             return np.array(values), np.stack(slopes)
 
-        _, _, results = batched_optimiser()(
-            losses, np.stack(points), bounds=[(float(low), float(high)) for low, high in problem.bounds],
-            maxcor=CORRECTIONS, factr=None, ftol=problem.tolerance, pgtol=FLAT, maxiter=iterations,
-            pass_batch_indices=True,
-        )  # fmt: skip
+        try:
+            _, _, results = batched_optimiser()(
+                losses, np.stack(points), bounds=[(float(low), float(high)) for low, high in problem.bounds],
+                maxcor=CORRECTIONS, factr=None, ftol=problem.tolerance, pgtol=FLAT, maxiter=iterations,
+                pass_batch_indices=True,
+            )  # fmt: skip
+        except OutOfTimeError:
+            trails = [trail for record in records if (trail := record.trail()) is not None]
+            return [cut_off(*trail.best, len(trail.values), problem.data.count, trail) for trail in trails]
         runs = []
         for record, result in zip(records, results, strict=True):
             trail = record.trail()

@@ -36,6 +36,7 @@ class FitOptions:
     tolerance: float = 1e-10  # a run ends when a step gains less than this share of the objective
     n_jobs: int | None = None
     seed: int = 0
+    until: float | None = None  # by `time.time()`: runs end there, where they are; None: at their end
 
 
 class AtBound(NamedTuple):
@@ -140,6 +141,7 @@ class Run:
     rows: int  # that it was optimised on
     afresh: bool = False  # begun with nothing of a parent's optimum
     trail: Trail | None = None
+    out_of_time: bool = False  # the time was spent before it came to its end
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,7 +232,8 @@ class Problem:
             return "interrupted", "stopped on request; this is the best of the starts that were finished", ()
         if not best.converged:
             tried = f"not converged after {best.evaluations} evaluations"
-            return "stopped", f"{tried}; allow more iterations (max_iterations)", ()
+            more = "time (time_budget)" if best.out_of_time else "iterations (max_iterations)"
+            return "stopped", f"{tried}; allow more {more}", ()
         names, vanishing = [*self.layout.free_paths(), "noise"], [*may_vanish(self.layout), False]
         at_bounds = tuple(
             AtBound(names[i], "lower" if best.point[i] <= low else "upper")

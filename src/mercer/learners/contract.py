@@ -23,6 +23,9 @@ from mercer.kernels.expression import Base, Expression
 from mercer.kernels.parameters import Units
 
 FADE = 1.0 / 27.0  # of the range of the data: a third of the stretch that a rolling origin forecasts
+GROUP_ROWS = 16  # of rows that share a value, in a sample: enough to see what they share
+GROUP_LEAST = 4  # rows that a value has on average: fewer are no group
+GROUPS = 100  # values of a column: of fewer, rows drawn at random have enough in common
 Policy = TypeVar("Policy")
 Stopped = Literal["", "request", "time"]  # it came to its end; Ctrl-C; the time budget
 
@@ -80,6 +83,8 @@ class Step:
 
 STEP_TEXTS = {
     "base": "{part}",
+    "every column": "every column at once: {part}",
+    "each column": "each column by itself: {part}",
     "add": "+ {part}",
     "multiply": "* {part}",
     "replace": "{part} -> {other}",
@@ -200,6 +205,35 @@ def draw_some(data: Data, count: int | None, seed: Any) -> Data:
     return data.take(np.sort(np.random.default_rng(seed).choice(data.count, count, replace=False)))
 
 
+def draw_with_neighbours(data: Data, count: int | None, seed: Any) -> Data:
+    """Return this many of the rows, of which half share their value in some column with others of the sample.
+
+    Where values of a column repeat, rows that share one may have more in common than the other columns say: a batch, a
+    day, a sensor. Of few rows drawn at random hardly two share a value, and nothing of it shows. Without such a column
+    all rows are drawn at random.
+    """
+    column = None if count is None or data.count <= count else find_repeated(data.X)
+    if count is None or column is None:
+        return draw_some(data, count, seed)
+    rng = np.random.default_rng(seed)
+    _, group = np.unique(data.X[:, column], return_inverse=True)
+    shuffled = rng.permutation(data.count)
+    order = shuffled[np.argsort(group[shuffled], kind="stable")]  # within each group in any order
+    starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+    place = np.arange(data.count) - np.repeat(starts, np.diff(np.append(starts, data.count)))  # of a row in its group
+    turn = rng.permutation(len(starts))[group[order]]
+    first = order[np.argsort(np.where(place < GROUP_ROWS, turn, len(starts)), kind="stable")][: count // 2]
+    others = np.setdiff1d(np.arange(data.count), first)
+    return data.take(np.sort(np.concatenate([first, rng.choice(others, count - len(first), replace=False)])))
+
+
+def find_repeated(X: Array) -> int | None:
+    """Return the column of many values, each of several rows; of several columns the one with most values."""
+    counts = [len(np.unique(X[:, column])) for column in range(X.shape[1])]
+    found = [column for column, count in enumerate(counts) if GROUPS <= count <= len(X) / GROUP_LEAST]
+    return max(found, key=lambda column: counts[column], default=None)
+
+
 def read_jobs(jobs: Any) -> int | None:
     """Return a number of jobs as joblib counts them, refusing what is none."""
     if jobs is None or (isinstance(jobs, Integral) and not isinstance(jobs, bool) and jobs != 0):
@@ -220,6 +254,7 @@ class Context:
     backend: Backend = NUMBA
     noise: float | None = None  # a known noise variance (scaled units), for learners that keep one
     whole: WholeData | None = None  # all rows, where `data` are a sample of them and the learner asks for intervals
+    kept_share: float = 0.0  # of a time budget, for fits to all rows that come after
     policies: tuple[Any, ...] = ()  # values in place of the defaults, such as RacePolicy(sample=100)
     # columns that hold codes of categories, each with how many there are: CAT and ECAT alone act on them
     categories: Mapping[int, int] = field(default_factory=dict)
@@ -258,6 +293,11 @@ class Learner(ABC):
     def by_intervals(self) -> bool:
         """Whether it can judge what it tries by intervals on all rows (`Context.whole`), however many there are."""
         return False
+
+    @property
+    def seconds_allowed(self) -> float | None:
+        """The time budget, where there is one."""
+        return None
 
     def scale_kernels(
         self, columns: list[int], names: list[str], units: Units, categories: Collection[int] = ()

@@ -13,14 +13,17 @@ One step away (`children`):
 
 CKS applies + and * to the whole kernel only; the full grammar to every subexpression S of it (METHODS 3). What a step
 leaves alone keeps its values, so that a child starts from its parent's optimum; the new part has none.
+
+On several columns there are two lines of growth, each with a best kernel of its own: one from the base kernels on one
+column, and one from kernels on every column at once, which come first (`every_column.py`). The better of both wins.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial, reduce
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial, reduce
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -33,17 +36,24 @@ from mercer.fitting.periods import in_turn, periods
 from mercer.fitting.problem import FAILED_VALUE, Fit, FitOptions
 from mercer.fitting.starts import may_repeat
 from mercer.inference.contract import Data
-from mercer.kernels.algebra import canonical, canonical_structure, size, subexpressions, substitute
+from mercer.kernels.algebra import canonical, canonical_structure, size, structure, subexpressions, substitute
 from mercer.kernels.blend import Blend, blend
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Base, Expression, Parameter, Product, Sum, build_base, product_of, sum_of
+from mercer.kernels.expression import Base, Expression, Product, Sum, build_base, contains, product_of, sum_of
 from mercer.kernels.leaf import REGISTRY
 from mercer.kernels.parameters import layout
 from mercer.learners.averaging import Forecasts, forecast, refit, weigh
 from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Weights, WholeData, read_time_budget
 from mercer.learners.criteria import BIC, Criterion, criterion
+from mercer.learners.every_column import (
+    EveryColumnPolicy,
+    find_on,
+    inherit,
+    kernel_on_each_column,
+    kernels_on_every_column,
+)
 from mercer.learners.intervals import Beginning, IntervalPolicy, IntervalRace, sharpen, with_verdict
-from mercer.learners.racing import ALL_STARTS, RacePolicy, Rung, Task, advance, promote, seed_for
+from mercer.learners.racing import ALL_STARTS, RacePolicy, Rung, Task, advance, promote, seed_for, time_evaluation
 from mercer.learners.simplify import simplify
 from mercer.learners.trials import Attempt, Journal, Trials, fingerprint
 
@@ -51,6 +61,8 @@ Grammar = Literal["full", "cks"]
 OPERATORS = "+*r|"
 MOST_PLACES = 8  # categories that may each have a place of its own: with more the data seldom tell so much
 SHARPENING = 1000  # the rung, in a journal, of a closer bracket of the best: behind all others
+STAGES_BEFORE_GROWTH = 5_000
+EVERY_COLUMN = 10_000  # added to the stages, in a journal, of what grows from kernels on every column
 # What may change when a search goes on from its checkpoint.
 ANY_TIME = ("n_jobs", "time_budget", "checkpoint", "average", "finalists")
 
@@ -62,11 +74,19 @@ class SearchPolicy:
     peaks: int = 4  # periods of what is not explained yet that a new part is tried with
     draws: int = 8  # for each start: one for every peak, and some at random
     first_parents: int = 4  # base kernels that the first step starts from: the best alone may stand in for two
+    first_starts: int = 2  # kernels on every column that their first step starts from, for the same reason
     bases: int = 20  # base kernels that are all fitted to the end; more, on several columns, are raced
     improvement: float = 2.0  # score that a deeper kernel must gain: less is "not worth a bare mention"
     interval_iterations: int = 20  # of candidates on the sample, where intervals decide and nobody is raced
     finalists: int = 10  # kernels to average, beside the best of every depth
+    least_weight: float = 1e-3  # of a finalist on several columns: less changes no prediction, and costs a matrix
     rows_to_forecast: int = 40  # fewer give origins with nothing to learn from
+    timing_rows: int = 1000  # at most, on which an evaluation is timed
+    # What a time budget is to leave room for. Evaluations: one that is under way when time ends, the last of a fit, the
+    # posteriors of the finalists. Seconds: none, but a caller who has work of its own in the same budget needs some.
+    evaluations_after: float = 3.0
+    seconds_after: float = 0.0
+    most_after: float = 0.6  # of the budget, for both
 
 
 @dataclass(frozen=True)
@@ -127,6 +147,11 @@ class GrammarSearch(Learner):
         """A score has bounds where the evidence has."""
         return criterion(self.score).by_evidence
 
+    @property
+    def seconds_allowed(self) -> float | None:
+        """The time budget."""
+        return read_time_budget(self.time_budget)
+
     def describe(self) -> dict[str, Any]:
         """Return the settings as plain data."""
         folder = None if self.checkpoint is None else str(self.checkpoint)
@@ -154,6 +179,22 @@ class Entry(NamedTuple):
     task: Task
 
 
+Level = Sequence[tuple["Child", int | None]]  # kernels, each with the number of its parent
+
+
+@dataclass
+class Line:
+    """A line of growth: its best kernel so far, and the numbers of all its candidates.
+
+    `first` is added to the stages of its levels, which tell the attempts of a search apart in its journal.
+    """
+
+    first: int = 0
+    best: int | None = None
+    members: set[int] = field(default_factory=set)
+    ended: bool = False
+
+
 class Search:
     """One run of the search; `run` fills `trials`, `conclude` chooses among the finalists.
 
@@ -174,10 +215,17 @@ class Search:
         # says no more than they do
         self.rows = context.data.count if self.whole is None else self.whole.data.count
         self.share = 1.0 if self.held_out is None else self.held_out.count / self.rows
-        self.own = self._periods(self.data.y)  # periods of the target, by column
+        # columns of numbers, which kernels on every column join, and what stands for each of the others beside these
+        self.number_columns = [column for column in self.columns if column not in context.categories]
+        self.labels = [build_base("CAT", column) for column in self.columns if column in context.categories]
         self.grown: set[int] = set()  # numbers of the candidates that were parents
         self.numbers: dict[Expression, int] = {}  # of the candidates, by canonical structure
         self.samples: dict[int, Data] = {}  # of the rows, by size: preparing them for the kernels takes time
+
+    @cached_property
+    def own(self) -> dict[int, Array]:
+        """Periods of the target, by column."""
+        return self._periods(self.data.y)
 
     def _open_journal(self) -> Journal | None:
         folder, whole = self.settings.checkpoint, self.whole
@@ -191,28 +239,98 @@ class Search:
     def run(self) -> None:
         """Search until nothing improves, or until it is stopped."""
         trials = self.trials
-        every = base_kernels(self.settings.bases, self.columns, self.context.categories)
+        all_bases = base_kernels(self.settings.bases, self.columns, self.context.categories)
         # no period along a column with too few values to show one, such as a yes or no
-        periodic = {b for b in every if any(p.name == "period" for p in b.specs)}
-        bases = [b for b in every if b not in periodic or may_repeat(self.data.X[:, b.columns[0]])] or every
+        periodic = {b for b in all_bases if any(p.name == "period" for p in b.specs)}
+        bases = [b for b in all_bases if b not in periodic or may_repeat(self.data.X[:, b.columns[0]])] or all_bases
+        alone = [base for base in bases if not base.spec.coded]
+        several, line = Line(EVERY_COLUMN), Line()
+        lines = [(line, bases)]
         with trials.stopping():
-            alone = [base for base in bases if not base.spec.coded]
-            self.race(0, 0, [(Child(base, base, Step("base", base)), None) for base in alone])
-            for depth in range(1, 1 + (self.settings.max_depth if self.settings.max_depth is not None else 1000)):
-                before = trials.best
-                if before is None:
+            self._keep_time()
+            if len(self.columns) > 1:
+                lines = [(several, [*bases, *self._begin_with_every_column(several)]), (line, bases)]
+            most = self.settings.max_depth if self.settings.max_depth is not None else 1000
+            for depth in range(min(1, most), 1 + most):
+                for each, usable in lines:
+                    if each is line and depth <= 1:
+                        self.race(line, 0, 0, [(Child(base, base, Step("base", base)), None) for base in alone])
+                    if depth > 0 and not each.ended:
+                        self._grow(each, depth, usable)
+                if all(each.ended for each, _ in lines):
                     break
-                self.race(depth, depth, self._children(depth, before, bases))
-                if trials.best == before:
-                    score = trials.candidates[before].score
-                    self.race(depth, -depth, self.find_simpler(before))
-                    if not trials.candidates[trials.best].score < score:
-                        break
-        finished, count = len(trials.find_finished()), len(alone)
-        if trials.stopped == "time" and finished <= count and not any(c.depth > 0 for c in trials.candidates):
-            fitted = f"only {finished} of the {count} base kernels" if finished < count else "only the base kernels"
+        self._note_end(line, len(alone))
+
+    def _keep_time(self) -> None:
+        """Keep a part of the time budget for what comes after the search, by the time that an evaluation takes."""
+        clock = self.trials.clock
+        if clock.budget is None:
+            return
+        policy, share = self.policy, self.context.kept_share * clock.budget
+        kernel = build_base("SE", *self.number_columns) if self.number_columns else self.labels[0]
+        seconds = time_evaluation(kernel, self.data, self.engine, policy.timing_rows)
+        after = policy.seconds_after + policy.evaluations_after * seconds
+        self.trials.clock = replace(clock, reserve=share + min(after, policy.most_after * (clock.budget - share)))
+
+    def _begin_with_every_column(self, line: Line) -> list[Base]:
+        """Fit kernels on all columns at once: the first alone, and from its lengthscales the others; return them.
+
+        Then columns that do not matter are left out of the best, as long as that pays.
+        """
+        policy, symbols = self.context.policy(EveryColumnPolicy), self.settings.bases
+        rungs = policy.rungs(self.data.count, self.racing.many_rows, self.settings.max_iterations)
+        kernels, stage = kernels_on_every_column(symbols, self.number_columns), line.first
+
+        def enter(part: Expression, kind: str) -> tuple[Child, int | None]:
+            whole = canonical(part) if kind == "each column" else product_of([part, *self.labels])
+            return Child(whole, canonical_structure(whole), Step(kind, structure(whole))), None
+
+        if kernels:
+            self.race(line, 0, stage, [enter(kernels[0], "every column")], rungs)
+        fitted = None if line.best is None else self.trials.candidates[line.best].full_fit.expression
+        old = None if fitted is None else find_on(fitted, self.number_columns)
+        others = [enter(kernel if old is None else inherit(old, kernel), "every column") for kernel in kernels[1:]]
+        added = kernel_on_each_column(symbols, self.number_columns, self.labels)
+        if added is not None:
+            others.append(enter(added, "each column"))
+        self.race(line, 0, stage + 1, others, rungs)
+        for step in range(len(self.columns) if self.whole is None else 0):  # by intervals each takes long: at the end
+            best = line.best
+            if best is None or self.settings.max_depth == 0:
+                break
+            self.race(line, 1, stage + 2 + step, self.find_simpler(best), rungs)
+            if line.best == best:
+                break
+        return [kernel for kernel in kernels if kernel.spec.radial]
+
+    def _grow(self, line: Line, depth: int, bases: Sequence[Base]) -> None:
+        """Take one step from the best kernel of a line; where none is better, the line has ended."""
+        before = line.best
+        if before is None:
+            line.ended = True
+            return
+        self.race(line, depth, self._stage(line, depth), self._children(line, depth, bases))
+        if line.best == before:
+            score = self.trials.candidates[before].score
+            self.race(line, depth, -self._stage(line, depth), self.find_simpler(before))
+            line.ended = not self.trials.candidates[line.best].score < score
+
+    @staticmethod
+    def _stage(line: Line, depth: int) -> int:
+        """Return under which the journal keeps a level; a line on every column has a few before it grows."""
+        return depth if line.first == 0 else line.first + STAGES_BEFORE_GROWTH + depth
+
+    def _note_end(self, line: Line, count: int) -> None:
+        """Say that the search was stopped, and how little there is to choose from where that is so."""
+        trials = self.trials
+        fitted = line.members.intersection(trials.find_finished())
+        if trials.stopped == "time" and len(fitted) <= count and not any(c.depth > 0 for c in trials.candidates):
+            what = f"only {len(fitted)} of the {count} base kernels" if len(fitted) < count else "only the base kernels"
+            if len(self.columns) > 1:
+                on_one = f" and {len(fitted)} of the {count} base kernels on one column" if fitted else ""
+                what = f"only kernels on every column at once{on_one}"
             trials.notes.append(
-                f"the time budget of {self.settings.time_budget:g} s was too short to search: {fitted} could be "
+                f"the time budget of {self.settings.time_budget:g} s was too short to search: {what} could be "
                 "fitted, and this is the best of them; allow more"
             )
         else:
@@ -220,9 +338,9 @@ class Search:
 
     # --------------------------------------------------------------------------------------------------- what to try
 
-    def _children(self, depth: int, best: int, bases: Sequence[Base]) -> list[tuple[Child, int | None]]:
-        """Return everything one step away from the best kernel that was not fitted to the end yet."""
-        parents = self._parents(best, depth)
+    def _children(self, line: Line, depth: int, bases: Sequence[Base]) -> list[tuple[Child, int | None]]:
+        """Return everything one step away from the best kernel of a line that was not fitted to the end yet."""
+        parents = self._parents(line, depth)
         self.grown.update(parents)
         new: dict[Expression, tuple[Child, int | None]] = {}
         for parent in parents:
@@ -233,14 +351,19 @@ class Search:
                     new[child.key] = child, parent
         return list(new.values())
 
-    def _parents(self, best: int, depth: int) -> list[int]:
+    def _parents(self, line: Line, depth: int) -> list[int]:
         """Return what to grow from: the best, and in a search by intervals what may be better than the best.
 
         The first step starts from several base kernels: the best of them alone is often one that stands in for two.
         """
-        candidates, finished = self.trials.candidates, self.trials.find_finished()
-        if depth == 1:
+        candidates, best = self.trials.candidates, line.best
+        assert best is not None
+        finished = [i for i in self.trials.find_finished() if i in line.members]
+        if depth == 1 and line.first == 0:
             return sorted(finished, key=lambda i: candidates[i].score)[: self.policy.first_parents]
+        if depth == 1:  # a rough kernel on every column may stand in for a smooth one and something rough
+            starts = sorted((i for i in finished if candidates[i].depth == 0), key=lambda i: candidates[i].score)
+            return list(dict.fromkeys([best, *starts[: self.policy.first_starts]]))
         score = candidates[best].score
         others = [i for i in finished if i not in self.grown and i != best and candidates[i].scores[0] < score]
         others.sort(key=lambda i: candidates[i].scores[0])
@@ -265,17 +388,18 @@ class Search:
         starts = self.settings.restarts * (2 if parent is None else 1)  # everything grows from the base kernels
         options = FitOptions(
             starts, draws=self.policy.draws, max_iterations=self.settings.max_iterations, tolerance=1e-9,
-            seed=seed_for(self.seed, key),
+            seed=seed_for(self.seed, key), until=self.trials.clock.until,
         )  # fmt: skip
         grown_from = None if parent is None else self.trials.candidates[parent].full_fit
-        replaced, peaks, noise = False, self.own, None
+        own = self.own if has_periods(child.expression) else {}
+        replaced, peaks, noise = False, own, None
         if grown_from is not None:
             noise = grown_from.noise
             replaced = len(list(child.expression.leaves())) <= len(list(grown_from.expression.leaves()))
             if not replaced:  # a parent without periods may follow them closely, and then leaves nothing of them over
-                both, nothing = {**unexplained, **self.own}, np.empty(0)
-                peaks = {c: in_turn(unexplained.get(c, nothing), self.own.get(c, nothing)) for c in both}
-        return Entry(child, parent, Task(child.expression, key, noise, replaced, peaks, self.own, options))
+                both, nothing = {**unexplained, **own}, np.empty(0)
+                peaks = {c: in_turn(unexplained.get(c, nothing), own.get(c, nothing)) for c in both}
+        return Entry(child, parent, Task(child.expression, key, noise, replaced, peaks, own, options))
 
     def _periods(self, y: Array) -> dict[int, Array]:
         numbers = [column for column in self.columns if column not in self.context.categories]
@@ -291,26 +415,30 @@ class Search:
 
     # ------------------------------------------------------------------------------------------------------ one level
 
-    def race(self, depth: int, stage: int, level: Sequence[tuple[Child, int | None]]) -> None:
+    def race(self, line: Line, depth: int, stage: int, level: Level, rungs: Sequence[Rung] = ()) -> None:
         """Race candidates, each with the number of its parent; those that ran to the end compete for the best.
 
-        `stage` tells the levels of one search apart in its journal.
+        `stage` tells the levels of one search apart in its journal; `rungs`: others than those for its size.
         """
-        peaks: dict[int | None, dict[int, Array]] = {}
+        peaks: dict[int, dict[int, Array]] = {}
         entries: list[Entry] = []
         for child, parent in level:
-            if parent not in peaks:
-                peaks[parent] = self.own if parent is None else self._find_unexplained(parent)
-            entries.append(self._enter(child, parent, peaks[parent]))
+            left: dict[int, Array] = {}
+            if parent is not None and has_periods(child.expression):
+                if parent not in peaks:
+                    peaks[parent] = self._find_unexplained(parent)
+                left = peaks[parent]
+            entries.append(self._enter(child, parent, left))
         few, rows = depth == 0 and len(level) <= self.policy.bases, self.data.count
         race, limit = self.settings.race, self.settings.max_iterations
         if self.whole is not None:
-            self._race_by_intervals(self.whole, depth, stage, entries, race and not few)
+            self._race_by_intervals(self.whole, line, depth, stage, entries, race and not few)
             return
         finish = self.policy.first_parents if depth == 0 else 3
-        rungs = self.racing.rungs(race, limit, len(level), rows, finish)
-        if few:  # everything grows from them: all of their starts run to the end at once
-            rungs = (Rung(limit, ALL_STARTS, math.inf, 0),)
+        if not rungs:
+            rungs = self.racing.rungs(race, limit, len(level), rows, finish)
+            if few:  # everything grows from them: all of their starts run to the end at once
+                rungs = (Rung(limit, ALL_STARTS, math.inf, 0),)
         attempts: list[Attempt | None] = [None] * len(level)
         running = list(range(len(level)))
         try:
@@ -332,10 +460,10 @@ class Search:
             unfinished, needed = set(running), self.needed_gain(len(level))
             for number, (entry, attempt) in enumerate(zip(entries, attempts, strict=True)):
                 if attempt is not None:
-                    self._add(entry, attempt, depth, number in unfinished, needed)
+                    self._add(line, entry, attempt, depth, number in unfinished, needed)
 
     def _race_by_intervals(
-        self, whole: WholeData, depth: int, stage: int, entries: Sequence[Entry], race: bool
+        self, whole: WholeData, line: Line, depth: int, stage: int, entries: Sequence[Entry], race: bool
     ) -> None:
         """Let intervals on all rows tell who could win, against the best so far, known as closely as can be."""
         policy = self.context.policy(IntervalPolicy)
@@ -344,7 +472,7 @@ class Search:
             # several processes keep one GPU busier than one: only what begins on a sample is one batch
             return self.trials.run(function, work, depth, rung, stage, batched=function is advance)
 
-        before, old = self.trials.best, self.trials.incumbent
+        before, old = line.best, None if line.best is None else self.trials.candidates[line.best]
         if before is not None and old is not None:  # the next ones are compared with it, and start from it
             go_closer = partial(go, SHARPENING)
             old = self.trials.candidates[before] = sharpen(old, whole, policy, self.seed, go_closer, self._score)
@@ -358,13 +486,13 @@ class Search:
         try:
             contest.run(beginning)
         except (KeyboardInterrupt, OutOfTimeError):
-            if before is None:
+            if self.trials.best is None:
                 contest.conclude_best(beginning)
             raise
         finally:  # whatever was finished counts, also when the search is interrupted here
             needed = self.needed_gain(len(entries))
             numbers = {
-                i: self._add(entry, attempt, depth, i not in contest.drops, needed)
+                i: self._add(line, entry, attempt, depth, i not in contest.drops, needed)
                 for i, (entry, attempt) in enumerate(zip(entries, contest.attempts, strict=True))
                 if attempt is not None
             }
@@ -409,7 +537,7 @@ class Search:
             return attempt.interval.lower
         return attempt.log_evidence * self.rows / attempt.runs[0].rows
 
-    def _add(self, entry: Entry, attempt: Attempt, depth: int, running: bool, needed: float) -> int:
+    def _add(self, line: Line, entry: Entry, attempt: Attempt, depth: int, running: bool, needed: float) -> int:
         """Write a candidate down and return its number; of one tried before, the better fit in its old place."""
         trials, fit, task = self.trials, attempt.fit, entry.task
         if fit is None:
@@ -437,11 +565,14 @@ class Search:
             if (fit is None, score) < (old.fit is None, old.score):  # a finished fit is never given up
                 found = replace(found, depth=old.depth, step=old.step, parent=old.parent)
                 trials.candidates[number] = replace(found, seconds=old.seconds + found.seconds)
-        leader = trials.incumbent
+        line.members.add(number)
+        leader = None if line.best is None else trials.candidates[line.best]
         deeper = leader is not None and leader.depth < depth and leader.parameters < parameters
         gain = needed / self.share if deeper else 0.0
         if fit is not None and (leader is None or score < leader.score - gain):
-            trials.best = number
+            line.best = number
+            if trials.incumbent is None or score < trials.incumbent.score:
+                trials.best = number
         return number
 
     # -------------------------------------------------------------------------------------------------- the finalists
@@ -476,6 +607,7 @@ class Search:
             ranked, forecasts = [ranked[i] for i in order], [forecasts[i] for i in order]
         weights = Weights()
         if settings.average:
+            ranked = ranked if column is not None else self._leave_out_negligible(ranked)
             weights = weigh([self.share * c.score for c in ranked], forecasts, column)
         fits = [c.fit for c in (ranked if settings.average else ranked[:1]) if c.fit is not None]
         return trials.conclude(fits[0], fits, weights, settled=forward or self.criterion is not BIC)
@@ -491,6 +623,13 @@ class Search:
             if best not in chosen:
                 chosen.append(best)
         return chosen
+
+    def _leave_out_negligible(self, ranked: list[Candidate]) -> list[Candidate]:
+        """Return the winner, those whose weight could be seen in a prediction, and those that may be better."""
+        within, certain = weigh([self.share * c.score for c in ranked], None, None).within, ranked[0].score
+        least = self.policy.least_weight
+        kept = [c for c, w in zip(ranked, within, strict=True) if w >= least or c.scores[0] < certain < c.scores[1]]
+        return ranked[:1] + [c for c in kept if c is not ranked[0]]
 
     def _fit_to_all(self, ranked: list[Candidate], held_out: int) -> list[Candidate]:
         """Fit the finalists to all rows, from where they are; each keeps the score that it was chosen by."""
@@ -518,6 +657,11 @@ class Search:
         # Ctrl-C ends the workers of a terminal as well
         done = dict(run_parallel(function, work, 1 if self.trials.stopped == "request" else self.trials.jobs))
         return [done[i] for i in range(len(ranked))]
+
+
+def has_periods(kernel: Expression) -> bool:
+    """Tell whether some part of a kernel repeats, so that periods of the data are where it begins."""
+    return contains(kernel, Blend) or any(leaf.spec.words.role == "wave" for leaf in kernel.leaves())
 
 
 # ------------------------------------------------------------------------------------------------------- the grammar
@@ -590,7 +734,7 @@ def _steps(
         for base in bases:
             if base.spec.coded:
                 if "r" in operators and isinstance(part, Base) and _may_be_placed(part, base, outer):
-                    yield substitute(parent, path, _replacement(part, base)), Step("replace", part, base)
+                    yield substitute(parent, path, inherit(part, base)), Step("replace", part, base)
                 continue
             if "+" in allowed and not isinstance(outer, Sum):
                 yield substitute(parent, path, sum_of([part, base])), Step("add", base)
@@ -604,20 +748,9 @@ def _steps(
                 yield substitute(parent, path, blend([base, part], "CP", on=on)), Step("change from", base)
                 yield substitute(parent, path, blend([part, base], "CW", on=on)), Step("window", base)
             if "r" in operators and isinstance(part, Base) and (part.symbol, part.dims) != (base.symbol, base.dims):
-                yield substitute(parent, path, _replacement(part, base)), Step("replace", part, base)
+                yield substitute(parent, path, inherit(part, base)), Step("replace", part, base)
 
 
 def _may_be_placed(part: Base, base: Base, outer: Expression | None) -> bool:
     """Tell whether ECAT may take the place of a part: of CAT as a factor, as one value for each says no more."""
     return part.spec.has("correlation") and part.dims == base.dims and isinstance(outer, Product)
-
-
-def _replacement(old: Base, new: Base) -> Base:
-    """The new base kernel keeps what it has in common with the old one: its variance, and a lengthscale of one kind."""
-    units = {spec.name: spec.unit for spec in old.specs}
-    result = new
-    for spec in new.specs:
-        alike = spec.name == "variance" or (units.get(spec.name) == spec.unit and old.dims == new.dims)
-        if alike and spec.name in units:
-            result = result.with_parameter(Parameter(spec.name, old.parameter(spec.name).values))
-    return result

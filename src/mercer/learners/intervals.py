@@ -26,17 +26,18 @@ import numpy as np
 
 from mercer.compute.backend import NUMBA
 from mercer.compute.program import Program
-from mercer.fitting.minimise import Work, minimise
+from mercer.fitting.minimise import Work, is_past, minimise
 from mercer.fitting.problem import Fit, FitOptions, Problem, Run, prepare
 from mercer.inference.bounds import DEFAULT as BOUNDS
 from mercer.inference.bounds import BoundPolicy, Interval, interval
 from mercer.inference.contract import Data, Engine
+from mercer.inference.exact import Exact
 from mercer.inference.likelihood import Gaussian
 from mercer.inference.vfe import CANDIDATES, FixedVFE
 from mercer.kernels.algebra import structure
 from mercer.kernels.domains import Array
 from mercer.kernels.parameters import layout
-from mercer.learners.contract import Candidate, Verdict, WholeData, draw_some
+from mercer.learners.contract import Candidate, Verdict, WholeData, draw_some, draw_with_neighbours
 from mercer.learners.criteria import Criterion
 from mercer.learners.racing import Task, advance
 from mercer.learners.trials import Attempt
@@ -88,6 +89,10 @@ class IntervalPolicy:
     fit: tuple[Stage, ...] = (Stage(8, 4000), Stage(20, None, 0.5))  # of those that are fitted to all rows
     refit: tuple[Stage, ...] = (Stage(20, None, 0.5),)  # of what was fitted before
     fit_starts: int = 2  # of a candidate that begin a fit; the better one goes on after the first stage
+    near_rows: int = 1000  # of an exact fit before those stages: no points to need, and little behind on all rows
+    near_steps: int = 40
+    near_width: float = 0.01  # nats for each row: an interval that is wider says that its points are not enough
+    near_points: int = 1000  # inducing points, where the engine predicts with as many, of what was so fitted
     fit_gap: float = 0.5  # nats that the lower bound may lose while parameters move; halving it doubles the points
     final_gap: float = 0.1  # the same for candidates whose intervals overlap the incumbent's
     fit_margin: float = 40.0  # score that one may be behind which is not fitted yet
@@ -115,6 +120,7 @@ class Effort(NamedTuple):
     fit: bool = False  # conclude it as a fit
     most_points: int | None = None  # inducing points, where not all that the engine may have
     traces: bool = False  # bound the determinant closely too
+    near: int = 0  # rows of an exact fit before the stages; none: it begins with them
 
 
 class ScoreInterval(NamedTuple):
@@ -147,14 +153,22 @@ def bracket(task: Task, attempt: Attempt, whole: WholeData, effort: Effort, poli
     started = time.perf_counter()
     with one_thread():
         problem = prepare(task.expression, whole.data, whole.engine, task.options, task.peaks)
-        points = [problem.clip(run.point) for run in attempt.runs]
-        run = move(problem, points[: policy.fit_starts if effort.fit else 1], whole, effort, policy)
-        found, engine = _bracket_at(problem, run, whole, effort, policy)
-        if effort.fit:  # with too few inducing points for a rough kernel steps lead to a smoother one, which is worse
-            unmoved = replace(run, point=points[0])
-            before, others = _bracket_at(problem, unmoved, whole, effort, policy)
-            if before.lower > found.lower:
-                run, found, engine = unmoved, before, others
+        points, until = [problem.clip(run.point) for run in attempt.runs], task.options.until
+        chosen, stands = points[: policy.fit_starts if effort.fit else 1], list[Stand]()
+        settled = False
+        if effort.near:
+            near = fit_exactly(problem, chosen, whole, effort, policy, until)
+            stands.append(_stand_at(problem, near, whole, effort, policy))
+            close = stands[0].found.width < policy.near_width * whole.data.count
+            chosen, settled = [near.point] if close else chosen, close and is_rough(len(stands[0].engine.Z), whole)
+        # with too few inducing points for a rough kernel steps lead to a smoother one, which is worse
+        if not settled and not (stands and is_past(until)):
+            run = move(problem, chosen, whole, effort, policy, until)
+            stands.append(_stand_at(problem, run, whole, effort, policy))
+        if effort.fit and not is_past(until):
+            unmoved = replace(stands[-1].run, point=points[0])
+            stands.append(_stand_at(problem, unmoved, whole, effort, policy))
+        run, found, engine = max(stands, key=lambda stand: stand.found.lower)
         best = replace(run, value=-found.lower, rows=whole.data.count)
         fit = None
         if effort.fit:
@@ -162,6 +176,35 @@ def bracket(task: Task, attempt: Attempt, whole: WholeData, effort: Effort, poli
             fit = replace(held.conclude([best], best.point, attempt.screened), log_evidence=-best.value)
     seconds, waiting = attempt.seconds + time.perf_counter() - started, () if effort.fit else attempt.runs[1:]
     return Attempt((best, *waiting), attempt.screened, seconds, fit, found, len(engine.Z))
+
+
+def is_rough(points: int, whole: WholeData) -> bool:
+    """Tell whether a kernel has more inducing points than its parameters can be moved with."""
+    return points > whole.engine.inducing
+
+
+class Stand(NamedTuple):
+    """Where a fit stands, and between what its log evidence lies there."""
+
+    run: Run
+    found: Interval
+    engine: FixedVFE
+
+
+def _stand_at(problem: Problem, run: Run, whole: WholeData, effort: Effort, policy: IntervalPolicy) -> Stand:
+    return Stand(run, *_bracket_at(problem, run, whole, effort, policy))
+
+
+def fit_exactly(
+    problem: Problem, points: Sequence[Array], whole: WholeData, effort: Effort, policy: IntervalPolicy,
+    until: float | None,
+) -> Run:  # fmt: skip
+    """Return the best of some starts after an exact fit to some of the rows."""
+    rows = draw_with_neighbours(whole.data, effort.near, 0)
+    runs = minimise(replace(problem, engine=Exact(), data=rows), points, policy.near_steps, until=until)
+    best = min(runs, key=lambda run: run.value)
+    # there are few steps; that it takes no more of them is no failure to converge
+    return replace(best, converged=True, rows=whole.data.count, trail=None)
 
 
 def bracket_inherited(
@@ -178,7 +221,7 @@ def bracket_inherited(
         problem = prepare(task.expression, whole.data, whole.engine, task.options, task.peaks)
         values = problem.starts.inherit(problem.split(attempt.runs[0].point)[0])
         run = replace(attempt.runs[0], point=problem.point(values, Gaussian(task.noise)))
-        found, engine = _bracket_at(problem, run, whole, effort, policy)
+        _, found, engine = _stand_at(problem, run, whole, effort, policy)
     seconds = attempt.seconds + time.perf_counter() - started
     if not found.upper > attempt.interval.upper:
         return replace(attempt, seconds=seconds)
@@ -193,17 +236,25 @@ def _bracket_at(
     program, (values, likelihood) = problem.program, problem.split(run.point)
     noise = likelihood.noise
     candidates = CANDIDATES if effort.fit else policy.screening_rows
-    engine = choose_points(program, values, noise, whole, policy.bracket_gap, effort.most_points, candidates)
+    most = effort.most_points
+    if effort.near and whole.engine.predicting is not None:
+        most = max(whole.engine.inducing, min(whole.engine.predicting, policy.near_points))
+    engine = choose_points(program, values, noise, whole, policy.bracket_gap, most, candidates)
     bounds = BoundPolicy(effort.products, policy.product_gap, effort.traces)
     return interval(program, values, noise, whole.data, engine.Z, bounds, engine.sweep), engine
 
 
-def move(problem: Problem, points: Sequence[Array], whole: WholeData, effort: Effort, policy: IntervalPolicy) -> Run:
-    """Go through the stages of an effort; after the first one the best of several starts goes on alone."""
+def move(
+    problem: Problem, points: Sequence[Array], whole: WholeData, effort: Effort, policy: IntervalPolicy,
+    until: float | None = None,
+) -> Run:  # fmt: skip
+    """Go through the stages of an effort, as far as time allows; after the first the best start goes on alone."""
     runs = [Run(point, 0.0, "", True, 0, whole.data.count) for point in points]
     for stage in effort.stages:
-        rows, reached = draw_some(whole.data, stage.rows, 0), []
+        rows, reached = draw_some(whole.data, stage.rows, 0), list[Run]()
         for run in runs:
+            if is_past(until) and (reached or run.out_of_time):
+                break
             values, likelihood = problem.split(run.point)
             for slot in problem.layout.slots:
                 if slot.spec.name == "lengthscale" and slot.fitted:
@@ -212,10 +263,11 @@ def move(problem: Problem, points: Sequence[Array], whole: WholeData, effort: Ef
             engine = choose_points(problem.program, values, noise, whole, effort.gap, most, policy.screening_rows)
             if rows.count * len(engine.Z) < WORTH_A_DEVICE:
                 engine = engine.on(NUMBA)
-            found = minimise(replace(problem, engine=engine, data=rows), [run.point], stage.steps)[0]
+            held = replace(problem, engine=engine, data=rows)
+            found = minimise(held, [run.point], stage.steps, until=until)[0]
             # a stage ends after a few steps; that there are few of them is no failure to converge
             reached.append(replace(found, converged=True))
-        runs = [min(reached, key=lambda run: run.value)]
+        runs = [min(reached, key=lambda run: run.value)] if reached else runs
     return runs[0]
 
 
@@ -223,7 +275,7 @@ def choose_points(
     program: Program, values: Array, noise: float, whole: WholeData, gap: float, most: int | None, candidates: int
 ) -> FixedVFE:
     """Return the engine with as few points as lose no more than that, as far as some of the rows can tell."""
-    most = min(whole.engine.inducing, most or whole.engine.inducing)
+    most = min(max(whole.engine.inducing, whole.engine.predicting or 0), most or whole.engine.inducing)
     spare = 2.0 * gap * noise / whole.data.count  # the bound loses tr(K - Q) / (2 noise)
     return replace(whole.engine, inducing=most, joint=False).sparing(program, values, whole.data, spare, candidates)
 
@@ -259,6 +311,7 @@ class IntervalRace:
     policy: IntervalPolicy = IntervalPolicy()
     attempts: list[Attempt | None] = field(default_factory=list)
     drops: dict[int, Drop] = field(default_factory=dict)
+    expected: list[float] = field(default_factory=list)  # scores, from the sample that candidates begin on
     rung: int = 0
 
     def run(self, beginning: Beginning) -> None:
@@ -267,12 +320,14 @@ class IntervalRace:
         many = rows > BOUNDS.pairs_rows
         self.attempts = [None] * len(self.tasks)
         self._climb({i: (task, None, *beginning, False) for i, task in enumerate(self.tasks)}, advance)
+        self.expected = [self._expect(i) for i in range(len(self.tasks))]
         for screening in policy.screening if self.race else ():
             self._screen(screening, max(screening.least_margin, screening.margin * rows), many)
         for _ in range(1 if many else policy.rounds):
-            chosen = self._by_certainty()[: policy.round if self.race else None]
+            chosen = self._by_promise()[: policy.round if self.race else None]
             if chosen:
-                self._bracket(chosen, Effort(policy.fit_gap, policy.fit, None if many else 1, fit=True), bracket)
+                effort = Effort(policy.fit_gap, policy.fit, None if many else 1, fit=True, near=policy.near_rows)
+                self._bracket(chosen, effort, bracket)
                 self._drop_separated(policy.fit_margin)
         self._drop_separated(0.0)
         self.drop(self._waiting())
@@ -320,7 +375,7 @@ class IntervalRace:
         if len(self._waiting()) - len(behind) < policy.round:  # rather the values are to blame than nearly all kernels
             self._bracket([i for i in behind if self.tasks[i].noise is not None], closer, bracket_inherited)
         self._drop_separated(margin)
-        self.drop(self._by_certainty()[policy.slots :])
+        self.drop(self._by_promise()[policy.slots :])
 
     def _climb(self, work: Work, function: Callable[..., Attempt]) -> None:
         self.rung += 1
@@ -352,21 +407,39 @@ class IntervalRace:
         """Return those that are still in and were not fitted to all rows."""
         return [i for i, a in enumerate(self.attempts) if i not in self.drops and a is not None and a.fit is None]
 
-    def _by_certainty(self) -> list[int]:
-        """Return those that wait, first the one that is certain of most."""
-        return sorted(self._waiting(), key=lambda i: (self.ends(i).worst, i))
+    def _by_promise(self) -> list[int]:
+        """Return those that wait: in turn the one that is certain of most, and the one that a sample expects most of.
+
+        A rough kernel is certain of little, as it needs more inducing points than screening has; exact inference on a
+        sample needs none.
+        """
+        certain = sorted(self._waiting(), key=lambda i: (self.ends(i).worst, i))
+        expected = sorted(certain, key=lambda i: (self.expected[i], i))
+        return list(dict.fromkeys(i for pair in zip(certain, expected, strict=True) for i in pair))
+
+    def _expect(self, number: int) -> float:
+        """Return the score that a candidate would have, had all rows as much evidence each as those of its sample."""
+        attempt, rows = self.attempts[number], self.whole.data.count
+        if attempt is None:
+            return math.inf
+        run, count = attempt.runs[0], layout(self.tasks[number].expression).n_free + 1
+        return self.criterion.score(-run.value * rows / run.rows, count, rows)
 
     def _narrow(self) -> None:
         """Carry on fitted candidates that overlap the incumbent, with more inducing points, and the incumbent."""
         score, holder = self.incumbent()
         fits = {i: a.fit for i, a in enumerate(self.attempts) if i not in self.drops and a is not None}
-        fitted = [i for i, fit in fits.items() if fit is not None and fit.status != "failed"]
+        fitted = [i for i, fit in fits.items() if fit is not None and fit.status != "failed" and not self._is_rough(i)]
         close = [i for i in fitted if i != holder and self.ends(i).overlaps(score)]
         rivals = sorted(close, key=lambda i: (self.ends(i).best, i))[: self.policy.finalists]
         if rivals:
-            both = rivals if holder is None else [holder, *rivals]
+            both = rivals if holder is None or self._is_rough(holder) else [holder, *rivals]
             self._bracket(both, self.policy.closest(self.whole), bracket)
             self._drop_separated(0.0)
+
+    def _is_rough(self, number: int) -> bool:
+        attempt = self.attempts[number]
+        return attempt is not None and is_rough(attempt.inducing or 0, self.whole)
 
 
 # ---------------------------------------------------------------------------------------------- rows of the table

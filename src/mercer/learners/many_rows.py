@@ -7,13 +7,14 @@ and predictions that know every row, takes a few dozen evaluations of the large 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from mercer.compute.program import compile_program
-from mercer.fitting.minimise import minimise, minimise_scaled
+from mercer.fitting.minimise import Clock, is_past, minimise, minimise_scaled
 from mercer.fitting.problem import Evaluations, Fit, FitOptions, Problem, Run, prepare
 from mercer.inference.bounds import BoundPolicy, Interval, closest, interval
 from mercer.inference.choose import DEFAULT as CHOICE
@@ -24,7 +25,7 @@ from mercer.inference.vfe import VFE, FixedVFE, holds_points, is_sparse
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import contains
 from mercer.kernels.network import Network
-from mercer.learners.contract import Candidate, Learned, Learner, WholeData, draw_some
+from mercer.learners.contract import Candidate, Learned, Learner, WholeData, draw_some, draw_with_neighbours
 from mercer.learners.criteria import bic
 
 
@@ -42,7 +43,10 @@ class ManyRowsPolicy:
     scaled_iterations: int = 8
     margin: float = 20.0  # BIC that a kernel may be behind the best after its first round
     least_gain: float = 1e-4  # share of the log evidence: a round that gains less is the last
+    too_few: float = 0.01  # nats for each row that more inducing points gain: then those of a fit are too few
     interval_rows: int = 100_000  # rows up to which every kernel of a search gets an interval on all of them
+    kept_share: float = 0.35  # of a time budget that a learner leaves for the fits to all rows
+    fitting_share: float = 0.6  # of the time left then in which parameters move; then come last points and intervals
     members: int = 3  # of an average that are fitted to all rows
     least_weight: float = 0.001  # of a member that is worth the time
 
@@ -52,7 +56,9 @@ BLOCK_CELLS = 16  # of a block of neighbours in a sample of a grid
 
 
 def draw_sample(data: Data, seed: int, policy: ManyRowsPolicy) -> Data:
-    """Return the rows to learn from, in their order; of a grid of several axes half of them as blocks of neighbours.
+    """Return the rows to learn from, in their order; half of them as neighbours where rows have some.
+
+    Of a grid of several axes half are blocks of cells; of a table with a column whose values repeat, half share values.
 
     Single cells of a large grid lie far apart: they show where things change, but nothing that is smaller than the gaps
     between them.
@@ -62,7 +68,7 @@ def draw_sample(data: Data, seed: int, policy: ManyRowsPolicy) -> Data:
     rng = np.random.default_rng(seed)
     lattice = find_lattice(data.X, most_cells=data.count / (1.0 - MOST_MISSING))
     if lattice is None or sum(n > 1 for n in lattice.shape) < 2:
-        return draw_some(data, policy.sample, rng)
+        return draw_with_neighbours(data, policy.sample, rng)
     side = max(2, round(BLOCK_CELLS ** (1.0 / sum(n > 1 for n in lattice.shape))))
     places = [place // side for place in np.unravel_index(lattice.cells, lattice.shape)]
     _, block = np.unique(np.stack(places), axis=1, return_inverse=True)
@@ -87,13 +93,22 @@ def whole_of(learner: Learner, data: Data, engine: Engine, policy: ManyRowsPolic
 class AllRows:
     """Fits kernels that were fitted to a sample to all rows, from where they are.
 
-    `options.max_iterations` is the most that all rounds of a kernel may take together.
+    `options.max_iterations` is the most that all rounds of a kernel may take together. Where the time ends, the first
+    kernel has begun in any case, and what was reached counts.
     """
 
     data: Data
     engine: Engine
     options: FitOptions
     policy: ManyRowsPolicy = ManyRowsPolicy()
+    clock: Clock = field(default_factory=Clock)  # of the whole fit; `options.until` is when parameters stop to move
+
+    def set_time(self) -> AllRows:
+        """Return the same with a time at which parameters stop to move, where there is a budget."""
+        left = self.clock.seconds_left
+        if left is None:
+            return self
+        return replace(self, options=replace(self.options, until=time.time() + self.policy.fitting_share * left))
 
     def fit(self, fits: dict[int, Fit], settled: bool = False) -> dict[int, Fit]:
         """Fit kernels to all rows: all begin, the leaders go on.
@@ -101,10 +116,16 @@ class AllRows:
         The first of them too where it is the winner whatever its evidence (`settled`).
         Ctrl-C ends the rounds; what was reached so far counts.
         """
-        now, going = dict(fits), list(fits)
+        now, going, held = dict(fits), list(fits), set[int]()
         try:
             for i, fit in fits.items():
-                found = self.begin(fit)
+                if is_past(self.options.until) and i != going[0]:
+                    continue
+                found = self.settle(fit)
+                if found is None:
+                    found = self.begin(fit)
+                else:
+                    held.add(i)
                 now[i] = fit if found.status == "failed" else found
             # evidence grows with the rows: on some of them a parameter has its share of the price only
             share = max(self.first_rows(fit) for fit in fits.values()) / self.data.count
@@ -113,12 +134,36 @@ class AllRows:
             leaders = [i for i in scores if scores[i] <= min(scores.values()) + self.policy.margin]
             going = list(dict.fromkeys([*going[:1], *leaders])) if settled else leaders or going[:1]
             for i in going:
-                now[i] = self.finish(now[i])
+                if not is_past(self.options.until) and i not in held:
+                    now[i] = self.finish(now[i])
         except KeyboardInterrupt:
             going = [i for i in going if now[i] is not fits[i]] or going[:1]
             stopped = "stopped on request while it was fitted to all rows"
             now.update({i: replace(now[i], status="interrupted", message=stopped) for i in going})
-        return {i: self.score(now[i]) for i in going}
+        return {i: now[i] if i in held else self.score(now[i]) for i in going}
+
+    def settle(self, fit: Fit) -> Fit | None:
+        """Return the fit at values from some of the rows, scored on all of them, where that is all that can be done.
+
+        A rough kernel needs more inducing points than a fit to all rows can move parameters with: steps on the bound
+        from too few of them would make it smooth. The points of the final posterior, which is worked out once, may be
+        enough for it. None where few points are enough.
+        """
+        engine, policy, rows = self.engine, self.policy, self.data
+        if not is_sparse(engine) or engine.predicting is None or rows.source is not None or rows.count <= policy.nearer:
+            return None
+        few = engine.hold(compile_program(fit.expression), fit.values, rows)
+        found = few.evidence(compile_program(fit.expression), fit.values, fit.likelihood, rows, gradient=False)
+        scored = self.score(replace(fit, held=None))
+        if not scored.log_evidence > found.value + policy.too_few * rows.count or contains(fit.expression, Network):
+            return None
+        some = draw_with_neighbours(rows, policy.nearer, self.options.seed)
+        exact = Exact(engine.backend)
+        near = self.carry_on(fit, some, exact, policy.nearer_iterations, self.options.max_iterations)
+        if near.status == "failed":
+            return scored
+        moved = self.score(replace(near, rows=rows.count))
+        return moved if moved.status != "failed" and moved.log_evidence > scored.log_evidence else scored
 
     def begin(self, fit: Fit) -> Fit:
         """Take the first round, on some of the rows where those come first."""
@@ -156,6 +201,8 @@ class AllRows:
         for _ in range(1 if self.some_first(fit) else self.policy.rounds - 1):
             if left <= 0:
                 break
+            if is_past(self.options.until):
+                break
             found = self._round(best, left)
             left -= each
             if found.status == "failed":
@@ -183,14 +230,14 @@ class AllRows:
             point = settle_noise(problem, point)
         held = None
         if holds_points(engine) and engine.moves_points:
-            run, held = minimise_jointly(problem, engine, point, iterations)
+            run, held = minimise_jointly(problem, engine, point, iterations, self.options.until)
             problem = replace(problem, engine=held)
         elif engine.exact and data.count > self.policy.scaled_rows:
             run = self._minimise_scaled(problem, point, min(iterations, self.policy.scaled_iterations))
         else:
-            run = minimise(problem, [point], iterations)[0]
+            run = minimise(problem, [point], iterations, until=self.options.until)[0]
         # a round ends after a few steps: that is no failure to converge, but it is one where the user allowed no more
-        run = replace(run, converged=run.converged or steps <= allowed)
+        run = replace(run, converged=run.converged or (steps <= allowed and not run.out_of_time))
         return replace(problem.conclude([run], run.point, fit.evaluations), held=held)
 
     def _minimise_scaled(self, problem: Problem, point: Array, iterations: int) -> Run:
@@ -264,11 +311,13 @@ class _Jointly:
         return value, np.concatenate([slope, by_points.ravel()])
 
 
-def minimise_jointly(problem: Problem, engine: FixedVFE, point: Array, iterations: int) -> tuple[Run, FixedVFE]:
+def minimise_jointly(
+    problem: Problem, engine: FixedVFE, point: Array, iterations: int, until: float | None = None
+) -> tuple[Run, FixedVFE]:
     """Minimise from one point and the engine's inducing inputs; return where both ended."""
     count, anywhere = len(point), np.tile([-np.inf, np.inf], (engine.Z.size, 1))
     both = _Jointly(problem, engine, np.vstack([problem.bounds, anywhere]), problem.tolerance, problem.data)
-    run = minimise(both, [np.concatenate([point, engine.Z.ravel()])], iterations)[0]
+    run = minimise(both, [np.concatenate([point, engine.Z.ravel()])], iterations, until=until)[0]
     moved = replace(engine, Z=run.point[count:].reshape(engine.Z.shape).copy())
     return replace(run, point=run.point[:count]), moved
 
@@ -278,11 +327,14 @@ def fit_to_all(learned: Learned, all_rows: AllRows) -> Learned:
 
     Whichever of these is then best (of two bounds, certain of more) is the winner, unless that is settled.
     """
+    all_rows = all_rows.set_time()
     data, engine, policy = all_rows.data, all_rows.engine, all_rows.policy
     within = learned.weights.within
     by_intervals = engine.is_bound and any(c.interval is not None for c in learned.candidates)
     order = np.argsort([-w for w in within], kind="stable")
+    unclear = find_unclear(learned)  # of these the last fit decides
     worth = [int(i) for i in order if i != 0 and not (by_intervals and within[i] < policy.least_weight)]
+    worth = [*(i for i in unclear if i not in worth), *worth] if by_intervals else worth
     alone = engine.is_bound and contains(learned.fit.expression, Network)  # each takes minutes
     chosen = [0, *worth][: 1 if alone else policy.members]
     fits = all_rows.fit({i: learned.members[i] for i in chosen}, learned.settled)
@@ -293,7 +345,7 @@ def fit_to_all(learned: Learned, all_rows: AllRows) -> Learned:
     interrupted = any(fit.status == "interrupted" for fit in members)
     if is_sparse(engine) and by_intervals:
         renewed = {id(learned.members[i]): fits[i] for i in kept}
-        candidates, patient = _narrow_all(learned.candidates, renewed, data, engine)
+        candidates, patient = _narrow_all(learned.candidates, renewed, all_rows)
         interrupted = interrupted or not patient
     else:  # scores stay those of the sample, like the others'
         winner, kernel = learned.members[kept[0]], members[0].expression
@@ -314,22 +366,36 @@ def fit_to_all(learned: Learned, all_rows: AllRows) -> Learned:
     )  # fmt: skip
 
 
+def find_unclear(learned: Learned) -> list[int]:
+    """Return the members whose intervals say that they may be better than the winner, the most likely first."""
+    ends = {id(c.fit): c.scores for c in learned.candidates if c.fit is not None and c.interval is not None}
+    winner = ends.get(id(learned.members[0]))
+    found = [i for i, fit in enumerate(learned.members) if i and winner and ends.get(id(fit), winner)[0] < winner[1]]
+    return sorted(found, key=lambda i: ends[id(learned.members[i])][0])
+
+
 def _narrow_all(
-    candidates: Sequence[Candidate], renewed: dict[int, Fit], data: Data, engine: VFE
+    candidates: Sequence[Candidate], renewed: dict[int, Fit], all_rows: AllRows
 ) -> tuple[tuple[Candidate, ...], bool]:
     """Return the rows, those of kernels that were fitted to all rows renewed; Ctrl-C ends the wait for close intervals.
 
-    Also return whether there was time. `renewed` goes by the identity of a candidate's fit.
+    So does the time budget, where there is no time for one more as long as the last. Also return whether Ctrl-C did
+    not. `renewed` goes by the identity of a candidate's fit.
     """
-    rows, patient = list(candidates), True
+    rows, patient, longest = list(candidates), True, 0.0
+    data, engine, clock = all_rows.data, all_rows.engine, all_rows.clock
+    assert is_sparse(engine)
     for place, candidate in enumerate(candidates):
         fit = renewed.get(id(candidate.fit))
         if fit is not None:
+            left, started = clock.seconds_left, clock.seconds
+            in_time = left is None or left > longest
             try:
-                rows[place] = narrow(candidate, fit, data, engine, patient)
+                rows[place] = narrow(candidate, fit, data, engine, patient and in_time)
             except KeyboardInterrupt:
                 patient = False
                 rows[place] = narrow(candidate, fit, data, engine, patient)
+            longest = max(longest, clock.seconds - started)
     return tuple(rows), patient
 
 

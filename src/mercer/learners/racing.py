@@ -19,6 +19,7 @@ from mercer.fitting.minimise import Batch, minimise, starting_points
 from mercer.fitting.problem import Evaluations, FitOptions, Problem, Run, prepare
 from mercer.fitting.starts import Starts
 from mercer.inference.contract import Data, Engine
+from mercer.inference.likelihood import Gaussian
 from mercer.kernels.algebra import structure
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
@@ -128,11 +129,11 @@ def advance(
         problem = prepare(task.expression, data, engine, task.options, task.peaks)
         if attempt is None:
             points, afresh, screened = _starting_points(problem, task, keep, batch)
-            runs = minimise(problem, [*points, *afresh], iterations, batch=batch)
+            runs = minimise(problem, [*points, *afresh], iterations, batch=batch, until=task.options.until)
             runs[len(points) :] = [replace(run, afresh=True) for run in runs[len(points) :]]
         else:
             screened = attempt.screened
-            runs = _continue(problem, attempt.runs[:keep], iterations, batch)
+            runs = _continue(problem, attempt.runs[:keep], iterations, batch, task.options.until)
         runs = rank(runs)
         fit = problem.conclude(runs, runs[0].point, screened) if last else None
     earlier = attempt.seconds if attempt is not None else 0.0
@@ -174,16 +175,37 @@ def _starting_points(
     return points, more, screened + also_screened
 
 
-def _continue(problem: Problem, runs: Sequence[Run], iterations: int, batch: Batch | None) -> list[Run]:
-    """Carry on the runs that are not at their end; one on other rows begins anew where it stands."""
+def _continue(
+    problem: Problem, runs: Sequence[Run], iterations: int, batch: Batch | None, until: float | None
+) -> list[Run]:
+    """Carry on the runs that are not at their end; one on other rows begins anew where it stands.
+
+    Where time ends before all of them are on these rows, those that are count: values on other rows say nothing here.
+    """
     result, rows = list(runs), problem.data.count
     going = [i for i, run in enumerate(runs) if not (run.converged and run.rows == rows)]
     if going:
         trails = [runs[i].trail if runs[i].rows == rows else None for i in going]
         points = [runs[i].point if trail is None else trail.start for i, trail in zip(going, trails, strict=True)]
         records = [Evaluations(trail) for trail in trails]
-        later_runs = minimise(problem, points, iterations, records, batch)
-        for i, trail, later in zip(going, trails, later_runs, strict=True):
+        later_runs = minimise(problem, points, iterations, records, batch, until)
+        for i, trail, later in zip(going, trails, later_runs, strict=False):  # fewer where time ended
             earlier = runs[i].evaluations if trail is None else 0
             result[i] = replace(later, evaluations=earlier + later.evaluations, afresh=runs[i].afresh)
-    return result
+    return [run for run in result if run.rows == rows]
+
+
+def time_evaluation(kernel: Expression, data: Data, engine: Engine, most_rows: int) -> float:
+    """Return about how many seconds the evidence of all rows and its gradient take, from some of the rows.
+
+    Exact inference grows with the cube of the rows.
+    """
+    some = draw_some(data, most_rows, 0)
+    problem = prepare(kernel, some, engine, FitOptions())
+    point = problem.point(problem.starts.draw(None), Gaussian(0.1))
+    with one_thread():
+        problem.loss(point)  # the first takes memory, and may compile
+        started = time.perf_counter()
+        problem.loss(point)
+        seconds = time.perf_counter() - started
+    return float(seconds * (data.count / some.count) ** 3)

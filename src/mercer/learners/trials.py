@@ -60,6 +60,11 @@ class Attempt:
         """The best so far."""
         return -self.runs[0].value
 
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the end of the time ended a run: with more of it, it would have come further."""
+        return any(run.out_of_time for run in self.runs)
+
 
 @dataclass(eq=False)
 class Trials:
@@ -166,7 +171,7 @@ class Trials:
         for i, given in results:
             result = function(*given) if here else given
             count += 1
-            if self.journal is not None:
+            if self.journal is not None and not result.out_of_time:
                 self.journal.put(keys[i], result)
             yield i, result  # before the report, which may be where Ctrl-C is raised
             self.tell(count, len(work), depth, rung)

@@ -20,6 +20,7 @@ from mercer.explain.functionals import FunctionalExplanation
 from mercer.explain.networks import NetworkExplanation
 from mercer.explain.search import PathStep, RunnerUp
 from mercer.explain.wording import list_names, number, percent, probability, resolve
+from mercer.explain.words import STARTS
 from mercer.fitting.periods import typical_gap
 from mercer.kernels.leaf import LEAVES
 from mercer.report.changes import change_figure
@@ -76,7 +77,7 @@ def render(template: str, **content: Any) -> str:
     environment.filters |= {"number": number, "resolved": resolve, "percent": percent, "probability": probability}
     environment.filters |= {"code": escape, "in_cell": _in_cell, "ends": _ends}
     css = Markup(environment.get_template("report.css").render())
-    return environment.get_template(template).render(css=css, **content)
+    return environment.get_template(template).render(css=css, starts=STARTS, **content)
 
 
 def _unbroken(value: Any) -> Any:
