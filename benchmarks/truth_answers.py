@@ -192,6 +192,12 @@ def judge_dependence(case: Case, claim: Claim) -> Verdict:
     return verdict(claim, there, why, TEST, CLEAR)
 
 
+@rule_for("errors may depend")
+def judge_doubt(case: Case, claim: Claim) -> Verdict:
+    """A doubt, at a p-value between .01 and .05, says neither."""
+    return unjudged(claim, "a doubt", TEST)
+
+
 @rule_for("errors independent", "nothing left over")
 def judge_clean(case: Case, claim: Claim) -> Verdict:
     """What is left over must hold less than 5 % of the variance that is no noise."""

@@ -14,6 +14,7 @@ import pytest
 import mercer
 from mercer.errors import InputError
 from mercer.estimators import GPRegressor
+from mercer.explain.subject import subject_of
 from mercer.kernels.leaf import LEAVES
 from mercer.report.html import _in_cell, report_html, usage
 from mercer.report.view import BLUE, GREY, INK, ORANGE, PALE, YELLOW
@@ -85,7 +86,7 @@ def test_names_are_unique_and_links_lead_somewhere(text: str) -> None:
 
 def test_every_picture_has_a_text_alternative_in_both_sizes(found: GPRegressor, text: str) -> None:
     pictures = [attributes for tag, attributes in Reader(text).attributes if tag == "svg"]
-    assert len(pictures) == 2 * (3 + len(found.explain().components))
+    assert len(pictures) == 2 * (3 + len(found.explain().main_components))
     for attributes in pictures:
         assert attributes["role"] == "img"
         for name in (attributes["aria-labelledby"] or "").split():
@@ -113,7 +114,9 @@ def test_it_says_what_the_explanation_says(found: GPRegressor, text: str) -> Non
         *(check.sentence for check in explanation.checks),
         *(forecast.at for forecast in explanation.extrapolation.forecasts),
     ]  # fmt: skip
-    told += [each for c in explanation.components for each in (c.title, c.sentence, c.continuation, c.kernel)]
+    told += [each for c in explanation.main_components for each in (c.title, c.sentence, c.continuation)]
+    told += [part.text for part in subject_of(found.fitted_).parts] + list(explanation.averaging.kernels)
+    told += [answer.sentence for answer in explanation.answers]
     told += [step.kernel for step in explanation.search.path] + [each.kernel for each in explanation.search.runners_up]
     told += ["Seed", "Versions", f"mercer {mercer.__version__}", "max_depth=2", "In mathematics"]
     for words in told:

@@ -37,7 +37,7 @@ EXPECTED = {
         "(lengthscale 900 months)"
     ),
     "PER(0, period=400, lengthscale=0.6)": (
-        "a periodic function of month with period 400 months, of which the data show only a part"
+        "a slow curve of month, like a part of a wave with period 400 months, of which the data show only a part"
     ),
     "PER(0, period=12, lengthscale=3)": "a nearly sinusoidal function of month with period 12.0 months",
     "PER(0, 1, period=[12, 5])": (
@@ -116,7 +116,9 @@ EXPECTED = {
     ),
     "LIN(0, offset=3) * LIN(0, offset=-2000)": "a linear function of month",
     "COS(0, frequency=0.08333333)": "a pure wave in month with period 12.0 months",
-    "COS(0, frequency=-0.0001)": "a pure wave in month with a period far longer than the data",
+    "COS(0, frequency=-0.0001)": (
+        "a slow curve of month, like a part of a wave with period 10,000 months, of which the data show only a part"
+    ),
     "SM2(0, weights=[0.3, 0.7], frequency=[0.001, 0.0833333], bandwidth=[0.01, 0.001])": (
         "a mixture of 2 fading waves in month: one with period 12.0 months, fading over about 13 years (lengthscale "
         "159 months) (70 %); a smooth part varying over about 16 months (lengthscale 15.9 months) (30 %)"
@@ -176,8 +178,8 @@ def test_every_base_kernel_has_words_alone_and_in_products(symbol: str) -> None:
 
 
 TITLES = {
-    "SE(0, lengthscale=71) * PER(0, period=12, lengthscale=0.6)": "Changing pattern with period 12.0 months",
-    "PER(0, period=12)": "Pattern with period 12.0 months",
+    "SE(0, lengthscale=71) * PER(0, period=12, lengthscale=0.6)": "Changing yearly pattern",
+    "PER(0, period=12)": "Yearly pattern",
     "LIN(0) * LIN(0)": "Quadratic trend",
     "LIN(0) * SE(0, lengthscale=20)": "Changing linear trend",
     "SE(0, lengthscale=8.1)": "Smooth variation over about 8 months",
@@ -188,13 +190,11 @@ TITLES = {
     "M12(0, lengthscale=60)": "Random walk, drawn back over about 5 years",
     "M12(0, lengthscale=200)": "Random walk",
     "M32(0, lengthscale=200)": "Wandering trend",
-    "M12(0, lengthscale=200) * PER(0, period=12)": "Drifting pattern with period 12.0 months",
-    "M12(0, lengthscale=200) * PER(0, period=12) * LIN(0, offset=-9)": (
-        "Growing and drifting pattern with period 12.0 months"
-    ),
+    "M12(0, lengthscale=200) * PER(0, period=12)": "Drifting yearly pattern",
+    "M12(0, lengthscale=200) * PER(0, period=12) * LIN(0, offset=-9)": ("Growing and drifting yearly pattern"),
     "M12(0, lengthscale=200) * LIN(0) * LIN(0)": "Drifting quadratic trend",
     "M12(0, lengthscale=200) * LIN(0, offset=-2000)": "Random walk",
-    "PER(0, period=12) * SE(1, lengthscale=3000)": "Pattern with period 12.0 months",
+    "PER(0, period=12) * SE(1, lengthscale=3000)": "Yearly pattern",
     "LIN(1, offset=-500) * LIN(2, offset=-900)": "Effects of heat and rain",
 }
 
@@ -210,18 +210,18 @@ def test_no_two_titles_are_alike() -> None:
         return distinct([title(term, COLUMNS) for term in terms], terms, COLUMNS, shares)
 
     assert told("PER(0, period=12)", "PER(0, period=12) * PER(0, period=40)") == [
-        "Pattern with period 12.0 months", "Pattern with period 12.0 months, modulated with period 40.0 months",
+        "Yearly pattern", "Yearly pattern, modulated with period 40.0 months",
     ]  # fmt: skip
     changing = [f"PER(0, period=12) * SE(0, lengthscale={length})" for length in (20, 71)]
     assert told(*changing) == [
-        "Changing pattern with period 12.0 months, over about 20 months",
-        "Changing pattern with period 12.0 months, over about 6 years",
+        "Changing yearly pattern, over about 20 months",
+        "Changing yearly pattern, over about 6 years",
     ]
     assert told("LIN(0, offset=3)", "LIN(0, offset=9)") == [
         "Linear trend (50 % of the variance)", "Linear trend (20 % of the variance)",
     ]  # fmt: skip
     assert told("LIN(0, offset=3)", "LIN(0, offset=9)", shares=(0.2, 0.2)) == ["Linear trend (1)", "Linear trend (2)"]
-    assert told("LIN(0)", "PER(0, period=12)") == ["Linear trend", "Pattern with period 12.0 months"]
+    assert told("LIN(0)", "PER(0, period=12)") == ["Linear trend", "Yearly pattern"]
 
 
 def test_titles_name_the_input_where_there_are_several() -> None:

@@ -141,12 +141,15 @@ def _say_level(level: LevelEffect, first: bool) -> str:
     return f"{level.level} is {number(abs(level.mean))} {side}{than} ({band})"
 
 
-def say_interaction(claim: Claim, vocabulary: Vocabulary) -> str:
-    """Say that the effects of inputs depend on each other; of numbers and categories which differs between which."""
+def say_interaction(claim: Claim, vocabulary: Vocabulary, sure: str = "") -> str:
+    """Say that the effects of inputs depend on each other; of numbers and categories which differs between which.
+
+    `sure` is how sure that is, where it needs saying.
+    """
     kinds = {column.table_name: column.is_category for column in vocabulary.columns}
     levels = [name for name in claim.value if kinds.get(name)]
     others = [Column(name) for name in claim.value if not kinds.get(name)]
     if not levels or not others:
-        return f"The effects of {name_columns([Column(name) for name in claim.value])} depend on each other."
+        return f"The effects of {name_columns([Column(name) for name in claim.value])} depend on each other{sure}."
     verb = "effect of {} differs" if len(others) == 1 else "joint effect of {} differs"
-    return f"The {verb.format(name_columns(others))} between the values of {list_names(levels)}."
+    return f"The {verb.format(name_columns(others))} between the values of {list_names(levels)}{sure}."

@@ -1,13 +1,18 @@
 """Is anything left in the residuals? Each check looks for one kind of pattern and comes with its p-value.
 
 The residuals are one-step errors (`Subject.one_step_errors`): independent standard normal numbers if the model is
-right. A p-value below `CLEAR` counts as something left; with five checks a perfect model is suspected in one case of
-twenty.
+right. A p-value below `CLEAR` counts as something left, one below `DOUBT` as a doubt; with five checks a perfect model
+is suspected in one case of twenty.
+
+The errors are also held against every input and every product of two: by their linear correlation and by the distance
+correlation (Szekely, Rizzo and Bakirov 2007), which is zero for independent variables only, with its p-value from
+permutations. What the errors do not depend on cannot be missing from the model, if there are rows enough to see it.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +22,12 @@ from mercer.explain.subject import Subject
 from mercer.explain.words import Narrator
 from mercer.kernels.domains import Array
 
-CLEAR = 0.01
+CLEAR, DOUBT = 0.01, 0.05
+MOST_FOR_DISTANCES = 250  # rows: the distance correlation looks at all pairs
+PERMUTATIONS, MORE_PERMUTATIONS = 199, 999  # more where the first say that it is close
+MOST_PAIRS = 66  # products of two inputs: of 12 inputs
+SMALL_EFFECT = 0.05  # of the variance of the target: what is denied must be smaller
+SEEN = 15.0  # rows times the share of a variance: (2.6 + 1.3)^2, seen at p = 0.01 in nine cases of ten
 FEWEST = 10  # rows below which nothing can be said
 MOST_FOR_SHAPIRO = 5000
 
@@ -42,6 +52,26 @@ class Check:
         """Nothing was found."""
         return not self.p_value < CLEAR
 
+    @property
+    def doubtful(self) -> bool:
+        """Something may be there."""
+        return CLEAR <= self.p_value < DOUBT
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """How errors go with an input, or with the product of two: correlations, and a p-value for all that was tried."""
+
+    columns: tuple[str, ...]
+    linear: float
+    distance: float | None
+    p_value: float
+
+    @property
+    def clear(self) -> bool:
+        """Nothing was found."""
+        return not self.p_value < CLEAR
+
 
 @dataclass(frozen=True)
 class Residual:
@@ -56,21 +86,24 @@ class Residual:
 
 @dataclass(frozen=True)
 class ResidualCheck:
-    """One check of the one-step errors; `clear` means that nothing was found."""
+    """One check of the one-step errors; `clear`: nothing was found; `doubtful`: something may be there."""
 
     name: str
     statistic: float
     p_value: float
     clear: bool
     sentence: str
+    doubtful: bool = False
 
 
-def check_residuals(subject: Subject, narrator: Narrator) -> tuple[ResidualCheck, ...]:
-    """Check the one-step errors of a model."""
+def check_residuals(
+    subject: Subject, dependences: Sequence[Dependence], narrator: Narrator
+) -> tuple[ResidualCheck, ...]:
+    """Check the one-step errors of a model, also against what they depend on."""
     order, errors = subject.one_step_errors
     along = subject.order_column
     at = None if along is None else subject.in_user_units(along)[order]
-    checks = residual_checks(errors, at, subject.posterior.predict(subject.data.X).mean[order])
+    checks = residual_checks(errors, at, subject.mean_at(subject.data.X[order]))
     column = None if along is None else subject.columns[along].name
     found = []
     for check in checks:
@@ -85,8 +118,110 @@ def check_residuals(subject: Subject, narrator: Narrator) -> tuple[ResidualCheck
         value = Residual(check, len(errors), column, distance, worst)
         evidence = ClaimEvidence(p_value=check.p_value, rows=len(errors))
         sentence = narrator.say(Claim(KINDS[check.name], subject.target, value, evidence=evidence))
-        found.append(ResidualCheck(check.name, check.statistic, check.p_value, check.clear, sentence))
+        doubtful, numbers = check.doubtful, (check.statistic, check.p_value)
+        found.append(ResidualCheck(check.name, *numbers, check.clear and not doubtful, sentence, doubtful))
+    return (*found, *_check_inputs(subject, dependences, narrator)) if found else ()
+
+
+def _check_inputs(subject: Subject, dependences: Sequence[Dependence], narrator: Narrator) -> list[ResidualCheck]:
+    """Say which inputs the errors depend on, or that they depend on none; nothing of a single one."""
+    if not dependences or len(subject.table_columns) < 2:
+        return []
+    rows, found = len(subject.one_step_errors[1]), []
+    for each in dependences:
+        if not each.clear:
+            evidence = ClaimEvidence(p_value=each.p_value, rows=rows)
+            sentence = narrator.say(Claim("errors depend", subject.target, each, evidence=evidence))
+            found.append(ResidualCheck("inputs", each.linear, each.p_value, False, sentence))
+    if found:
+        return found
+    least = min(dependences, key=lambda each: each.p_value)
+    evidence, doubtful = ClaimEvidence(p_value=least.p_value, rows=rows), least.p_value < DOUBT
+    if not doubtful and not can_see(subject):
+        return []
+    kind = "errors may depend" if doubtful else "errors independent"
+    sentence = narrator.say(Claim(kind, subject.target, least, evidence=evidence))
+    return [ResidualCheck("inputs", least.linear, least.p_value, not doubtful, sentence, doubtful)]
+
+
+def can_see(subject: Subject) -> bool:
+    """Whether there are rows enough for the checks to see what is `SMALL_EFFECT` of the variance."""
+    noise = max(subject.noise_variance / subject.variance, SMALL_EFFECT)
+    return bool(len(subject.one_step_errors[1]) * SMALL_EFFECT / noise >= SEEN)
+
+
+def find_dependences(subject: Subject) -> tuple[Dependence, ...]:
+    """Hold the errors against every input, then against the products of two, with p-values for all of a sort."""
+    order, errors = subject.one_step_errors
+    tables = list(subject.table_columns.items())
+    if len(errors) < FEWEST or not np.isfinite(errors).all() or np.ptp(errors) == 0:
+        return ()
+    X, rng = subject.data.X[order], np.random.default_rng(0)
+    found = []
+    for name, places in tables:
+        inputs = X[:, places]
+        if subject.columns[places[0]].levels:  # codes of categories: how far they are apart means nothing
+            inputs = (inputs == np.unique(inputs)).astype(float)
+        linear, p_linear = linear_dependence(errors, inputs)
+        distance, p_distance = distance_dependence(errors, inputs, rng)
+        found.append(Dependence((name,), linear, distance, min(1.0, 2 * len(tables) * min(p_linear, p_distance))))
+    numbers = [(name, places[0]) for name, places in tables if not subject.columns[places[0]].is_category]
+    pairs = [(one, other) for i, one in enumerate(numbers) for other in numbers[i + 1 :]][:MOST_PAIRS]
+    for (one, a), (other, b) in pairs:
+        product = (X[:, a] - X[:, a].mean()) * (X[:, b] - X[:, b].mean())
+        linear, p_linear = linear_dependence(errors, product[:, None])
+        found.append(Dependence((one, other), linear, None, min(1.0, len(pairs) * p_linear)))
     return tuple(found)
+
+
+def linear_dependence(errors: Array, inputs: Array) -> tuple[float, float]:
+    """Return the correlation of errors with their least-squares fit by an input, and the p-value of its F-test."""
+    from scipy.stats import f
+
+    design = np.column_stack([inputs, np.ones(len(errors))])
+    solution, _, rank, _ = np.linalg.lstsq(design, errors, rcond=None)
+    left, centred = errors - design @ solution, errors - errors.mean()
+    whole, free = float(centred @ centred), len(errors) - int(rank)
+    share = 1.0 - float(left @ left) / whole
+    if rank < 2 or free < 1 or share <= 0:
+        return 0.0, 1.0
+    sign = math.copysign(1.0, solution[0]) if inputs.shape[1] == 1 else 1.0
+    ratio = share / (rank - 1) / max((1.0 - share) / free, 1e-300)
+    return sign * math.sqrt(share), float(f.sf(ratio, rank - 1, free))
+
+
+def distance_dependence(errors: Array, inputs: Array, rng: np.random.Generator) -> tuple[float, float]:
+    """Return the distance correlation of errors with an input, and how often permuted errors have a larger one."""
+    from scipy.stats import gamma
+
+    chosen = np.arange(len(errors))
+    if len(errors) > MOST_FOR_DISTANCES:
+        chosen = rng.choice(len(errors), MOST_FOR_DISTANCES, replace=False)
+    one, other = (_centred_distances(values[chosen]) for values in (errors[:, None], inputs))
+    sizes = math.sqrt(float((one * one).sum()) * float((other * other).sum()))
+    if sizes <= 0:
+        return 0.0, 1.0
+    own, permuted = float((one * other).sum()), list[float]()
+    for many in (PERMUTATIONS, MORE_PERMUTATIONS):
+        while len(permuted) < many:
+            places = rng.permutation(len(chosen))
+            permuted.append(float((one[places][:, places] * other).sum()))
+        larger = sum(each >= own for each in permuted)
+        if larger > 1:
+            break
+    p_value = (larger + 1) / (len(permuted) + 1)
+    mean, variance = float(np.mean(permuted)), float(np.var(permuted))
+    if not larger and variance > 0:  # far out in the tail, which is about that of a gamma distribution
+        p_value = min(p_value, float(gamma.sf(own, mean**2 / variance, scale=variance / mean)))
+    return math.sqrt(max(own, 0.0) / sizes), p_value
+
+
+def _centred_distances(values: Array) -> Array:
+    """Return |a - b| for all pairs of rows, less the means of rows and columns."""
+    from scipy.spatial.distance import cdist
+
+    found = cdist(values, values)
+    return np.asarray(found - found.mean(axis=0) - found.mean(axis=1)[:, None] + found.mean())
 
 
 def residual_checks(errors: Array, at: Array | None, fitted: Array) -> tuple[Check, ...]:

@@ -54,10 +54,14 @@ class Claim:
 
 @dataclass(frozen=True)
 class Composition:
-    """Of how many components a target is made, and the share of its variance that is noise."""
+    """Of how many components a target is made, and the share of its variance that is noise.
+
+    `pure`: nothing was found in it; else it may hold what the model has not found.
+    """
 
     components: int
     noise_share: float
+    pure: bool = True
 
 
 @dataclass(frozen=True)

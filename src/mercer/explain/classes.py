@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +12,16 @@ from mercer.errors import InputError
 from mercer.explain.claims import plain
 from mercer.explain.functionals import FunctionalExplanation, explain_functionals
 from mercer.explain.subject import readable_columns
-from mercer.explain.wording import Vocabulary, list_names, percent, wrap, write_count
+from mercer.explain.wording import Column, Vocabulary, list_names, percent, wrap, write_count
 from mercer.explain.words import Narrator
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression, Product
 from mercer.model.classes import FittedClasses
 
 MOST_COLUMNS = 12  # that are drawn one by one
+ALIKE = 0.5  # of the largest cost: columns that cost less to shuffle do not count the same
+NO_COST = 0.01  # of the rows
+SHUFFLES, MOST_SHUFFLED = 3, 500  # times, and rows
 EQUAL = 1.3  # times its fair share: less, and no column stands out
 
 
@@ -27,6 +31,14 @@ class ColumnRelevance:
 
     column: str
     share: float
+
+
+@dataclass(frozen=True)
+class ColumnCost:
+    """By how much more often rows are put into a wrong class when a column is shuffled between them."""
+
+    column: str
+    cost: float
 
 
 @dataclass(frozen=True)
@@ -50,6 +62,7 @@ class ClassExplanation:
     tried: int
     found_by: str
     notes: tuple[str, ...]
+    costs: tuple[ColumnCost, ...] = ()
 
     def __str__(self) -> str:
         return self.to_text()
@@ -82,15 +95,23 @@ class ClassExplanation:
 
     @property
     def relevance_sentence(self) -> str:
-        """Which columns count."""
+        """Which columns count: by what they weigh in the kernel, and by what it costs to shuffle them."""
         if not self.relevance:
             return ""
-        top = self.relevance[0]
+        top, costs = self.relevance[0], {each.column: each.cost for each in self.costs}
         if top.share * len(self.relevance) < EQUAL:
-            return "All columns count about the same."
+            most = max(self.costs, key=lambda each: each.cost)
+            if min(costs.values()) >= ALIKE * most.cost:
+                return "All columns count about the same."
+            return (
+                f"All columns weigh about the same in the kernel, but not in what follows from them: shuffling "
+                f"{most.column} puts {percent(most.cost)} more of the rows into a wrong class, shuffling "
+                f"{min(self.costs, key=lambda each: each.cost).column} {percent(max(0.0, min(costs.values())))}."
+            )
         large = [each for each in self.relevance[:3] if each.share > 0.05] or [top]
         named = [f"{each.column} ({percent(each.share)})" for each in large]
-        idle = [each.column for each in self.relevance if each.share < 0.1 / len(self.relevance)]
+        small = [each.column for each in self.relevance if each.share < 0.1 / len(self.relevance)]
+        idle = [name for name in small if costs.get(name, 0.0) < NO_COST]
         text = f"What counts most: {list_names(named)}."
         return f"{text} Next to nothing comes from {list_names(idle[:5])}." if idle else text
 
@@ -138,6 +159,7 @@ def explain_classes(fitted: FittedClasses) -> ClassExplanation:
     for column, share in zip(columns, shares, strict=True):
         tables[column.table_name] = tables.get(column.table_name, 0.0) + float(share)
     ranked = sorted(tables.items(), key=lambda pair: -pair[1]) if shares.any() else []
+    varying = [name for name, places in _places(columns).items() if np.ptp(training.X[:, places], axis=0).any()]
     given = fitted.options["kernel"]
     name = given if isinstance(given, str) else type(given).__name__
     searched = "kfo" if name in ("kfo", "kfo-mkl", "KernelFunctional") else name
@@ -147,7 +169,7 @@ def explain_classes(fitted: FittedClasses) -> ClassExplanation:
     return ClassExplanation(
         target=training.target_name or "the target",
         rows=len(labels),
-        table_columns=tuple(tables),
+        table_columns=tuple(varying or tables),
         classes=tuple(str(c) for c in training.classes),
         counts=tuple(int(n) for n in counts),
         error=float(1.0 - np.trace(confusion) / max(1, confusion.sum())),
@@ -162,7 +184,32 @@ def explain_classes(fitted: FittedClasses) -> ClassExplanation:
         tried=len(fitted.candidates),
         found_by=found,
         notes=fitted.notes,
+        costs=_shuffle(fitted, {name: places for name, places in _places(columns).items() if name in varying}),
     )
+
+
+def _places(columns: Sequence[Column]) -> dict[str, list[int]]:
+    """Return the encoded columns of every column of the table."""
+    found: dict[str, list[int]] = {}
+    for place, column in enumerate(columns):
+        found.setdefault(column.table_name, []).append(place)
+    return found
+
+
+def _shuffle(fitted: FittedClasses, tables: dict[str, list[int]]) -> tuple[ColumnCost, ...]:
+    """Shuffle every column of the table between rows, and see how many more are put into a wrong class."""
+    rng, training = np.random.default_rng(0), fitted.training
+    chosen = rng.permutation(len(training.X))[:MOST_SHUFFLED]
+    X, truth = training.X[chosen], training.classes[training.labels[chosen]]
+    wrong, found = float(np.mean(fitted.predict(X) != truth)), []
+    for name, places in tables.items():
+        costs = []
+        for _ in range(SHUFFLES):
+            shuffled = X.copy()
+            shuffled[:, places] = X[rng.permutation(len(X))][:, places]
+            costs.append(float(np.mean(fitted.predict(shuffled) != truth)) - wrong)
+        found.append(ColumnCost(name, float(np.mean(costs))))
+    return tuple(sorted(found, key=lambda each: -each.cost))
 
 
 def _shares(kernel: Expression, columns: int) -> Array:

@@ -9,7 +9,7 @@ targets: components can hand a constant back and forth, differently in every fol
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,13 +19,24 @@ from mercer.errors import NumericalError
 from mercer.explain import phrases
 from mercer.explain.categories import LevelEffect, measure_levels, rows_by_level
 from mercer.explain.claims import WITHIN_95, Claim, ClaimEvidence, round_all
-from mercer.explain.phrases import LITTLE, Joint, change, correlation, drifts, judge_by_rule
-from mercer.explain.subject import KernelPart, Subject
+from mercer.explain.gathering import (
+    ComponentKind,
+    Curves,
+    GatheredComponent,
+    MemberPart,
+    gather,
+    is_growing,
+    mean_of,
+    share_out,
+)
+from mercer.explain.phrases import LITTLE, Joint, Jump, Seen, change, correlation, drifts, judge_by_rule
+from mercer.explain.subject import HEARD, KernelPart, PredictingKernel, Subject, summand_mean
 from mercer.explain.wording import Column
-from mercer.explain.words import FARTHEST, Narrator
+from mercer.explain.words import FARTHEST, Narrator, gathered_title
+from mercer.inference.contract import Prediction
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Base, Expression, contains
+from mercer.kernels.expression import Base, Expression, Sum, contains
 from mercer.kernels.functional import Functional
 from mercer.kernels.network import Network
 
@@ -33,16 +44,23 @@ BAND_DIGITS = 6
 NEGLIGIBLE = 0.0005  # a share of the variance (error) below which a slope (a component) is not worth naming
 MINOR = 0.001  # a share of the variance below which a component that removes no error is too small to matter
 FOLDS = 10
-FEW_FOLDS, MANY_ROWS = 3, 3000  # beyond this many rows ten factorisations would be felt
+FEW_FOLDS, MANY_ROWS = 3, 1000  # beyond this many rows ten factorisations would be felt
 FORGOTTEN = 0.9  # of the width that a band would have without data
 NEAR = 0.5  # of the spread of the data: a mean that close to their average says no more than it
 FORECAST_AT = (0.05, 0.1, 0.2)  # shares of the range
+MOVED = 0.1  # of the weight: kernels with a component have so much more or less of it beyond the data than within
+FEWEST_FOR_JUMP, JUMP_OF_SWING, JUMP_OF_WAYS = 20, 0.6, 0.4  # rows; of the swing, and of all steps together
+NEXT = 3  # values that are always forecast
+NOT_SINUSOIDAL = 0.05  # of the variance of a wave: less beside its first harmonic, and it is a sine
+AVERAGE = 0.1  # of its swing over the data: what is nearer to its average has returned to it
+AT_REST = 0.05  # of its swing over the data: a component that moves less beyond them stays where it is
 STEPS = 41
 EXCHANGED = 24  # rows whose columns are exchanged with each other
 NO_PART, TOGETHER = 0.01, 0.02  # of a component's variance: less is no effect of a column, no interaction
 SMALL = 0.001  # of the variance of the target: what a smaller component joins is not worth a sentence
 MOST_COLUMNS = 8  # exchanged; with more the kernel alone is looked at
 MOST_EXCHANGED = 500  # rows that say how much an input matters
+TWO_ENDS, MOST_TURN = 2.8, 0.3  # sqrt(2) times a 95 % band; of the size of an effect
 HARDLY = 0.05  # of the standard deviation of the target: smaller effects are not worth a direction
 
 
@@ -54,17 +72,42 @@ class ComponentFacts:
     joint: Joint | None = None  # None: judged by the kernel alone
     slope: float | None = None
     horizon: float | None = None  # how far beyond the data it is known; None: without end
+    seen: Seen | None = None  # what its curve shows; None: judged by the kernel alone
+    rest: float | None = None  # where it stays beyond the data, less its average over them; None: it moves on
+
+
+@dataclass(frozen=True)
+class ContinuedFacts:
+    """What a component of an average does beyond the data, by the kernel with most weight there."""
+
+    kernel: Expression
+    horizon: float | None
+    weight: float
+    rest: float | None
+
+
+@dataclass(frozen=True)
+class GatheredFacts:
+    """What the kernels of an average have of one kind: how sure it is, and the lengths over which it varies."""
+
+    kind: ComponentKind
+    certainty: float
+    certainty_beyond: float
+    lengths: tuple[float, float] | None = None  # the shortest and the longest of kernels that have a say
+    growing: bool = False  # the swings of a season
+    jump: Jump | None = None  # most of what it does
 
 
 @dataclass(frozen=True)
 class ComponentExplanation:
-    """One summand of the kernel.
+    """One component of what predicts: a summand of the kernel, or of an average all summands of one kind.
 
-    `position` is its place in the canonical form; `share` the variance of its posterior mean over the training rows
-    relative to that of the target; `removed` the share of the held-out error that goes when it is added to those
-    listed before it; `mean` and `std` its posterior at the training rows; `horizon` how far beyond the data anything
-    is known of it (None: without end, or not said because it looks at several columns). A `minor` one is too small to
-    matter within the data; they come last.
+    `position` is its place in `gather`; `share` that of the variance of the target, shares and noise adding up to one;
+    `certainty` how sure it is that it is there, `certainty_beyond` the weight of the kernels with it in a forecast;
+    `removed` the share of the held-out error that goes when it is added to those listed before it; `mean` and `std`
+    its posterior at the training rows, centred over them; `horizon` how far beyond the data anything is known of it
+    (None: without end, or not said because it looks at several columns). A `minor` one is too small to matter within
+    the data; they come last.
     """
 
     position: int
@@ -82,70 +125,181 @@ class ComponentExplanation:
     minor: bool
     mean: tuple[float, ...] = field(repr=False)
     std: tuple[float, ...] = field(repr=False)
+    certainty: float = 1.0
+    certainty_beyond: float = 1.0
 
 
 def explain_components(
-    subject: Subject, joints: Sequence[Joint], ranking: Contributions | None, narrator: Narrator
+    curves: Curves, joints: Sequence[Joint], ranking: Contributions | None, narrator: Narrator
 ) -> tuple[ComponentExplanation, ...]:
     """Explain every component, the one that removes most held-out error first, `minor` ones last."""
-    removed: dict[int, float] = {}
+    subject, removed = curves.subject, dict[int, float]()
     if ranking is not None and ranking.errors[0] > 0:
         steps = -np.diff(ranking.errors) / ranking.errors[0]
         removed = dict(zip(ranking.order, map(float, steps), strict=True))
+    at_rows = [curves.at_rows(component) for component in curves.components]
+    noise = subject.noise_variance / subject.variance
+    shares = share_out([each.mean for each in at_rows], subject.targets, noise)
     found = []
-    for place, (part, joint) in enumerate(zip(subject.parts, joints, strict=True)):
-        alone = len(part.columns) == 1 and not subject.columns[part.columns[0]].is_category
-        horizon = part_horizon(subject, part) if alone else None
-        found.append(_explain_component(subject, place, removed.get(place), joint, horizon, narrator))
+    for place, component in enumerate(curves.components):
+        unheard = max(component.certainty, component.certainty_beyond) < HEARD
+        if (component.kind.name == "constant" or unheard) and not subject.alone:
+            continue  # a centred constant is nothing: all of it is in the level
+        if subject.alone:
+            titles = _describe_summand(curves, place, joints[place], shares[place], at_rows[place], narrator)
+        else:
+            titles = _describe_gathered(curves, place, narrator)
+        removed_sentence, own = "", removed.get(place)
+        if own is not None:
+            about = ClaimEvidence(components=(place,))
+            removed_sentence = narrator.say(Claim("removed error", subject.target, own, evidence=about))
+        std, part = np.sqrt(at_rows[place].variance), component.members[0].part
+        small = (own is not None and own < NEGLIGIBLE) or (own is None and not subject.alone)
+        found.append(
+            ComponentExplanation(
+                position=place, title=titles.title, kernel=part.text, kernel_exact=part.exact,
+                sentence=titles.sentence, share=shares[place], removed=own, removed_sentence=removed_sentence,
+                horizon=titles.horizon, continuation=titles.continuation, std_low=float(np.min(std)),
+                std_high=float(np.max(std)), minor=shares[place] < MINOR and small,
+                mean=round_all(at_rows[place].mean, BAND_DIGITS), std=round_all(std, BAND_DIGITS),
+                certainty=component.certainty, certainty_beyond=component.certainty_beyond,
+            )
+        )  # fmt: skip
     order = sorted(range(len(found)), key=lambda place: -found[place].share) if ranking is None else ranking.order
-    kernels, shares = [part.kernel for part in subject.parts], [component.share for component in found]
-    titles = phrases.distinct([component.title for component in found], kernels, subject.columns, shares)
-    named = [replace(found[place], title=titles[place]) for place in order]
+    kernels = [curves.components[each.position].members[0].part.kernel for each in found]
+    own_shares = [each.share for each in found]
+    titles_of = phrases.distinct([each.title for each in found], kernels, subject.columns, own_shares)
+    named = [replace(found[place], title=titles_of[place]) for place in order]
     if all(component.minor for component in named):
         return tuple(replace(component, minor=False) for component in named)
     return tuple(sorted(named, key=lambda component: component.minor))
 
 
-def _explain_component(
-    subject: Subject, place: int, removed: float | None, joint: Joint, horizon: float | None, narrator: Narrator
-) -> ComponentExplanation:
-    part, columns, about = subject.parts[place], subject.columns, ClaimEvidence(components=(place,))
+@dataclass(frozen=True)
+class _Described:
+    title: str
+    sentence: str
+    horizon: float | None
+    continuation: str
+
+
+def _describe_summand(
+    curves: Curves, place: int, joint: Joint, share: float, at_rows: Prediction, narrator: Narrator
+) -> _Described:
+    """Put a summand of the only kernel into words."""
+    subject, component = curves.subject, curves.components[place]
+    part, columns, about = component.members[0].part, subject.columns, ClaimEvidence(components=(place,))
     column = columns[part.columns[0]] if len(part.columns) == 1 else None
-    at_rows = subject.part_at(part, subject.data.X)
-    std = np.sqrt(at_rows.variance)
-    share = float(np.var(at_rows.mean)) / subject.variance
     is_line = isinstance(part.kernel, Base) and part.kernel.spec.words.role == "trend"
-    slope, continuation, removed_sentence = None, "", ""
+    slope, continuation, horizon = None, "", None
     if column is not None and is_line and share >= NEGLIGIBLE:  # then its posterior mean is a line exactly
         places = subject.in_user_units(part.columns[0])
         low, high = int(np.argmin(places)), int(np.argmax(places))
         if places[high] > places[low]:
             slope = float(at_rows.mean[high] - at_rows.mean[low]) / float(places[high] - places[low])
             narrator.claims.append(Claim("trend", column.name, slope, column.unit, evidence=about))
+    seen = _look(curves, component, at_rows.mean)
+    told = _tell_period(part.kernel, component.kind.period)
     if column is not None and not column.is_category:
-        facts = ComponentFacts(part.kernel, joint, slope, horizon)
+        horizon = part_horizon(subject, component.members[0])
+        stays = _find_rest(curves, component)
+        facts = ComponentFacts(told, joint, slope, horizon, seen, stays)
         continuation = narrator.say(Claim("continuation", column.name, facts, column.unit, evidence=about))
-    facts = ComponentFacts(part.kernel, joint, slope)
+    facts = ComponentFacts(told, joint, slope, seen=seen)
     sentence = narrator.say(Claim("component", subject.target, facts, evidence=about))
-    if removed is not None:
-        removed_sentence = narrator.say(Claim("removed error", subject.target, removed, evidence=about))
-    return ComponentExplanation(
-        position=place,
-        title=phrases.title(part.kernel, columns, len(subject.table_columns) < 2, joint),
-        kernel=part.text,
-        kernel_exact=part.exact,
-        sentence=sentence,
-        share=share,
-        removed=removed,
-        removed_sentence=removed_sentence,
-        horizon=horizon,
-        continuation=continuation,
-        std_low=float(np.min(std)),
-        std_high=float(np.max(std)),
-        minor=share < MINOR and removed is not None and removed < NEGLIGIBLE,
-        mean=round_all(at_rows.mean, BAND_DIGITS),
-        std=round_all(std, BAND_DIGITS),
-    )
+    title = phrases.title(told, columns, len(subject.table_columns) < 2, joint)
+    if seen.jump is not None and column is not None:
+        title = f"Jump near {column.at(seen.jump.at)}"
+    return _Described(title, sentence, horizon, continuation)
+
+
+def _tell_period(kernel: Expression, period: float | None) -> Expression:
+    """Return a kernel for words: a pattern that repeats within its period has the shorter one."""
+
+    def shorten(leaf: Base) -> Expression:
+        values = leaf.parameter("period").values if leaf.spec.has("period") else None
+        if period is None or values is None or len(values) != 1 or round(values[0] / period) < 2:
+            return leaf
+        whole = abs(values[0] / period - round(values[0] / period)) < 1e-6
+        return leaf.with_parameter(replace(leaf.parameter("period"), values=(period,))) if whole else leaf
+
+    return kernel.map_leaves(shorten)
+
+
+def _look(curves: Curves, component: GatheredComponent, mean: Array) -> Seen:
+    """Find what the curve of a component shows, whatever its kernel could be."""
+    if component.kind.name == "season":
+        return Seen(_is_sinusoidal(curves.subject, component, mean), is_growing(curves, component))
+    return Seen(sinusoidal=False, jump=_find_jump(curves.subject, component, mean))
+
+
+def _find_jump(subject: Subject, component: GatheredComponent, mean: Array) -> Jump | None:
+    """Return where a component jumps: one step between neighbours is most of its swing, and much of all its ways."""
+    if subject.only_column is None or component.columns != (subject.only_column,) or len(mean) < FEWEST_FOR_JUMP:
+        return None
+    if component.kind.name not in ("random walk", "variation", "short-lived variation", "slow change"):
+        return None
+    order = np.argsort(subject.in_user_units(subject.only_column), kind="stable")
+    places, steps = subject.in_user_units(subject.only_column)[order], np.diff(mean[order])
+    largest = int(np.argmax(np.abs(steps)))
+    size = abs(float(steps[largest]))
+    if size < JUMP_OF_SWING * float(np.ptp(mean)) or size < JUMP_OF_WAYS * float(np.abs(steps).sum()):
+        return None
+    return Jump(float(places[largest + 1]), float(steps[largest]))
+
+
+def _is_sinusoidal(subject: Subject, component: GatheredComponent, mean: Array) -> bool:
+    """Say whether a season is a sine: a wide PER may still hold a jump, if the data ask for one."""
+    if component.kind.period is None or len(component.columns) != 1:
+        return False
+    phase = 2.0 * np.pi * subject.in_user_units(component.columns[0]) / component.kind.period
+    waves = np.column_stack([np.cos(phase), np.sin(phase), np.ones(len(phase))])
+    left = mean - waves @ np.linalg.lstsq(waves, mean, rcond=None)[0]
+    return float(np.var(left)) < NOT_SINUSOIDAL * float(np.var(mean))
+
+
+def _find_rest(curves: Curves, component: GatheredComponent) -> float | None:
+    """Return where a component stays beyond the data, zero where that is its average; None where it moves on."""
+    subject, (place,) = curves.subject, component.columns
+    values, swing = subject.in_user_units(place), float(np.ptp(curves.at_rows(component).mean))
+    ahead = curves.at(component, subject.rows_along(place, values.max() + np.linspace(0.2, 1.0, 9) * np.ptp(values)))
+    if swing <= 0 or float(np.ptp(ahead.mean)) > AT_REST * swing:
+        return None
+    rest = float(ahead.mean.mean())
+    return rest if abs(rest) > AVERAGE * swing else 0.0
+
+
+def _describe_gathered(curves: Curves, place: int, narrator: Narrator) -> _Described:
+    """Put what the kernels of an average have of one kind into words."""
+    subject, component = curves.subject, curves.components[place]
+    kind, continuation, horizon = component.kind, "", None
+    growing = kind.name == "season" and is_growing(curves, component)
+    lengths = _measure(subject, component)
+    jump = _find_jump(subject, component, curves.at_rows(component).mean)
+    facts = GatheredFacts(kind, component.certainty, component.certainty_beyond, lengths, growing, jump)
+    unit = subject.columns[component.columns[0]].unit if len(component.columns) == 1 else None
+    evidence, sure = ClaimEvidence(components=(place,)), component.certainty
+    claim = Claim("gathered component", subject.target, facts, unit, certainty=sure, evidence=evidence)
+    sentence, title = narrator.say(claim), gathered_title(facts, subject.vocabulary)
+    if subject.only_column is not None and component.columns == (subject.only_column,):
+        ahead = max(component.members, key=lambda each: each.of.beyond)
+        horizon = part_horizon(subject, ahead)
+        term = ahead.part.kernel.children[0] if isinstance(ahead.part.kernel, Sum) else ahead.part.kernel
+        told = ContinuedFacts(term, horizon, component.certainty_beyond, _find_rest(curves, component))
+        name = subject.columns[subject.only_column].name
+        said = Claim("gathered continuation", name, told, unit, certainty=component.certainty_beyond, evidence=evidence)
+        continuation = narrator.say(said)
+    return _Described(title, sentence, horizon, continuation)
+
+
+def _measure(subject: Subject, component: GatheredComponent) -> tuple[float, float] | None:
+    """Return between what the lengths over which a component varies lie."""
+    lengths = []
+    for each in component.members:
+        factors = phrases.read_factors(each.part.kernel, subject.columns) if each.of.within >= HEARD else []
+        found = [f.lengths[0] for f in factors if f.role == "fading" and f.lengths and len(f.on) == 1]
+        lengths += [min(found)] if found else []
+    return (min(lengths), max(lengths)) if lengths else None
 
 
 # -------------------------------------------------------------------------------------------------------- rows left out
@@ -193,7 +347,7 @@ def held_out_parts(subject: Subject, folds: int) -> tuple[Array, Array]:
         posterior = subject.engine.posterior(program, values, Gaussian(subject.noise), subject.data.take(~out))
         level[out] = y[~out].mean()
         for place, part in enumerate(subject.parts):
-            mean = posterior.predict_part(part.program, part.values, np.vstack([X[out], X[~out]])).mean
+            mean = summand_mean(posterior, part.program, part.values, np.vstack([X[out], X[~out]]))
             means[place, out] = mean[: out.sum()] - mean[out.sum() :].mean()
     return means, level
 
@@ -211,6 +365,15 @@ class Forecast:
     low: float
     high: float
     sentence: str = ""
+
+
+@dataclass(frozen=True)
+class MakerOfForecast:
+    """A component with the weights of the kernels that have it, within the data and in a forecast."""
+
+    title: str
+    within: float
+    beyond: float
 
 
 @dataclass(frozen=True)
@@ -250,27 +413,43 @@ def extrapolate(
     claims = [Claim("forecast", column.name, each, column.unit, certainty=0.95) for each in found]
     forecasts = tuple(narrator.complete(claim) for claim in claims)
     sentence = narrator.say(Claim("horizon", column.name, horizon, column.unit))
-    largest = subject.parts[max(components, key=lambda component: component.share).position].kernel
-    if not (contains(largest, Network) or contains(largest, Functional)) and drifts(largest, subject.columns):
+    makers = [MakerOfForecast(each.title, each.certainty, each.certainty_beyond) for each in components]
+    if any(abs(each.within - each.beyond) > MOVED for each in makers):
+        makers = sorted([each for each in makers if each.beyond >= HEARD], key=lambda each: -each.beyond)
+        sentence += " " + narrator.say(Claim("forecast is made of", column.name, tuple(makers)))
+    if components and _wanders(subject, components):
         sentence += " " + narrator.say(Claim("random walk", column.name))
     return Extrapolation(column.name, column.unit, horizon.distance, sentence, forecasts)
 
 
-def part_horizon(subject: Subject, part: KernelPart) -> float | None:
+def _wanders(subject: Subject, components: Sequence[ComponentExplanation]) -> bool:
+    """Say whether the largest component drifts like a random walk in the kernels that make the forecast."""
+    told = max(components, key=lambda each: each.share)
+    largest, weight = gather(subject)[told.position], 0.0
+    if _find_jump(subject, largest, np.array(told.mean)) is not None:
+        return False
+    for each in largest.members:
+        kernel = each.part.kernel
+        if not (contains(kernel, Network) or contains(kernel, Functional)) and drifts(kernel, subject.columns):
+            weight += each.of.beyond
+    return weight > 0.5
+
+
+def part_horizon(subject: Subject, member: MemberPart) -> float | None:
     """Return how far beyond the data a summand on one column is known; None: farther than anyone should look.
 
     Known means that its band is narrower than `FORGOTTEN` times what it would be without data. Looks in the direction
     of larger values; nothing changes in the other one for any kernel but LIN. A wave is known again after a gap in its
     cycle: what counts is from where on nothing is known.
     """
+    part, posterior = member.part, member.of.posterior
     (column,) = part.columns
     distances = _distances(subject, column)
     rows = subject.rows_along(column, float(subject.in_user_units(column).max()) + distances)
-    scale = subject.units.y_scale**2
-    limit = FORGOTTEN**2 * scale * fused.diagonal(part.program, part.values, rows)
-    variance = subject.part_at(part, rows).variance
+    limit = FORGOTTEN**2 * fused.diagonal(part.program, part.values, rows)
+    variance = posterior.predict_part(part.program, part.values, rows).variance
     known = variance < limit
-    level = scale * float(subject.posterior.level.variance[0])
+    level = float(posterior.level.variance[0])
     if not known[0] and variance[0] - level < limit[0]:
         # All that is not known is a constant, which the level may have as well: where would the summand be known if it
         # were known exactly at the last row, and nowhere else?
@@ -279,13 +458,14 @@ def part_horizon(subject: Subject, part: KernelPart) -> float | None:
     if known[-1]:
         return None
     last = np.flatnonzero(known)
-    return _no_step(subject, column, float(distances[last[-1] + 1])) if len(last) else 0.0
+    return float(distances[last[-1] + 1]) if len(last) else 0.0
 
 
 def find_horizon(subject: Subject, column: int) -> Horizon:
     """Return how far beyond the data the band of new observations is narrower than the spread of the data themselves.
 
-    For dates to the future, for other numbers in both directions: the nearer one counts.
+    Looked at in whole steps of the data, where a user would ask, not between them. For dates to the future, for other
+    numbers in both directions: the nearer one counts. Zero: not even one step.
     """
     distances, places = _distances(subject, column), subject.in_user_units(column)
     average, spread = float(np.mean(subject.data.y)), float(np.std(subject.data.y))  # scaled
@@ -297,16 +477,17 @@ def find_horizon(subject: Subject, column: int) -> Horizon:
         wide = np.flatnonzero(np.sqrt(ahead.variance) >= spread)
         if len(wide):
             returns = abs(float(ahead.mean[wide[0]]) - average) < NEAR * spread
-            distance = _no_step(subject, column, float(distances[wide[0]]))
+            distance = 0.0 if wide[0] == 0 else float(distances[wide[0]])
             found.append(Horizon(distance, returns, bool(below)))
     return min(found, key=lambda each: each.distance or 0.0, default=Horizon(None, False))
 
 
 def forecast(subject: Subject, column: int) -> list[Forecast]:
-    """Predict at some distances beyond the last row, in whole steps of the data."""
+    """Predict the next values, at the spacing of the data, and some farther ones, in whole steps too."""
     values = np.unique(subject.in_user_units(column))
-    span, step = float(values[-1] - values[0]), float(np.median(np.diff(values)))
-    distances = np.unique([step * max(1, round(share * span / step)) for share in FORECAST_AT])
+    span, step = float(values[-1] - values[0]), subject.step_along(column)
+    later = [max(1, round(share * span / step)) for share in FORECAST_AT]
+    distances = step * np.unique([*range(1, NEXT + 1), *later])
     ahead = subject.mixture.predict(subject.rows_along(column, values[-1] + distances), include_noise=True)
     mean = subject.level + subject.units.y_scale * ahead.mean
     reach = WITHIN_95 * subject.units.y_scale * np.sqrt(ahead.variance)
@@ -318,13 +499,11 @@ def forecast(subject: Subject, column: int) -> list[Forecast]:
 
 
 def _distances(subject: Subject, column: int) -> Array:
-    return np.concatenate([[0.0], np.geomspace(1e-3, FARTHEST, 80)]) * float(np.ptp(subject.in_user_units(column)))
-
-
-def _no_step(subject: Subject, column: int, distance: float) -> float:
-    """Return zero for less than one step of the data."""
-    steps = np.diff(np.unique(subject.in_user_units(column)))
-    return distance if distance >= float(np.median(steps)) else 0.0
+    """Return distances beyond the data in whole steps of them, ever farther apart."""
+    step, span = subject.step_along(column), float(np.ptp(subject.in_user_units(column)))
+    if step <= 0:
+        return np.zeros(1)
+    return step * np.unique(np.round(np.geomspace(1.0, max(1.0, FARTHEST * span / step), 80)))
 
 
 # --------------------------------------------------------------------------------------------------------------- inputs
@@ -335,7 +514,8 @@ class InputEffect:
     """How the mean moves along one column of the table, the others at their median or most common category.
 
     `direction` is "rises", "falls", "goes up and down", "differs" (categories), "depends on others" (it hardly moves
-    there, but elsewhere) or "hardly matters"; the places of the lowest and highest mean are written as a reader would.
+    there, but elsewhere), "hardly matters", "not in the model" (and too few rows to say more) or "left out" (but errors
+    go with it); the places of the lowest and highest mean are written as a reader would.
     """
 
     column: str
@@ -347,10 +527,11 @@ class InputEffect:
     levels: tuple[LevelEffect, ...] = ()  # of categories, averaged over the rows, the largest first
 
 
-def find_effects(subject: Subject, finished: bool) -> list[Claim]:
+def find_effects(subject: Subject, missed: Collection[str], can_see: bool, finished: bool) -> list[Claim]:
     """Claim the effect of every input that varies, the largest first; none of a single one that is a curve.
 
-    `finished`: there was time to look for all of them.
+    That an input hardly matters needs errors that do not go with it (`missed` are those that they do go with), and rows
+    enough to see that (`can_see`). `finished`: there was time to look for all of them.
     """
     found = []
     for name, places in subject.table_columns.items() if subject.only_column is None else ():
@@ -365,20 +546,24 @@ def find_effects(subject: Subject, finished: bool) -> list[Claim]:
             rows = np.tile(subject.typical_row(), (len(labels), 1))
             rows[:, list(places)] = encoded
             levels = measure_levels(subject, places)
-        mean = subject.units.y_scale * subject.posterior.predict(rows).mean
-        size, steps = float(np.ptp(mean)), np.diff(mean)
+        ahead = subject.mixture.predict(rows, include_noise=False)
+        mean = subject.units.y_scale * ahead.mean
+        size, band = float(np.ptp(mean)), subject.units.y_scale * float(np.median(np.sqrt(ahead.variance)))
+        least = min(max(0.01 * size, TWO_ENDS * band), MOST_TURN * size)  # a smaller turn may be none
         if size < HARDLY * float(np.std(subject.targets)):
             matters = share_of_input(subject, places) >= HARDLY**2
-            direction = "depends on others" if matters else "hardly matters"
+            idle = "left out" if name in missed else "hardly matters" if can_see else "not in the model"
+            direction = "depends on others" if matters else idle
         elif column.is_category:
             direction = "differs"
-        elif np.all(steps >= -0.01 * size):
+        elif float(np.max(np.maximum.accumulate(mean) - mean)) <= least:
             direction = "rises"
         else:
-            direction = "falls" if np.all(steps <= 0.01 * size) else "goes up and down"
+            falls = float(np.max(mean - np.minimum.accumulate(mean))) <= least
+            direction = "falls" if falls else "goes up and down"
         ends = labels[int(np.argmin(mean))], labels[int(np.argmax(mean))]
         found.append(InputEffect(name, size, direction, *ends, levels=levels))
-    evidence = ClaimEvidence(all_finished=finished)
+    evidence = ClaimEvidence(all_finished=finished, rows=subject.data.count)
     found.sort(key=lambda effect: -effect.size)
     sure = {effect.column: 0.95 if effect.levels else None for effect in found}  # of the bands of categories
     return [Claim("effect", each.column, each, certainty=sure[each.column], evidence=evidence) for each in found]
@@ -392,11 +577,11 @@ def share_of_input(subject: Subject, places: Sequence[int]) -> float:
     rows = subject.data.X[:: max(1, len(subject.data.X) // MOST_EXCHANGED)]
     exchanged = rows.copy()
     exchanged[:, list(places)] = np.roll(rows[:, list(places)], len(rows) // 2, axis=0)
-    moved = subject.posterior.predict(exchanged).mean - subject.posterior.predict(rows).mean
+    moved = subject.mean_at(exchanged) - subject.mean_at(rows)
     return float(0.5 * np.mean((subject.units.y_scale * moved) ** 2) / np.var(subject.targets))
 
 
-def judge_joint(subject: Subject, part: KernelPart) -> Joint:
+def judge_joint(subject: Subject, kernel: PredictingKernel, part: KernelPart) -> Joint:
     """Find which columns of a component do nothing, and whether the effects of the others just add up.
 
     A product of kernels need not be an interaction: (a + u)(b + v) with u small beside a is a sum but for the term uv.
@@ -413,7 +598,7 @@ def judge_joint(subject: Subject, part: KernelPart) -> Joint:
     for own in sets.values():
         mixed = np.tile(rows, (count, 1))  # row i * count + j has `own` from row i, the other columns from row j
         mixed[:, own] = np.repeat(rows[:, own], count, axis=0)
-        mean = subject.part_at(part, mixed).mean.reshape(count, count)
+        mean = mean_of(subject, kernel, part, mixed).reshape(count, count)
         total = float(mean.var()) or 1.0
         by_own, by_others = mean.mean(axis=1), mean.mean(axis=0)
         rest = mean - by_own[:, None] - by_others[None, :] + mean.mean()
@@ -424,16 +609,37 @@ def judge_joint(subject: Subject, part: KernelPart) -> Joint:
     return Joint(frozenset(idle), len(apart) == len(part.columns), frozenset(apart))
 
 
-def find_interactions(subject: Subject, joints: Sequence[Joint]) -> list[Claim]:
+def find_interactions(subject: Subject, joints: Sequence[Joint], suspicious: bool, can_see: bool) -> list[Claim]:
     """Claim which inputs act together, or that none do; nothing where there is only one.
 
-    `joints` are those of the components. A linear kernel on several columns is a sum over them, and joins nothing; nor
-    does a lengthscale far beyond the range of its column.
+    `joints` are those of the components of the kernel that was chosen. Where kernels are averaged, how sure it is that
+    inputs act together is the sum of the weights of the kernels that join them. That none do needs errors that do not
+    go with products of inputs (else `suspicious`), and rows enough to see that.
     """
     if len(subject.table_columns) < 2:
         return []
+    found: dict[tuple[str, ...], float] = {}
+    for kernel in subject.heard:
+        own = joints if kernel is subject.kernels[0] else [judge_joint(subject, kernel, p) for p in kernel.parts]
+        for names in dict.fromkeys(_find_joined(subject, kernel, own)):
+            found[names] = found.get(names, 0.0) + kernel.within
+    total = sum(kernel.within for kernel in subject.heard)
+    likely = {names: weight / total for names, weight in found.items() if weight > total / 2}
+    if likely:
+        return [Claim("interaction", subject.target, names, certainty=sure) for names, sure in likely.items()]
+    if found or suspicious or not can_see:
+        return []
+    return [Claim("no interaction", subject.target, evidence=ClaimEvidence(rows=subject.data.count))]
+
+
+def _find_joined(subject: Subject, kernel: PredictingKernel, joints: Sequence[Joint]) -> list[tuple[str, ...]]:
+    """Return the inputs that the components of a kernel join.
+
+    A linear kernel on several columns is a sum over them, and joins nothing; nor does a lengthscale far beyond the
+    range of its column.
+    """
     found: list[tuple[str, ...]] = []
-    for part, joint in zip(subject.parts, joints, strict=True):
+    for part, joint in zip(kernel.parts, joints, strict=True):
         if joint.add_up or (isinstance(part.kernel, Base) and part.kernel.spec.words.role == "trend"):
             continue
         relevant: set[int] = set()
@@ -442,9 +648,8 @@ def find_interactions(subject: Subject, joints: Sequence[Joint]) -> list[Claim]:
                 if leaf.spec.words.role == "trend" or change(leaf, place, subject.columns[d]) >= LITTLE:
                     relevant.add(d)
         names = tuple(dict.fromkeys(subject.columns[d].table_name for d in sorted(relevant - joint.idle - joint.apart)))
-        if len(names) < 2 or names in found:
+        if len(names) < 2:
             continue
-        if float(np.var(subject.part_at(part, subject.data.X).mean)) >= SMALL * float(np.var(subject.targets)):
+        if float(np.var(mean_of(subject, kernel, part, subject.data.X))) >= SMALL * float(np.var(subject.targets)):
             found.append(names)
-    claims = [Claim("interaction", subject.target, names) for names in found]
-    return claims or [Claim("no interaction", subject.target)]
+    return found

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from mercer.explain import wording, words
+from mercer.explain.answers import Answer, Rate, Season, UnusualRows, find_rate, find_seasons, find_unusual
 from mercer.explain.changes import ChangeExplanation, change_in
-from mercer.explain.checks import ResidualCheck, check_residuals
+from mercer.explain.checks import ResidualCheck, can_see, check_residuals, find_dependences
 from mercer.explain.claims import Claim, ClaimEvidence, Composition, Size, Spread, certainty_of, plain
 from mercer.explain.components import (
+    NEXT,
     ComponentExplanation,
     Contributions,
     Extrapolation,
@@ -28,12 +32,14 @@ from mercer.explain.components import (
     rank_contributions,
 )
 from mercer.explain.functionals import FunctionalExplanation, explain_functionals
+from mercer.explain.gathering import Curves
 from mercer.explain.networks import NetworkExplanation, explain_networks
 from mercer.explain.partitions import PartitionExplanation, explain_partitions
 from mercer.explain.search import (
     CLEAR,
     NotFound,
     Story,
+    Suspects,
     claim_origin,
     find_absences,
     find_gain,
@@ -48,11 +54,13 @@ from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.expression import Base, Expression, contains
 from mercer.kernels.functional import Functional
 from mercer.kernels.network import Network
-from mercer.kernels.parameters import layout
+from mercer.kernels.parameters import layout, to_data_units
 from mercer.learners.partition_sampler import PartitionSampler
 from mercer.model.fitted import Fitted
 
 LONGEST_KERNEL = 600  # characters on a terminal
+PATTERNS = ("autocorrelation", "period", "inputs")  # checks that find what the model has not: then not all is noise
+MOVING = ("rises", "falls", "goes up and down", "differs")
 ROWS_FOR_A_NUMBER = 2  # fewer rows for each number that was fitted, and any model fits them
 Finder = Callable[[Subject], Sequence[Claim]]  # of claims that are added to an explanation
 
@@ -92,10 +100,15 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class Averaging:
-    """Predictions come from several kernels: their weights within the data and beyond it, the explained one first."""
+    """Predictions come from several kernels: their weights within the data and beyond it, the chosen one first.
+
+    `alone`: that one has nearly all the weight, and is described as if it predicted alone.
+    """
 
     weights: tuple[float, ...]
     weights_beyond: tuple[float, ...]
+    kernels: tuple[str, ...] = ()
+    alone: bool = False
     sentence: str = ""
 
 
@@ -160,6 +173,7 @@ class Explanation:
     level: float
     noise_std: float
     noise_share: float
+    noise_sentence: str
     held_out: HeldOut | None
     effects: tuple[InputEffect, ...]
     interactions: tuple[str, ...]
@@ -177,6 +191,10 @@ class Explanation:
     functionals: tuple[FunctionalExplanation, ...] = ()
     partition: PartitionExplanation | None = None
     remarks: tuple[str, ...] = ()  # the sentences of claims that were added
+    rate: Rate | None = None
+    seasons: tuple[Season, ...] = ()
+    unusual: UnusualRows | None = None
+    answers: tuple[Answer, ...] = ()  # what is asked first
     claims: tuple[Claim, ...] = field(default=(), repr=False)  # all that is said, as data
 
     def __str__(self) -> str:
@@ -206,12 +224,18 @@ class Explanation:
 
     def to_text(self, width: int = 88) -> str:
         """Return the explanation for a terminal of that width."""
-        lines = [*wording.wrap(self.headline, "", width), "", *wording.wrap(self.structure.sentence, "", width), ""]
+        lines = [*wording.wrap(self.headline, "", width), ""]
+        asked = ""
+        for answer in self.answers:
+            label = "" if answer.question == asked else answer.question
+            lines += wording.wrap(answer.sentence, f"{label:<10}", width)
+            asked = answer.question
+        lines += [""] if self.answers else []
+        lines += [*wording.wrap(self.structure.sentence, "", width), ""]
         for component in self.main_components:
             text = " ".join(filter(None, [component.sentence, component.removed_sentence]))
             lines += wording.wrap(text, f"{wording.percent(component.share):>7}  ", width)
-        noise = words.say(Claim("noise", self.target, self.noise_std), wording.Vocabulary(self.target, ()))
-        lines += wording.wrap(noise, f"{wording.percent(self.noise_share):>7}  ", width)
+        lines += wording.wrap(self.noise_sentence, f"{wording.percent(self.noise_share):>7}  ", width)
         lines += wording.wrap(self.minor_sentence, "         ", width)
         lines += [*wording.wrap(words.SHARES, "         ", width), ""]
         for label, text in self._paragraphs():
@@ -254,17 +278,21 @@ class Explanation:
 def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     """Explain a fit at the rows it was learned from; `finders` add claims of their own."""
     subject = subject_of(fitted)
-    kernel, narrator = subject.fitted, Narrator(subject.vocabulary)
+    kernel, narrator, curves = subject.fitted, Narrator(subject.vocabulary), Curves(subject)
     gain, guess = find_gain(subject, fitted), _is_guess(subject, fitted)
     found = gain >= CLEAR and not guess
-    ranking = rank_contributions(subject) if found else None  # else "it removes 90 % of the error" would mislead
-    joints = [judge_joint(subject, part) for part in subject.parts]
-    components = explain_components(subject, joints, ranking, narrator)
-    noise_std = math.sqrt(subject.noise) * subject.units.y_scale
-    narrator.say(Claim("noise", subject.target, noise_std))
-    checks = check_residuals(subject, narrator)
+    ranking = rank_contributions(subject) if found and subject.alone else None  # else "it removes 90 %" would mislead
+    joints = [judge_joint(subject, subject.kernels[0], part) for part in subject.parts]
+    components = explain_components(curves, joints, ranking, narrator)
+    noise_std = math.sqrt(subject.noise_variance)
+    dependences, sees = find_dependences(subject), can_see(subject)
+    checks = check_residuals(subject, dependences, narrator)
+    pure = all(check.clear or check.doubtful for check in checks if check.name in PATTERNS)
+    noise_sentence = narrator.say(Claim("noise" if pure else "unexplained", subject.target, noise_std))
+    answers = _answer_first(curves, found, narrator)
     story = tell_story(subject, fitted.candidates, score_name(fitted), narrator)
-    absent = [] if guess else find_absences(subject, fitted.candidates)
+    missed = {name for each in dependences if not each.clear for name in each.columns}
+    absent = [] if guess else find_absences(subject, fitted.candidates, _suspect(answers, checks, missed))
     narrator.claims += absent
     extrapolation, along = None, subject.only_column
     if along is not None and not guess:
@@ -272,15 +300,23 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
         extrapolation = extrapolate(subject, components, subject.columns[along], *beyond, narrator)
     change = change_in(fitted) if contains(kernel, Blend) else None
     narrator.claims += () if change is None else change.claims
-    composition = Composition(sum(not each.minor for each in components), noise_std**2 / subject.variance)
-    claimed = _claim_structure(subject, composition, gain, fitted.scores.parameters if guess else None)
+    noise_share = min(1.0, noise_std**2 / subject.variance)
+    likely = sum(not each.minor and each.certainty >= 0.5 for each in components)
+    composition = Composition(likely or sum(not each.minor for each in components), noise_share, pure)
+    doubts = bool(fitted.stopped) or fitted.status in ("stopped", "interrupted") or not all(c.clear for c in checks)
+    claimed = _claim_structure(subject, composition, gain, fitted.scores.parameters if guess else None, doubts)
     structure = Structure(found, gain, narrator.say(claimed))
     networks = explain_networks(subject, narrator) if contains(kernel, Network) else ()
-    held_out = None if ranking is None else _compare_held_out(subject, ranking, narrator)
-    effects = tuple(narrator.complete(claim) for claim in find_effects(subject, finished=not fitted.stopped))
+    held_out = _compare_held_out(subject, ranking, narrator) if found else None
+    claimed_effects = find_effects(subject, missed, sees, finished=not fitted.stopped)
+    effects = tuple(narrator.complete(claim) for claim in claimed_effects)
     sampled = isinstance(fitted.origin.kernel, PartitionSampler)
     partition = explain_partitions(fitted, subject, found, narrator) if sampled else None
-    joined = find_interactions(subject, joints) if partition is None else []
+    suspicious = any(len(each.columns) > 1 and not each.clear for each in dependences)
+    joined = find_interactions(subject, joints, suspicious, sees) if partition is None else []
+    listed = _list_answers(answers, extrapolation, (held_out, checks), effects, narrator)
+    if checks and sees and all(check.clear for check in checks):
+        narrator.claims.append(Claim("nothing left over", subject.target))
     return Explanation(
         target=subject.target,
         rows=subject.data.count,
@@ -292,15 +328,16 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
         kernel_exact=subject.whole.exact,
         components=components,
         networks=networks,
-        level=subject.fitted_level,
+        level=curves.level,
         noise_std=noise_std,
         noise_share=composition.noise_share,
+        noise_sentence=noise_sentence,
         held_out=held_out,
         effects=effects,
         interactions=tuple(narrator.say(claim) for claim in joined),
         extrapolation=extrapolation,
         checks=checks,
-        residual_sentence=words.residual_sentence(checks),
+        residual_sentence=words.residual_sentence(checks, sees),
         not_found=tuple(claim.value for claim in absent),
         not_found_sentences=tuple(words.absence_sentences(absent, len(subject.table_columns))),
         averaging=_average(subject, fitted, narrator),
@@ -312,8 +349,64 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
         functionals=_explain_shapes(subject, narrator),
         partition=partition,
         remarks=tuple(narrator.say(claim) for find in finders for claim in find(subject)),
+        rate=answers.rate,
+        seasons=answers.seasons,
+        unusual=answers.unusual,
+        answers=listed,
         claims=tuple(narrator.claims),
     )
+
+
+@dataclass(frozen=True)
+class _First:
+    """What is answered first, with the sentences."""
+
+    rate: Rate | None = None
+    seasons: tuple[Season, ...] = ()
+    unusual: UnusualRows | None = None
+    sentences: tuple[Answer, ...] = ()
+
+
+def _answer_first(curves: Curves, found: bool, narrator: Narrator) -> _First:
+    """Answer what an analyst asks first, where there is any structure."""
+    if not found:
+        return _First()
+    subject = curves.subject
+    rate, seasons, unusual = find_rate(subject), find_seasons(curves), find_unusual(subject)
+    said = [] if rate is None else [Answer("trend", narrator.say(rate))]
+    said += [Answer("season", narrator.say(claim)) for claim in seasons]
+    said.append(Answer("unusual", narrator.say(unusual)))
+    value = None if rate is None else rate.value
+    return _First(value, tuple(claim.value for claim in seasons), unusual.value, tuple(said))
+
+
+def _suspect(answers: _First, checks: Sequence[ResidualCheck], missed: Collection[str]) -> Suspects:
+    """Return what may not be denied, whatever the search says."""
+    trend = answers.rate is not None and answers.rate.clear
+    rhythm = any(check.name == "period" and not check.clear for check in checks)
+    return Suspects(trend, rhythm or bool(answers.seasons), frozenset(missed))
+
+
+def _list_answers(
+    first: _First,
+    extrapolation: Extrapolation | None,
+    judged: tuple[HeldOut | None, Sequence[ResidualCheck]],
+    effects: Sequence[InputEffect],
+    narrator: Narrator,
+) -> tuple[Answer, ...]:
+    """Put what is asked first into order: trend, season, inputs, next values, how certain, what is unusual."""
+    said = [answer for answer in first.sentences if answer.question != "unusual"]
+    held_out, checks = judged
+    largest = [(effect.column, effect.size) for effect in effects if effect.direction in MOVING]
+    if largest and first.sentences:
+        said.append(Answer("inputs", narrator.say(Claim("what matters most", narrator.target, tuple(largest)))))
+    if extrapolation is not None and first.sentences:
+        claim = Claim("next values", extrapolation.column, extrapolation.forecasts[:NEXT], certainty=0.95)
+        said.append(Answer("next", narrator.say(claim)))
+    if held_out is not None:
+        band = [check.sentence for check in checks if check.name == "band"]
+        said.append(Answer("certain", " ".join([held_out.sentence, *band])))
+    return (*said, *(answer for answer in first.sentences if answer.question == "unusual"))
 
 
 def _is_guess(subject: Subject, fitted: Fitted) -> bool:
@@ -325,14 +418,21 @@ def _is_guess(subject: Subject, fitted: Fitted) -> bool:
     return few and not has_many_numbers(subject.fitted)
 
 
-def _claim_structure(subject: Subject, composition: Composition, gain: float, too_many: int | None) -> Claim:
-    """Claim what was found, or that it is noise alone, or that `too_many` numbers were fitted to so few rows."""
+def _claim_structure(
+    subject: Subject, composition: Composition, gain: float, too_many: int | None, doubts: bool
+) -> Claim:
+    """Claim what was found, or that it is noise alone, or that `too_many` numbers were fitted to so few rows.
+
+    That it is noise alone cannot be said of a fit that was cut short, or whose errors show a pattern (`doubts`).
+    """
     rows = ClaimEvidence(rows=subject.data.count)
     if too_many is not None:
         return Claim("too few rows", subject.target, Size(subject.data.count, too_many), evidence=rows)
     if gain >= CLEAR:
         return Claim("components", subject.target, composition, certainty=certainty_of(gain), evidence=rows)
     spread = Spread(subject.level, math.sqrt(subject.variance))
+    if doubts:
+        return Claim("nothing found yet", subject.target, spread, evidence=rows)
     return Claim("noise alone", subject.target, spread, certainty=certainty_of(-gain), evidence=rows)
 
 
@@ -347,11 +447,17 @@ def _copy_scores(fitted: Fitted) -> Scores:
     return Scores(own.log_evidence, own.bic, own.leave_one_out, own.parameters, fitted.choice.engine.is_bound)
 
 
-def _compare_held_out(subject: Subject, ranking: Contributions, narrator: Narrator) -> HeldOut:
-    errors = HeldOut(ranking.folds, ranking.errors[0], ranking.errors[-1])
-    held_out: HeldOut = narrator.complete(
-        Claim("held-out error", subject.target, errors, evidence=ClaimEvidence(rows=subject.data.count))
-    )
+def _compare_held_out(subject: Subject, ranking: Contributions | None, narrator: Narrator) -> HeldOut:
+    """Compare errors on rows left out with those of the average: in folds, or one by one where kernels are averaged."""
+    evidence = ClaimEvidence(rows=subject.data.count)
+    if ranking is not None:
+        errors, kind = HeldOut(ranking.folds, ranking.errors[0], ranking.errors[-1]), "held-out error"
+    else:
+        y, count = subject.data.y, len(subject.data.y)
+        alone = np.abs(y - y.mean()).mean() * count / max(1, count - 1)
+        own, scale = np.abs(y - subject.left_out.mean).mean(), subject.units.y_scale
+        errors, kind = HeldOut(count, float(scale * alone), float(scale * own)), "left-out error"
+    held_out: HeldOut = narrator.complete(Claim(kind, subject.target, errors, evidence=evidence))
     return held_out
 
 
@@ -361,7 +467,12 @@ def _average(subject: Subject, fitted: Fitted, narrator: Narrator) -> Averaging 
         return None
     within = tuple(member.within for member in members)
     beyond = within if fitted.mixture.column is None else tuple(member.beyond for member in members)
-    averaging: Averaging = narrator.complete(Claim("averaging", subject.target, Averaging(within, beyond)))
+    texts = tuple(
+        structure_text(to_data_units(each.kernel, subject.units), subject.names, len(subject.columns))
+        for each in members
+    )
+    value = Averaging(within, beyond, texts, subject.alone)
+    averaging: Averaging = narrator.complete(Claim("averaging", subject.target, value))
     return averaging
 
 

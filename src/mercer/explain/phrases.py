@@ -45,6 +45,7 @@ GROWTH = {1: "linearly", 2: "quadratically", 3: "cubically"}
 GOING_ON = {1: "in a straight line", 2: "as a parabola", 3: "as a cubic curve, which soon leaves all bounds"}
 UNFORESEEN = "Nothing of it can be foreseen"
 LONG = 3.0  # a lengthscale of this many times the range of the data changes next to nothing within it
+ONCE = 1.5  # cycles: of a wave that the data show fewer times nobody knows that it repeats
 FEW_CYCLES = 3.0  # a pattern that the data show fewer times may not be one that repeats
 NEARLY_SINUSOIDAL = 2.0  # the lengthscale of PER from which its second harmonic is below 7 % of the first
 
@@ -142,6 +143,27 @@ class Joint:
     apart: frozenset[int] = frozenset()
 
 
+@dataclass(frozen=True)
+class Seen:
+    """What the curve of a component shows, where the kernel alone could mislead; None: not known.
+
+    A wide PER may hold a jump, if the data ask for one; a factor LIN need not let a season grow; what fits a jump in
+    level looks like a random walk.
+    """
+
+    sinusoidal: bool | None = None
+    grows: bool | None = None
+    jump: Jump | None = None
+
+
+@dataclass(frozen=True)
+class Jump:
+    """Where most of what a component does happens, between two neighbouring rows, and by how much."""
+
+    at: float
+    size: float
+
+
 Groups = dict[tuple[int, ...], list[KernelFactor]]  # factors by the columns they look at
 
 
@@ -235,7 +257,7 @@ def find_growth(factors: Sequence[KernelFactor]) -> Growth:
     zero = known[0] if power == 1 else None
     if min(known) >= high:
         return Growth("shrinking", power, zero)
-    return Growth("growing" if power == 1 or max(known) <= low else "changing", power, zero)
+    return Growth("growing" if max(known) <= low else "changing", power, zero)
 
 
 # ---------------------------------------------------------------------------------------------------------------- gates
@@ -266,11 +288,14 @@ def has_ended(surface: Surface, regime: int, columns: Sequence[Column]) -> bool:
 # -------------------------------------------------------------------------------------------------------------- phrases
 
 
-def phrase(term: Expression, columns: Sequence[Column], joint: Joint | None = None) -> str:
-    """Say what one summand (canonical form, units of the data) is: "a periodic function of month with period 12"."""
+def phrase(term: Expression, columns: Sequence[Column], joint: Joint | None = None, seen: Seen | None = None) -> str:
+    """Say what one summand (canonical form, units of the data) is: "a periodic function of month with period 12".
+
+    `seen` is what its curve shows, where that is known; else the kernel alone is asked.
+    """
     if isinstance(term, Blend):
         inside, gates = open_gates(term)
-        return f"{phrase(inside, columns, joint)}, {gate_words(gates, columns)}"
+        return f"{phrase(inside, columns, joint, seen)}, {gate_words(gates, columns)}"
     used = sorted({d for leaf in term.leaves() for d in leaf.columns})
     if contains(term, Network):  # its primitives are added and multiplied by weights: no rule for products applies
         symbols = list(dict.fromkeys(leaf.symbol for leaf in term.leaves()))
@@ -284,7 +309,7 @@ def phrase(term: Expression, columns: Sequence[Column], joint: Joint | None = No
     if levels and len(groups) > 1 and not joint.add_up:
         return _differing(term, columns, joint, groups, levels)
     for factors in groups.values():
-        parts.append(_describe(merge_factors(factors)))
+        parts.append(_describe(merge_factors(factors), seen or Seen()))
     if isinstance(term, Base):  # in a product the variance of one factor says nothing
         return parts[0] + _size(groups[term.columns][0])
     involved = sorted({d for dims in groups for d in dims})
@@ -317,7 +342,7 @@ def _has_no_formula(term: Expression, columns: Sequence[Column]) -> bool:
     return contains(term, Functional) and not any(factor.role == "wave" for factor in read_factors(term, columns))
 
 
-def _describe(factors: list[KernelFactor]) -> str:
+def _describe(factors: list[KernelFactor], seen: Seen) -> str:
     """Say what factors on the same columns are: a noun with clauses, the second about a thing with "and"."""
     head, on = factors[0], factors[0].on
     if len(on) == 1 and on[0].level is not None and head.role != "noise":  # zero or one: whatever the kernel, a step
@@ -326,7 +351,7 @@ def _describe(factors: list[KernelFactor]) -> str:
         return f"a level for each {name_columns(on)}"
     others = [factor for factor in factors[1:] if factor.role != "trend"]
     lines = find_bending(factors)
-    text, about = _noun(head, alters(others)), "whose shape"
+    text, about = _noun(head, alters(others), seen), "whose shape"
     if head.role == "trend":
         text, about = _polynomial(lines), {1: "whose slope"}.get(len(lines), "whose size")
     clauses: list[str] = []
@@ -335,7 +360,7 @@ def _describe(factors: list[KernelFactor]) -> str:
         if factor.role == "fading":
             clauses.append(f"{'and' if again else about} {_change(factor)}")
         else:
-            clauses.append(f"modulated by {_noun(factor, False)}")
+            clauses.append(f"modulated by {_noun(factor, False, Seen())}")
         again = factor.role == "fading"
     if lines and head.role != "trend":
         growth = find_growth(factors)
@@ -343,15 +368,15 @@ def _describe(factors: list[KernelFactor]) -> str:
         where = f"with {name_columns(on)}"
         if growth.zero is not None:
             where = f"{'towards' if growth.kind == 'shrinking' else 'away from'} {on[0].at(growth.zero)}"
-        constant = growth.kind == "constant"
+        constant = growth.kind == "constant" or (growth.kind == "growing" and seen.grows is False)
         clauses.append("with almost constant amplitude" if constant else f"with amplitude {growth.kind} {how} {where}")
     return " ".join([text, ", ".join(clauses)]) if clauses else text
 
 
-def _noun(factor: KernelFactor, altered: bool) -> str:
+def _noun(factor: KernelFactor, altered: bool, seen: Seen) -> str:
     on, words, of = factor.on, factor.words, name_columns(factor.on) if factor.on else ""
     if factor.role == "wave":
-        return _mixture(factor) if factor.leaf.spec.mixture else _wave(factor, altered)
+        return _mixture(factor) if factor.leaf.spec.mixture else _wave(factor, altered, seen.sinusoidal)
     if factor.role == "levels":
         return f"a level for each {of}"
     if factor.role == "noise":
@@ -376,9 +401,12 @@ def _noun(factor: KernelFactor, altered: bool) -> str:
     return f"{words.noun} of {of}, {words.varying} {_over(factor.lengths[0], on[0])}"
 
 
-def _wave(factor: KernelFactor, altered: bool) -> str:
-    """Name what repeats with one period along each column."""
+def _wave(factor: KernelFactor, altered: bool, judged: bool | None = None) -> str:
+    """Name what repeats with one period along each column; of a wave that the data show hardly once, nobody knows."""
     leaf, on, of = factor.leaf, factor.on, name_columns(factor.on)
+    period = find_wave_period(factor)
+    if period is not None and on[0].span is not None and on[0].span < ONCE * period:
+        return f"a slow curve of {of}, like a part of a wave{_shown(period, on[0])}"
     if not leaf.spec.has("period"):
         base = f"{'an approximately regular' if altered else 'a pure'} wave in {of}"
         frequencies = leaf.parameter("frequency").values
@@ -389,7 +417,7 @@ def _wave(factor: KernelFactor, altered: bool) -> str:
         each = [f"{_period(f, c)} along {c.name}" for c, f in zip(on, _each(frequencies, on), strict=True)]
         return f"{base} {first_few(each)}"
     periods, widths = leaf.parameter("period").values, leaf.parameter("lengthscale").values
-    sinusoidal = widths is not None and min(widths) >= NEARLY_SINUSOIDAL
+    sinusoidal = widths is not None and min(widths) >= NEARLY_SINUSOIDAL and judged is not False
     article = "a nearly" if sinusoidal else "a"
     kind = "sinusoidal" if sinusoidal else "periodic"
     base = f"{'an approximately' if altered else article} {kind} function of {of}"
@@ -398,17 +426,33 @@ def _wave(factor: KernelFactor, altered: bool) -> str:
     if len(on) > 1:
         each = [f"{c.length(p)} in {c.name}" for c, p in zip(on, _each(periods, on), strict=True)]
         return f"{base} with periods {first_few(each)}"
-    span, shown = on[0].span, ""
-    if span is not None and span < FEW_CYCLES * periods[0]:  # too few times to be sure that it repeats
-        times = f", which the data show only {span / periods[0]:.1f} times"
-        shown = ", of which the data show only a part" if span < periods[0] else times
-    return f"{base} with period {on[0].length(periods[0])}{shown}"
+    return f"{base}{_shown(periods[0], on[0])}"
+
+
+def _shown(period: float, column: Column) -> str:
+    """Write a period, and how often the data show it where that is seldom."""
+    text = f" with period {column.length(period)}"
+    if column.span is None or column.span >= FEW_CYCLES * period:
+        return text
+    times = f", which the data show only {column.span / period:.1f} times"
+    return text + (", of which the data show only a part" if column.span < period else times)
+
+
+def find_wave_period(factor: KernelFactor) -> float | None:
+    """Return the period of what repeats along one column, where it has one that is known."""
+    leaf = factor.leaf
+    if factor.role != "wave" or leaf.spec.mixture or len(factor.on) != 1:
+        return None
+    if leaf.spec.has("period"):
+        return (leaf.parameter("period").values or (None,))[0]
+    frequencies = leaf.parameter("frequency").values if leaf.spec.has("frequency") else None
+    return 1.0 / abs(frequencies[0]) if frequencies and frequencies[0] else None
 
 
 def _period(frequency: float, column: Column) -> str:
     if frequency == 0 or (column.span is not None and abs(frequency) * column.span < 1 / (2 * LONG)):
         return "with a period far longer than the data"
-    return f"with period {column.length(1 / abs(frequency))}"
+    return _shown(1 / abs(frequency), column).strip()
 
 
 def _mixture(factor: KernelFactor) -> str:
@@ -577,11 +621,13 @@ def _title_of_factors(factors: list[KernelFactor], of: str) -> str:
         adjectives.append("changing")
     described = " and ".join(adjectives) + " " if adjectives else ""
     if head.role == "wave":
-        leaf, on, period = head.leaf, head.on, ""
-        name = "period" if leaf.spec.has("period") else "frequency"
-        if len(on) == 1 and not leaf.spec.mixture and (values := leaf.parameter(name).values):
-            period = f" with period {on[0].length(values[0])}" if name == "period" else f" {_period(values[0], on[0])}"
-        return f"{capital(described + 'pattern')}{of}{period}"
+        period, span = find_wave_period(head), head.on[0].span if head.on else None
+        if period is not None and span is not None and span < ONCE * period:
+            return f"Slow change{of}"
+        rhythm = None if period is None else head.on[0].rhythm(period)
+        if rhythm is not None:
+            return f"{capital(described + rhythm)} pattern{of}"
+        return f"{capital(described + 'pattern')}{of}{'' if period is None else _shown_period(period, head.on[0])}"
     if head.role == "trend":
         shape = f"{POWERS[power]} trend" if power in POWERS else f"trend of degree {power}"
         return f"{capital(described + shape)}{of}"
@@ -597,6 +643,11 @@ def _title_of_factors(factors: list[KernelFactor], of: str) -> str:
         slow = "Slow change" if head.hardly_changes else head.words.title
         return " ".join(filter(None, [f"{slow}{of}", _title_length(head)]))
     return f"Noise at each value{of}" if head.role == "noise" else "Constant"
+
+
+def _shown_period(period: float, column: Column) -> str:
+    far = column.span is not None and column.span < period / (2 * LONG)
+    return " with a period far longer than the data" if far else f" with period {column.length(period)}"
 
 
 def _title_length(factor: KernelFactor) -> str:
@@ -637,17 +688,19 @@ def distinct(
 # ------------------------------------------------------------------------------------------------------ beyond the data
 
 
-def continuation(term: Expression, columns: Sequence[Column], horizon: float | None) -> str:
+def continuation(term: Expression, columns: Sequence[Column], horizon: float | None, rest: float | None = None) -> str:
     """Say what one summand on one column does beyond the data.
 
     `horizon` is how far from the last row its band has become as wide as it would be without data; None: it never does
-    within any sensible distance; zero: the data say next to nothing of it even at the last row.
+    within any sensible distance; zero: the data say next to nothing of it even at the last row. `rest` is where it
+    stays, less its average over the data; None: it moves on, or that is not known.
     """
     if isinstance(term, Blend):
         inside, gates = open_gates(term)
         if any(has_ended(surface, regime, columns) for surface, regime in gates):
-            return "It has ended before the end of the data and plays no part beyond it."
-        return continuation(inside, columns, horizon)
+            ended = "It has ended before the end of the data"
+            return f"{ended} and plays no part beyond it." if not rest else f"{ended}; beyond it, it {_staying(rest)}."
+        return continuation(inside, columns, horizon, rest)
     factors = read_factors(term, columns)
     column = next((factor.on[0] for factor in factors if factor.on), columns[0])
     roles = [factor.role for factor in factors]
@@ -663,9 +716,9 @@ def continuation(term: Expression, columns: Sequence[Column], horizon: float | N
     if contains(term, Network):
         return f"Beyond the data it goes on as the network has learned{until and f'; {until}'}."
     if contains(term, Functional) and "wave" not in roles:
-        return f"Beyond the data it returns to its average{until and f'; {until}'}."
+        return f"Beyond the data it {_returning(rest)}{until and f'; {until}'}."
     factors = merge_factors(factors)
-    going = _going_on(factors, horizon)
+    going = _going_on(factors, horizon, rest)
     if any([factor.walks for factor in factors]):
         alone = len(factors) == 1
         if horizon is not None and horizon > LONG * (column.span or math.inf):
@@ -680,7 +733,17 @@ def continuation(term: Expression, columns: Sequence[Column], horizon: float | N
     return f"{going}; its band stays narrow as far as one can look." if fading else f"{going}."
 
 
-def _going_on(factors: list[KernelFactor], horizon: float | None) -> str:
+def _staying(rest: float) -> str:
+    return f"stays {number(abs(rest))} {'above' if rest > 0 else 'below'} its average over the data"
+
+
+def _returning(rest: float | None) -> str:
+    if rest is None:
+        return "returns to zero"
+    return f"settles and {_staying(rest)}" if rest else "returns to its average"
+
+
+def _going_on(factors: list[KernelFactor], horizon: float | None, rest: float | None) -> str:
     """Say what its mean does."""
     fading = [factor for factor in factors if factor.role == "fading"]
     wave = next((factor for factor in factors if factor.role == "wave"), None)
@@ -703,7 +766,7 @@ def _going_on(factors: list[KernelFactor], horizon: float | None) -> str:
         return "Beyond the data its last value remains the best guess"
     if fading[0].slope_walks:
         return "Beyond the data it goes on in its last direction, less and less surely"
-    return f"Beyond the data it {'' if fading[0].pull is None else 'slowly '}returns to zero"
+    return f"Beyond the data it {'' if fading[0].pull is None else 'slowly '}{_returning(rest)}"
 
 
 def after(distance: float, column: Column) -> str:

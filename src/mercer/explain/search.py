@@ -92,6 +92,18 @@ class NotFound:
 
 
 @dataclass(frozen=True)
+class Suspects:
+    """What errors and curves show, whatever the search says: a rise or fall, a rhythm, inputs that errors go with."""
+
+    trend: bool = False
+    period: bool = False
+    effects: frozenset[str] = frozenset()
+
+
+NO_SUSPECTS = Suspects()
+
+
+@dataclass(frozen=True)
 class Searched:
     """A search over sums and products of base kernels."""
 
@@ -273,12 +285,12 @@ def left_out_gain_over_noise(subject: Subject, leave_one_out: float) -> float:
     return 2.0 * (leave_one_out - alone) - penalty(own, n)
 
 
-def find_absences(subject: Subject, candidates: Sequence[Candidate]) -> list[Claim]:
+def find_absences(subject: Subject, candidates: Sequence[Candidate], suspects: Suspects = NO_SUSPECTS) -> list[Claim]:
     """Claim what the evidence is clearly against.
 
-    A claim needs a fair comparison: the kernel found must have been tried with the thing in question added, and every
-    kernel tried that has it must have lost by more than `CLEAR`. It is "absent" where all of them were finished, else
-    "not found".
+    A claim of absence needs a fair comparison: the kernel found must have been tried with the thing in question added;
+    every kernel tried that has it must have been finished and lost by more than `CLEAR`; none that predicts may have
+    it; and neither the errors nor the curve itself (`suspects`) may show it.
     """
     kernel, rows = subject.fitted, subject.data.count
     winner = winner_of(candidates, kernel)
@@ -286,34 +298,41 @@ def find_absences(subject: Subject, candidates: Sequence[Candidate]) -> list[Cla
         return []
     best = bic(candidates[winner].log_evidence, candidates[winner].parameters, rows)
     rivals = [c for number, c in enumerate(candidates) if number != winner and c.status != "failed"]
+    predicting = [kernel, *(part.kernel for each in subject.heard[1:] for part in each.parts)]
 
     def judge(what: str, column: str, has: Callable[[Expression], bool]) -> list[Claim]:
         having = [candidate for candidate in rivals if has(candidate.expression)]
-        if not any(candidate.parent == winner for candidate in having):
+        if not any(candidate.parent == winner for candidate in having) or any(map(has, predicting)):
+            return []
+        if not all(_is_decided(candidate) for candidate in having):
             return []
         # The better end of the BIC, where it has an interval: what a kernel is denied must be certain.
         ends = [c.log_evidence if c.interval is None else c.interval.upper for c in having]
         closest = min([bic(end, c.parameters, rows) for end, c in zip(ends, having, strict=True)])
         if closest - best <= CLEAR:
             return []
-        finished = all(candidate.status not in UNFINISHED for candidate in having)
-        evidence = ClaimEvidence(searched=True, best_with=closest, best_without=best, all_finished=finished)
+        evidence = ClaimEvidence(searched=True, best_with=closest, best_without=best, all_finished=True)
         found = NotFound(what, column, closest - best)
-        kind = "absent" if finished else "not found"
-        return [Claim(kind, column, found, certainty=certainty_of(found.behind), evidence=evidence)]
+        return [Claim("absent", column, found, certainty=certainty_of(found.behind), evidence=evidence)]
 
     claims: list[Claim] = []
-    used = {d for leaf in kernel.leaves() for d in leaf.columns}
+    used = {d for each in predicting for leaf in each.leaves() for d in leaf.columns}
     for name, places in subject.table_columns.items():
         column, place = subject.columns[places[0]], places[0]
         if not used.intersection(places):
-            claims += judge("effect", name, partial(_looks_at, places=set(places)))
+            claims += [] if name in suspects.effects else judge("effect", name, partial(_looks_at, places=set(places)))
         elif not column.is_category:
-            if not _may_pass_for_a_trend(subject, place):
+            if not (suspects.trend or _may_pass_for_a_trend(subject, place)):
                 claims += judge("trend", name, partial(_has_trend, place=place))
-            if not _has_wave(kernel, place):
+            if not suspects.period:
                 claims += judge("period", name, partial(_has_wave, place=place))
     return claims
+
+
+def _is_decided(candidate: Candidate) -> bool:
+    """Whether a candidate was fitted to the end, or its whole interval was worse than another's."""
+    separated = candidate.verdict is not None and candidate.verdict.kind == "separated"
+    return candidate.status not in UNFINISHED or separated
 
 
 def _looks_at(kernel: Expression, places: set[int]) -> bool:
@@ -338,7 +357,7 @@ def _has_trend(kernel: Expression, place: int) -> bool:
 def _may_pass_for_a_trend(subject: Subject, place: int) -> bool:
     """Say whether a component could look like a trend: a line that changes, or a curve too slow to bend much."""
     span = subject.columns[place].span
-    for part in subject.parts:
+    for part in [part for each in subject.heard for part in each.parts]:
         leaves = [leaf for leaf in part.kernel.leaves() if place in leaf.columns]
         if not leaves or any([leaf.spec.words.role == "wave" for leaf in leaves]):
             slow = [leaf.parameter("period").values for leaf in leaves if leaf.spec.has("period")]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -15,6 +16,7 @@ from mercer.compute import fused
 from mercer.compute.program import Program, compile_program
 from mercer.explain.categories import mark_levels
 from mercer.explain.wording import Column, Vocabulary
+from mercer.fitting.periods import typical_gap
 from mercer.inference.contract import Data, Engine, Posterior, Prediction
 from mercer.kernels.algebra import described_components, structure
 from mercer.kernels.blend import Surface
@@ -26,6 +28,8 @@ from mercer.model.fitted import Columns, Fitted, Mixture
 
 MOST_TO_CHECK = 3000  # rows
 SHOWN_DIGITS = 4
+ALONE = 0.99  # of the weight, within the data and beyond: a kernel with more is described as if it predicted alone
+HEARD = 0.01  # of the weight: a kernel with less is not spoken of
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +37,7 @@ class KernelPart:
     """One summand of the kernel: in the user's units, and ready to be evaluated in scaled ones."""
 
     kernel: Expression
+    scaled: Expression
     program: Program
     values: Array
     text: str  # with rounded numbers
@@ -42,6 +47,20 @@ class KernelPart:
     def columns(self) -> tuple[int, ...]:
         """The encoded columns that it looks at."""
         return tuple(sorted({d for owner in self.kernel.owners() for d in owner.columns}))
+
+
+@dataclass(frozen=True, eq=False)
+class PredictingKernel:
+    """One of the kernels that predict: its summands, its posterior and noise (scaled), and its weights."""
+
+    parts: tuple[KernelPart, ...]
+    program: Program
+    values: Array
+    posterior: Posterior
+    noise: float
+    within: float = 1.0
+    beyond: float = 1.0
+    widening: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,18 +93,53 @@ class Subject:
     @cached_property
     def parts(self) -> tuple[KernelPart, ...]:
         """The summands of the canonical form, in its order."""
-        found = []
-        for term in described_components(self.kernel):
-            kernel, program, values = to_data_units(term, self.units), compile_program(term), values_of(term)
-            texts = kernel.text(SHOWN_DIGITS, self.names), kernel.text(None, self.names)
-            found.append(KernelPart(kernel, program, values, *texts))
-        return tuple(found)
+        return tuple(self.part_of(term) for term in described_components(self.kernel))
+
+    def part_of(self, scaled: Expression) -> KernelPart:
+        """Return a kernel in scaled units as a summand."""
+        kernel = to_data_units(scaled, self.units)
+        texts = kernel.text(SHOWN_DIGITS, self.names), kernel.text(None, self.names)
+        return KernelPart(kernel, scaled, compile_program(scaled), values_of(scaled), *texts)
 
     @cached_property
     def whole(self) -> KernelPart:
         """The whole kernel."""
         texts = self.fitted.text(SHOWN_DIGITS, self.names), self.fitted.text(None, self.names)
-        return KernelPart(self.fitted, compile_program(self.kernel), values_of(self.kernel), *texts)
+        return KernelPart(self.fitted, self.kernel, compile_program(self.kernel), values_of(self.kernel), *texts)
+
+    @cached_property
+    def kernels(self) -> tuple[PredictingKernel, ...]:
+        """All kernels that predict, the one that was chosen first; it alone where the others have next to no weight."""
+        first, *others = self.mixture.members
+        whole, weights = (self.whole.program, self.whole.values), (first.within, first.beyond, first.widening)
+        own = PredictingKernel(self.parts, *whole, self.posterior, self.noise, *weights)
+        least = first.within if self.mixture.column is None else min(first.within, first.beyond)
+        if not others or least >= ALONE:
+            return (replace(own, within=1.0, beyond=1.0),)
+        return (own, *(
+            PredictingKernel(
+                tuple(self.part_of(term) for term in described_components(m.kernel)), compile_program(m.kernel),
+                values_of(m.kernel), m.posterior, m.noise, m.within,
+                m.within if self.mixture.column is None else m.beyond, m.widening,
+            )
+            for m in others
+        ))  # fmt: skip
+
+    @property
+    def alone(self) -> bool:
+        """Whether one kernel predicts."""
+        return len(self.kernels) == 1
+
+    @property
+    def heard(self) -> tuple[PredictingKernel, ...]:
+        """The kernels that have a say, within the data or beyond."""
+        return tuple(each for each in self.kernels if max(each.within, each.beyond) >= HEARD) or self.kernels[:1]
+
+    @cached_property
+    def noise_variance(self) -> float:
+        """The variance of the noise in the user's units, that of an average by the weights within the data."""
+        weights = sum(each.within for each in self.kernels)
+        return self.units.y_scale**2 * sum(each.within * each.noise for each in self.kernels) / weights
 
     @cached_property
     def table_columns(self) -> dict[str, tuple[int, ...]]:
@@ -164,30 +218,82 @@ class Subject:
         found = self.mixture.predict(rows, include_noise=True)
         return self.level + self.units.y_scale * found.mean, self.units.y_scale * np.sqrt(found.variance)
 
+    def mean_at(self, rows: Array) -> Array:
+        """Return the mean that is predicted at scaled rows, scaled, less the level that is taken out beforehand."""
+        beyond, total = self.mixture.beyond(rows), sum(each.within for each in self.kernels)
+        mean = np.zeros(len(rows))
+        for each in self.kernels:
+            weight = each.within / total * (1.0 - beyond) + each.beyond * beyond
+            if weight.max() > 0:
+                own = summand_mean(each.posterior, each.program, each.values, rows)
+                mean += weight * (float(each.posterior.level.mean[0]) + own)
+        return mean
+
     def part_at(self, part: KernelPart, rows: Array) -> Prediction:
         """Return the posterior of a summand at scaled rows, in the user's units."""
         found = self.posterior.predict_part(part.program, part.values, rows)
         return Prediction(self.units.y_scale * found.mean, self.units.y_scale**2 * found.variance)
+
+    def step_along(self, column: int) -> float:
+        """Return the usual distance between neighbouring places on a column, in the user's units; 0: there is one."""
+        return typical_gap(self.in_user_units(column))
 
     @cached_property
     def one_step_errors(self) -> tuple[NDArray[np.intp], Array]:
         """Return the order of the rows, and in it the error of each predicted from those before, in units of its band.
 
         With A = L L' in that order these are L^-1 y: independent standard normal numbers if the model is right, which
-        residuals and leave-one-out errors are not. Of very many rows some are drawn, as A is a matrix of all pairs.
+        residuals and leave-one-out errors are not. The prediction of an average is the mean of those of its kernels,
+        its variance sum_m w_m (v_m + (m_m - m)^2). Of very many rows some are drawn, as A is a matrix of all pairs.
         """
         along = self.order_column
         X, y = self.data.X, self.data.y
         order = np.arange(len(y)) if along is None else np.argsort(X[:, along], kind="stable")
         if len(y) > MOST_TO_CHECK:
             order = order[np.sort(np.random.default_rng(0).choice(len(y), MOST_TO_CHECK, replace=False))]
-        data = self.data.take(order)
-        program, values = self.whole.program, self.whole.values
-        factor = factorise(lambda: fused.gram_lower(program, values, data.at), self.noise)
-        if not isinstance(factor, Failure):
-            return order, factor.half_solve(data.y - self.posterior.level.mean)
-        left = self.posterior.leave_one_out()
-        return order, ((y - left.mean) / np.sqrt(left.variance))[order]
+        data, found, weights = self.data.take(order), [], []
+        for kernel in self.heard:
+            factor = factorise(partial(fused.gram_lower, kernel.program, kernel.values, data.at), kernel.noise)
+            if isinstance(factor, Failure) or kernel.within <= 0:
+                continue
+            unit = factor.half_solve(data.y - kernel.posterior.level.mean)
+            std = np.diagonal(factor.lower)
+            found.append((data.y - unit * std, std**2))
+            weights.append(kernel.within)
+        if not found:
+            left = self.left_out
+            return order, ((y - left.mean) / np.sqrt(left.variance))[order]
+        ahead = average(np.array(weights)[:, None], *map(np.array, zip(*found, strict=True)))
+        return order, (data.y - ahead.mean) / np.sqrt(ahead.variance)
+
+    @cached_property
+    def left_out(self) -> Prediction:
+        """Every row from all the others, by all kernels that predict (scaled)."""
+        left = [each.posterior.leave_one_out() for each in self.heard]
+        weights = np.array([[each.within] for each in self.heard])
+        if not float(weights.sum()) > 0:
+            return left[0]
+        return average(weights, np.array([each.mean for each in left]), np.array([each.variance for each in left]))
+
+
+def summand_mean(posterior: Posterior, program: Program, values: Array, rows: Array) -> Array:
+    """Return the mean of a summand at scaled rows, scaled: K_j a without any variance, where the engine has an a."""
+    weights = posterior.row_weights
+    if weights is None:
+        return posterior.predict_part(program, values, rows).mean
+    mean, step = np.empty(len(rows)), max(1, 4_000_000 // max(1, len(weights)))  # 32 MB at a time
+    for start in range(0, len(rows), step):
+        mean[start : start + step] = (
+            fused.cross(program, values, rows[start : start + step], posterior.data.X) @ weights
+        )
+    return mean
+
+
+def average(weights: Array, means: Array, variances: Array) -> Prediction:
+    """Return mean sum_m w_m m_m and variance sum_m w_m (v_m + (m_m - mean)^2), with weights that add up to one."""
+    weights = weights / weights.sum(axis=0)
+    mean = (weights * means).sum(axis=0)
+    return Prediction(mean, (weights * (variances + (means - mean) ** 2)).sum(axis=0))
 
 
 _SUBJECTS: WeakKeyDictionary[Fitted, Subject] = WeakKeyDictionary()  # the explanation and all pictures share one
@@ -229,11 +335,19 @@ def readable_columns(table: Columns, X: Array) -> list[Column]:
             show: Callable[[float], str] | None = partial(encoding.describe_value, name) if written else None
             shown = name if table.named else f"column {name}"
             source, level = each.name if table.named else shown, levels[place] if levels and not coded else None
-            found = Column(shown, unit, float(low[d]), float(high[d]), show, source, level, bool(whole[d]))
+            moment = None if unit is None else partial(_find_moment, each)
+            ends = float(low[d]), float(high[d])
+            found = Column(shown, unit, *ends, show, source, level, bool(whole[d]), moment=moment)
             if coded:
                 found = replace(found, levels=levels, codes=tuple(map(float, range(len(levels)))))
             columns.append(found)
     return columns
+
+
+def _find_moment(column: Any, value: float) -> np.datetime64:
+    """Return the date of a number, of a column of dates."""
+    moment: np.datetime64 = column.timeline.moments([round(value, 9)])[0]
+    return moment
 
 
 @lru_cache(maxsize=4096)  # of all kernels that a search tried

@@ -6,9 +6,14 @@ import math
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 DAYS = {"seconds": 1 / 86400, "minutes": 1 / 1440, "hours": 1 / 24, "days": 1.0, "weeks": 7.0, "months": 30.44,
         "years": 365.25}  # fmt: skip
+# from how many on a length is told in a longer unit
+LONGER = {"seconds": ("minutes", 120.0), "minutes": ("hours", 120.0), "hours": ("days", 72.0)}
+RHYTHMS = {"hourly": 1 / 24, "daily": 1.0, "weekly": 7.0, "monthly": 30.44, "quarterly": 91.31, "yearly": 365.25}
+SAME_RHYTHM = 0.025  # of a period: how far it may be off what a calendar has a name for
 WIDE = 20  # steps of whole numbers: on fewer a fraction of a step matters
 UNBROKEN = "\u00a0"  # the space between a number and its sign, where no line ends
 LISTED = 3  # things that are named one by one; the rest is counted
@@ -33,6 +38,7 @@ class Column:
     whole: bool = False
     levels: tuple[str, ...] = ()
     codes: tuple[float, ...] = ()
+    moment: Callable[[float], Any] | None = None  # the date of a value, of a column of dates
 
     @property
     def is_category(self) -> bool:
@@ -72,8 +78,18 @@ class Column:
         return self.at(float(round(value)) if coarse else value)
 
     def length(self, value: float) -> str:
-        """A distance along this column: "12.0 months"."""
-        return f"{number(value)} {self.unit}" if self.unit else number(value)
+        """A distance along this column: "12.0 months"; 1,440 minutes are "24.0 hours"."""
+        unit = self.unit
+        while unit in LONGER and value > LONGER[unit][1] * (1.0 - 1e-9):
+            value, unit = value * DAYS[unit] / DAYS[LONGER[unit][0]], LONGER[unit][0]
+        return f"{number(value)} {unit}" if unit else number(value)
+
+    def rhythm(self, period: float) -> str | None:
+        """What a calendar calls a period along this column: "yearly" of 12 months; None: it has no name."""
+        if self.unit not in DAYS:
+            return None
+        days = period * DAYS[self.unit]
+        return next((name for name, own in RHYTHMS.items() if abs(days / own - 1.0) < SAME_RHYTHM), None)
 
 
 @dataclass(frozen=True)
@@ -169,6 +185,11 @@ def first_few(parts: list[str]) -> str:
     """List the first few and count the others."""
     rest = len(parts) - LISTED
     return list_names(parts if rest <= 1 else [*parts[:LISTED], f"{rest} others"])
+
+
+def brief(text: str, most: int = 32) -> str:
+    """Cut a long name, for places where there is room for so many characters."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def p_value(value: float) -> str:

@@ -14,9 +14,10 @@ from typing import Any
 from mercer.errors import InputError
 from mercer.explain.categories import say_interaction, say_levels
 from mercer.explain.claims import Claim, InputChance
-from mercer.explain.phrases import after, continuation, phrase, slope_phrase
+from mercer.explain.phrases import Jump, after, continuation, phrase, slope_phrase
 from mercer.explain.wording import (
     LISTED,
+    Column,
     Vocabulary,
     capital,
     first_few,
@@ -31,6 +32,7 @@ from mercer.explain.wording import (
 from mercer.kernels.network import Network
 
 NOTHING_LEFT = "Nothing is left over that the checks could find: what the model does not explain looks like pure noise."
+NOTHING_SEEN = "The checks find nothing left over, but there are too few rows for them to see what is small."
 TOO_FEW_TO_CHECK = "There are too few rows to tell whether anything is left over."
 COUNTS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight", 9: "nine", 10: "ten"}
 FARTHEST = 10  # times the range of the data: no farther is looked
@@ -40,7 +42,7 @@ ABSENCES = {"effect": "No effect of", "trend": "No linear trend", "period": "No 
 NAMED_TERMS, WORTH_NAMING = 3, 0.005  # of a network: how many are named, and from which share of the fitted curve on
 SHARP = 0.01  # of the range of the data: a change over less is sharp
 BARELY, CLEARLY = 2.0, 10.0  # differences of BIC
-SHARES = "(shares of the variance; components can overlap or cancel)"  # the numbers in front of components
+SHARES = "(shares of the variance; with the noise they add up to 100 %)"  # the numbers in front of components
 FLOW_CAPTION = (
     "Each unit adds (+, with weights) or multiplies (×) the units before it. The thicker a line, the more of the "
     "variance of the whole passes along it; all factors of a product pass on the whole of it."
@@ -63,19 +65,27 @@ SENTENCES |= {  # those of one sentence without any choice
         f"standard deviation of {number(claim.value.std)}. What is listed below explains it no better than noise alone "
         "would."
     ),
+    "nothing found yet": lambda claim, _: (
+        f"No structure found so far: noise around {number(claim.value.level)} with a standard deviation of "
+        f"{number(claim.value.std)} explains {claim.subject} as well. That is not to say that there is none: the "
+        "search was cut short, or the errors show a pattern."
+    ),
     "too few rows": lambda claim, _: (
         f"No structure can be learned from {write_count(claim.value.rows, 'row')}: "
         f"{write_count(claim.value.parameters, 'number')} were fitted to them. What is listed below is a guess."
     ),
-    "continuation": lambda claim, names: continuation(claim.value.kernel, names.columns, claim.value.horizon),
+    "continuation": lambda claim, names: continuation(
+        claim.value.kernel, names.columns, claim.value.horizon, claim.value.rest
+    ),
     "noise": lambda claim, _: f"Noise of standard deviation {number(claim.value)}.",
+    "unexplained": lambda claim, _: (
+        f"Noise or what the model has not found, of standard deviation {number(claim.value)}."
+    ),
     "held-out error": lambda claim, _: (
         f"Each row was predicted from the others ({claim.value.folds} folds): the mean error is "
-        f"{number(claim.value.error)}, against {number(claim.value.error_of_average)} for the average alone. "
-        "Components are listed by how much of that error they remove."
+        f"{number(claim.value.error)}, against {number(claim.value.error_of_average)} for the average alone."
     ),
-    "interaction": say_interaction,
-    "no interaction": lambda *_: "Every input acts by itself: their effects add up.",
+    "interaction": lambda claim, names: say_interaction(claim, names, _say_sure(claim.certainty)),
     "random walk": lambda *_: (
         "The largest component drifts like a random walk: a forecast starts from the last value, not from the average, "
         "and its band grows about like the square root of the distance."
@@ -100,6 +110,10 @@ SENTENCES |= {  # those of one sentence without any choice
 }
 
 
+def _say_sure(certainty: float | None) -> str:
+    return "" if certainty is None or certainty > 0.99 else f", with a probability of {probability(certainty)}"
+
+
 def words_for(*kinds: str) -> Callable[[Sentence], Sentence]:
     """Enter a function as the words of some kinds of claims."""
 
@@ -122,6 +136,11 @@ class Narrator:
         self.vocabulary = vocabulary
         self.claims: list[Claim] = []
 
+    @property
+    def target(self) -> str:
+        """What is explained."""
+        return self.vocabulary.target
+
     def say(self, claim: Claim) -> str:
         """Keep a claim and return its sentence."""
         self.claims.append(claim)
@@ -136,7 +155,10 @@ class Narrator:
 def _say_components(claim: Claim, _: Vocabulary) -> str:
     count = claim.value.components
     what = "One component makes" if count == 1 else f"{capital(COUNTS.get(count, str(count)))} components make"
-    return f"{what} up {claim.subject}; {percent(min(claim.value.noise_share, 1.0))} of its variance is noise."
+    share = percent(min(claim.value.noise_share, 1.0))
+    if not claim.value.pure:
+        return f"{what} up {claim.subject}; {share} of its variance is noise or what the model has not found."
+    return f"{what} up {claim.subject}; {share} of its variance is noise."
 
 
 @words_for("component")
@@ -144,7 +166,82 @@ def _say_component(claim: Claim, vocabulary: Vocabulary) -> str:
     """A kernel alone does not know the slope of a line."""
     term, columns, slope = claim.value.kernel, vocabulary.columns, claim.value.slope
     steep = "" if slope is None else f", {slope_phrase(slope, columns[next(term.leaves()).columns[0]])}"
-    return f"{capital(phrase(term, columns, claim.value.joint))}{steep}."
+    seen = claim.value.seen
+    if seen is not None and seen.jump is not None:
+        return _say_jump(seen.jump, columns[next(term.leaves()).columns[0]])
+    return f"{capital(phrase(term, columns, claim.value.joint, seen))}{steep}."
+
+
+def _say_jump(jump: Jump, column: Column) -> str:
+    return f"A jump {'up' if jump.size > 0 else 'down'} by {number(abs(jump.size))} near {column.at(jump.at)}."
+
+
+KINDS = {  # of gathered components: a title, and what it is in a sentence
+    "trend": ("Straight trend", "a straight trend"),
+    "slow change": ("Slow change", "a slow change"),
+    "variation": ("Variation", "variation"),
+    "short-lived variation": ("Short-lived variation", "short-lived variation"),
+    "random walk": ("Random walk", "a drift like a random walk"),
+    "noise": ("Noise at each value", "noise, drawn anew for every value"),
+    "constant": ("Constant", "a constant"),
+    "network": ("Function learned by a network", "a function learned by a network"),
+    "learned function": ("Function with a learned kernel", "a function whose kernel was learned without a formula"),
+}
+
+
+def gathered_title(facts: Any, vocabulary: Vocabulary) -> str:
+    """Name a component of an average in a few words."""
+    if facts.jump is not None:
+        column = next(c for c in vocabulary.columns if c.table_name == facts.kind.columns[0])
+        return f"Jump near {column.at(facts.jump.at)}"
+    return _name_kind(facts, vocabulary, 0)
+
+
+def _name_kind(facts: Any, vocabulary: Vocabulary, form: int) -> str:
+    kind, inputs = facts.kind, {column.table_name for column in vocabulary.columns}
+    names = list_names(kind.columns) if 0 < len(kind.columns) <= LISTED else f"{len(kind.columns)} inputs"
+    if kind.name == "effect":
+        return f"{'the effect' if form else 'Effect'} of {names}"
+    if kind.name in ("effects", "interaction"):
+        together = "by themselves" if kind.name == "effects" else "together"
+        return f"what {names} do {together}" if form else capital(f"what {names} do {together}")
+    along = f" along {names}" if kind.columns and (form or len(inputs) > 1) else ""
+    if kind.name == "season":
+        column = next(c for c in vocabulary.columns if c.table_name == kind.columns[0])
+        rhythm, growing = column.rhythm(kind.period), "growing " if facts.growing else ""
+        if form == 0:
+            period = "" if rhythm else f" with period {column.length(kind.period)}"
+            return capital(f"{growing}{rhythm or ''} pattern".strip()) + along + period
+        what = f"a {growing}{rhythm or 'repeating'} pattern{along}"
+        return f"{what}, with a period of {column.length(kind.period)}"
+    return f"{KINDS.get(kind.name, (capital(kind.name), kind.name))[form]}{along}"
+
+
+@words_for("gathered component")
+def _say_gathered(claim: Claim, vocabulary: Vocabulary) -> str:
+    """Say what kernels that are averaged have in common, and how sure it is that it is there."""
+    facts, text = claim.value, _name_kind(claim.value, vocabulary, 1)
+    if facts.lengths is not None and facts.kind.name in ("variation", "short-lived variation"):
+        column = next(c for c in vocabulary.columns if c.table_name == facts.kind.columns[0])
+        low, high = (column.length(length) for length in facts.lengths)
+        text += f", over about {low}" if low == high else f", over {low} to {high}"
+    if facts.jump is not None:
+        column = next(c for c in vocabulary.columns if c.table_name == facts.kind.columns[0])
+        sure = "" if facts.certainty > 0.99 else f" It is there with a probability of {probability(facts.certainty)}."
+        return _say_jump(facts.jump, column) + sure
+    regimes = [f"regime {regime + 1}" for _, regime in facts.kind.where]
+    text += f", in {list_names(regimes)} of a change" if regimes else ""
+    sure = "" if facts.certainty > 0.99 else f" It is there with a probability of {probability(facts.certainty)}."
+    return f"{capital(text)}.{sure}"
+
+
+@words_for("gathered continuation")
+def _say_gathered_continuation(claim: Claim, vocabulary: Vocabulary) -> str:
+    """Say what a component does beyond the data: of the kernels that make the forecast, weighted as they are."""
+    facts = claim.value
+    if facts.weight < 0.5:
+        return f"The kernels that make the forecast hardly have it: with a weight of {percent(facts.weight)}."
+    return continuation(facts.kernel, vocabulary.columns, facts.horizon, facts.rest)
 
 
 @words_for("removed error")
@@ -156,11 +253,104 @@ def _say_removed_error(claim: Claim, _: Vocabulary) -> str:
 
 @words_for("averaging")
 def _say_averaging(claim: Claim, _: Vocabulary) -> str:
-    within, beyond = claim.value.weights[0], claim.value.weights_beyond[0]
-    same = claim.value.weights == claim.value.weights_beyond
-    weight = percent(within) if same else f"{percent(within)} within the data, {percent(beyond)} beyond"
-    text = f"Predictions average {len(claim.value.weights)} of the kernels tried."
-    return f"{text} The words and components are those of the winner, whose weight is {weight}."
+    """Say that kernels are averaged, and that the words are about their average."""
+    text = f"Predictions average {len(claim.value.weights)} of the kernels tried"
+    if claim.value.alone:
+        return f"{text}; one has nearly all the weight, and the words are about that one."
+    return f"{text}, and the words are about the average: a component is what these kernels have of one kind."
+
+
+SENTENCES |= {
+    "left-out error": lambda claim, _: (
+        f"Each row was predicted from all the others: the mean error is {number(claim.value.error)}, against "
+        f"{number(claim.value.error_of_average)} for the average alone."
+    ),
+    "no interaction": lambda *_: "Every input acts by itself: their effects add up.",
+}
+
+
+@words_for("rate")
+def _say_rate(claim: Claim, vocabulary: Vocabulary) -> str:
+    """Say how much the target rises a year, or that it is not clear whether it does."""
+    rate, column = claim.value, vocabulary.column(claim.value.column)
+    slope, low, high = (each * rate.units for each in (rate.slope, rate.low, rate.high))
+    per = f"for every unit of {column.name}" if rate.per is None else f"{article(rate.per)} {rate.per}"
+    if not rate.clear:
+        between = f"between {number(low)} and {number(high)} {per}"
+        return f"Over the data {vocabulary.target} neither clearly rises nor falls: on average {between} (95 %)."
+    low, high = (low, high) if slope > 0 else (-high, -low)
+    verb, between = "rises" if slope > 0 else "falls", f"95 % between {number(low)} and {number(high)}"
+    return f"Over the data {vocabulary.target} {verb} by {number(abs(slope))} {per} on average ({between})."
+
+
+def article(noun: str) -> str:
+    """Write "a year", "an hour"."""
+    return "an" if noun[:1] in "aeiou" or noun == "hour" else "a"
+
+
+@words_for("season")
+def _say_season(claim: Claim, vocabulary: Vocabulary) -> str:
+    """Say how high a season is in its last cycle, and when it is highest and lowest."""
+    found, column = claim.value, vocabulary.column(claim.value.column)
+    what = (
+        f"{capital(found.rhythm)} pattern"
+        if found.rhythm
+        else f"Pattern with a period of {column.length(found.period)}"
+    )
+    may = f" (it may be chance: {p_value(found.p_value)})" if found.p_value >= 0.01 else ""
+    grown = "now, its swings growing" if found.growing else "in its last cycle"
+    between = f"95 % between {number(found.low)} and {number(found.high)}"
+    text = f"{what}{may}: {number(found.swing)} from bottom to top {grown} ({between})"
+    if not found.rhythm:
+        return f"{text}."
+    top, bottom = (_list_either(names, sure) for names, sure in
+                   ((found.top, found.top_certainty), (found.bottom, found.bottom_certainty)))  # fmt: skip
+    at = "at" if found.rhythm == "daily" else "on" if found.rhythm == "weekly" else "in"
+    return f"{text}, highest {at} {top}, lowest {at} {bottom}."
+
+
+def _list_either(names: Sequence[str], sure: float) -> str:
+    """Write "July", "July or August", "July or thereabouts" where even several are not sure."""
+    if sure < 0.9:
+        return f"{names[0]} or thereabouts"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+@words_for("next values")
+def _say_next(claim: Claim, vocabulary: Vocabulary) -> str:
+    """List the next values with their bands."""
+    width = min(each.high - each.low for each in claim.value)
+    parts = []
+    for each in claim.value:
+        mean, low, high = (resolve(value, width) for value in (each.mean, each.low, each.high))
+        parts.append(f"{each.at}: {mean} ({low} to {high})")
+    return f"{', '.join(parts)}; with 95 % probability within the brackets."
+
+
+@words_for("what matters most")
+def _say_what_matters(claim: Claim, vocabulary: Vocabulary) -> str:
+    """Name the inputs with the largest effects."""
+    (first, size), *others = claim.value
+    then = [f"{name} (by {number(by)})" for name, by in others]
+    rest = f", then {first_few(then)}" if then else ""
+    return f"{vocabulary.target} changes most with {first} (by {number(size)} over its range){rest}."
+
+
+@words_for("unusual rows")
+def _say_unusual(claim: Claim, vocabulary: Vocabulary) -> str:
+    """Name the rows that stand out, with what was expected of them."""
+    found, parts = claim.value, list[str]()
+    if not found.rows:
+        return f"None of the {found.checked:,} rows stands out from what the others predict."
+    for each in found.rows:
+        span = abs(each.observed - each.expected)
+        observed, expected = (resolve(value, span) for value in (each.observed, each.expected))
+        parts.append(f"{each.at} ({observed}, expected {expected})")
+    more = f", and {found.count - len(parts)} others" if found.count > len(parts) else ""
+    stands = "stands" if found.count == 1 else "stand"
+    return (
+        f"{list_names(parts) if not more else ', '.join(parts) + more} {stands} out from what the other rows predict."
+    )
 
 
 @words_for("effect")
@@ -169,8 +359,11 @@ def _say_effect(claim: Claim, vocabulary: Vocabulary) -> str:
     effect, target = claim.value, vocabulary.target
     size = number(effect.size)
     if effect.direction == "hardly matters":
-        cut_short = " in this kernel. The search for it was cut short." if claim.evidence.all_finished is False else "."
-        return f"The input {effect.column} hardly matters{cut_short}"
+        return f"The input {effect.column} hardly matters."
+    if effect.direction == "not in the model":
+        return f"The model makes no use of {effect.column}; whether it matters cannot be told from so few rows."
+    if effect.direction == "left out":
+        return f"The model makes hardly any use of {effect.column}, but its errors go with it: it does matter."
     if effect.direction == "depends on others":
         return f"What {effect.column} does depends on the other inputs: where these are typical, hardly anything."
     if effect.direction == "differs" and effect.levels:
@@ -291,6 +484,16 @@ def _say_horizon(claim: Claim, vocabulary: Vocabulary) -> str:
     return f"{start} the band is as wide as the spread of the data themselves: from there on {what}."
 
 
+@words_for("forecast is made of")
+def _say_makers(claim: Claim, _: Vocabulary) -> str:
+    """Say which components the kernels have that make a forecast: others than those that fit best within the data."""
+    parts = [f"{each.title[:1].lower()}{each.title[1:]} ({percent(min(each.beyond, 1.0))})" for each in claim.value]
+    return (
+        "Other kernels forecast best than fit best: in brackets is the weight in the forecast of those with "
+        f"{list_names(parts)}."
+    )
+
+
 @words_for("forecast")
 def _say_forecast(claim: Claim, vocabulary: Vocabulary) -> str:
     found = claim.value
@@ -300,6 +503,12 @@ def _say_forecast(claim: Claim, vocabulary: Vocabulary) -> str:
     return f"{where} is {mean}, with 95 % probability between {low} and {high}."
 
 
+DOUBTFUL = {  # where something may be
+    "autocorrelation of errors": "Neighbouring errors may be alike",
+    "period in errors": "A rhythm may be left in the errors",
+    "shape of errors": "The errors may not follow a bell curve",
+    "spread of errors": "The errors may not be equally large everywhere",
+}
 FINE = {  # where nothing is left over
     "autocorrelation of errors": "Neighbouring errors look independent",
     "period in errors": "No rhythm is left in the errors",
@@ -317,9 +526,10 @@ def _say_residual(claim: Claim, vocabulary: Vocabulary) -> str:
         inside = f"{int(check.place or 0):,} of {found.rows:,} rows ({percent(check.statistic)})"
         text = f"{inside} lie inside the 95 % band around what the rows before them predict ({p})"
         side = "narrow" if check.statistic < 0.95 else "wide"
-        return f"{text}." if check.clear else f"{text}: the band is too {side}."
+        doubt = f": the band may be too {side}." if check.doubtful else "."
+        return f"{text}{doubt}" if check.clear else f"{text}: the band is too {side}."
     if check.clear or (claim.kind == "period in errors" and check.place is None):
-        return f"{FINE[claim.kind]} ({p})."
+        return f"{(DOUBTFUL if check.doubtful else FINE)[claim.kind]} ({p})."
     if claim.kind == "autocorrelation of errors":
         lag = int(check.place or 1)
         apart = "next to each other" if lag == 1 else f"{lag} rows apart"
@@ -345,11 +555,39 @@ def _say_residual(claim: Claim, vocabulary: Vocabulary) -> str:
     return f"{what} ({p}){where}."
 
 
-def residual_sentence(checks: Sequence[Any]) -> str:
+SENTENCES |= {
+    "nothing left over": lambda *_: NOTHING_LEFT,
+    "errors may depend": lambda claim, _: (
+        f"The errors may go with {list_names(claim.value.columns)} ({p_value(claim.value.p_value)})."
+    ),
+    "errors independent": lambda claim, _: f"The errors go with none of the inputs ({p_value(claim.value.p_value)}).",
+}
+
+
+@words_for("errors depend")
+def _say_dependence(claim: Claim, _: Vocabulary) -> str:
+    """Say which input errors go with, or which two together."""
+    found, p = claim.value, p_value(claim.value.p_value)
+    if len(found.columns) > 1:
+        together = f"{list_names(found.columns)} together"
+        return f"The errors still go with {together} ({p}): the model has not all of what they do."
+    how = "" if abs(found.linear) < 0.1 else f"correlation {abs(found.linear):.2f}, "
+    return f"The errors still go with {found.columns[0]} ({how}{p}): the model has not all of what it does."
+
+
+def residual_sentence(checks: Sequence[Any], can_see: bool = True) -> str:
     """Say whether anything is left over, from checks with their sentences."""
     if not checks:
         return TOO_FEW_TO_CHECK
-    return " ".join(check.sentence for check in checks if not check.clear) or NOTHING_LEFT
+    found = " ".join(check.sentence for check in checks if not check.clear and not check.doubtful)
+    doubts = " ".join(check.sentence for check in checks if check.doubtful)
+    if found:
+        return found
+    return f"Nothing clear is left over, but there is a doubt. {doubts}" if doubts else _nothing(can_see)
+
+
+def _nothing(can_see: bool) -> str:
+    return NOTHING_LEFT if can_see else NOTHING_SEEN
 
 
 def absence_sentences(claims: Sequence[Claim], inputs: int) -> list[str]:
@@ -366,7 +604,7 @@ def absence_sentences(claims: Sequence[Claim], inputs: int) -> list[str]:
     return sentences
 
 
-@words_for("absent", "not found")
+@words_for("absent")
 def _say_absence(claim: Claim, vocabulary: Vocabulary) -> str:
     return absence_sentences([claim], len(vocabulary.columns))[0]
 

@@ -113,14 +113,15 @@ def _choose(
         held = replace(small, bounds=np.where(_sizes(small, point)[:, None], small.bounds, point[:, None]))
         runs += minimise(held, [point], policy.short_run, [watch])
         runs += minimise(small, [point], policy.few_steps, [watch])
-    errors = [error_in_boxes(problem, r.point, boxes) for r in runs]
+    errors, shares = zip(*[error_in_boxes(problem, r.point, boxes) for r in runs], strict=True)
     best = int(np.argmin(errors))
     rivals = ["the kernel of the highest evidence", "a kernel fitted to lines along each axis"]
     chosen, other = rivals if best == 0 else rivals[::-1]
     after = f", and for {policy.few_steps} steps to the grid," if best and best % 2 == 0 else ""
+    rival = min(shares[1:]) if best == 0 else shares[0]
     note = (
-        f"{chosen}{after} was chosen: hiding {len(boxes)} boxes the size of the largest hole, its error was "
-        f"{errors[best]:.3f} of their variance, that of {other} {min(errors[1:]) if best == 0 else errors[0]:.3f}"
+        f"{chosen}{after} was chosen: hiding {len(boxes)} boxes the size of the largest hole, its squared error was "
+        f"{shares[best]:.2g} of the variance of the data, that of {other} {rival:.2g}"
     )
     return replace(runs[best], converged=True), note
 
@@ -498,19 +499,25 @@ def _corners(lattice: Lattice, sides: Sequence[int], most: int) -> list[Array]:
     return chosen[:most]
 
 
-def error_in_boxes(problem: Problem, point: Array, boxes: Sequence[Box]) -> float:
-    """Return the mean squared error of the means in the boxes, by the variance of what they hold."""
+def error_in_boxes(problem: Problem, point: Array, boxes: Sequence[Box]) -> tuple[float, float]:
+    """Return the mean squared error of the means in the boxes, by the variance of what they hold and by that of all.
+
+    The first compares kernels, box by box; in a box that holds nearly the same everywhere it is large for an error that
+    is nothing, so that people are told the second.
+    """
     values, likelihood = problem.split(point)
     engine = cast(Grid, problem.engine)
     rough = replace(engine, tolerance=TOLERANCE, exact_work=EXACT_WORK, most_steps=STEPS, exact_cells=0)
-    errors = []
+    errors, shares = list[float](), list[float]()
     for rest, cells, held in boxes:
         grid = cast("GridProblem", rough.problem(problem.program, rest))
         whole = grid.covariance(values, likelihood.noise)
         if whole is None:
-            return float("inf")
+            return float("inf"), float("inf")
         solved = grid.solve(whole)
         filled = solved.completed.filled.flatten(1).cpu().numpy()[:, cells]
         mean = filled[0] - solved.level * filled[1] + solved.level if len(filled) > 1 else filled[0]
-        errors.append(float(np.mean((mean - held) ** 2) / max(np.var(held), 1e-12)))
-    return float(np.mean(errors))
+        squared = float(np.mean((mean - held) ** 2))
+        errors.append(squared / max(float(np.var(held)), 1e-12))
+        shares.append(squared / max(float(np.var(problem.data.y)), 1e-12))
+    return float(np.mean(errors)), float(np.mean(shares))

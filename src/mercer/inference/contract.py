@@ -170,6 +170,11 @@ class Posterior(ABC):
         return 0.0
 
     @property
+    def row_weights(self) -> Array | None:
+        """The a by which K_j(x, X) a is the mean of every summand at x, where the engine has one: means cost little."""
+        return None
+
+    @property
     def rows_at_a_time(self) -> int:
         """How many rows to predict at once."""
         return max(1, 2_000_000 // max(1, self.data.count))

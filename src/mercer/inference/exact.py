@@ -97,6 +97,10 @@ class ExactPosterior(Posterior):
     def jitter(self) -> float:
         return self.factor.jitter
 
+    @property
+    def row_weights(self) -> Array | None:
+        return self.alpha
+
     def project(self, X: Array, part: Part = None, joint: bool = False) -> Projection:
         program, values = part or (self.program, self.values)
         backend = self.backend  # N numbers for each row: they stay where the factor is

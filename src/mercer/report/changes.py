@@ -65,11 +65,11 @@ def _draw_series(view: View, paper: Paper, change: Change, column: Column) -> Fi
 def _own_predictions(view: View, change: Change, column: Column) -> list[Array]:
     """What each regime would say by itself: E f_i = E[s_i f_i] / s_i, and what holds everywhere; NaN where silent."""
     subject, rows = view.subject, view.sweep(column).rows
-    shares = change.shares(rows)
+    shares, scaled = change.shares(rows), view.fitted.training.scale(rows)
     regimes = shares.shape[1]
     everywhere, own = np.full(len(rows), subject.fitted_level), np.zeros((regimes, len(rows)))
-    for place, part in enumerate(subject.parts):
-        mean = view.part(place, column).mean
+    for part in subject.parts:
+        mean = subject.part_at(part, scaled).mean
         _, gates = open_gates(part.kernel)
         outer = [regime for surface, regime in gates if surface.kind == change.surface.kind]
         if outer:

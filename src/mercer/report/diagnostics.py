@@ -43,7 +43,7 @@ def residuals_figure(fitted: Fitted | View, *, width: int = 1200, density: int |
             at, unit = subject.in_user_units(along)[order], subject.columns[along].unit
             _draw_rhythms(next(places), errors, at, unit, paper)
         else:
-            means = subject.level + subject.units.y_scale * subject.posterior.predict(subject.data.X).mean[order]
+            means = subject.level + subject.units.y_scale * subject.mean_at(subject.data.X)[order]
             _draw_in_order(next(places), means, errors, f"fitted {view.target}", False, paper)
         _draw_distribution(next(places), errors, paper)
     return figure

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
 import re
 from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ from mercer.explain import Explanation, explain, words
 from mercer.explain.functionals import FunctionalExplanation
 from mercer.explain.networks import NetworkExplanation
 from mercer.explain.search import PathStep, RunnerUp
-from mercer.explain.wording import list_names, number, percent, probability, resolve
+from mercer.explain.wording import brief, list_names, number, percent, probability, resolve
 from mercer.explain.words import STARTS
 from mercer.fitting.periods import typical_gap
 from mercer.kernels.leaf import LEAVES
@@ -38,6 +39,10 @@ if TYPE_CHECKING:
 
 # The page shows one of two drawings of each picture: (class, width in pixels, pixels for an inch).
 SIZES = (("wide", 760, 104), ("narrow", 358, 96))
+QUESTIONS = {
+    "trend": "Does it rise or fall?", "season": "Is there a season?", "inputs": "What matters most?",
+    "next": "What comes next?", "certain": "How certain is that?", "unusual": "What is unusual?",
+}  # fmt: skip
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "torch")
 Draw = Callable[..., Figure | None]
 
@@ -59,6 +64,10 @@ def report_html(fitted: Fitted | View, explanation: Explanation | None = None) -
         explanation=explanation,
         pictures=_draw_pictures(view, explanation),
         symbols=symbols,
+        questions=QUESTIONS,
+        summands=[part.text for part in view.subject.parts],
+        level=view.subject.fitted_level,
+        noise=math.sqrt(view.subject.noise) * view.subject.units.y_scale,
         usage=usage(fitted),
         protocol=protocol(fitted),
     )
@@ -75,7 +84,7 @@ def render(template: str, **content: Any) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"number": number, "resolved": resolve, "percent": percent, "probability": probability}
-    environment.filters |= {"code": escape, "in_cell": _in_cell, "ends": _ends}
+    environment.filters |= {"brief": partial(brief, most=80), "code": escape, "in_cell": _in_cell, "ends": _ends}
     css = Markup(environment.get_template("report.css").render())
     return environment.get_template(template).render(css=css, starts=STARTS, **content)
 

@@ -93,7 +93,7 @@ def _draw_effects(view: View, paper: Paper) -> Figure:
     columns = 3 if len(shown) > 3 else 2
     columns = 1 if paper.narrow else columns
     with paper.drawing(1 + len(shown), columns, height=0.72 if paper.narrow else 0.85) as figure:
-        axes, mean, observed = figure.axes[0], view.fitted.leave_one_out()[0], view.observed
+        axes, mean, observed = figure.axes[0], view.left_out, view.observed
         draw_points(axes, mean, observed, BLUE, None)
         ends = [min(mean.min(), observed.min()), max(mean.max(), observed.max())]
         axes.plot(ends, ends, color=GREY, linewidth=0.8, zorder=1)
@@ -119,14 +119,13 @@ def _draw_component(
     """Draw a component along the input it reacts to most, and the data less the other components."""
     candidates = view.find_columns(component.position) or list(view.varying[:1])
     drawn = [(column, view.part(component.position, column)) for column in candidates]
-    column, curve = max(drawn, key=lambda each: float(np.ptp(each[1].mean)))
+    column, curve = max(drawn, key=lambda each: float(np.nanmax(each[1].mean) - np.nanmin(each[1].mean)))
     own = np.array(component.mean)
     fitted = explanation.level + np.sum([each.mean for each in explanation.components], axis=0)
-    middle = float(own.mean())  # components can hand a constant back and forth: only changes have a meaning
-    left = own - middle + view.observed - fitted
+    left = own + view.observed - fitted
     at = view.sweep(column).at
     draw_points(axes, view.positions(column), left, GREY, "data less the other components")
-    _curve_or_bars(axes, at, curve.mean - middle, curve.reach, "component")
+    _curve_or_bars(axes, at, curve.mean, curve.reach, "component")
     if view.is_curve:
         draw_beyond(axes, view.positions(column), at)
     paper.label_axes(axes, column, view.label(column), f"change in {view.target}")

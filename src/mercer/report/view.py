@@ -23,7 +23,10 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from mercer.explain.claims import WITHIN_95
+from mercer.explain.components import MOVED
+from mercer.explain.gathering import Curves
 from mercer.explain.subject import subject_of
+from mercer.explain.wording import brief
 from mercer.kernels.domains import Array
 from mercer.tables.columns import Categories, CategoryColumn, DateColumn, OneHotColumn
 
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 BLUE, ORANGE, YELLOW, GREY, INK, PALE = "#0072B2", "#D55E00", "#F0E442", "#8A8A8A", "#222222", "#E4E4E4"
 GROUND = "#FEFEFE"  # of the page: for what is written on a coloured mark
 NARROW = 600
+LONGEST_TITLE = 240  # characters
 DENSITY = {True: 100, False: 160}  # pixels for an inch, narrow and wide
 STYLE: dict[Any, Any] = {
     "font.size": 9, "axes.titlesize": 9, "axes.labelsize": 9, "xtick.labelsize": 8, "ytick.labelsize": 8,
@@ -88,8 +92,8 @@ class Paper:
         return int(13.0 * (self.width / self.dots / columns - 0.6))
 
     def wrap(self, text: str, columns: int) -> str:
-        """Break a title into lines."""
-        return "\n".join(textwrap.wrap(text, self.room(columns)))
+        """Break a title into lines, and cut it where it is longer than a title can be."""
+        return "\n".join(textwrap.wrap(brief(text, LONGEST_TITLE), self.room(columns)))
 
     # ---------------------------------------------------------------------------------------------------------- ticks
 
@@ -166,6 +170,7 @@ class View:
         # One input of numbers or dates: a curve says it all.
         self.is_curve = len(self.varying) == 1 and not isinstance(self.varying[0], Categories)
         self.subject = subject_of(fitted)
+        self.curves = Curves(self.subject)
         self.sweep, self.prediction, self.part = cache(self._sweep), cache(self._predict), cache(self._follow_part)
 
     @staticmethod
@@ -221,18 +226,23 @@ class View:
         return Band(mean, WITHIN_95 * std)
 
     def _follow_part(self, position: int, column: Column) -> Band:
-        """Return one component along a column."""
+        """Return one component along a column, less its average over the rows."""
         rows = self.fitted.training.scale(self.sweep(column).rows)
-        found = self.subject.part_at(self.subject.parts[position], rows)
-        variance = found.variance
-        if len(self.subject.parts) == 1:  # a constant is shared with the level only: together they are better known
-            whole = self.subject.posterior.predict(rows).variance
-            variance = np.minimum(variance, self.subject.units.y_scale**2 * whole)
-        return Band(found.mean, WITHIN_95 * np.sqrt(variance))
+        component = self.curves.components[position]
+        found = self.curves.at(component, rows)
+        mean = found.mean.copy()
+        if abs(component.certainty - component.certainty_beyond) > MOVED:
+            mean[self.subject.mixture.beyond(rows) > 0] = np.nan  # other kernels forecast: the curve would break off
+        return Band(mean, WITHIN_95 * np.sqrt(found.variance))
+
+    @property
+    def left_out(self) -> Array:
+        """What each training row is predicted as from all the others."""
+        return self.fitted.training.level + self.subject.units.y_scale * self.subject.left_out.mean
 
     def find_columns(self, position: int) -> list[Column]:
         """Return the table columns that a component looks at."""
-        used = set(self.subject.parts[position].columns)
+        used = set(self.curves.components[position].columns)
         return [column for column in self.columns if used.intersection(self.places(column))]
 
 

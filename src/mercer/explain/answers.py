@@ -1,0 +1,311 @@
+"""What an analyst asks first: how much a year, how high the season and when, what comes next, what is unusual.
+
+All of it is about what predicts, an average included: every kernel answers by itself, and the answers are weighed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mercer.explain.claims import WITHIN_95, Claim, ClaimEvidence
+from mercer.explain.gathering import (
+    Curves,
+    GatheredComponent,
+    MemberPart,
+    classify,
+    covariance_of,
+    is_growing,
+    mean_of,
+    thin,
+)
+from mercer.explain.subject import Subject, average
+from mercer.explain.wording import DAYS, Column
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import sum_of
+from mercer.linalg.factor import Failure, factorise
+
+LIKELY = 0.5  # a season that is less probable is not described
+DRAWS = 400  # of a season's curve: enough for a 95 % interval
+FEWEST_FOR_RATE = 5  # rows
+UNUSUAL = 0.01  # the chance that any row at all is called unusual where none is
+MAD, FREEDOM = 1.4826, 30  # of a normal distribution; degrees of freedom: real errors have somewhat heavier tails
+MOST_NAMED = 5  # unusual rows
+MOST_PLACES = 400  # in a cycle
+SURE = 0.9  # of the probability: months are named until they have as much
+MOST_MONTHS = 3
+TOO_MANY_TRIED = 3.0  # rows for each harmonic of a season that its test must leave
+CHANCE = 0.01  # the p-value from which a season may be chance
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How much the target rises for one `per` along a column on average over the data, with a 95 % interval.
+
+    The least-squares slope over the rows of all that is not a season; `slope` and its ends are for one unit of the
+    column, of which `per` has `units`.
+    """
+
+    column: str
+    slope: float
+    low: float
+    high: float
+    per: str | None
+    units: float
+
+    @property
+    def clear(self) -> bool:
+        """Whether it is known to rise, or to fall."""
+        return self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True)
+class Season:
+    """A pattern that repeats: how high it is in the last cycle of the data, and where its top and bottom are.
+
+    `top` and `bottom` are named as a calendar does (July) where it can, the most probable first, until `top_certainty`
+    and `bottom_certainty` of the probability are reached. `p_value` is that of waves with the period in pure noise.
+    """
+
+    column: str
+    period: float
+    rhythm: str | None
+    swing: float
+    low: float
+    high: float
+    top: tuple[str, ...]
+    bottom: tuple[str, ...]
+    top_certainty: float
+    bottom_certainty: float
+    growing: bool
+    p_value: float
+
+
+@dataclass(frozen=True)
+class UnusualRow:
+    """A row that stands out: its error, when it is left out, in units of the band, and how likely that is by chance.
+
+    `p_value` is corrected for the number of rows (Bonferroni).
+    """
+
+    row: int
+    at: str
+    observed: float
+    expected: float
+    error: float
+    p_value: float
+
+
+@dataclass(frozen=True)
+class UnusualRows:
+    """The rows that stand out, the most unusual first, out of how many there are."""
+
+    rows: tuple[UnusualRow, ...]
+    count: int
+    checked: int
+    column: str | None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A question in a word, and the answer as a sentence."""
+
+    question: str
+    sentence: str
+
+
+# ---------------------------------------------------------------------------------------------------------------- rates
+
+
+def find_rate(subject: Subject) -> Claim | None:
+    """Claim how much the target rises on average along the only input; None where there is none, or too few rows."""
+    place = subject.only_column
+    if place is None or len(subject.data.y) < FEWEST_FOR_RATE or np.ptp(subject.data.X[:, place]) <= 0:
+        return None
+    chosen, column = thin(len(subject.data.X)), subject.columns[place]
+    rows, along = subject.data.X[chosen], subject.in_user_units(place)[chosen]
+    centred = along - along.mean()
+    slopes = centred / float(centred @ centred)
+    means, variances, weights = [], [], []
+    for kernel in subject.heard:
+        kept = [p for p in kernel.parts if classify(subject, kernel, p).name not in ("season", "constant", "noise")]
+        weights.append(kernel.within)
+        means.append(0.0)
+        variances.append(0.0)
+        if kept:
+            part = kept[0] if len(kept) == 1 else subject.part_of(sum_of([each.scaled for each in kept]))
+            means[-1] = float(slopes @ mean_of(subject, kernel, part, rows))
+            variances[-1] = float(slopes @ covariance_of(subject, kernel, part, rows) @ slopes)
+    found = average(np.array(weights)[:, None], np.array(means)[:, None], np.array(variances)[:, None])
+    slope, reach = float(found.mean[0]), WITHIN_95 * math.sqrt(max(float(found.variance[0]), 0.0))
+    per, units = choose_per(column)
+    rate = Rate(column.name, slope, slope - reach, slope + reach, per, units)
+    evidence = ClaimEvidence(rows=len(subject.data.y))
+    return Claim("rate", subject.target, rate, column.unit, certainty=0.95, evidence=evidence)
+
+
+def choose_per(column: Column) -> tuple[str | None, float]:
+    """Return a stretch of time that a rate is told for, and how many units of the column it has.
+
+    A year where the data are of that length, else a day of shorter ones, else a unit of the column.
+    """
+    if column.unit not in DAYS or column.span is None:
+        return None, 1.0
+    days = column.span * DAYS[column.unit]
+    for per, length in (("year", 365.25), ("day", 1.0)):
+        if days >= length and DAYS[column.unit] <= length:
+            months = {"months": 12.0, "years": 1.0}.get(column.unit) if per == "year" else None
+            return per, months or length / DAYS[column.unit]
+    return column.unit.removesuffix("s"), 1.0
+
+
+# -------------------------------------------------------------------------------------------------------------- seasons
+
+
+def find_seasons(curves: Curves) -> list[Claim]:
+    """Claim the height of every season that is likely there, and when it is highest and lowest."""
+    subject, found = curves.subject, []
+    for number, component in enumerate(curves.components):
+        if component.kind.name != "season" or component.certainty < LIKELY or len(component.columns) != 1:
+            continue
+        season = _describe_season(curves, component)
+        if season is not None:
+            evidence = ClaimEvidence(components=(number,), p_value=season.p_value, rows=len(subject.data.y))
+            unit = subject.columns[component.columns[0]].unit
+            found.append(Claim("season", subject.target, season, unit, component.certainty, evidence))
+    return sorted(found, key=lambda claim: -claim.value.swing)
+
+
+def _describe_season(curves: Curves, component: GatheredComponent) -> Season | None:
+    """Look at the last cycle of the data, at their own spacing, under curves drawn from the kernels with the season."""
+    subject, period = curves.subject, component.kind.period
+    place, column = component.columns[0], subject.columns[component.columns[0]]
+    step, last = subject.step_along(place), float(subject.in_user_units(place).max())
+    if period is None or step <= 0:
+        return None
+    count = max(2, round(period / step))
+    back = np.arange(float(min(count, MOST_PLACES)))[::-1] * max(1.0, count / MOST_PLACES)
+    places = last - step * back  # as the data are spaced: 12.02 months are twelve of them
+    rows = subject.rows_along(place, places)
+    drawn = [_draw(subject, each, rows) for each in component.members if each.of.within > 0]
+    known = np.hstack([each for each in drawn if each is not None]) if any(d is not None for d in drawn) else None
+    if known is None:
+        return None
+    mean = curves.at(component, rows).mean / max(component.certainty, 1e-12)
+    contrast = np.zeros(len(rows))
+    contrast[int(np.argmax(mean))], contrast[int(np.argmin(mean))] = 1.0, -1.0
+    labels = [name_place(column, period, float(at)) for at in places]
+    top, top_sure = _name_most(labels, known.argmax(axis=0), int(np.argmax(mean)))
+    bottom, bottom_sure = _name_most(labels, known.argmin(axis=0), int(np.argmin(mean)))
+    swing, reach = float(np.ptp(mean)), _find_reach(subject, component, rows, contrast)
+    low, high = swing - reach, swing + reach
+    return Season(
+        column.name, period, column.rhythm(period), swing, max(low, 0.0), high, top, bottom,
+        top_sure, bottom_sure, is_growing(curves, component), _test_season(curves, component, period),
+    )  # fmt: skip
+
+
+def _find_reach(subject: Subject, component: GatheredComponent, rows: Array, contrast: Array) -> float:
+    """Return the half-width of the 95 % interval of c'f, the top of a season less its bottom."""
+    members = [each for each in component.members if each.of.within > 0]
+    means = [float(contrast @ mean_of(subject, each.of, each.part, rows)) for each in members]
+    spreads = [float(contrast @ covariance_of(subject, each.of, each.part, rows) @ contrast) for each in members]
+    weights = np.array([[each.of.within] for each in members])
+    found = average(weights, np.array(means)[:, None], np.array(spreads)[:, None])
+    return WITHIN_95 * math.sqrt(max(float(found.variance[0]), 0.0))
+
+
+def _draw(subject: Subject, member: MemberPart, rows: Array) -> Array | None:
+    """Draw curves of what a kernel has of a season (rows x draws), as many as its weight asks for."""
+    count = max(1, round(DRAWS * member.of.within))
+    factor = factorise(covariance_of(subject, member.of, member.part, rows).copy)
+    mean = mean_of(subject, member.of, member.part, rows)[:, None]
+    if isinstance(factor, Failure):
+        return np.repeat(mean, count, axis=1)
+    return np.asarray(mean + factor.multiply(np.random.default_rng(0).standard_normal((len(rows), count))))
+
+
+def _name_most(labels: Sequence[str], drawn: Array, best: int) -> tuple[tuple[str, ...], float]:
+    """Return the most probable places, that of the mean first, until they are sure enough or too many."""
+    chances: dict[str, float] = {}
+    for place in drawn:
+        chances[labels[place]] = chances.get(labels[place], 0.0) + 1.0 / len(drawn)
+    names = [labels[best], *sorted((n for n in chances if n != labels[best]), key=lambda n: -chances[n])]
+    named, sure = list[str](), 0.0
+    for name in names[:MOST_MONTHS]:
+        named.append(name)
+        sure += chances.get(name, 0.0)
+        if sure >= SURE:
+            break
+    return tuple(named), sure
+
+
+def _test_season(curves: Curves, component: GatheredComponent, period: float) -> float:
+    """Return the p-value of waves with a period in what the other components leave of the data, were it pure noise.
+
+    An F-test of the first harmonics, corrected for all the frequencies that the data could have shown (Bonferroni).
+    """
+    from scipy.stats import f
+
+    subject, place = curves.subject, component.columns[0]
+    others = [curves.at_rows(each).mean for each in curves.components if each is not component]
+    rest = subject.targets - curves.level - np.sum(others, axis=0) if others else subject.targets - curves.level
+    at, step = subject.in_user_units(place), subject.step_along(place)
+    harmonics = int(min(3, max(1, period / (2.0 * step)), max(1, len(rest) / (2 * TOO_MANY_TRIED))))
+    phase = 2.0 * np.pi * np.outer(at, np.arange(1, harmonics + 1)) / period
+    waves = np.column_stack([np.cos(phase), np.sin(phase), np.ones(len(at))])
+    left = rest - waves @ np.linalg.lstsq(waves, rest, rcond=None)[0]
+    free = len(rest) - waves.shape[1]
+    whole, own = float(np.sum((rest - rest.mean()) ** 2)), float(left @ left)
+    if free < 1 or whole <= 0:
+        return 1.0
+    ratio = (whole - own) / (2 * harmonics) / max(own / free, 1e-300)
+    return float(min(1.0, len(rest) / 2.0 * f.sf(ratio, 2 * harmonics, free)))
+
+
+MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
+          "November", "December")  # fmt: skip
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+def name_place(column: Column, period: float, value: float) -> str:
+    """Name a place in a cycle as a calendar does: the month of a year, the day of a week, the hour of a day."""
+    rhythm = column.rhythm(period)
+    if column.moment is None or rhythm not in ("yearly", "weekly", "daily"):
+        return column.at(value)
+    moment = column.moment(value)
+    if rhythm == "yearly":
+        return MONTHS[int(moment.astype("datetime64[M]").astype(int) % 12)]
+    if rhythm == "weekly":
+        return WEEKDAYS[int((moment.astype("datetime64[D]").astype(int) + 3) % 7)]  # 1970-01-01 was a Thursday
+    return f"{int(moment.astype('datetime64[h]').astype(int) % 24)}:00"
+
+
+# --------------------------------------------------------------------------------------------------------- unusual rows
+
+
+def find_unusual(subject: Subject) -> Claim:
+    """Claim which rows stand out: by their error when they are left out, in units of its band, for so many rows."""
+    from scipy.stats import t
+
+    left, scale = subject.left_out, subject.units.y_scale
+    errors = (subject.data.y - left.mean) / np.sqrt(left.variance)
+    errors = errors / max(1.0, MAD * float(np.median(np.abs(errors))))  # bands that are too narrow make no outliers
+    chances = np.minimum(1.0, 2.0 * t.sf(np.abs(errors), min(FREEDOM, max(1, len(errors) - 1))) * len(errors))
+    order = [int(i) for i in np.argsort(-np.abs(errors)) if chances[i] < UNUSUAL]
+    along = subject.order_column
+    places = None if along is None else subject.in_user_units(along)
+    found = []
+    for row in order[:MOST_NAMED]:
+        at = f"row {row + 1}" if along is None or places is None else subject.columns[along].at(float(places[row]))
+        expected = subject.level + scale * float(left.mean[row])
+        numbers = float(subject.targets[row]), expected, float(errors[row]), float(chances[row])
+        found.append(UnusualRow(row, at, *numbers))
+    name = None if along is None else subject.columns[along].name
+    value = UnusualRows(tuple(found), len(order), len(errors), name)
+    return Claim(
+        "unusual rows", subject.target, value, certainty=1.0 - UNUSUAL, evidence=ClaimEvidence(rows=len(errors))
+    )

@@ -1,0 +1,368 @@
+"""Components of what predicts: the summands of one kernel, or of an average those of the same kind, by their weights.
+
+Every component is centred over the rows. With H = I - 11'/N its mean is H m_j and its band that of H f_j: components
+(and the level) can hand a constant back and forth, and a band that holds this constant says nothing about the shape.
+What is taken off is added to the level, which is said once, so that level and components still add up to the mean.
+
+Where kernels m are averaged with weights w_m, a component is what they have of one kind (METHODS 12): its mean is
+sum_m w_m m_m, its variance sum_m w_m (v_m + (m_m - mean)^2), where a kernel without it counts as zero. How sure it is
+that the component is there is the sum of the weights of the kernels that have it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.explain.claims import WITHIN_95
+from mercer.explain.phrases import (
+    FEW_CYCLES,
+    ONCE,
+    Groups,
+    KernelFactor,
+    alters,
+    find_acting,
+    find_wave_period,
+    group_factors,
+    judge_by_rule,
+    merge_factors,
+    open_gates,
+)
+from mercer.explain.subject import KernelPart, PredictingKernel, Subject, average, summand_mean
+from mercer.explain.wording import Column
+from mercer.inference.contract import Prediction
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import contains, sum_of
+from mercer.kernels.functional import Functional
+from mercer.kernels.network import Network
+
+MOST_BANDS = 400  # rows whose bands are worked out, and over which they are centred; more are thinned
+MANY_ROWS = 1000  # a band costs a solve with all of them: of more, fewer rows and fewer kernels have one
+BANDS_OF_MANY_ROWS, BANDS_OF_MANY = 150, 3
+BAND_WEIGHT = 0.02  # a kernel with a smaller weight adds to a band by its mean only
+SAME_PERIOD = 0.1  # periods that differ by a smaller share are one
+SHORT = 3.0  # steps of the data: what is forgotten over fewer is short-lived
+SLOW = 0.5  # of the range of the data: what varies over more is a slow change
+FEWEST_STEPS = 2.0  # of the data in a period: with fewer it cannot be seen
+PARTS_OF_A_PERIOD = (6, 5, 4, 3, 2)  # a pattern that repeats within its period has a shorter one
+ALIKE = 0.9  # the correlation from which two parts of a period are the same
+GROWN = 1.5  # times the first swing
+PLACES = 120  # in a period
+
+
+@dataclass(frozen=True)
+class ComponentKind:
+    """What components of several kernels have in common.
+
+    `name` is "trend", "season", "slow change", "variation", "short-lived variation", "random walk", "noise",
+    "constant", "network", "learned function", "effect" (of one input), "effects" (that add up) or "interaction".
+    """
+
+    name: str
+    columns: tuple[str, ...] = ()  # of the table
+    period: float | None = None  # of a season, along its column
+    where: tuple[tuple[str, int], ...] = ()  # the surfaces and regimes that it is bound to
+
+
+@dataclass(frozen=True, eq=False)
+class MemberPart:
+    """What one of the kernels has of a component: all its summands of the kind as one."""
+
+    of: PredictingKernel
+    part: KernelPart
+
+
+@dataclass(frozen=True, eq=False)
+class GatheredComponent:
+    """A component of what predicts, the kernel that has most weight first."""
+
+    kind: ComponentKind
+    members: tuple[MemberPart, ...]
+
+    @cached_property
+    def certainty(self) -> float:
+        """How sure it is that the component is there, within the data."""
+        return min(1.0, sum(each.of.within for each in self.members))
+
+    @cached_property
+    def certainty_beyond(self) -> float:
+        """The same beyond the data: the weight of the kernels with it in a forecast."""
+        return min(1.0, sum(each.of.beyond for each in self.members))
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The encoded columns that it looks at."""
+        return tuple(sorted({d for each in self.members for d in each.part.columns}))
+
+
+_GATHERED: WeakKeyDictionary[Subject, tuple[GatheredComponent, ...]] = WeakKeyDictionary()
+
+
+def gather(subject: Subject) -> tuple[GatheredComponent, ...]:
+    """Return the components: of one kernel its summands in their order, of several those of each kind."""
+    if subject not in _GATHERED:
+        _GATHERED[subject] = _gather_alone(subject) if subject.alone else _gather_all(subject)
+    return _GATHERED[subject]
+
+
+def _gather_alone(subject: Subject) -> tuple[GatheredComponent, ...]:
+    (own,) = subject.kernels
+    return tuple(GatheredComponent(classify(subject, own, part), (MemberPart(own, part),)) for part in own.parts)
+
+
+def _gather_all(subject: Subject) -> tuple[GatheredComponent, ...]:
+    """Gather summands of the same kind, of seasons those whose periods are about the same; the surest first."""
+    found: list[tuple[ComponentKind, PredictingKernel, KernelPart]] = []
+    for kernel in sorted(subject.kernels, key=lambda each: -each.within):
+        found += [(classify(subject, kernel, part), kernel, part) for part in kernel.parts]
+    groups: dict[ComponentKind, dict[int, list[KernelPart]]] = {}
+    for kind, kernel, part in found:
+        known = next((each for each in groups if _is_same(each, kind)), kind)
+        groups.setdefault(known, {}).setdefault(id(kernel), []).append(part)
+    by_name = {id(kernel): kernel for kernel in subject.kernels}
+    gathered = []
+    for kind, parts in groups.items():
+        members = [MemberPart(by_name[name], _join(subject, own)) for name, own in parts.items()]
+        gathered.append(GatheredComponent(kind, tuple(sorted(members, key=lambda each: -each.of.within))))
+    return tuple(sorted(gathered, key=lambda each: -each.certainty))
+
+
+def _is_same(one: ComponentKind, other: ComponentKind) -> bool:
+    if one.period is None or other.period is None:
+        return one == other
+    return replace(one, period=other.period) == other and abs(math.log(one.period / other.period)) < SAME_PERIOD
+
+
+def _join(subject: Subject, parts: Sequence[KernelPart]) -> KernelPart:
+    return parts[0] if len(parts) == 1 else subject.part_of(sum_of([part.scaled for part in parts]))
+
+
+# ---------------------------------------------------------------------------------------------------------------- kinds
+
+
+def classify(subject: Subject, kernel: PredictingKernel, part: KernelPart) -> ComponentKind:
+    """Find the kind of a summand: its shape along the one input or one of dates, else the inputs that it joins."""
+    inside, gates = open_gates(part.kernel)
+    where = tuple((surface.kind, regime) for surface, regime in gates)
+    columns = subject.columns
+    if contains(inside, Network) or contains(inside, Functional):
+        name = "network" if contains(inside, Network) else "learned function"
+        return ComponentKind(name, _name_tables(part.columns, columns), where=where)
+    joint = judge_by_rule(inside, columns)
+    groups = find_acting(group_factors(inside, columns), joint)
+    involved = _name_tables([d for dims in groups for d in dims], columns)
+    if len(involved) > 1:
+        name = "effects" if joint.add_up or _is_line(groups) else "interaction"
+        return ComponentKind(name, involved, where=where)
+    factors = merge_factors(next(iter(groups.values())))
+    if factors[0].role in ("noise", "constant"):
+        return ComponentKind(factors[0].role, involved, where=where)
+    column = factors[0].on[0]
+    if len(factors[0].on) > 1 or column.is_category or (subject.only_column is None and column.unit is None):
+        return ComponentKind("effect", involved, where=where)
+    place = factors[0].leaf.columns[0]
+    name, period = _find_shape(factors, column, subject.step_along(place))
+    if period is not None:
+        period = find_period(subject, kernel, part, place, period)
+    return ComponentKind(name, involved, period, where)
+
+
+def _name_tables(places: Sequence[int], columns: Sequence[Column]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(columns[d].table_name for d in sorted(places)))
+
+
+def _is_line(groups: Groups) -> bool:
+    """Whether all that acts is linear: a linear kernel on several columns is a sum over them."""
+    return len(groups) == 1 and all(factor.role == "trend" for factors in groups.values() for factor in factors)
+
+
+def _find_shape(factors: list[KernelFactor], column: Column, step: float) -> tuple[str, float | None]:
+    """Name what factors on one column are together, with the period of a season."""
+    head, span = factors[0], column.span or math.inf
+    fading = [factor for factor in factors if factor.role == "fading"]
+    lengths = [factor.lengths[0] for factor in fading if factor.lengths is not None and not factor.hardly_changes]
+    memory = min(lengths, default=math.inf)
+    if head.role == "wave":
+        period = find_wave_period(head)
+        if period is None:
+            return "variation", None
+        if period > span / ONCE:
+            return "slow change" if memory > SLOW * span else "variation", None
+        if memory < period or period < FEWEST_STEPS * step:
+            return "short-lived variation" if memory <= SHORT * step else "variation", None
+        return "season", period
+    if head.role == "trend" and not alters(factors):
+        return "trend", None
+    if head.role not in ("trend", "fading"):
+        return head.role, None
+    if any(factor.walks or factor.pull is not None for factor in fading):
+        return "random walk", None
+    if head.slope_walks or not memory <= SLOW * span:
+        return "slow change", None
+    return ("short-lived variation" if memory <= SHORT * step else "variation"), None
+
+
+def find_period(subject: Subject, kernel: PredictingKernel, part: KernelPart, place: int, period: float) -> float:
+    """Return the shortest period of a pattern: PER with three times the true one can fit as well."""
+    values = subject.in_user_units(place)
+    cycles = min(FEW_CYCLES, float(np.ptp(values)) / period)
+    count = int(PLACES * cycles)
+    mean = mean_of(subject, kernel, part, subject.rows_along(place, values.max() - period * np.arange(count) / PLACES))
+    for parts in PARTS_OF_A_PERIOD:
+        shift = PLACES // parts
+        if period / parts < FEWEST_STEPS * subject.step_along(place):
+            continue
+        one, other = mean[shift:] - mean[shift:].mean(), mean[:-shift] - mean[:-shift].mean()
+        size = math.sqrt(float(one @ one) * float(other @ other))
+        if size > 0 and float(one @ other) / size >= ALIKE:
+            return period / parts
+    return period
+
+
+# --------------------------------------------------------------------------------------------------------------- values
+
+
+def mean_of(subject: Subject, kernel: PredictingKernel, part: KernelPart, rows: Array) -> Array:
+    """Return the mean of a summand at scaled rows, not centred, in the user's units."""
+    return subject.units.y_scale * summand_mean(kernel.posterior, part.program, part.values, rows)
+
+
+def covariance_of(subject: Subject, kernel: PredictingKernel, part: KernelPart | None, rows: Array) -> Array:
+    """Return the posterior covariance of a summand (None: of the whole) at scaled rows, in the user's units."""
+    if part is None:
+        return subject.units.y_scale**2 * kernel.posterior.predict_joint(rows)[1]
+    found = kernel.posterior.project(rows, (part.program, part.values), joint=True)
+    level = kernel.posterior.fitted_level.variance
+    return np.asarray(subject.units.y_scale**2 * (found.variance + level * np.outer(found.pull, found.pull)))
+
+
+class Curves:
+    """The components of a subject as functions of rows; what does not depend on the rows is computed once."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        self.components = gather(subject)
+        self._middles: dict[MemberPart, float] = {}
+        self._means: dict[MemberPart, Array] = {}
+        self._at_rows: dict[GatheredComponent, Prediction] = {}
+
+    @cached_property
+    def reference(self) -> Array:
+        """The rows over which bands are centred: all, or evenly chosen ones."""
+        return self.subject.data.X[thin(len(self.subject.data.X), self.most)]
+
+    @cached_property
+    def most(self) -> int:
+        """How many rows have bands of their own, and how many bands are centred over: fewer of many rows."""
+        return MOST_BANDS if len(self.subject.data.X) <= MANY_ROWS else BANDS_OF_MANY_ROWS
+
+    @cached_property
+    def level(self) -> float:
+        """What the components are added to: with them it makes the mean."""
+        subject = self.subject
+        own = [float(kernel.posterior.level.mean[0]) for kernel in subject.kernels]
+        shares = np.array([kernel.within for kernel in subject.kernels])
+        level = subject.level + subject.units.y_scale * float(shares @ own) / float(shares.sum())
+        middles = [each.of.within * self.middle(each) for component in self.components for each in component.members]
+        return level + sum(middles) / float(shares.sum())
+
+    def mean_at_rows(self, member: MemberPart) -> Array:
+        """Return the mean of what a kernel has of a component at the training rows, not centred."""
+        if member not in self._means:
+            self._means[member] = mean_of(self.subject, member.of, member.part, self.subject.data.X)
+        return self._means[member]
+
+    def middle(self, member: MemberPart) -> float:
+        """Return its mean over the rows: what is taken off."""
+        if member not in self._middles:
+            self._middles[member] = float(self.mean_at_rows(member).mean())
+        return self._middles[member]
+
+    def at_rows(self, component: GatheredComponent) -> Prediction:
+        """Return a component at the training rows; of very many, each has the band of the nearest that was chosen."""
+        if component in self._at_rows:
+            return self._at_rows[component]
+        X = self.subject.data.X
+        means = [self.mean_at_rows(each) - self.middle(each) for each in component.members]
+        mean = self._weigh(component, X, means)
+        order = np.argsort(X[:, component.columns[0]], kind="stable") if component.columns else np.arange(len(X))
+        chosen = thin(len(X), self.most)
+        band, variance = self.at(component, X[order[chosen]]).variance, np.empty(len(X))
+        variance[order] = band[np.searchsorted((chosen[1:] + chosen[:-1]) / 2, np.arange(len(X)))]
+        self._at_rows[component] = Prediction(mean, variance)
+        return self._at_rows[component]
+
+    def at(self, component: GatheredComponent, rows: Array) -> Prediction:
+        """Return a component at scaled rows: mean and variance of its centred shape, in the user's units."""
+        means, variances = [], []
+        heaviest = sorted(component.members, key=lambda each: -max(each.of.within, each.of.beyond))
+        matter = heaviest[: None if len(self.subject.data.X) <= MANY_ROWS else BANDS_OF_MANY]
+        for each in component.members:
+            means.append(mean_of(self.subject, each.of, each.part, rows) - self.middle(each))
+            matters = each in matter and max(each.of.within, each.of.beyond) >= BAND_WEIGHT
+            variances.append(self._variance(each, rows) if matters else np.zeros(len(rows)))
+        weights, widening = self._weights(component, rows)
+        rest = np.maximum(1.0 - weights.sum(axis=0), 0.0)[None]
+        found = average(
+            np.vstack([weights, rest]), np.vstack([*means, np.zeros(len(rows))]),
+            np.vstack([*(np.array(variances) * widening), np.zeros(len(rows))]),
+        )  # fmt: skip
+        return found
+
+    def _weigh(self, component: GatheredComponent, rows: Array, means: Sequence[Array]) -> Array:
+        weights, _ = self._weights(component, rows)
+        return np.asarray((weights * np.array(means)).sum(axis=0))
+
+    def _weights(self, component: GatheredComponent, rows: Array) -> tuple[Array, Array]:
+        """Return the weights of the kernels with a component and the factors of their variances, kernels x rows."""
+        beyond = self.subject.mixture.beyond(rows)
+        total = sum(kernel.within for kernel in self.subject.kernels)
+        kernels = [each.of for each in component.members]
+        weights = np.array([each.within / total * (1.0 - beyond) + each.beyond * beyond for each in kernels])
+        return weights, np.array([1.0 + (each.widening - 1.0) * beyond for each in kernels])
+
+    def _variance(self, member: MemberPart, rows: Array) -> Array:
+        """Return the variance of f_j(x) less its mean over the reference rows."""
+        found, some = np.empty(len(rows)), len(self.reference)
+        for start in range(0, len(rows), self.most):
+            block = rows[start : start + self.most]
+            both = covariance_of(self.subject, member.of, member.part, np.vstack([block, self.reference]))
+            own, count = np.diagonal(both)[: len(block)], len(block)
+            centred = own - 2.0 * both[:count, count:].mean(axis=1) + both[count:, count:].sum() / some**2
+            found[start : start + count] = np.maximum(centred, 0.0)
+        return found
+
+
+def thin(count: int, most: int = MOST_BANDS) -> NDArray[np.intp]:
+    """Return the places of all rows, or of evenly chosen ones."""
+    return np.arange(count) if count <= most else np.linspace(0, count - 1, most).astype(np.intp)
+
+
+def share_out(means: Sequence[Array], targets: Array, noise: float) -> list[float]:
+    """Return the shares of the variance that components have, which add up to one with that of the noise.
+
+    What each has in common with the target, cov(m_j, y), none less than nothing, divides what the noise leaves: the
+    variances of the components themselves would add up to more where they cancel each other.
+    """
+    common = [max(0.0, float(np.mean((mean - mean.mean()) * (targets - targets.mean())))) for mean in means]
+    total, left = sum(common), max(0.0, 1.0 - noise)
+    return [left * each / total if total > 0 else 0.0 for each in common]
+
+
+def is_growing(curves: Curves, component: GatheredComponent) -> bool:
+    """Say whether the last cycle of a season clearly swings more than the first: by more than its band, too."""
+    subject, place, period = curves.subject, component.columns[0], component.kind.period
+    if period is None:
+        return False
+    values, cycle = subject.in_user_units(place), np.linspace(0.0, period, PLACES)
+    ends = [subject.rows_along(place, at) for at in (values.min() + cycle, values.max() - cycle)]
+    found = [curves.at(component, rows) for rows in ends]
+    first, last = (float(np.ptp(each.mean)) for each in found)
+    spread = math.sqrt(2.0 * sum(float(np.median(each.variance)) for each in found))
+    return last > GROWN * first and last - first > WITHIN_95 * spread

@@ -1,0 +1,375 @@
+"""Sentences that were seen and false: each on small data where the truth is known."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import mercer
+from mercer.explain.answers import find_seasons
+from mercer.explain.checks import (
+    Check,
+    Residual,
+    distance_dependence,
+    find_dependences,
+    linear_dependence,
+)
+from mercer.explain.claims import Claim
+from mercer.explain.components import find_horizon
+from mercer.explain.gathering import Curves, covariance_of, gather
+from mercer.explain.subject import subject_of
+from mercer.explain.wording import Column, Vocabulary
+from mercer.explain.words import NOTHING_LEFT, say
+from mercer.inference.exact import Exact
+from mercer.learners.contract import Weights
+from mercer.model.fitted import make_mixture, posteriors
+
+pytestmark = pytest.mark.filterwarnings("ignore::mercer.MercerWarning")
+
+MONTHS = pd.DataFrame({"month": pd.date_range("2010-01-01", periods=72, freq="MS")})
+COUNT = np.arange(72.0)
+NOISE = np.random.default_rng(0).normal(size=72)
+
+
+def fit(kernel: str, X: pd.DataFrame, y: object, noise: float | None = None) -> mercer.GPRegressor:
+    target = pd.Series(np.asarray(y, dtype=float), name="sales")
+    return mercer.GPRegressor(kernel, noise=noise, restarts=1, random_state=0).fit(X, target)
+
+
+def flat(model: mercer.GPRegressor) -> str:
+    return " ".join(model.explain().to_text(10_000).split())
+
+
+def averaged(kernels: list[str], weights: Weights, y: np.ndarray) -> mercer.GPRegressor:
+    """A model whose predictions average kernels with weights that are given."""
+    models = [fit(kernel, MONTHS, y) for kernel in kernels]
+    first, data = models[0].fitted_, models[0].fitted_.training.data
+    members = [(model.fitted_.explained.kernel, model.fitted_.explained.noise) for model in models]
+    known = posteriors(members, [Exact()] * len(members), data)
+    model = copy.copy(models[0])
+    model.fitted_ = replace(first, mixture=make_mixture(members, weights, data, known))
+    return model
+
+
+# -------------------------------------------------------------------------------------------------- what predicts
+
+
+TREND_AND_SEASON = 0.5 * COUNT + 4.0 * np.sin(2 * np.pi * COUNT / 12) + 0.3 * NOISE
+UNEQUAL = Weights(within=(0.24, 0.76), beyond=(0.009, 0.991), widening=(1.0, 2.0), column=0)
+
+
+@pytest.fixture(scope="module")
+def average() -> mercer.GPRegressor:
+    """Of a kernel with a walk and a season, and one with a line and a season, which makes the forecast."""
+    return averaged(["M12 + PER(0, period=12)", "LIN + PER(0, period=12)"], UNEQUAL, TREND_AND_SEASON)
+
+
+def test_the_words_are_about_the_average(average: mercer.GPRegressor) -> None:
+    explanation, by_kind = average.explain(), {each.kind.name: each for each in gather(subject_of(average.fitted_))}
+    assert by_kind["season"].certainty == pytest.approx(1.0)
+    assert by_kind["trend"].certainty == pytest.approx(0.76)
+    assert by_kind["trend"].certainty_beyond == pytest.approx(0.991)
+    assert explanation.averaging.weights_beyond == (0.009, 0.991)
+    text = flat(average)
+    assert "A straight trend along month. It is there with a probability of 76 %." in text
+    assert "those of the winner" not in text
+    assert "in brackets is the weight in the forecast of those with" in text
+    claims = {claim.kind: claim for claim in explanation.claims}
+    assert claims["gathered component"].certainty is not None
+    wandering = next(each for each in explanation.components if each.certainty_beyond < 0.1)
+    assert "hardly have it: with a weight of 0.9 %" in wandering.continuation
+
+
+def test_components_and_level_add_up_to_what_is_predicted(average: mercer.GPRegressor) -> None:
+    curves = Curves(subject_of(average.fitted_))
+    means = [curves.at_rows(component).mean for component in curves.components]
+    expected = average.predict(MONTHS)
+    np.testing.assert_allclose(curves.level + np.sum(means, axis=0), expected, atol=1e-8)
+    for mean in means:
+        assert mean.mean() == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_band_of_an_average_is_that_of_the_mixture(average: mercer.GPRegressor) -> None:
+    curves = Curves(subject_of(average.fitted_))
+    trend = next(each for each in curves.components if each.kind.name == "trend")
+    (member,) = trend.members
+    found, own = curves.at_rows(trend), curves.mean_at_rows(member) - curves.middle(member)
+    centring = np.eye(72) - 1.0 / 72
+    covariance = covariance_of(curves.subject, member.of, member.part, curves.subject.data.X)
+    variance = np.diagonal(centring @ covariance @ centring)
+    np.testing.assert_allclose(found.mean, 0.76 * own, atol=1e-9)
+    np.testing.assert_allclose(found.variance, 0.76 * (variance + own**2) - (0.76 * own) ** 2, rtol=1e-6, atol=1e-9)
+
+
+def test_a_band_is_that_of_the_shape_alone() -> None:
+    """A curve with a large variance and the level can hand a constant back and forth: that is not its shape."""
+    model = fit("SE(0, variance=fixed(2000), lengthscale=fixed(150))", MONTHS, 0.2 * COUNT + 0.3 * NOISE, noise=0.1)
+    (component,) = model.explain().components
+    assert max(component.std) < 0.5
+    assert model.decompose()[0].std.min() > 5.0
+
+
+# ----------------------------------------------------------------------------------------------------- left over
+
+
+def make_table(rows: int = 120) -> tuple[pd.DataFrame, pd.Series]:
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame({name: rng.uniform(0, 1, rows) for name in ("heat", "feed", "idle")})
+    return X, pd.Series(X["heat"] + 4.0 * np.abs(X["feed"] - 0.5) + rng.normal(0, 0.1, rows), name="yield")
+
+
+def test_an_input_that_errors_go_with_is_named() -> None:
+    X, y = make_table()
+    model = fit("LIN(heat)", X, y)
+    explanation, text = model.explain(), flat(model)
+    assert NOTHING_LEFT not in text
+    assert "The errors still go with feed" in explanation.residual_sentence
+    told = {effect.column: effect for effect in explanation.effects}
+    assert told["feed"].direction == "left out"
+    assert "The input feed hardly matters" not in text
+    assert told["idle"].direction in ("hardly matters", "not in the model")
+    assert "nothing left over" not in [claim.kind for claim in explanation.claims]
+
+
+def test_nothing_is_left_over_where_every_input_is_in_the_model() -> None:
+    X, y = make_table()
+    model = fit("LIN(heat) + SE(feed)", X, y)
+    assert {each.columns for each in find_dependences(subject_of(model.fitted_)) if not each.clear} == set()
+    assert "nothing left over" in [claim.kind for claim in model.explain().claims]
+    told = {effect.column: effect.sentence for effect in model.explain().effects}
+    assert told["idle"] == "The input idle hardly matters."
+
+
+def test_few_rows_deny_nothing() -> None:
+    X, y = make_table(16)
+    noisy = y + np.random.default_rng(1).normal(0, 1, 16)
+    explanation = fit("LIN(heat)", X, noisy).explain()
+    assert "hardly matters" not in [effect.direction for effect in explanation.effects]
+    assert "no interaction" not in [claim.kind for claim in explanation.claims]
+    assert explanation.residual_sentence != NOTHING_LEFT
+
+
+def test_effects_do_not_add_up_where_errors_go_with_a_product() -> None:
+    rng = np.random.default_rng(4)
+    X = pd.DataFrame(rng.uniform(-1, 1, (150, 2)), columns=["heat", "speed"])
+    y = X["heat"] + X["speed"] + 2.0 * X["heat"] * X["speed"] + rng.normal(0, 0.1, 150)
+    explanation = fit("SE(heat) + SE(speed)", X, y).explain()
+    assert explanation.interactions == ()
+    assert "The errors still go with heat and speed together" in explanation.residual_sentence
+
+
+def test_a_category_that_is_left_out_is_missed() -> None:
+    rng = np.random.default_rng(5)
+    X = pd.DataFrame({
+        "temp": rng.uniform(0, 1, 150), "speed": rng.uniform(0, 1, 150), "operator": rng.choice(["a", "b", "c"], 150),
+    })  # fmt: skip
+    y = 4 * X["temp"] * X["speed"] + X["operator"].map({"a": 0.0, "b": 1.0, "c": 3.0}) + rng.normal(0, 0.3, 150)
+    model = fit("SE(temp) * SE(speed)", X, y)
+    text = flat(model)
+    assert "Every input acts by itself" not in text
+    assert NOTHING_LEFT not in text
+    assert "The errors still go with operator" in text
+
+
+def test_dependence_is_seen_by_both_measures() -> None:
+    rng = np.random.default_rng(0)
+    x, e = rng.uniform(-1, 1, 200), rng.normal(0, 0.3, 200)
+    assert linear_dependence(x + e, x[:, None])[1] < 1e-6
+    assert linear_dependence(x**2 + e, x[:, None])[1] > 0.01  # no line in it
+    assert distance_dependence(x**2 + e, x[:, None], rng)[1] < 1e-4
+    assert distance_dependence(e, x[:, None], rng)[1] > 0.05
+    chances = [distance_dependence(rng.normal(size=60), x[:60, None], rng)[1] for _ in range(20)]
+    assert 0.2 < np.mean(chances) < 0.8  # a p-value of independent variables is uniform
+
+
+def test_no_tick_beside_a_small_p_value() -> None:
+    check = Check("shape", 0.1, 0.013)
+    claim = Claim("shape of errors", "sales", Residual(check, 80))
+    assert check.doubtful
+    assert say(claim, Vocabulary("sales", ())) == "The errors may not follow a bell curve (p = 0.013)."
+
+
+# ------------------------------------------------------------------------------------------------ trends and rates
+
+
+def test_a_trend_is_not_denied_beside_a_clear_rise() -> None:
+    y = 0.05 * COUNT + 0.3 * NOISE
+    search = mercer.GrammarSearch(bases=("SE", "LIN"), max_depth=1, restarts=1)
+    model = mercer.GPRegressor(search, random_state=0).fit(MONTHS, pd.Series(y, name="sales"))
+    explanation = model.explain()
+    assert explanation.rate.clear
+    assert explanation.rate.low < 0.05 < explanation.rate.high
+    assert not any(absence.what == "trend" for absence in explanation.not_found)
+    assert "Over the data sales rises by 0." in flat(model)
+    assert "a year on average (95 % between" in flat(model)
+
+
+@pytest.mark.parametrize("kernel", ["LIN", "SE", "LIN + PER(0, period=12)"])
+def test_rates_hold_as_often_as_they_say(kernel: str) -> None:
+    """A slope of 0.02 in noise: the 95 % interval holds it, whatever the kernel."""
+    inside = 0
+    for seed in range(12):
+        noise = np.random.default_rng(seed).normal(size=72)
+        rate = fit(kernel, MONTHS, 0.1 * COUNT + noise).explain().rate
+        inside += rate is None or rate.low <= 0.1 <= rate.high
+    assert inside >= 10
+
+
+def test_a_season_is_told_by_the_calendar() -> None:
+    y = 10.0 * np.cos(2 * np.pi * (COUNT - 6) / 12) + 0.05 * COUNT + NOISE  # July is at the top, January at the bottom
+    explanation = fit("LIN + PER(0, period=fixed(12.02))", MONTHS, y).explain()
+    (season,) = explanation.seasons
+    assert (season.rhythm, season.top[0], season.bottom[0]) == ("yearly", "July", "January")
+    assert season.low < 20.0 < season.high
+    assert not season.growing
+    sentence = next(answer.sentence for answer in explanation.answers if answer.question == "season")
+    assert sentence.startswith("Yearly pattern: ")
+    assert [answer.question for answer in explanation.answers] == ["trend", "season", "next", "certain", "unusual"]
+
+
+def test_what_is_unusual_is_named_by_its_date() -> None:
+    y = 0.5 * COUNT + 0.3 * NOISE
+    y[40] += 5.0
+    explanation = fit("LIN", MONTHS, y).explain()
+    (row,) = explanation.unusual.rows
+    assert (row.row, row.at) == (40, "2013-05")
+    assert row.expected == pytest.approx(20.0, abs=1.0)
+    assert "2013-05 (" in explanation.answers[-1].sentence
+    calm = fit("LIN", MONTHS, 0.5 * COUNT + 0.3 * NOISE).explain()
+    assert calm.unusual.rows == ()
+
+
+# --------------------------------------------------------------------------------------------------------- periods
+
+
+@pytest.mark.parametrize("times", [2, 3, 4])
+def test_a_pattern_that_repeats_within_its_period_has_a_shorter_one(times: int) -> None:
+    minutes = pd.DataFrame({"time": pd.date_range("2020-01-01", periods=150, freq="29min")})
+    at = 29.0 * np.arange(150.0)
+    y = np.sin(2 * np.pi * at / 377) + 0.1 * np.random.default_rng(0).normal(size=150)
+    kernel = f"PER(0, variance=fixed(1), period=fixed({377 * times}), lengthscale=fixed({1.5 / times}))"
+    (season,) = find_seasons(Curves(subject_of(fit(kernel, minutes, y, noise=0.01).fitted_)))
+    assert season.value.period == pytest.approx(377, rel=0.01)
+
+
+def test_a_season_that_may_be_chance_is_called_so() -> None:
+    y = 5.0 * np.sin(2 * np.pi * COUNT / 12) + NOISE
+    kernel = "PER(0, period=fixed(12)) + PER(0, variance=fixed(0.3), period=fixed(32.8), lengthscale=fixed(1))"
+    seasons = {round(season.period, 1): season for season in fit(kernel, MONTHS, y).explain().seasons}
+    assert seasons[12.0].p_value < 1e-6
+    assert seasons[32.8].p_value >= 0.01
+
+
+def test_what_fades_within_its_period_is_no_season() -> None:
+    kernel = "PER(0, variance=fixed(1), period=fixed(12), lengthscale=fixed(1)) * SE(0, lengthscale=fixed(5))"
+    (component,) = gather(subject_of(fit(kernel, MONTHS, NOISE, noise=0.1).fitted_))
+    assert component.kind.name == "variation"
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "words"),
+    [
+        (1440.0, "minutes", "24.0 hours"), (377.0, "minutes", "6.28 hours"), (90.0, "minutes", "90.0 minutes"),
+        (96.0, "hours", "4.00 days"), (12.0, "months", "12.0 months"), (7200.0, "seconds", "2.00 hours"),
+    ],
+)  # fmt: skip
+def test_lengths_are_told_in_the_unit_that_suits_them(value: float, unit: str, words: str) -> None:
+    assert Column("time", unit).length(value) == words
+
+
+@pytest.mark.parametrize(
+    ("period", "unit", "words"),
+    [(12.0, "months", "yearly"), (365.0, "days", "yearly"), (7.0, "days", "weekly"), (24.0, "hours", "daily"),
+     (1440.0, "minutes", "daily"), (11.0, "months", None), (12.0, None, None)],
+)  # fmt: skip
+def test_seasons_have_the_names_of_the_calendar(period: float, unit: str | None, words: str | None) -> None:
+    assert Column("time", unit).rhythm(period) == words
+
+
+# ---------------------------------------------------------------------------------------------------------- shapes
+
+
+def test_a_jump_is_no_sine() -> None:
+    y = np.where(COUNT % 36 < 18, 5.0, -5.0) + 0.1 * NOISE
+    kernel = "PER(0, variance=fixed(1e6), period=fixed(36), lengthscale=fixed(2.5))"
+    (component,) = fit(kernel, MONTHS, y, noise=0.01).explain().components
+    assert "sinusoidal" not in component.sentence
+    sine = fit(kernel, MONTHS, 5.0 * np.sin(2 * np.pi * COUNT / 36) + 0.1 * NOISE, noise=0.01).explain().components[0]
+    assert "a nearly sinusoidal function" in sine.sentence.lower()
+
+
+def test_a_jump_is_no_random_walk() -> None:
+    y = np.where(COUNT < 40, 0.0, 9.0) + 0.1 * NOISE
+    (component,) = (
+        fit("M12(0, variance=fixed(200), lengthscale=fixed(400))", MONTHS, y, noise=0.01).explain().components
+    )
+    assert component.title == "Jump near 2013-05"
+    assert component.sentence.startswith("A jump up by 8.")
+    walk = np.cumsum(NOISE)
+    (component,) = (
+        fit("M12(0, variance=fixed(200), lengthscale=fixed(400))", MONTHS, walk, noise=0.01).explain().components
+    )
+    assert component.title == "Random walk"
+
+
+def test_a_season_that_does_not_grow_is_not_said_to() -> None:
+    y = 5.0 * np.sin(2 * np.pi * COUNT / 12) + 0.3 * NOISE
+    kernel = "LIN(0, variance=fixed(0.001), offset=fixed(-150)) * PER(0, period=fixed(12), lengthscale=fixed(1))"
+    (component,) = fit(kernel, MONTHS, y, noise=0.1).explain().components
+    assert "growing" not in component.sentence
+    assert "with almost constant amplitude" in component.sentence
+
+
+def test_a_wave_longer_than_the_data_is_a_slow_curve() -> None:
+    jump = np.where(COUNT < 40, 0.0, 9.0) + 0.1 * NOISE
+    (component,) = fit("PER(0, period=fixed(90), lengthscale=fixed(2.5))", MONTHS, jump).explain().components
+    assert component.title == "Slow change"
+    assert component.sentence.startswith("A slow curve of month, like a part of a wave with period 90.0 months")
+
+
+def test_a_part_that_stays_somewhere_is_not_said_to_play_no_part() -> None:
+    jump = np.where(COUNT < 40, 0.0, 20.0) + 0.3 * NOISE
+    kernel = "CP(C(variance=fixed(400)), C(variance=fixed(400)), location=fixed(39.5), width=fixed(0.5))"
+    explanation = fit(kernel, MONTHS, jump, noise=0.1).explain()
+    (ended,) = [component for component in explanation.components if "until about" in component.sentence]
+    assert abs(ended.mean[-1]) > 1.0  # around its average over the data
+    assert "It has ended before the end of the data; beyond it, it stays" in ended.continuation
+    assert "its average over the data" in ended.continuation
+
+
+def test_bands_beyond_are_judged_where_rows_would_be() -> None:
+    """A period of one step: known at the months, and nothing is known between them."""
+    kernel = "LIN(0) + PER(0, variance=fixed(400), period=fixed(1), lengthscale=fixed(0.2))"
+    model = fit(kernel, MONTHS, COUNT + 0.3 * NOISE, noise=0.1)
+    horizon = find_horizon(subject_of(model.fitted_), 0)
+    assert horizon.distance is None or horizon.distance >= 1.0
+    assert "Right after" not in flat(model)
+
+
+def test_times_are_told_by_the_clock_of_the_file() -> None:
+    times = [f"2024-05-01 {8 + minute // 60:02d}:{minute % 60:02d}:00+02:00" for minute in range(51, 51 + 60 * 3, 5)]
+    model = fit("LIN", pd.DataFrame({"time": times}), np.arange(len(times)) + NOISE[: len(times)])
+    assert model.explain().inputs[0].low == "2024-05-01 08:51"
+
+
+# --------------------------------------------------------------------------------------------------------- classes
+
+
+def test_columns_count_the_same_only_where_shuffling_them_costs_the_same() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(120, 2)), columns=["size", "colour"]).assign(fixed=1.0)
+    y = pd.Series(np.where(X["size"] > 0, "large", "small"), name="kind")
+    model = mercer.KernelSVC("rbf", random_state=0).fit(X, y)
+    explanation = model.explain()
+    assert explanation.costs[0].column == "size"
+    assert "All columns count about the same" not in explanation.relevance_sentence
+    assert "fixed" not in explanation.headline
+
+
+def test_one_class_is_named_as_a_person_would() -> None:
+    with pytest.raises(mercer.errors.InputError, match=r"only one class \('0'\)"):
+        mercer.KernelSVC(random_state=0).fit(np.arange(10.0)[:, None], np.zeros(10, dtype=int))
