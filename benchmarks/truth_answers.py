@@ -192,9 +192,20 @@ def judge_dependence(case: Case, claim: Claim) -> Verdict:
     return verdict(claim, there, why, TEST, CLEAR)
 
 
-@rule_for("errors may depend")
+@rule_for("what matters most")
+def judge_largest(case: Case, claim: Claim) -> Verdict:
+    """The input that is named first must have half of the largest share of the variance at least."""
+    shares = [(name, find_input(case, name)) for name, _ in claim["value"]]
+    known = [each.share for _, each in shares if each is not None]
+    first = shares[0][1]
+    if first is None or not known or not case.truth.known:
+        return unjudged(claim, "the truth is not known")
+    return verdict(claim, first.share >= 0.5 * max(known), f"{shares[0][0]} has {first.share:.0%} of the variance")
+
+
+@rule_for("errors may depend", "nothing found yet")
 def judge_doubt(case: Case, claim: Claim) -> Verdict:
-    """A doubt, at a p-value between .01 and .05, says neither."""
+    """A doubt, at a p-value between .01 and .05, says neither; nor does a search that has found nothing yet."""
     return unjudged(claim, "a doubt", TEST)
 
 

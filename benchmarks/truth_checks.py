@@ -103,6 +103,8 @@ def judge_components(case: Case, claim: Claim) -> Verdict:
     said, true = float(claim["value"]["noise_share"]), min(truth.noise_share, 1.0)
     allowed = SMALLEST + ERRORS * true * float(np.sqrt(2.0 / truth.rows))
     core = true if truth.noise_core is None else true * (truth.noise_core / case.noise) ** 2
+    if not claim["value"].get("pure", True):  # "noise or what the model has not found": no less than the noise
+        return verdict(claim, said >= core - allowed, f"noise is {true:.1%} of the variance")
     return verdict(claim, core - allowed <= said <= true + allowed, f"noise is {true:.1%} of the variance")
 
 
@@ -122,7 +124,7 @@ def judge_too_few(case: Case, claim: Claim) -> Verdict:
     return verdict(claim, few, f"{len(case.known.frame)} rows", ITSELF)
 
 
-@rule_for("noise")
+@rule_for("noise", "unexplained")
 def judge_noise(case: Case, claim: Claim) -> Verdict:
     """The standard deviation of the noise, with or without rows that stand out."""
     if case.truth.noise_std is None:
@@ -132,7 +134,8 @@ def judge_noise(case: Case, claim: Claim) -> Verdict:
     allowed = np.exp(0.1 + ERRORS / np.sqrt(2.0 * case.truth.rows))
     low, high = sorted([case.noise, case.noise if case.truth.noise_core is None else case.truth.noise_core])
     said = float(claim["value"])
-    return verdict(claim, low / allowed <= said <= high * allowed, f"the noise has a standard deviation of {high:.4g}")
+    most = np.inf if claim["kind"] == "unexplained" else high * allowed  # the noise, or more than it
+    return verdict(claim, low / allowed <= said <= most, f"the noise has a standard deviation of {high:.4g}")
 
 
 @rule_for("held-out error", "left-out error")
