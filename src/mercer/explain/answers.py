@@ -31,6 +31,7 @@ from mercer.linalg.factor import Failure, factorise
 LIKELY = 0.5  # a season that is less probable is not described
 DRAWS = 400  # of a season's curve: enough for a 95 % interval
 FEWEST_FOR_RATE = 5  # rows
+MISSED = 3.0  # standard errors: a line left in the errors is one that the model has not
 UNUSUAL = 0.01  # the chance that any row at all is called unusual where none is
 MAD, FREEDOM = 1.4826, 30  # of a normal distribution; degrees of freedom: real errors have somewhat heavier tails
 MOST_NAMED = 5  # unusual rows
@@ -121,7 +122,10 @@ class Answer:
 
 
 def find_rate(subject: Subject) -> Claim | None:
-    """Claim how much the target rises on average along the only input; None where there is none, or too few rows."""
+    """Claim how much the target rises on average along the only input.
+
+    None where there is none, where there are too few rows, or where what the model leaves over rises or falls itself.
+    """
     place = subject.only_column
     if place is None or len(subject.data.y) < FEWEST_FOR_RATE or np.ptp(subject.data.X[:, place]) <= 0:
         return None
@@ -141,6 +145,10 @@ def find_rate(subject: Subject) -> Claim | None:
             variances[-1] = float(slopes @ covariance_of(subject, kernel, part, rows) @ slopes)
     found = average(np.array(weights)[:, None], np.array(means)[:, None], np.array(variances)[:, None])
     slope, reach = float(found.mean[0]), WITHIN_95 * math.sqrt(max(float(found.variance[0]), 0.0))
+    fitted = subject.level + subject.units.y_scale * subject.mean_at(rows)
+    missed = abs(float(slopes @ (subject.targets[chosen] - fitted)))  # the slope of what the model leaves over
+    if missed > MISSED * math.sqrt(subject.noise_variance * float(slopes @ slopes)):
+        return None
     per, units = choose_per(column)
     rate = Rate(column.name, slope, slope - reach, slope + reach, per, units)
     evidence = ClaimEvidence(rows=len(subject.data.y))
