@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-textures bench-regimes bench-cuda bench-scale bench-golden bench-shape bench-optimise bench-tables bench-truth bench-first fuzz clean
+.PHONY: demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-textures bench-regimes bench-cuda bench-scale bench-golden bench-shape bench-optimise bench-forecast bench-tables bench-truth bench-first fuzz clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/mercer demo --out mercer-demo
@@ -80,6 +80,9 @@ bench-regimes: $(VENV)/.dev
 # Both go on where an earlier run stopped; JOBS runs at a time.
 bench-textures: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.textures --data $(DATA) --jobs $(or $(JOBS),1)
+
+bench-forecast: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.forecast --jobs $(or $(JOBS),2)
 
 bench-optimise: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.optimise --jobs $(or $(JOBS),1)

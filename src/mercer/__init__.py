@@ -25,6 +25,8 @@ from mercer.errors import (
 if TYPE_CHECKING:
     from mercer.estimators import Component, GPRegressor, GridRegressor, KernelSVC
     from mercer.estimators.feature_map import FeatureMap
+    from mercer.forecast.forecaster import Forecaster
+    from mercer.forecast.learning import learn_priors
     from mercer.inference.evidence import log_evidence
     from mercer.inference.exact import Exact
     from mercer.inference.features import RandomFeatures
@@ -45,16 +47,19 @@ __version__ = "0.1.0"
 
 __all__ = [
     "VFE", "ChangeSurface", "Component", "DataWarning", "Exact", "Expression", "FeatureMap", "FitWarning",
+    "Forecaster",
     "GPRegressor", "GrammarSearch", "Grid", "GridRegressor", "InputError", "Integer", "KernelError",
     "KernelFunctional", "KernelSVC", "KernelSyntaxError", "Log", "MercerError", "MercerWarning", "ModelFileError",
     "NeuralKernelNetwork", "NumericalError", "NumericalWarning", "Optimizer", "ParquetRows", "PartitionSampler",
-    "RandomFeatures", "TooLargeError", "fixed", "load", "log_evidence", "minimize", "parse",
+    "RandomFeatures", "TooLargeError", "fixed", "learn_priors", "load", "log_evidence", "minimize", "parse",
 ]  # fmt: skip
 
 # Imported when first asked for: `mercer --help` should not wait for scikit-learn and Numba.
 _NAMES = {
     "mercer.estimators": ("Component", "GPRegressor", "GridRegressor", "KernelSVC"),
     "mercer.estimators.feature_map": ("FeatureMap",),
+    "mercer.forecast.forecaster": ("Forecaster",),
+    "mercer.forecast.learning": ("learn_priors",),
     "mercer.inference.evidence": ("log_evidence",),
     "mercer.inference.exact": ("Exact",),
     "mercer.inference.features": ("RandomFeatures",),

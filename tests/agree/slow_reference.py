@@ -150,6 +150,10 @@ def _unit(symbol: str, p: dict[str, list[float]], xs: list[float], zs: list[floa
     if symbol == "LIN":
         terms = zip(p["weights"], p["offset"], xs, zs, strict=True)
         return sum(w * (x - c) * (z - c) for w, c, x, z in terms)
+    if symbol in WALKS:
+        lengths = p.get("lengthscale", [1.0] * len(xs))
+        from_origin = [(x - o, z - o) for x, z, o in zip(xs, zs, p["origin"], strict=True)]
+        return math.prod(WALKS[symbol](a, b, l) for (a, b), l in zip(from_origin, lengths, strict=True))
     d = [x - z for x, z in zip(xs, zs, strict=True)]
     if symbol == "COS":
         return math.cos(2 * math.pi * _dot(p["frequency"], d))
@@ -172,6 +176,29 @@ def _unit(symbol: str, p: dict[str, list[float]], xs: list[float], zs: list[floa
     if symbol == "M52":
         return (1 + math.sqrt(5) * r + 5 * square / 3) * math.exp(-math.sqrt(5) * r)
     raise NotImplementedError(f"write the formula of {symbol} here, beside its entry in the registry")
+
+
+def _walk(a: float, b: float, _: float) -> float:
+    return min(abs(a), abs(b)) if a * b > 0 else 0.0
+
+
+def _integrated_walk(a: float, b: float, _: float) -> float:
+    m, apart = min(abs(a), abs(b)), abs(a - b)
+    return m**3 / 3 + apart * m**2 / 2 if a * b > 0 else 0.0
+
+
+def _damped_trend(a: float, b: float, l: float) -> float:
+    """The double integral of exp(-|u - w| / l) over 0..a and 0..b: over the square up to the nearer, and beyond it."""
+    near, far = sorted((abs(a) / l, abs(b) / l))
+    if a * b <= 0:
+        return -(l**2) * math.expm1(-near) * math.expm1(-far)
+    square = 2 * math.fsum((-near) ** k / math.factorial(k) for k in range(2, 150))
+    if near > 20:
+        square = 2 * (near + math.expm1(-near))
+    return l**2 * (square + math.expm1(-near) * math.expm1(near - far))
+
+
+WALKS = {"RW": _walk, "IRW": _integrated_walk, "IOU": _damped_trend}
 
 
 def _periodic(d: float, period: float, lengthscale: float) -> float:

@@ -316,6 +316,39 @@ def fill(  # noqa: PLR0913  # typer makes an option of every parameter
 
 
 @app.command()
+def forecast(  # noqa: PLR0913  # typer makes an option of every parameter
+    context: typer.Context,
+    data: Annotated[Path, Argument(help="One series or many: CSV, Excel or Parquet.", show_default=False)],
+    target: Annotated[str, Option(help="The column to forecast.", show_default=False)],
+    horizon: Annotated[int, Option(help="How many steps to foresee, in the steps of the data.", show_default=False)],
+    id_column: Annotated[str | None, Option("--id", help="The column that says which series a row belongs to.")] = None,
+    time_column: Annotated[str | None, Option("--time", help="The column of dates; found by default.")] = None,
+    season: Annotated[int | None, Option(min=1, help="Steps in a season; by the kind of step by default.")] = None,
+    positive: Annotated[bool, Option("--positive", help="The target cannot fall to zero or below.")] = False,
+    out: Annotated[Path | None, Option(help="Also write the forecasts here: .csv or .parquet.")] = None,
+    jobs: Annotated[int, Option(min=1, help="Series fitted at the same time.")] = 1,
+    sheet: Sheet = None,
+    encoding: Encoded = None,
+    separator: Separator = None,
+    header: Header = None,
+    keep_rows: KeepRows = False,
+    decimal: Decimal = None,
+    day_first: DayFirst = None,
+    types: Types = None,
+    as_json: AsJson = False,
+) -> None:
+    """Forecast the next steps of one series or many, with bands of 50, 80 and 95 %."""
+    from mercer.cli.forecast import ForecastRequest, forecast_and_write
+    from mercer.tables import ReadOptions
+
+    options = ReadOptions(sheet, encoding, separator, header, keep_rows, decimal, day_first, _split_types(types))
+    request = ForecastRequest(
+        data, target, horizon, id_column, time_column, season, positive, out, jobs, options
+    )  # fmt: skip
+    forecast_and_write(request, context.obj)
+
+
+@app.command()
 def suggest(  # noqa: PLR0913  # typer makes an option of every parameter
     context: typer.Context,
     trials: Annotated[Path, Argument(help="The experiments done so far: CSV, Excel or Parquet.", show_default=False)],

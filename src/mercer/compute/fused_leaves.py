@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from mercer.compute import vector_math as vm
 from mercer.compute.compiling import jit
 from mercer.compute.leaves import NUMBA, BuiltIn
 
 # Codes of the leaves in a tape; those up to ENVELOPE are radial.
-SE, RQ, M12, M32, M52, ENVELOPE, PER, CPER, LIN, COS, WN, SIN, SUMI, GATE, CAT, ECAT = range(16)
+SE, RQ, M12, M32, M52, ENVELOPE, PER, CPER, LIN, COS, WN, SIN, SUMI, GATE, CAT, ECAT, RW, IRW, IOU = range(19)
 
 SMALL_Q = 0.05  # below it exp(q (cos t - 1)) is close to one, and what it lacks of one is computed for itself
 SQRT3, SQRT5 = math.sqrt(3.0), math.sqrt(5.0)
@@ -233,6 +235,118 @@ def gate_reverse(bar, m, ta, i, tb, j0, row, left, right):
     left[i] += total
 
 
+# ------------------------------------------------------------------------------------------ walks: RW, IRW and IOU
+#
+# On one column, with a = x - o and b = x' - o. Of IOU, with F(t) = l^2 h(|t| / l) and h(u) = exp(-u) - 1 + u:
+# k = F(a) + F(b) - F(a - b), because F'' = exp(-|t| / l) is the covariance of the slopes. With E(u) = 1 - exp(-u), and
+# without terms that cancel: on one side of o, m the nearer of both and d between them, l^2 (2 h(m / l) + E(m / l)
+# E(d / l)); on different sides -l^2 E(|a| / l) E(|b| / l).
+
+
+@jit
+def damped(u):
+    """h(u) = exp(-u) - 1 + u for u >= 0; near zero by its series, which loses no digits."""
+    if u > 0.5:
+        return math.exp(-u) - 1.0 + u
+    p = 1.0
+    for k in range(16, 2, -1):
+        p = 1.0 - u / k * p
+    return 0.5 * u * u * p
+
+
+@jit
+def damped_by_length(u):
+    """2 h(u) - u h'(u), which l times is dF/dl: the sum over k >= 3 of (-1)^(k-1) (k - 2) u^k / k!."""
+    if u > 0.5:
+        return 2.0 * (math.exp(-u) - 1.0 + u) + u * (math.exp(-u) - 1.0)
+    total, term = 0.0, 0.5 * u * u  # u^k / k! with its sign, k = 2 first
+    for k in range(3, 18):
+        term *= -u / k
+        total -= (k - 2) * term
+    return total
+
+
+@jit
+def rise_by_length(u):
+    """E(u) - u exp(-u), which is -l dE/dl: the sum over k >= 2 of (-1)^k (k - 1) u^k / k!."""
+    if u > 0.5:
+        return 1.0 - (1.0 + u) * math.exp(-u)
+    total, term = 0.0, -u  # u^k / k! with its sign, k = 1 first
+    for k in range(2, 18):
+        term *= -u / k
+        total += (k - 1) * term
+    return total
+
+
+@jit
+def walk_forward(kind, out, m, coef, xa, i, xb, j0, d):
+    """coef: the origin, and the lengthscale of IOU."""
+    origin, scale = coef[0], coef[1]
+    a, other = xa[d, i] - origin, xb[d, j0 : j0 + m]
+    if kind == RW:
+        for l in range(m):
+            b = other[l] - origin
+            out[l] = 0.5 * (abs(a) + abs(b) - abs(a - b))
+    elif kind == IRW:
+        for l in range(m):
+            b = other[l] - origin
+            least, most = min(abs(a), abs(b)), max(abs(a), abs(b))
+            out[l] = least * least * (3.0 * most - least) / 6.0 if a * b > 0.0 else 0.0
+    else:
+        for l in range(m):
+            b = other[l] - origin
+            least, most = min(abs(a), abs(b)) / scale, max(abs(a), abs(b)) / scale
+            if a * b > 0.0:
+                out[l] = scale * scale * (2.0 * damped(least) + math.expm1(-least) * math.expm1(least - most))
+            else:
+                out[l] = -scale * scale * math.expm1(-least) * math.expm1(-most)
+
+
+@jit
+def walk_slope(kind, a, b, scale):
+    """dk/db."""
+    if kind == RW:
+        return 0.5 * (np.sign(b) + np.sign(a - b))
+    near, far = abs(a), abs(b)
+    if kind == IRW:
+        if a * b <= 0.0:
+            return 0.0
+        return np.sign(b) * (near * far - 0.5 * b * b if far < near else 0.5 * a * a)
+    if a * b <= 0.0:
+        return -scale * np.sign(a) * math.exp(-far / scale) * math.expm1(-near / scale)
+    if far <= near:
+        return -scale * np.sign(b) * (math.expm1(-far / scale) + math.expm1((far - near) / scale))
+    return -scale * np.sign(b) * math.exp((near - far) / scale) * math.expm1(-near / scale)
+
+
+@jit
+def walk_by_length(a, b, scale):
+    """dk/dl of IOU."""
+    least, most = min(abs(a), abs(b)) / scale, max(abs(a), abs(b)) / scale
+    if a * b > 0.0:
+        apart = most - least
+        both = math.expm1(-apart) * rise_by_length(least) + math.expm1(-least) * rise_by_length(apart)
+        return scale * (2.0 * damped_by_length(least) - both)
+    return scale * (math.expm1(-most) * rise_by_length(least) + math.expm1(-least) * rise_by_length(most))
+
+
+@jit
+def walk_reverse(kind, bar, m, coef, sums, xa, i, xb, j0, d):
+    """sums: by the origin, then by the lengthscale of IOU."""
+    origin, scale = coef[0], coef[1]
+    a, other = xa[d, i] - origin, xb[d, j0 : j0 + m]
+    total = 0.0
+    for l in range(m):
+        b = other[l] - origin
+        total -= bar[l] * (walk_slope(kind, a, b, scale) + walk_slope(kind, b, a, scale))
+    sums[0] += total
+    if kind == IOU:
+        total = 0.0
+        for l in range(m):
+            total += bar[l] * walk_by_length(a, other[l] - origin, scale)
+        sums[1] += total
+
+
 # ------------------------------------------------------------------------- waves: PER, CPER, COS, SIN and SUMI
 #
 # They use cos(a - b) = cos a cos b + sin a sin b with tables of cos and sin at the points, so that no pair costs a
@@ -371,6 +485,9 @@ NUMBA |= {
     "CAT": BuiltIn(CAT, lambda d: 1),
     "ECAT": BuiltIn(ECAT, lambda count: count, lambda count: 2),
     "GATE": BuiltIn(GATE, lambda d: 0, lambda d: 1),
+    "RW": BuiltIn(RW, lambda d: 2),
+    "IRW": BuiltIn(IRW, lambda d: 2),
+    "IOU": BuiltIn(IOU, lambda d: 2),
 }
 
 
@@ -402,6 +519,10 @@ def coefficients(kind, count, first, second, values, coef):
         elif kind == SUMI:
             coef[k] = values[second + k]
             coef[count + k] = TWO_PI * v
+        elif kind == RW or kind == IRW:
+            coef[0], coef[1] = v, 1.0
+        elif kind == IOU:
+            coef[0], coef[1] = values[second], v
     if kind == RQ:
         coef[count] = values[second]
 
@@ -462,6 +583,11 @@ def finish(kind, count, first, second, values, coef, sums, gradient):
         elif kind == SUMI:
             gradient[first + k] -= TWO_PI * sums[k]
             gradient[second + k] += TWO_PI * v * sums[count + k]
+        elif kind == RW or kind == IRW:
+            gradient[first] += sums[0]
+        elif kind == IOU:
+            gradient[second] += sums[0]
+            gradient[first] += sums[1]
     if kind == ECAT:
         for k in range(second):
             gradient[first + k] += sums[k]

@@ -11,7 +11,23 @@ import numpy as np
 from mercer.compute import fused_leaves as leaf
 from mercer.compute import vector_math as vm
 from mercer.compute.compiling import call, jit
-from mercer.compute.fused_leaves import CAT, COS, CPER, ECAT, ENVELOPE, GATE, LIN, PER, RQ, SE, SIN, SUMI, WN
+from mercer.compute.fused_leaves import (
+    CAT,
+    COS,
+    CPER,
+    ECAT,
+    ENVELOPE,
+    GATE,
+    IOU,
+    LIN,
+    PER,
+    RQ,
+    RW,
+    SE,
+    SIN,
+    SUMI,
+    WN,
+)
 from mercer.compute.tape import (
     AFFINE,
     CODE,
@@ -84,6 +100,8 @@ def leaf_forward(node, pool, coef, xa, ta, i, xb, tb, j0, m, out):
         leaf.cat_forward(out, m, dims[0], own, xa, i, xb, j0)
     elif code == ECAT:
         leaf.ecat_forward(out, m, dims[0], xa, ta, i, xb, tb, j0, row)
+    elif RW <= code <= IOU:
+        leaf.walk_forward(code, out, m, own, xa, i, xb, j0, dims[0])
     elif code <= ENVELOPE:
         leaf.radial_forward(code, out, m, dims, own, xa, i, xb, j0)
     elif code == EXTERNAL:
@@ -120,6 +138,8 @@ def leaf_reverse(node, pool, coef, xa, ta, i, xb, tb, j0, m, bar, work, sums, le
         leaf.cat_reverse(bar, m, dims[0], add, xa, i, xb, j0)
     elif code == ECAT:
         leaf.ecat_reverse(bar, m, add, ta, i, tb, j0, row)
+    elif RW <= code <= IOU:
+        leaf.walk_reverse(code, bar, m, own, add, xa, i, xb, j0, dims[0])
     elif code <= ENVELOPE:
         leaf.radial_reverse(code, bar, work, m, dims, own, add, xa, i, xb, j0)
     elif code == EXTERNAL:
@@ -155,6 +175,9 @@ def leaf_points(node, pool, coef, xa, ta, i, xb, tb, j0, m, bar, work, moved):
                 scale *= 2.0 * own[count]
             for l in range(m):
                 out[l] += scale * work[l] * (x - other[l])
+        elif RW <= code <= IOU:
+            for l in range(m):
+                out[l] += bar[l] * leaf.walk_slope(code, x - own[0], other[l] - own[0], own[1])
         elif code == LIN:
             slope = own[count + k] * (x - own[k])
             for l in range(m):

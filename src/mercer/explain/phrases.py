@@ -38,6 +38,7 @@ from mercer.kernels.functional import Functional
 from mercer.kernels.leaf import Role, Words
 from mercer.kernels.network import Network
 
+LASTING = ("fading", "walk")  # roles of what has a value that lasts for a while, or for good
 LITTLE = 0.33  # of its size: a factor that changes less over the data is next to constant (SE: three times their range)
 SLOW = 0.2  # of the range of the data: a random walk drawn back over this length still looks like one
 POWERS = {1: "linear", 2: "quadratic", 3: "cubic"}
@@ -54,11 +55,12 @@ NEARLY_SINUSOIDAL = 2.0  # the lengthscale of PER from which its second harmonic
 class KernelFactor:
     """A base kernel as a factor of a summand.
 
-    lengths : the lengthscales of one that fades with the distance. changes : by how much it differs between the two
-        ends of each column, in units of its own size; infinite where that is not known.
+    lengths : the lengthscales of one that fades with the distance, or whose slope does. changes : by how much it
+        differs between the two ends of each column, in units of its own size; infinite where that is not known.
     walks : it is rough and its lengthscale is beyond the data, so that it is a random walk in them; slope_walks : so is
         its slope. pull : the lengthscale of a rough one that is not much shorter than the data. A true random walk is
         often fitted like that: it stays near the average of its own values (Dickey and Fuller 1979).
+    slope_fades : its slope is forgotten over the lengthscale.
     """
 
     leaf: Base
@@ -71,18 +73,19 @@ class KernelFactor:
     walks: bool
     slope_walks: bool
     pull: float | None
+    slope_fades: bool = False
 
 
 @lru_cache(maxsize=4096)
 def read_factor(leaf: Base, on: tuple[Column, ...]) -> KernelFactor:
     """Find out what a base kernel does over the range of its columns."""
     words = leaf.spec.words
-    lengths = leaf.lengthscales() if words.role == "fading" else None
+    lengths = leaf.lengthscales() if words.role in LASTING and leaf.spec.has("lengthscale") else None
     changes = tuple(change(leaf, place, column) for place, column in enumerate(on))
     relative = None  # its only lengthscale, in units of the range of the data
     if lengths is not None and words.correlation is not None and len(on) == 1 and not on[0].is_category and on[0].span:
         relative = lengths[0] / on[0].span
-    beyond = relative is not None and relative >= 1
+    beyond = words.role == "walk" or (relative is not None and relative >= 1)
     slow = words.wanders == "value" and relative is not None and SLOW <= relative < 1
     return KernelFactor(
         leaf=leaf,
@@ -95,6 +98,7 @@ def read_factor(leaf: Base, on: tuple[Column, ...]) -> KernelFactor:
         walks=words.wanders == "value" and beyond,
         slope_walks=words.wanders == "slope" and beyond,
         pull=lengths[0] if slow and lengths is not None else None,
+        slope_fades=words.wanders == "fading slope",
     )
 
 
@@ -225,7 +229,7 @@ def drifts(term: Expression, columns: Sequence[Column]) -> bool:
 
 def alters(factors: Sequence[KernelFactor]) -> bool:
     """Say whether factors make a pattern change from one repetition to the next."""
-    return any([factor.walks or not factor.hardly_changes for factor in factors if factor.role == "fading"])
+    return any([factor.walks or not factor.hardly_changes for factor in factors if factor.role in LASTING])
 
 
 def find_bending(factors: Sequence[KernelFactor]) -> list[KernelFactor]:
@@ -391,6 +395,9 @@ def _noun(factor: KernelFactor, altered: bool, seen: Seen) -> str:
         return f"a function of {of} that wanders like a random walk, slowly drawn back over {_over(factor.pull, on[0])}"
     if factor.slope_walks:
         return f"a function of {of} whose slope wanders like a random walk: its last direction is the best guess"
+    if factor.slope_fades:
+        over = f" over {_over(factor.lengths[0], on[0])}" if factor.lengths is not None and len(on) == 1 else ""
+        return f"a function of {of} whose slope wanders and fades{over}: its last direction holds for a while"
     if factor.lengths is None:
         return f"{words.noun} of {of}"
     if len(on) > 1:
@@ -546,13 +553,14 @@ def _size(factor: KernelFactor) -> str:
     if not factor.walks:
         return ""
     far = ""
-    if variance is not None and factor.lengths is not None:
+    if variance is not None and len(factor.on) == 1:
         column = factor.on[0]
         distance = 1.0 if column.unit else column.span or 1.0
-        size = number(math.sqrt(2 * variance[0] * -math.expm1(-distance / factor.lengths[0])))
+        step = distance if factor.lengths is None else 2 * -math.expm1(-distance / factor.lengths[0])
+        size = number(math.sqrt(variance[0] * step))
         unit = (column.unit or "").removesuffix("s")
-        step = f"in {'an' if unit == 'hour' else 'a'} {unit}" if unit else "over all the data"
-        far = f", by about {size} {step}"
+        when = f"in {'an' if unit == 'hour' else 'a'} {unit}" if unit else "over all the data"
+        far = f", by about {size} {when}"
     return f"{far}: where it is now is the best guess for where it goes"
 
 
@@ -637,6 +645,8 @@ def _title_of_factors(factors: list[KernelFactor], of: str) -> str:
         return f"Random walk{of}, drawn back {_title_length(head)}"
     if head.slope_walks:
         return f"Wandering trend{of}"
+    if head.slope_fades:
+        return " ".join(filter(None, [f"Fading trend{of}", _title_length(head)]))
     if head.role == "levels":
         return f"Differences between {name_columns(head.on)}"
     if head.role == "fading":
@@ -745,7 +755,7 @@ def _returning(rest: float | None) -> str:
 
 def _going_on(factors: list[KernelFactor], horizon: float | None, rest: float | None) -> str:
     """Say what its mean does."""
-    fading = [factor for factor in factors if factor.role == "fading"]
+    fading = [factor for factor in factors if factor.role in LASTING]
     wave = next((factor for factor in factors if factor.role == "wave"), None)
     if wave is not None:
         longest = 0.0  # of its periods, where they are known
@@ -766,6 +776,8 @@ def _going_on(factors: list[KernelFactor], horizon: float | None, rest: float | 
         return "Beyond the data its last value remains the best guess"
     if fading[0].slope_walks:
         return "Beyond the data it goes on in its last direction, less and less surely"
+    if fading[0].slope_fades:
+        return "Beyond the data it goes on in its last direction, less and less steeply"
     return f"Beyond the data it {'' if fading[0].pull is None else 'slowly '}{_returning(rest)}"
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from mercer.compute.program import Program, compile_program
-from mercer.fitting.starts import NOISE, GaussianPrior, Starts, free_bounds, may_vanish, weak_prior
+from mercer.fitting.starts import NOISE, GaussianPrior, LearnedPrior, Starts, free_bounds, may_vanish, weak_prior
 from mercer.inference.contract import Data, Engine, Evidence
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
@@ -31,7 +31,7 @@ class FitOptions:
     restarts: int = 6
     draws: int = 12  # for each start but the first: the best of them by evidence are kept
     max_iterations: int = 200
-    priors: bool = False
+    priors: bool | LearnedPrior = False  # weak ones, or such as were learned
     noise: float | None = None  # a fixed noise variance (scaled units), or None to fit it
     tolerance: float = 1e-10  # a run ends when a step gains less than this share of the objective
     n_jobs: int | None = None
@@ -259,6 +259,8 @@ def prepare(
     low, high = np.where(given, np.minimum(low, free), low), np.where(given, np.maximum(high, free), high)
     bounds = np.column_stack([low, high])
     prior = weak_prior(expression, shape, starts.frame) if options.priors else None
+    if prior is not None and isinstance(options.priors, LearnedPrior):
+        prior = options.priors.complete(prior, shape.free_paths())
     if options.noise is None:
         bounds = np.vstack([bounds, np.log(NOISE)])
     elif prior is not None:

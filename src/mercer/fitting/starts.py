@@ -5,11 +5,13 @@ All in scaled units: inputs of about unit spread, target of unit variance. Start
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
 import numpy as np
 
+from mercer.errors import KernelError
 from mercer.fitting.periods import change_places, periods, shortest_period, spread_rows, typical_gap
 from mercer.inference.contract import Data
 from mercer.kernels.blend import Blend, Surface
@@ -193,6 +195,25 @@ def weak_prior(expression: Expression, layout: Layout, frame: Frame) -> Gaussian
     return GaussianPrior(np.array([*centre, np.log(0.1)]), np.array([*spread, SPREAD]))
 
 
+@dataclass(frozen=True)
+class LearnedPrior:
+    """Centre and spread of free numbers as they were learned from other data, by path ("3:RW.variance", "noise")."""
+
+    entries: tuple[tuple[str, float, float], ...]
+
+    def complete(self, weak: GaussianPrior, paths: Sequence[str]) -> GaussianPrior:
+        """Return the prior on the free vector followed by the log noise; the weak one where nothing was learned."""
+        centre, spread = weak.centre.copy(), weak.spread.copy()
+        places = {path: place for place, path in enumerate([*paths, "noise"])}
+        for path, middle, width in self.entries:
+            if path not in places:
+                raise KernelError(
+                    f"a prior was learned for {path}, which this kernel does not fit; it has {list(places)}"
+                )
+            centre[places[path]], spread[places[path]] = middle, width
+        return GaussianPrior(centre, spread)
+
+
 def _surface_prior(name: str, count: int, span: Array) -> tuple[list[float], list[float]]:
     """Return centre and spread of a weak Gaussian prior on the free numbers of a parameter; infinite: no opinion."""
     repeats = count // len(span) if count % len(span) == 0 else 1
@@ -247,7 +268,7 @@ class Starts:
         values = self.draw(None, compensate=False)
         for slot in self.layout.slots:
             drawn = slot.leaf in self.copies or isinstance(self.leaves[slot.leaf], Surface)
-            if not np.isnan(self.known[slot.where]).any() or drawn:
+            if not np.isnan(self.known[slot.where]).any() or drawn or slot.spec.anchored:
                 continue  # a network's weights decide how much its primitives matter; a change has no neutral place
             leaf = self.leaves[slot.leaf]
             _, span, low = measure_columns(leaf, list(leaf.columns), self.frame)
@@ -334,6 +355,8 @@ class Starts:
         columns = list(leaf.columns)
         gap, span, low = measure_columns(leaf, columns, self.frame)
         name, unit, size = slot.spec.name, slot.spec.unit, slot.size
+        if slot.spec.anchored:
+            return low
         if isinstance(leaf, Surface):
             X, along = self.data.X[:, columns], columns[0]
             if along not in self._places:

@@ -37,6 +37,7 @@ def constructor(symbol: str) -> Callable[..., Base]:
 SE, RQ, M12, M32, M52 = map(constructor, ("SE", "RQ", "M12", "M32", "M52"))
 PER, CPER, COS, SM = map(constructor, ("PER", "CPER", "COS", "SM"))
 LIN, WN, CAT, ECAT, EXPI, SUMI = map(constructor, ("LIN", "WN", "CAT", "ECAT", "EXPI", "SUMI"))
+RW, IRW, IOU = map(constructor, ("RW", "IRW", "IOU"))
 
 
 def C(variance: Given = None) -> Base:
@@ -92,9 +93,9 @@ def KF(inside: Expression, powers: Sequence[int], weights: float | Sequence[floa
 
 
 __all__ = [
-    "CAT", "COS", "CP", "CPER", "CW", "ECAT", "EXPI", "KF", "LIN", "M12", "M32", "M52", "NKN", "PER", "REGISTRY", "RQ",
-    "SE", "SM", "SUMI", "WN", "Base", "Blend", "C", "Expression", "Fixed", "Functional", "Leaf", "Network",
-    "ParameterSpec", "PolynomialTerm", "Product", "Sum", "Surface", "Words", "bind", "blend", "canonical", "components",
-    "constructor", "fixed", "from_json", "layout", "parse", "regression_network", "structure", "time_series_network",
-    "to_json", "to_text",
+    "CAT", "COS", "CP", "CPER", "CW", "ECAT", "EXPI", "IOU", "IRW", "KF", "LIN", "M12", "M32", "M52", "NKN", "PER",
+    "REGISTRY", "RQ", "RW", "SE", "SM", "SUMI", "WN", "Base", "Blend", "C", "Expression", "Fixed", "Functional", "Leaf",
+    "Network", "ParameterSpec", "PolynomialTerm", "Product", "Sum", "Surface", "Words", "bind", "blend", "canonical",
+    "components", "constructor", "fixed", "from_json", "layout", "parse", "regression_network", "structure",
+    "time_series_network", "to_json", "to_text",
 ]  # fmt: skip

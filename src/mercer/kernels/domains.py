@@ -160,7 +160,8 @@ class ParameterSpec:
     """Name, domain, shape and physical unit of one parameter.
 
     Starts, bounds and weak priors follow from the unit; those of a pure number (unit "none") from the last two fields.
-    A parameter called "period" starts at peaks of the periodogram.
+    A parameter called "period" starts at peaks of the periodogram. One that is `anchored` is not fitted: it stays where
+    it was given, or at the lowest value of its column among the rows.
     """
 
     name: str
@@ -169,6 +170,7 @@ class ParameterSpec:
     unit: Unit
     typical: tuple[float, float] = (0.4, 2.5)  # between these a pure number starts
     limits: tuple[float, float] = (0.15, 20.0)  # and between these it stays
+    anchored: bool = False
 
     def size(self, dimensions: int, components: int) -> int:
         """Return how many values the parameter has on this many dimensions and components."""
@@ -194,3 +196,12 @@ def line_in_other_units(values: Mapping[str, Array | None], scale: Array) -> tup
     relative = (np.full(len(scale), 1 / len(scale)) if weights is None else weights) / scale**2
     total = float(relative.sum())
     return {} if weights is None else {"weights": relative / total}, total
+
+
+def walk_in_other_units(power: int) -> UnitRule:
+    """v u(z, z') with z = (x - shift) / scale and u of degree `power` in each column: v takes 1 / scale^power."""
+
+    def rule(values: Mapping[str, Array | None], scale: Array) -> tuple[Mapping[str, Array], float]:
+        return {}, float(np.prod(scale ** float(-power)))
+
+    return rule

@@ -4,6 +4,10 @@ Those are registered in `mercer.compute.leaves`, so that this room needs no tens
 variance v times a unit function; in the formulas d = x - x' on one dimension, and r^2 = sum d^2 / l^2 over the chosen
 ones (one lengthscale each, or one for all of them where the kernel is isotropic).
 
+RW, IRW and IOU do not fall back to a mean: a random walk, its integral, and the integral of an Ornstein-Uhlenbeck
+process (a trend whose slope fades). They are zero at their origin o, the first row unless it is given, and go to both
+sides of it; with a = x - o and b = x' - o. The level and the slope at the origin are for C and LIN beside them.
+
 EXPI and SUMI are units of a neural kernel network only (NKN 3.1 and appendix G). Appendix G multiplies by
 exp(i (x + x').nu) and by its conjugate, which is 2 cos(nu.(x + x')). That is not a kernel, not even as a factor: on the
 diagonal it is negative wherever cos(2 nu.x) is. With the stationary terms that complete the square it is one,
@@ -18,14 +22,23 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from mercer.errors import KernelError
-from mercer.kernels.domains import ParameterSpec, Positive, Real, Share, Simplex, UnitRule, line_in_other_units
+from mercer.kernels.domains import (
+    ParameterSpec,
+    Positive,
+    Real,
+    Share,
+    Simplex,
+    UnitRule,
+    line_in_other_units,
+    walk_in_other_units,
+)
 
 # How a base kernel becomes nodes of a program: one node; none at all; envelopes times waves; one node for each column;
 # a real and an imaginary part.
 Form = Literal["node", "constant", "mixture", "per column", "complex"]
-# What a component with this kernel is in words: something that varies, repeats, rises, is drawn anew, stays, or differs
-# from one category to the other.
-Role = Literal["fading", "wave", "trend", "noise", "constant", "levels"]
+# What a component with this kernel is in words: something that varies around a mean, repeats, rises, wanders without a
+# mean, is drawn anew, stays, or differs from one category to the other.
+Role = Literal["fading", "wave", "trend", "walk", "noise", "constant", "levels"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +48,8 @@ class Words:
     rank : of the factors of a product the one with the lowest rank is the noun; the rougher, the lower.
     noun, varying, verb, over, scales, title : of a kernel that fades with the distance: "a smooth function", "varying
         over" a lengthscale; as a factor it "changes smoothly" the noun " over" a lengthscale.
-    wanders : where the lengthscale is beyond the data, the "value" or the "slope" is a random walk.
+    wanders : the "value" or the "slope" is a random walk; of a kernel with a mean where its lengthscale is beyond the
+        data. "fading slope": the slope wanders around zero, and is forgotten over the lengthscale.
     correlation : k(r) / k(0) at a distance of r lengthscales, given alpha where the kernel has one (else 1).
     """
 
@@ -48,7 +62,7 @@ class Words:
     varying: str = "varying over"
     over: str = " over"
     scales: str = ""
-    wanders: Literal["", "value", "slope"] = ""
+    wanders: Literal["", "value", "slope", "fading slope"] = ""
     correlation: Callable[[float, float], float] | None = None
 
 
@@ -119,6 +133,7 @@ ALPHA = ParameterSpec("alpha", Positive(), "one", "none", limits=(0.1, 300.0))
 OFFSET = ParameterSpec("offset", Real(), "per dimension", "position")
 # Only the ratio of the slopes: the variance carries their common size (identifiable, unlike one slope per dimension).
 RELEVANCE = ParameterSpec("weights", Simplex(), "per dimension", "none")
+ORIGIN = ParameterSpec("origin", Real(), "per dimension", "position", anchored=True)
 FREQUENCY = ParameterSpec("frequency", Real(), "per dimension", "frequency")
 # One for all pairs of categories. Below zero not all numbers of categories would give a kernel (it must not be below
 # -1 / (K - 1) for K of them), and what a common level takes away makes up for it.
@@ -246,6 +261,32 @@ WN = Leaf(
     words=Words("uncorrelated noise", "noise", 0),
 )  # fmt: skip
 
+# ----------------------------------------------------------------------------------------------------------- walks
+
+RW = Leaf(
+    "RW", "random walk", (VARIANCE, ORIGIN),
+    formula="v (|a| + |b| − |a − b|) / 2, a = x − o, b = x′ − o, o the origin",
+    tex=r"\sigma^2 (|a| + |b| - |a - b|) / 2",
+    stationary=False, form="per column", unit_rule=walk_in_other_units(1),
+    words=Words("a random walk: the level wanders", "walk", 55, wanders="value"),
+)  # fmt: skip
+
+IRW = Leaf(
+    "IRW", "integrated random walk", (VARIANCE, ORIGIN),
+    formula="v m² (3M − m) / 6, m and M the smaller and the larger of |x − o| and |x′ − o|; 0 across the origin o",
+    tex=r"\sigma^2 m^2 (3 M - m) / 6",
+    stationary=False, form="per column", unit_rule=walk_in_other_units(3),
+    words=Words("an integrated random walk: the slope wanders", "walk", 57, wanders="slope"),
+)  # fmt: skip
+
+IOU = Leaf(
+    "IOU", "integrated Ornstein-Uhlenbeck process", (VARIANCE, LENGTHSCALE, ORIGIN),
+    formula="v l² (h(|a|/l) + h(|b|/l) − h(|a − b|/l)), h(t) = exp(−t) − 1 + t, a = x − o, b = x′ − o, o the origin",
+    tex=r"\sigma^2 l^2 (h(|a|/l) + h(|b|/l) - h(|a - b|/l)), \; h(t) = e^{-t} - 1 + t",
+    stationary=False, form="per column", unit_rule=walk_in_other_units(2),
+    words=Words("a damped trend: the slope fades", "walk", 58, wanders="fading slope"),
+)  # fmt: skip
+
 # ------------------------------------------------------------------------------------------------------ categories
 
 CAT = Leaf(
@@ -290,7 +331,7 @@ class Records(dict[str, Leaf]):
 
 # All base kernels by symbol, and those that are kernels of their own: both are read, and only `add` and `remove` below
 # change them.
-OWN = (SE, PER, CPER, LIN, RQ, C, WN, M12, M32, M52, COS, SM, CAT, ECAT, EXPI, SUMI)
+OWN = (SE, PER, CPER, LIN, RQ, C, WN, M12, M32, M52, COS, SM, RW, IRW, IOU, CAT, ECAT, EXPI, SUMI)
 LEAVES = Records({leaf.symbol: leaf for leaf in OWN})
 REGISTRY: dict[str, Leaf] = {symbol: leaf for symbol, leaf in LEAVES.items() if not leaf.outside_networks}
 RESERVED = ("NKN", "KF", "CP", "CW", "BLEND", "fixed")

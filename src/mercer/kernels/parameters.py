@@ -238,7 +238,7 @@ def layout(expression: Expression) -> Layout:
     for number, leaf in enumerate(expression.owners()):
         for parameter, spec, size in zip(leaf.parameters, leaf.specs, leaf.sizes, strict=True):
             redundant = number in {"variance": held, "correlation": alone}.get(spec.name, ())
-            fitted = not (parameter.fixed or redundant)
+            fitted = not (parameter.fixed or redundant or spec.anchored)
             slots.append(Slot(number, leaf.symbol, spec, offset, size, fitted, redundant))
             offset += size
     return Layout(tuple(slots))

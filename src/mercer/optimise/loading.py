@@ -7,15 +7,22 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mercer.estimators import GPRegressor, GridRegressor, KernelSVC
+    from mercer.forecast.forecaster import Forecaster
     from mercer.optimise.optimizer import Optimizer
 
+FORECASTER = b'"mercer forecaster"'  # in the first entry of its file
 
-def load(path: str | Path) -> GPRegressor | GridRegressor | KernelSVC | Optimizer:
-    """Read a file that `save` of a model or of an `Optimizer` wrote; returns the model, or the optimiser to go on with.
+
+def load(path: str | Path) -> GPRegressor | GridRegressor | KernelSVC | Optimizer | Forecaster:
+    """Read a file that `save` of a model, an `Optimizer` or a `Forecaster` wrote; returns it, to go on with.
 
     A file from a stranger can never run code.
     """
     if _is_text(Path(path)):
+        if FORECASTER in Path(path).read_bytes()[:80]:
+            from mercer.forecast.files import read_forecaster
+
+            return read_forecaster(path)
         from mercer.optimise.optimizer import load_study
 
         return load_study(path)

@@ -1,0 +1,1 @@
+"""Forecasts of short series: priors learned from other series, an average over scales and trends, learned bands."""

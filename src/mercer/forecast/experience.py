@@ -1,0 +1,147 @@
+"""What other series have taught: for each kind of step some compositions with priors, how often each holds, and bands.
+
+A *member* is a kernel on a scale of the target, with a Gaussian prior on each of its free numbers (METHODS 11). Inputs
+are counted in seasons (in steps where there is no season), the target has mean zero and variance one on its scale. What
+was learned is a JSON file of numbers: `experience.json` in this folder, made by scripts/learn-experience.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from mercer.errors import InputError
+from mercer.fitting.starts import LearnedPrior
+from mercer.forecast.scales import scale_called
+
+FORMAT = "mercer experience"
+VERSION = 1
+NO_SEASON = "year"  # serves where nothing was learned for series without a season
+
+
+@dataclass(frozen=True)
+class Member:
+    """A kernel on a scale, the prior on its parameters, and how much weight it has before the data are seen."""
+
+    scale: str
+    kernel: str
+    prior: LearnedPrior
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class Experience:
+    """What was learned for one kind of step.
+
+    widening, growth : standard deviations are multiplied by widening * horizon^growth, the horizon counted in steps.
+    freedom : of Student's t. series : how many were learned from.
+    """
+
+    members: tuple[Member, ...]
+    widening: float = 1.0
+    growth: float = 0.0
+    freedom: float = 30.0
+    series: int = 0
+
+
+@dataclass(frozen=True)
+class Priors:
+    """What `Forecaster(priors=...)` takes: experience by kind of step and whether there is a season."""
+
+    steps: Mapping[str, Experience]
+    sources: tuple[str, ...] = ()
+
+    def of(self, step: str, seasonal: bool) -> Experience:
+        """Return the experience for a kind of step ("month", "quarter", "year", "week", "day", "hour", "none")."""
+        for name in _candidates(step, seasonal):
+            if name in self.steps:
+                return self.steps[name]
+        there = ", ".join(self.steps)
+        raise InputError(f"these priors know nothing of steps of kind {step!r}; they were learned for {there}")
+
+    def save(self, path: str | Path) -> None:
+        """Write the priors to a JSON file."""
+        Path(path).write_text(to_json(self), encoding="utf-8")
+
+
+def _candidates(step: str, seasonal: bool) -> list[str]:
+    """Return the names of what may serve, the best first."""
+    if not seasonal:
+        return [f"{step} without season", NO_SEASON]
+    other = ["quarter", "month"] if step != "month" else ["month", "quarter"]
+    return [step, *other] if step in ("month", "quarter") else [step, "month", "quarter"]
+
+
+# --------------------------------------------------------------------------------------------------------------- files
+
+
+def to_json(priors: Priors) -> str:
+    """Return priors as JSON text, numbers rounded to four digits."""
+    steps = {
+        name: {
+            "series": each.series,
+            "widening": round(each.widening, 4),
+            "growth": round(each.growth, 4),
+            "freedom": round(each.freedom, 2),
+            "members": [
+                {
+                    "scale": member.scale,
+                    "kernel": member.kernel,
+                    "weight": round(member.weight, 4),
+                    "priors": {path: [round(c, 3), round(s, 3)] for path, c, s in member.prior.entries},
+                }
+                for member in each.members
+            ],
+        }
+        for name, each in priors.steps.items()
+    }
+    plain = {"format": FORMAT, "version": VERSION, "sources": list(priors.sources), "steps": steps}
+    return json.dumps(plain, indent=1) + "\n"
+
+
+def from_json(text: str) -> Priors:
+    """Read what `to_json` wrote; anything else is an error in a sentence."""
+    try:
+        plain = json.loads(text)
+        if plain["format"] != FORMAT or plain["version"] != VERSION:
+            raise ValueError(f"format {plain['format']!r}, version {plain['version']!r}")
+        steps = {str(name): _read_experience(each) for name, each in plain["steps"].items()}
+        return Priors(steps, tuple(map(str, plain["sources"])))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"this is no file of priors that mercer.learn_priors(...).save wrote: {error}") from None
+
+
+def _read_experience(plain: Any) -> Experience:
+    members = []
+    for each in plain["members"]:
+        entries = tuple((str(path), float(c), float(s)) for path, (c, s) in each["priors"].items())
+        scale = scale_called(each["scale"]).name
+        members.append(Member(scale, str(each["kernel"]), LearnedPrior(entries), float(each["weight"])))
+    widening, growth, freedom = float(plain["widening"]), float(plain["growth"]), float(plain["freedom"])
+    if not members or widening <= 0 or freedom <= 2:
+        raise ValueError("no members, a widening not above zero, or tails too heavy for a variance")
+    return Experience(tuple(members), widening, growth, freedom, int(plain["series"]))
+
+
+@lru_cache(maxsize=1)
+def packaged_priors() -> Priors:
+    """Return what was learned and comes with the package."""
+    return from_json(resources.files("mercer.forecast").joinpath("experience.json").read_text(encoding="utf-8"))
+
+
+def read_priors(given: Any) -> Priors:
+    """Read the setting `priors`: "experience", what `learn_priors` returned, or the path of a file of it."""
+    if isinstance(given, Priors):
+        return given
+    if given == "experience":
+        return packaged_priors()
+    if isinstance(given, str | Path) and Path(given).is_file():
+        return from_json(Path(given).read_text(encoding="utf-8"))
+    raise InputError(
+        f"priors must be 'experience', what mercer.learn_priors returned or a file of it, not {given!r:.80}"
+    )

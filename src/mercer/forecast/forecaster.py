@@ -1,0 +1,294 @@
+"""`Forecaster`: what comes next in one series or in thousands, with bands, in scikit-learn's manner."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.errors import InputError
+from mercer.explain.explanation import Explanation
+from mercer.fitting.starts import LearnedPrior
+from mercer.forecast.experience import Experience, Member, read_priors
+from mercer.forecast.model import SeriesModel, fit_series
+from mercer.forecast.reading import Named, Reading, read_series
+from mercer.forecast.scales import scale_called
+from mercer.kernels.domains import Array
+from mercer.kernels.expression import Expression
+
+MOST_STEPS = 100_000  # of a horizon: a slip such as 1e9 is an error and not a memory of gigabytes
+BANDS = (80, 95)
+
+
+class Forecaster(BaseEstimator):
+    """Forecast short series with priors that were learned from thousands of others.
+
+    Parameters
+    ----------
+    kernel : "auto", str or Expression
+        "auto" averages compositions of level, trend, season and noise on three scales of the target (as it is, square
+        root, logarithm), by evidence. A kernel that is given is fitted with weak priors instead, over time in steps.
+    season : int or None
+        Steps in a season; None: 12 for months, 4 for quarters, 7 for days, 24 for hours, where the series shows it.
+    random_state : int or None
+        Kept for scikit-learn's manners: nothing is drawn at random.
+    priors : "experience", what `mercer.learn_priors` returned, or the path of a file of it
+    positive : bool
+        The target cannot fall to zero or below: only scales for positive values are used.
+    n_jobs : int or None
+        Series fitted at the same time (joblib). The result does not depend on it.
+
+    Attributes
+    ----------
+    series_ : tuple of str, the names of the series. notes_ : tuple of str, remarks on the data.
+    models_ : dict of the fitted members with their weights, by name of the series.
+    """
+
+    def __init__(
+        self,
+        kernel: str | Expression = "auto",
+        season: int | None = None,
+        random_state: int | None = None,
+        *,
+        priors: Any = "experience",
+        positive: bool = False,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.season = season
+        self.random_state = random_state
+        self.priors = priors
+        self.positive = positive
+        self.n_jobs = n_jobs
+
+    def fit(self, y: Any, X: Any = None) -> Forecaster:
+        """Fit every series: a pandas Series, an array, or a table with the columns unique_id, ds and y.
+
+        X has a row of known causes for every value; `predict` then needs those of the steps to come. Steps may be
+        missing, and times uneven.
+        """
+        reading = read_series(y, X, self.season if self._automatic else 1)  # a kernel that is given counts in steps
+        experiences = [self._experience(named) for named in reading.many]
+        if self.n_jobs in (None, 1) or len(reading.many) == 1:
+            models = [fit_series(n.series, e) for n, e in zip(reading.many, experiences, strict=True)]
+        else:
+            from joblib import Parallel, delayed
+
+            work = (delayed(fit_series)(n.series, e) for n, e in zip(reading.many, experiences, strict=True))
+            models = list(Parallel(n_jobs=self.n_jobs)(work))
+        self.reading_ = reading
+        self.models_ = {named.name: model for named, model in zip(reading.many, models, strict=True)}
+        return self
+
+    @property
+    def _automatic(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == "auto"
+
+    def _experience(self, named: Named) -> Experience:
+        """Return the members for a series: those of experience, or the kernel that was given."""
+        if self._automatic:
+            experience = read_priors(self.priors).of(named.calendar.kind, named.series.season > 1)
+            return self._keep_positive(named, experience) if self.positive else experience
+        text = self.kernel.text() if isinstance(self.kernel, Expression) else str(self.kernel)
+        return Experience((Member("level", text, LearnedPrior(())),))
+
+    def _keep_positive(self, named: Named, experience: Experience) -> Experience:
+        """Return the members whose forecasts stay above zero."""
+        if not np.all(named.series.values > 0):
+            called = f"series '{named.name}'" if named.name else "y"
+            raise InputError(f"positive=True is for values above zero, and {called} has {named.series.values.min():g}")
+        return replace(experience, members=tuple(m for m in experience.members if scale_called(m.scale).positive))
+
+    @property
+    def series_(self) -> tuple[str, ...]:
+        """The names of the series."""
+        check_is_fitted(self)
+        return tuple(self.models_)
+
+    @property
+    def notes_(self) -> tuple[str, ...]:
+        """Remarks on the data."""
+        check_is_fitted(self)
+        return self.reading_.notes
+
+    # ---------------------------------------------------------------------------------------------------- predicting
+
+    def predict(self, horizon: int, levels: Sequence[float] = BANDS, X: Any = None) -> pd.DataFrame:
+        """Return a row for each of the next steps: `mean`, and `lower_L`, `upper_L` for each level L in per cent.
+
+        `mean` is the middle of the forecast: half of what can come lies below it. Of many series the rows have the
+        index (unique_id, ds). X has the known causes of the steps to come, series by series.
+        """
+        for level in levels:
+            if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 100:
+                raise InputError(f"levels are in per cent, between 0 and 100, such as (80, 95), not {level!r:.60}")
+        shares = [0.5] + [side for level in levels for side in (0.5 - level / 200, 0.5 + level / 200)]
+        names = ["mean"] + [f"{side}_{level:g}" for level in levels for side in ("lower", "upper")]
+        return self._table(horizon, shares, names, X)
+
+    def predict_quantiles(self, horizon: int, levels: Sequence[float], X: Any = None) -> pd.DataFrame:
+        """Return a column for each quantile, such as 0.1, 0.5 and 0.9, at each of the next steps."""
+        for level in levels:
+            if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
+                raise InputError(f"quantiles lie between 0 and 1, such as (0.1, 0.5, 0.9), not {level!r:.60}")
+        return self._table(horizon, list(levels), [f"{level:g}" for level in levels], X)
+
+    def _table(self, horizon: int, shares: list[float], names: list[str], X: Any) -> pd.DataFrame:
+        check_is_fitted(self)
+        count = read_horizon(horizon)
+        causes = read_future(X, self.reading_, count)
+        tables = []
+        for place, named in enumerate(self.reading_.many):
+            own = None if causes is None else (causes[place] - named.centres) / named.spreads
+            values = self.models_[named.name].forecast(count, own).quantiles(shares)
+            last = named.series.places[-1] * named.series.season
+            times = named.calendar.times(last + np.arange(1, count + 1))
+            tables.append(pd.DataFrame(values.T, index=times, columns=names))
+        if not self.reading_.long:
+            return tables[0]
+        return pd.concat(tables, keys=self.series_, names=["unique_id", "ds"])
+
+    # ---------------------------------------------------------------------------------------------------- explaining
+
+    def explain(self, name: str | None = None) -> Explanation:
+        """Return in words what was found in a series: of the member with the largest weight, on its scale."""
+        from mercer.forecast.words import explain_series
+
+        check_is_fitted(self)
+        return explain_series(*self._one(name))
+
+    def _one(self, name: str | None) -> tuple[Named, SeriesModel]:
+        """Return a series with its model; its name may be left out where there is only one."""
+        names = self.series_
+        if name is None and len(names) > 1:
+            raise InputError(f"there are {len(names)} series: name one, such as {names[0]!r}")
+        chosen = names[0] if name is None else str(name)
+        if chosen not in names:
+            raise InputError(f"there is no series {chosen!r}; there are {', '.join(names[:5])}")
+        return self.reading_.many[names.index(chosen)], self.models_[chosen]
+
+    def backtest(self, folds: int = 5, horizon: int = 12, levels: Sequence[float] = BANDS) -> Backtest:
+        """Forecast from earlier origins, one fold `horizon` steps before the other, and compare with what came.
+
+        Every fold is fitted anew to what was known then, with the same priors. Series that are too short for a fold are
+        left out of it.
+        """
+        check_is_fitted(self)
+        count = read_horizon(horizon)
+        if isinstance(folds, bool) or not isinstance(folds, int) or folds < 1:
+            raise InputError(f"folds is a number of earlier origins such as 5, not {folds!r:.60}")
+        return run_backtest(self.reading_, self.models_, folds, count, tuple(levels))
+
+    def save(self, path: str | Path) -> None:
+        """Write the forecaster to a file that `mercer.load` reads."""
+        from mercer.forecast.files import write_forecaster
+
+        check_is_fitted(self)
+        write_forecaster(self, path)
+
+
+def read_horizon(horizon: Any) -> int:
+    """Read a number of steps."""
+    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or not 1 <= horizon <= MOST_STEPS:
+        raise InputError(f"the horizon is a number of steps from 1 on, such as 12, not {horizon!r:.60}")
+    return int(horizon)
+
+
+def read_future(X: Any, reading: Reading, horizon: int) -> list[Array] | None:
+    """Read the known causes of the steps to come, series by series."""
+    if not reading.causes:
+        if X is not None:
+            raise InputError("the series were fitted without known causes: leave X out, or give it to fit as well")
+        return None
+    if X is None:
+        raise InputError(f"give X with the columns {', '.join(reading.causes)} for the {horizon} steps to come")
+    table = pd.DataFrame(X)
+    table.columns = [str(column) for column in table.columns]
+    missing = [name for name in reading.causes if name not in table.columns]
+    if missing:
+        raise InputError(f"X lacks the column {missing[0]!r}, which the series were fitted with")
+    rows = horizon * len(reading.many)
+    if len(table) != rows:
+        raise InputError(f"X has {len(table)} rows; {horizon} steps of {len(reading.many)} series need {rows}")
+    values = table[list(reading.causes)].to_numpy(dtype=float)
+    return [values[place * horizon : (place + 1) * horizon] for place in range(len(reading.many))]
+
+
+# ------------------------------------------------------------------------------------------------------------ backtest
+
+
+@dataclass(frozen=True, eq=False)
+class Backtest:
+    """Forecasts from earlier origins beside what came.
+
+    table : a row for each series, fold and step: unique_id, fold, step, ds, y, mean, lower and upper ends.
+    summary : by step the mean absolute error, that in units of the seasonal naive method's error (mase), and the share
+        of values inside each band.
+    """
+
+    table: pd.DataFrame
+    summary: pd.DataFrame
+
+
+def run_backtest(
+    reading: Reading, models: dict[str, SeriesModel], folds: int, horizon: int, levels: tuple[float, ...]
+) -> Backtest:
+    """Fit to what was known at each origin, and compare."""
+    rows: list[dict[str, Any]] = []
+    for named in reading.many:
+        series, experience = named.series, models[named.name].experience
+        naive = naive_error(series.values, int(series.season))
+        for fold in range(folds, 0, -1):
+            count = len(series.values) - fold * horizon
+            if count < max(4, math.ceil(1.5 * series.season) if series.season > 1 else 0):
+                continue
+            before = fit_series(series.until(count), experience)
+            after = slice(count, count + horizon)
+            found = [side for level in levels for side in (0.5 - level / 200, 0.5 + level / 200)]
+            steps = np.rint((series.places[after] - series.places[count - 1]) * series.season).astype(int)
+            steps = np.maximum(steps, 1)
+            causes = _causes_until(series.causes[after], steps)
+            values = before.forecast(int(steps.max()), causes).quantiles([0.5, *found])[:, steps - 1]
+            times = named.calendar.times(series.places[after] * series.season)
+            for place, step in enumerate(steps):
+                row = {"unique_id": named.name, "fold": folds - fold + 1, "step": int(step), "ds": times[place]}
+                row |= {"y": series.values[after][place], "mean": values[0, place], "scale": naive}
+                for number, level in enumerate(levels):
+                    row[f"lower_{level:g}"], row[f"upper_{level:g}"] = values[1 + 2 * number : 3 + 2 * number, place]
+                rows.append(row)
+    if not rows:
+        raise InputError(
+            f"no series is long enough for {folds} folds of {horizon} steps: ask for fewer or shorter ones"
+        )
+    table = pd.DataFrame(rows)
+    return Backtest(table.drop(columns="scale"), _summarise(table, levels))
+
+
+def _causes_until(causes: Array, steps: Array) -> Array:
+    """Return a row of causes for every step up to the last; those of missing steps are never read."""
+    result = np.zeros((int(steps.max()), causes.shape[1]))
+    result[steps - 1] = causes
+    return result
+
+
+def naive_error(values: Array, season: int) -> float:
+    """Return the mean absolute error of the seasonal naive method, one season ahead."""
+    season = season if len(values) > season else 1
+    found = float(np.mean(np.abs(values[season:] - values[:-season])))
+    return found or math.nan
+
+
+def _summarise(table: pd.DataFrame, levels: tuple[float, ...]) -> pd.DataFrame:
+    error = (table["y"] - table["mean"]).abs()
+    columns = {"mae": error, "mase": error / table["scale"]}
+    for level in levels:
+        inside = (table["y"] >= table[f"lower_{level:g}"]) & (table["y"] <= table[f"upper_{level:g}"])
+        columns[f"inside_{level:g}"] = inside.astype(float)
+    return pd.DataFrame(columns).groupby(table["step"]).mean()

@@ -1,0 +1,221 @@
+"""Learn priors from series: rounds of fits, and bands from forecasts of what was held back.
+
+For each member, rounds of expectation-maximisation of a hierarchical model, by Laplace's approximation for each series:
+the prior's centre is the median of the optima, its variance their spread plus their own uncertainty, both by medians. A
+series without noise, or one that repeats exactly, has variances that are nearly zero, and would move a mean far. Then
+the last steps of every series are held back, and the members' weights, the widening of the bands and the tails are
+those under which the values held back are most probable, each at its own horizon.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import gammaln, logsumexp
+
+from mercer.errors import InputError
+from mercer.fitting.problem import Problem
+from mercer.fitting.starts import LearnedPrior
+from mercer.forecast.experience import Experience, Member, Priors
+from mercer.forecast.model import Series, build_kernel, find_optimum, fit_series, pose
+from mercer.forecast.reading import read_series
+from mercer.forecast.scales import scale_called
+from mercer.kernels.domains import Array
+from mercer.kernels.parameters import layout
+
+SEASONAL = " + PER(0, period=fixed(1)) * SE(0)"
+FADING = "C + LIN(0, offset=fixed(0)) + RW(0) + IOU(0){season}"
+GROWING = "C + RW(0) + IOU(0)"  # on the logarithm, without a season: growth that lasts for ever makes forecasts explode
+WANDERING = "C + LIN(0, offset=fixed(0)) + RW(0) + IRW(0){season} + M12(0)"
+# Before anything is learned: the middle of the logarithm of each parameter, inputs in seasons, target of variance one.
+# Spreads are wide enough for the rounds to move them: a factor of e in lengthscales, of e^1.5 in variances.
+SEASON_BEGIN = {"C.variance": 0.0, "LIN.variance": -3.0, "RW.variance": -3.5, "IRW.variance": -4.5,
+                "IOU.variance": -2.5, "IOU.lengthscale": 0.5, "PER.variance": -2.3, "PER.lengthscale": 0.0,
+                "SE.lengthscale": 2.4, "M12.variance": -3.2, "M12.lengthscale": -0.8, "noise": -3.5}  # fmt: skip
+STEP_BEGIN = {"C.variance": 0.3, "LIN.variance": -5.0, "RW.variance": -3.0, "IRW.variance": -6.0,
+              "IOU.variance": -3.4, "IOU.lengthscale": 2.3, "M12.variance": -4.2, "M12.lengthscale": 1.0,
+              "noise": -3.8}  # fmt: skip
+HORIZONS = {"month": 18, "quarter": 8, "year": 6, "week": 13, "day": 14, "hour": 48, "none": 8}  # as in competitions
+LEAST_SERIES = 5  # of a kind: fewer have no spread to speak of
+NORMAL = 1.4826  # standard deviations in a median distance from the median, of a Gaussian
+CURVATURE = 1e-3  # step of the free numbers by which a curvature is taken from gradients
+
+
+@dataclass(frozen=True)
+class LearningPolicy:
+    """How priors are learned."""
+
+    rounds: int = 3  # after these, centres move by less than a fifth of their spread
+    least_spread: float = 0.3  # no parameter is known better than to a third of itself
+    origins: int = 2  # of forecasts from each series: one alone may lie before an event that all of them share
+    least_rows: int = 8  # of a series whose end is held back
+    seasons: float = 2.0  # that are left of a series whose end is held back
+
+
+def compositions(seasonal: bool) -> list[Member]:
+    """Return the members before anything is learned: a trend that fades on all scales, one that wanders on two.
+
+    Those that differ more are worth more together: short-lived deviations (M12) go with the trend that wanders only. A
+    trend that wanders on the logarithm is left out: its forecasts explode.
+    """
+    season, begin = (SEASONAL, SEASON_BEGIN) if seasonal else ("", STEP_BEGIN)
+    members = []
+    growing = FADING if seasonal else GROWING
+    texts = ((FADING, "level"), (FADING, "root"), (growing, "log"), (WANDERING, "level"), (WANDERING, "root"))
+    for text, scale in texts:
+        kernel = text.format(season=season)
+        paths = [*layout(build_kernel(kernel, 0)).free_paths(), "noise"]
+        entries = [(path, begin[path.split(":")[-1]], 1.0 if "length" in path else 1.5) for path in paths]
+        members.append(Member(scale, kernel, LearnedPrior(tuple(entries))))
+    return members
+
+
+def learn_experience(many: Sequence[Series], horizon: int, policy: LearningPolicy | None = None) -> Experience:
+    """Learn from series with the same kind of step, all with a season or all without."""
+    policy = policy or LearningPolicy()
+    members = [learn_member(many, member, policy) for member in compositions(many[0].season > 1)]
+    bare = Experience(tuple(members), series=len(many))
+    return learn_bands(many, bare, horizon, policy)
+
+
+def learn_member(many: Sequence[Series], member: Member, policy: LearningPolicy) -> Member:
+    """Return the member with the prior that its fits to all series agree with."""
+    scale = scale_called(member.scale)
+    able = [series for series in many if scale.allows(series.values)]
+    starts: list[list[Array] | None] = [None] * len(able)  # from the second round on, where the fit before ended
+    for _ in range(policy.rounds):
+        points, spreads = [], []
+        for place, series in enumerate(able):
+            problem, _, _ = pose(series, member, scale)
+            point = find_optimum(problem, starts[place])
+            if point is not None:
+                starts[place] = [point]
+                points.append(point)
+                spreads.append(_uncertainty(problem, point))
+        if len(points) < 2:
+            return member
+        centre = np.median(points, axis=0)
+        apart = NORMAL * np.median(np.abs(points - centre), axis=0)
+        spread = np.maximum(np.sqrt(apart**2 + np.median(spreads, axis=0)), policy.least_spread)
+        member = replace(member, prior=_with_numbers(member.prior, centre, spread))
+    return member
+
+
+def _with_numbers(prior: LearnedPrior, centre: Array, spread: Array) -> LearnedPrior:
+    paths = [path for path, _, _ in prior.entries]
+    return LearnedPrior(tuple(zip(paths, centre.tolist(), spread.tolist(), strict=True)))
+
+
+def _uncertainty(problem: Problem, point: Array) -> Array:
+    """Return the variance of each free number by Laplace's approximation, no larger than under the prior."""
+    assert problem.prior is not None
+    _, slope = problem.loss(point)
+    rows = []
+    for number in range(len(point)):
+        beside = point.copy()
+        beside[number] += CURVATURE if point[number] + CURVATURE <= problem.bounds[number, 1] else -CURVATURE
+        rows.append((problem.loss(beside)[1] - slope) / (beside[number] - point[number]))
+    curvature = 0.5 * (np.array(rows) + np.array(rows).T)
+    least = 0.5 * float(np.min(problem.prior.spread)) ** -2.0 * 0.1
+    eigenvalues, vectors = np.linalg.eigh(curvature)
+    found = (vectors**2 / np.maximum(eigenvalues, least)).sum(axis=1)
+    return np.asarray(np.minimum(found, problem.prior.spread**2))
+
+
+# --------------------------------------------------------------------------------------------------------------- bands
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Forecasts of one series' last steps: of each member its weight by evidence, and where the values fell."""
+
+    log_weights: Array  # (members,), by tempered evidence; -inf where the member does not serve
+    away: Array  # (members, horizon): (value - middle) / deviation on the member's scale
+    log_unit: Array  # (members, horizon): log of the slope of the scale over the deviation
+
+
+def learn_bands(many: Sequence[Series], bare: Experience, horizon: int, policy: LearningPolicy) -> Experience:
+    """Return the experience with weights, widening and tails from what was held back."""
+    bare = replace(bare, members=tuple(replace(member, weight=1.0) for member in bare.members))
+    held = []
+    for series in many:
+        for back in range(1, policy.origins + 1):
+            count = len(series.values) - back * horizon
+            if count >= max(policy.least_rows, policy.seasons * series.season + 2 if series.season > 1 else 0):
+                held.append(_hold_back(series.until(count + horizon), count, bare))
+    if len(held) < 3:
+        return bare
+    steps = np.arange(1, horizon + 1)
+    by_evidence = np.array([each.log_weights for each in held])  # (series, members)
+    away, unit = np.array([each.away for each in held]), np.array([each.log_unit for each in held])
+
+    def loss(numbers: Array) -> float:
+        """Minus the log density of what was held back, each value at its own horizon, under weak priors."""
+        shares = np.concatenate([numbers[3:], [0.0]])
+        wider = numbers[0] + numbers[1] * np.log(steps)
+        weights = by_evidence + shares
+        weights = weights - logsumexp(weights, axis=1, keepdims=True)
+        density = _log_t(away / np.exp(wider), 2.5 + math.exp(numbers[2])) - wider + unit
+        total = float(logsumexp(weights[:, :, None] + density, axis=1).mean(axis=1).sum())
+        prior = 0.5 * float(shares @ shares) + 0.5 * float(numbers[0] ** 2 + (numbers[1] / 0.2) ** 2)
+        return prior - total
+
+    begin = np.zeros(3 + len(bare.members) - 1)
+    begin[0], begin[2] = 0.2, math.log(6.0)
+    found = minimize(loss, begin, method="Powell", options={"maxiter": 12, "xtol": 1e-2, "ftol": 1e-5}).x
+    shares = np.exp(np.concatenate([found[3:], [0.0]]))
+    members = tuple(
+        replace(member, weight=float(share)) for member, share in zip(bare.members, shares / shares.sum(), strict=True)
+    )
+    freedom = min(60.0, 2.5 + math.exp(found[2]))
+    return replace(bare, members=members, widening=math.exp(found[0]), growth=float(found[1]), freedom=freedom)
+
+
+def _hold_back(series: Series, count: int, bare: Experience) -> Held:
+    """Fit to the first rows, and see where the others fall."""
+    model = fit_series(series.until(count), bare)
+    later = series.values[count:]
+    inputs = series.inputs[count:]
+    shape = (len(bare.members), len(later))
+    logs, away, unit = np.full(shape[0], -np.inf), np.zeros(shape), np.zeros(shape)
+    for fitted, weight in zip(model.members, model.weights, strict=True):
+        place = bare.members.index(fitted.member)
+        middle, deviation = fitted.predict(inputs)
+        positive = np.maximum(later, 1e-12) if fitted.scale.positive else later
+        logs[place] = math.log(max(weight, 1e-300))
+        away[place] = (fitted.scale.forward(positive) - middle) / deviation
+        unit[place] = fitted.scale.log_slope(positive) - np.log(deviation)
+    return Held(logs, away, unit)
+
+
+def _log_t(away: Array, freedom: float) -> Array:
+    """Log density of Student's t of variance one, up to the scale of its unit."""
+    narrow = math.sqrt((freedom - 2.0) / freedom)
+    constant = gammaln((freedom + 1) / 2) - gammaln(freedom / 2) - 0.5 * math.log(freedom * math.pi) - math.log(narrow)
+    return np.asarray(constant - (freedom + 1) / 2 * np.log1p((away / narrow) ** 2 / freedom))
+
+
+def learn_priors(tables: Any, horizons: Mapping[str, int] | None = None) -> Priors:
+    """Learn from an archive of series what `Forecaster(priors=...)` takes.
+
+    tables : one of what `Forecaster.fit` takes, or a list of them: tables with unique_id, ds and y, Series, arrays.
+        They are grouped by the kind of their steps; some dozen of a kind are needed, and a few hundred are plenty.
+    horizons : steps that are held back from the end of each series to learn the bands, by kind of step.
+    """
+    asked = {**HORIZONS, **(horizons or {})}
+    groups: dict[str, list[Series]] = {}
+    for table in tables if isinstance(tables, list | tuple) else [tables]:
+        for named in read_series(table, None, None).many:
+            kind, seasonal = named.calendar.kind, named.series.season > 1
+            groups.setdefault(kind if seasonal or kind == "year" else f"{kind} without season", []).append(named.series)
+    enough = {step: many for step, many in groups.items() if len(many) >= LEAST_SERIES}
+    if not enough:
+        counts = ", ".join(f"{len(many)} with steps of kind {step}" for step, many in groups.items())
+        raise InputError(f"priors are learned from {LEAST_SERIES} series of a kind or more; here are {counts}")
+    steps = {step: learn_experience(many, asked[step.split()[0]]) for step, many in enough.items()}
+    return Priors(steps, tuple(f"{len(many)} series with steps of kind {step}" for step, many in enough.items()))

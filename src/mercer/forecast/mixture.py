@@ -1,0 +1,54 @@
+"""What is foreseen: at every time to come a mixture of Student's t distributions, each on its member's scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtr, stdtrit
+
+from mercer.forecast.scales import Scale
+from mercer.kernels.domains import Array
+
+HALVINGS = 60  # of the interval between the quantiles of the members: to the last digit
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One member's forecast: middle and standard deviation on its scale at every time, and its weight."""
+
+    scale: Scale
+    middle: Array
+    deviation: Array
+    weight: float
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """The weighted forecasts of all members; `freedom` of Student's t, scaled to the standard deviation."""
+
+    parts: tuple[Part, ...]
+    freedom: float
+
+    def below(self, values: Array) -> Array:
+        """Return the probability that an observation lies below values (... x times)."""
+        narrow = np.sqrt((self.freedom - 2.0) / self.freedom)  # t with f degrees has the variance f / (f - 2)
+        total = np.zeros(np.shape(values))
+        for part in self.parts:
+            with np.errstate(over="ignore"):
+                away = (part.scale.forward(values) - part.middle) / (part.deviation * narrow)
+            total = total + part.weight * stdtr(self.freedom, np.maximum(away, -1e9))
+        return total
+
+    def quantiles(self, shares: Sequence[float]) -> Array:
+        """Return the values below which an observation lies with these probabilities (shares x times)."""
+        asked = np.asarray(shares, dtype=float)[:, None]
+        away = np.sqrt((self.freedom - 2.0) / self.freedom) * stdtrit(self.freedom, asked)
+        alone = [part.scale.backward(part.middle + part.deviation * away) for part in self.parts]
+        low, high = np.min(alone, axis=0), np.max(alone, axis=0)  # a quantile of all lies among those of the members
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            under = self.below(middle) < asked
+            low, high = np.where(under, middle, low), np.where(under, high, middle)
+        return np.asarray(0.5 * (low + high))

@@ -1,0 +1,145 @@
+"""What `Forecaster.fit` is given -> series by name: values in order of time, places counted in steps, known causes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mercer.errors import DataWarning, InputError
+from mercer.forecast.calendar import Calendar, make_calendar, read_times
+from mercer.forecast.model import Series
+from mercer.kernels.domains import Array
+
+LONG = ("unique_id", "ds", "y")
+ALONE = ""  # the name of the only series where ids were not given
+CYCLES = 1.5  # of its usual season that a series must show for it to be looked for unasked
+
+
+@dataclass(frozen=True, eq=False)
+class Named:
+    """A series with its name, its calendar, and the centres and spreads of its known causes."""
+
+    name: str
+    series: Series
+    calendar: Calendar
+    centres: Array
+    spreads: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """All series, the names of known causes, and remarks."""
+
+    many: tuple[Named, ...]
+    causes: tuple[str, ...]
+    notes: tuple[str, ...]
+    long: bool  # ids were given
+
+
+def read_series(y: Any, X: Any, season: int | None) -> Reading:
+    """Read a Series, an array or a long frame; one row of X for each of y."""
+    frame, long = _as_frame(y)
+    causes: tuple[str, ...] = ()
+    if X is not None:
+        table = pd.DataFrame(X).reset_index(drop=True)
+        if len(table) != len(frame):
+            raise InputError(f"X has {len(table)} rows and y {len(frame)}: give a row of causes for every value")
+        causes = tuple(map(str, table.columns))
+        for name, column in zip(causes, table.columns, strict=True):
+            frame[f"cause {name}"] = _numbers(table[column], f"column '{name}' of X")
+    many, left_out, notes = [], [], []
+    for key, rows in frame.groupby("unique_id", sort=False):
+        name = str(key)
+        found = _read_one(name, rows, causes, season)
+        if found is None:
+            left_out.append(name)
+            continue
+        many.append(found)
+        if not found.calendar.even:
+            of = f" of series {name}" if long else ""
+            notes.append(f"the steps{of} are not even; the typical one, {found.calendar.words}, is used for what comes")
+    if left_out:
+        notes.append(f"left out, because one value shows nothing of what comes: {_list(left_out)}")
+    if not many:
+        raise InputError("there is no series with two values or more: a forecast needs some")
+    for note in notes[:3]:
+        warnings.warn(note, DataWarning, stacklevel=4)
+    return Reading(tuple(many), causes, tuple(notes), long)
+
+
+def _as_frame(y: Any) -> tuple[pd.DataFrame, bool]:
+    """Return a frame with unique_id, ds and y, and whether ids were given."""
+    if isinstance(y, pd.DataFrame):
+        missing = [column for column in LONG[1:] if column not in y.columns]
+        if missing:
+            there = ", ".join(map(str, y.columns[:8]))
+            raise InputError(f"a table of series has the columns unique_id, ds and y; {missing} is missing, of {there}")
+        long = LONG[0] in y.columns
+        ids = y[LONG[0]].to_numpy() if long else [ALONE] * len(y)
+        frame = pd.DataFrame({"unique_id": ids, "ds": y["ds"].to_numpy(), "y": y["y"].to_numpy()})
+        if isinstance(y["ds"].dtype, pd.PeriodDtype):
+            frame["ds"] = y["ds"].dt.to_timestamp().to_numpy()
+        return frame, long
+    if isinstance(y, pd.Series):
+        index = y.index.to_timestamp() if isinstance(y.index, pd.PeriodIndex) else y.index
+        return pd.DataFrame({"unique_id": ALONE, "ds": index, "y": y.to_numpy()}), False
+    values = np.asarray(y)
+    if values.ndim != 1:
+        raise InputError(f"y is one series: a list, an array of one dimension, a pandas Series or a table with the "
+                         f"columns unique_id, ds and y; this has {values.ndim} dimensions")  # fmt: skip
+    return pd.DataFrame({"unique_id": ALONE, "ds": np.arange(len(values)), "y": values}), False
+
+
+def _numbers(column: pd.Series, name: str) -> Array:
+    try:
+        return pd.to_numeric(column).to_numpy(dtype=float)
+    except (ValueError, TypeError):
+        raise InputError(f"{name} must hold numbers; it holds {column.iloc[0]!r:.60}") from None
+
+
+def _read_one(name: str, rows: pd.DataFrame, causes: Sequence[str], season: int | None) -> Named | None:
+    called = f"series '{name}'" if name else "y"
+    values = _numbers(rows["y"], called)
+    known = np.column_stack([np.empty((len(rows), 0)), *(rows[f"cause {each}"].to_numpy() for each in causes)])
+    there = ~np.isnan(values) & ~np.isnan(known).any(axis=1)  # a missing value is a missing step
+    if np.isinf(values[there]).any():
+        raise InputError(f"{called} holds a value that is not finite")
+    if there.sum() < 2:
+        return None
+    times, timeline = read_times(rows["ds"].to_numpy()[there], called)
+    order = np.argsort(times, kind="stable")
+    times, values, known = times[order], values[there][order], known[there][order]
+    if (same := np.flatnonzero(np.diff(times) == 0)).size:
+        shown = rows["ds"].to_numpy()[there][order][same[0]]
+        raise InputError(f"{called} has two values for {str(shown)[:19]}: add them up or keep one")
+    calendar = make_calendar(times, timeline)
+    length = choose_season(season, calendar, times, called)
+    places = (times - times[0]) / calendar.step / length
+    centres, spreads = known.mean(axis=0), known.std(axis=0)
+    spreads = np.where(spreads > 0, spreads, 1.0)
+    series = Series(places, values, (known - centres) / spreads, float(length))
+    return Named(name, series, calendar, centres, spreads)
+
+
+def choose_season(asked: int | None, calendar: Calendar, times: Array, called: str) -> int:
+    """Return the steps of a season: those asked for, or the usual ones where the series shows some of them."""
+    steps = 1 + (times[-1] - times[0]) / calendar.step
+    if asked is None:
+        return calendar.season if steps >= CYCLES * calendar.season else 1
+    if isinstance(asked, bool) or not isinstance(asked, int | np.integer) or asked < 1:
+        raise InputError(f"season is a number of steps such as 12, or None, not {asked!r:.60}")
+    if asked > steps:
+        raise InputError(
+            f"season={asked} is longer than {called}, which spans {steps:.0f} steps; give a shorter one, or 1"
+        )
+    return int(asked)
+
+
+def _list(names: Sequence[str], most: int = 5) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -1,0 +1,66 @@
+"""On what scale a series is modelled: as it is, by its square root, or by its logarithm (positive values only).
+
+A density of g(y) becomes one of y by the factor g'(y): with it the evidences of the same values on different scales can
+be compared.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from mercer.errors import InputError
+from mercer.kernels.domains import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """A rising function of the target, its inverse, and the logarithm of its slope."""
+
+    name: str
+    forward: Callable[[Array], Array]
+    backward: Callable[[Array], Array]
+    log_slope: Callable[[Array], Array]
+    positive: bool  # for values above zero only
+
+    def allows(self, values: Array) -> bool:
+        """Tell whether the values can be modelled on this scale."""
+        return not self.positive or bool(np.all(values > 0))
+
+
+def _as_it_is(values: Array) -> Array:
+    return values
+
+
+def _root(values: Array) -> Array:
+    """The square root; below every number that occurs for what lies below zero."""
+    return np.where(values >= 0, np.sqrt(np.maximum(values, 0.0)), -math.inf)
+
+
+def _logarithm(values: Array) -> Array:
+    """The logarithm; below every number that occurs for what is not above zero."""
+    return np.where(values > 0, np.log(np.maximum(values, 1e-300)), -math.inf)
+
+
+def _square(values: Array) -> Array:
+    return np.asarray(np.maximum(values, 0.0) ** 2)
+
+
+SCALES = {
+    scale.name: scale
+    for scale in (
+        Scale("level", _as_it_is, _as_it_is, np.zeros_like, positive=False),
+        Scale("root", _root, _square, lambda y: -np.log(2.0 * np.sqrt(y)), positive=True),
+        Scale("log", _logarithm, np.exp, lambda y: -np.log(y), positive=True),
+    )
+}
+
+
+def scale_called(name: str) -> Scale:
+    """Return a scale by its name."""
+    if name not in SCALES:
+        raise InputError(f"there is no scale {name!r}; there are {', '.join(SCALES)}")
+    return SCALES[name]

@@ -1,0 +1,57 @@
+"""`mercer forecast`: the next steps of one series or many as a table; bad input is a message and exit code 2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.cli.conftest import Mercer, table
+
+
+def sales(names: tuple[str, ...] = ("north",)) -> str:
+    rng = np.random.default_rng(0)
+    rows = ["store,month,sales\n"]
+    for name in names:
+        for place, month in enumerate(pd.date_range("2021-01-01", periods=30, freq="MS")):
+            value = 50 + place + 8 * np.sin(place * np.pi / 6) + rng.normal()
+            rows.append(f"{name},{month:%Y-%m},{value:.2f}\n")
+    return "".join(rows)
+
+
+def test_the_next_months_are_shown_and_written(mercer: Mercer, tmp_path: Path) -> None:
+    name = table(tmp_path / "sales.csv", sales())
+    result = mercer("forecast", name, "--target", "sales", "--horizon", "3", "--out", "next.csv")
+    assert result.code == 0, result.err
+    assert "The next 3 steps of sales" in result.out
+    new = pd.read_csv("next.csv")
+    assert list(new["ds"]) == ["2023-07-01", "2023-08-01", "2023-09-01"]
+    assert {"mean", "lower_50", "upper_95"} <= set(new.columns)
+
+
+def test_many_series_by_id(mercer: Mercer, tmp_path: Path) -> None:
+    name = table(tmp_path / "sales.csv", sales(("north", "south")) + "east,2021-01,5\n")
+    result = mercer("forecast", name, "--target", "sales", "--horizon", "2", "--id", "store", "--out", "next.csv")
+    assert result.code == 0, result.err
+    assert "left out" in result.out
+    new = pd.read_csv("next.csv")
+    assert list(new["store"]) == ["north", "north", "south", "south"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--horizon", "0"], "the horizon is a number of steps"),
+        (["--horizon", "two"], "--horizon"),
+        (["--horizon", "2", "--id", "shop"], "There is no column 'shop'"),
+        (["--horizon", "2", "--season", "90"], "season=90 is longer than"),
+        (["--horizon", "2", "--out", "next.txt"], "must end in .csv or .parquet"),
+    ],
+)
+def test_bad_input(mercer: Mercer, tmp_path: Path, options: list[str], said: str) -> None:
+    name = table(tmp_path / "sales.csv", sales())
+    result = mercer("forecast", name, "--target", "sales", *options)
+    assert result.code == 2
+    assert said in result.err

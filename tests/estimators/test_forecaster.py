@@ -1,0 +1,215 @@
+"""Forecasts of series: sensible ones of odd series, tables by date, files, and sentences for bad input."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+import mercer
+from mercer.errors import DataWarning, InputError, ModelFileError
+from mercer.forecast.experience import from_json, packaged_priors, to_json
+from mercer.forecast.mixture import Mixture, Part
+from mercer.forecast.model import fit_series
+from mercer.forecast.reading import read_series
+from mercer.forecast.scales import SCALES
+
+RNG = np.random.default_rng(0)
+QUARTERS = pd.Series(
+    50 + 0.5 * np.arange(36) + np.tile([3.0, -1.0, 2.0, -4.0], 9) + 0.3 * RNG.normal(size=36),
+    index=pd.period_range("2001Q1", periods=36, freq="Q"),
+)
+ODD = {
+    "ten values": 5 + RNG.normal(size=10),
+    "three values": np.array([1.0, 2.0, 4.0]),
+    "two values": np.array([1.0, 2.0]),
+    "a jump": np.concatenate([np.zeros(15), np.full(15, 10.0)]) + 0.1 * RNG.normal(size=30),
+    "constant but for one": np.where(np.arange(30) == 11, 5.0, 2.0),
+    "constant": np.full(12, 7.0),
+    "zeros": np.zeros(12),
+    "counts with zeros": RNG.poisson(0.4, 40).astype(float),
+    "large with small noise": 1e9 + RNG.normal(size=30),
+    "growing fast": np.exp(0.15 * np.arange(20) + 0.05 * RNG.normal(size=20)),
+}
+
+
+@pytest.fixture(scope="module")
+def quarterly() -> mercer.Forecaster:
+    return mercer.Forecaster().fit(QUARTERS)
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_series_have_sensible_forecasts(name: str) -> None:
+    y = ODD[name]
+    found = mercer.Forecaster().fit(y).predict(8)
+    spread = float(y.std())
+    assert np.all(np.isfinite(found.to_numpy()))
+    assert found["mean"].max() <= y.max() + 5 * spread + 1e-6 * abs(y).max() + 1e-12
+    assert found["mean"].min() >= y.min() - 5 * spread - 1e-6 * abs(y).max() - 1e-12
+    assert (found["lower_95"] <= found["lower_80"]).all()
+    assert (found["upper_80"] <= found["upper_95"]).all()
+
+
+def test_a_season_goes_on_and_dates_are_those_that_come_next(quarterly: mercer.Forecaster) -> None:
+    found = quarterly.predict(8, levels=(50, 80, 95))
+    assert list(found.index[:2]) == [pd.Timestamp("2010-01-01"), pd.Timestamp("2010-04-01")]
+    assert list(found.columns) == ["mean", "lower_50", "upper_50", "lower_80", "upper_80", "lower_95", "upper_95"]
+    truth = 50 + 0.5 * np.arange(36, 44) + np.tile([3.0, -1.0, 2.0, -4.0], 2)
+    assert_allclose(found["mean"], truth, atol=1.5)
+    quantiles = quarterly.predict_quantiles(8, (0.1, 0.5, 0.9))
+    assert_allclose(quantiles["0.5"], found["mean"])
+    assert_allclose(quantiles["0.1"], found["lower_80"])
+
+
+def test_missing_steps_are_natural(quarterly: mercer.Forecaster) -> None:
+    holes = QUARTERS.drop(QUARTERS.index[[5, 17, 18]])
+    missing = QUARTERS.copy()
+    missing.iloc[[5, 17, 18]] = np.nan
+    found = mercer.Forecaster().fit(holes).predict(4)
+    assert_allclose(found, mercer.Forecaster().fit(missing).predict(4))
+    assert_allclose(found["mean"], quarterly.predict(4)["mean"], atol=1.0)
+    assert list(found.index) == list(quarterly.predict(4).index)
+
+
+def test_many_series_in_one_table() -> None:
+    dates = pd.date_range("2020-01-01", periods=10, freq="YS")
+    rows = [(name, date, level + i) for name, level in (("a", 0.0), ("b", 100.0)) for i, date in enumerate(dates)]
+    rows += [("single", dates[0], 3.0)]
+    table = pd.DataFrame(rows, columns=["unique_id", "ds", "y"])
+    with pytest.warns(DataWarning, match="left out, because one value shows nothing of what comes: single"):
+        model = mercer.Forecaster().fit(table.sample(frac=1, random_state=0))
+    found = model.predict(3)
+    assert found.index.names == ["unique_id", "ds"]
+    assert sorted(model.series_) == ["a", "b"]
+    assert_allclose(found.loc["b", "mean"] - found.loc["a", "mean"], 100.0, atol=6.0)
+    assert found.loc["a"].index[0] == pd.Timestamp("2030-01-01")
+
+
+def test_known_causes_act() -> None:
+    rng = np.random.default_rng(3)
+    promotion = (rng.random(48) < 0.3).astype(float)
+    y = 20 + 8 * promotion + 0.3 * rng.normal(size=48)
+    model = mercer.Forecaster(season=1).fit(y, pd.DataFrame({"promotion": promotion}))
+    found = model.predict(2, X=pd.DataFrame({"promotion": [0.0, 1.0]}))["mean"].to_numpy()
+    assert_allclose(found, [20.0, 28.0], atol=1.5)
+    with pytest.raises(InputError, match="give X with the columns promotion"):
+        model.predict(2)
+    with pytest.raises(InputError, match="lacks the column 'promotion'"):
+        model.predict(2, X=pd.DataFrame({"price": [0.0, 1.0]}))
+    with pytest.raises(InputError, match="X has 1 rows"):
+        model.predict(2, X=pd.DataFrame({"promotion": [0.0]}))
+
+
+def test_files_keep_a_forecaster(quarterly: mercer.Forecaster, tmp_path: Path) -> None:
+    quarterly.save(tmp_path / "f.json")
+    again = mercer.load(tmp_path / "f.json")
+    assert isinstance(again, mercer.Forecaster)
+    assert_allclose(again.predict(5), quarterly.predict(5), rtol=1e-6)
+    (tmp_path / "g.json").write_text('{"format": "mercer forecaster", "version": 99}')
+    with pytest.raises(ModelFileError, match="version 99"):
+        mercer.load(tmp_path / "g.json")
+
+
+def test_words_and_backtest(quarterly: mercer.Forecaster) -> None:
+    said = " ".join(str(quarterly.explain()).split())
+    assert "period" in said
+    assert "priors learned from other series" in said
+    found = quarterly.backtest(folds=2, horizon=4)
+    assert list(found.summary.columns) == ["mae", "mase", "inside_80", "inside_95"]
+    assert len(found.table) == 8
+    assert found.summary["mase"].mean() < 1.0
+
+
+def test_a_kernel_that_is_given() -> None:
+    y = np.tile([1.0, 2.0, 3.0, 2.0], 8) + 0.01 * np.random.default_rng(0).normal(size=32)
+    found = mercer.Forecaster("C + PER(0, period=4)").fit(y).predict(4)
+    assert_allclose(found["mean"], [1.0, 2.0, 3.0, 2.0], atol=0.1)
+
+
+@pytest.mark.parametrize("horizon", [0, -3, "twelve", 2.5, True, None])
+def test_a_horizon_is_a_number_of_steps(quarterly: mercer.Forecaster, horizon: object) -> None:
+    with pytest.raises(InputError, match="the horizon is a number of steps"):
+        quarterly.predict(horizon)
+
+
+def test_bad_input_costs_a_sentence(quarterly: mercer.Forecaster) -> None:
+    dates = pd.to_datetime(["2020-01-01", "2020-02-01", "2020-02-01"])
+    with pytest.raises(InputError, match="two values for 2020-02-01"):
+        mercer.Forecaster().fit(pd.Series([1.0, 2.0, 3.0], index=dates))
+    with pytest.raises(InputError, match="season=24 is longer than y, which spans 10 steps"):
+        mercer.Forecaster(season=24).fit(np.arange(10.0))
+    with pytest.raises(InputError, match="must hold numbers"):
+        mercer.Forecaster().fit(["a", "b", "c"])
+    with pytest.raises(InputError, match="not finite"):
+        mercer.Forecaster().fit([1.0, np.inf, 2.0])
+    with pytest.raises(InputError, match="no series with two values"):
+        mercer.Forecaster().fit([1.0])
+    with pytest.raises(InputError, match="between 0 and 100"):
+        quarterly.predict(3, levels=(0.95, 120))
+    with pytest.raises(InputError, match="columns unique_id, ds and y"):
+        mercer.Forecaster().fit(pd.DataFrame({"date": [1, 2], "y": [1.0, 2.0]}))
+    with pytest.raises(InputError, match="priors must be 'experience'"):
+        mercer.Forecaster(priors="none.json").fit([1.0, 2.0, 3.0])
+    with pytest.warns(DataWarning, match="steps are not even"):
+        mercer.Forecaster().fit(pd.Series([1.0, 2.0, 1.5, 2.5], index=[0.0, 1.0, 2.5, 3.2]))
+
+
+# ----------------------------------------------------------------------------------------------------------- mechanics
+
+
+def test_quantiles_of_a_mixture_invert_its_probabilities() -> None:
+    middle, deviation = np.array([1.0, 2.0]), np.array([0.3, 0.6])
+    parts = (Part(SCALES["log"], middle, deviation, 0.4), Part(SCALES["level"], 3 * middle, deviation, 0.35),
+             Part(SCALES["root"], middle, deviation, 0.25))  # fmt: skip
+    mixture = Mixture(parts, 5.0)
+    shares = np.array([0.01, 0.2, 0.5, 0.9, 0.99])
+    assert_allclose(mixture.below(mixture.quantiles(shares)), np.repeat(shares[:, None], 2, 1), atol=1e-9)
+
+
+@pytest.mark.parametrize("name", SCALES)
+def test_scales_and_their_slopes(name: str) -> None:
+    scale, y, step = SCALES[name], np.array([0.5, 2.0, 30.0]), 1e-6
+    assert_allclose(scale.backward(scale.forward(y)), y)
+    slopes = (scale.forward(y + step) - scale.forward(y - step)) / (2 * step)
+    assert_allclose(np.log(slopes), scale.log_slope(y), atol=1e-6)
+
+
+def test_evidence_does_not_depend_on_the_unit_of_the_target() -> None:
+    series = read_series(QUARTERS, None, None).many[0].series
+    experience = packaged_priors().of("quarter", seasonal=True)
+    other = read_series(QUARTERS * 1000.0, None, None).many[0].series
+    one, two = fit_series(series, experience), fit_series(other, experience)
+    assert_allclose(one.weights, two.weights, atol=2e-3)
+    assert_allclose(two.members[0].evidence - one.members[0].evidence, -36 * np.log(1000.0), rtol=1e-6)
+
+
+def test_priors_are_learned_from_an_archive_and_kept_in_a_file(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    dates = pd.date_range("2000-01-01", periods=18, freq="YS")
+    many = [pd.Series(50 + np.cumsum(rng.normal(size=18)), index=dates) for _ in range(6)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        priors = mercer.learn_priors(many)
+    assert list(priors.steps) == ["year"]
+    assert priors.steps["year"].series == 6
+    learned = {path: centre for path, centre, _ in priors.steps["year"].members[0].prior.entries}
+    assert learned["2:RW.variance"] > learned["1:LIN.variance"]  # walks are what there was
+    priors.save(tmp_path / "priors.json")
+    assert to_json(from_json((tmp_path / "priors.json").read_text())) == to_json(priors)
+    found = mercer.Forecaster(priors=str(tmp_path / "priors.json")).fit(many[0]).predict(3)
+    assert_allclose(found["mean"], many[0].iloc[-1], atol=3.0)
+    with pytest.raises(InputError, match="5 series of a kind or more"):
+        mercer.learn_priors(many[:2])
+
+
+def test_what_comes_with_the_package() -> None:
+    priors = packaged_priors()
+    assert {"month", "quarter", "year"} <= set(priors.steps)
+    assert priors.sources
+    assert all("training parts" in source for source in priors.sources)
+    for each in priors.steps.values():
+        assert_allclose(sum(member.weight for member in each.members), 1.0, atol=1e-2)
