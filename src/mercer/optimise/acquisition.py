@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from mercer.optimise.proposal import Proposal, ProposalTask, Why
 @dataclass(frozen=True)
 class Acquisition(ABC):
     """A way to choose the next trial."""
+
+    doubts: ClassVar[bool] = False  # whether some trials are for another structure once this one promises nothing
 
     def propose(self, task: ProposalTask) -> Proposal:
         """Return the next row to try: what this way finds, or, where that has been tried, one that is new."""
@@ -84,6 +87,8 @@ class Bound(Acquisition):
 @dataclass(frozen=True)
 class Automatic(Acquisition):
     """Bounds by group where the groups are small; the expected improvement where they are not, or say nothing new."""
+
+    doubts: ClassVar[bool] = True
 
     def look(self, task: ProposalTask) -> Proposal:
         why = find_obstacle(task)

@@ -39,6 +39,7 @@ from mercer.learners.partition import (
 from mercer.linalg.threads import one_thread
 from mercer.optimise.surrogate import FunctionModel, choose_rows
 
+JOINT_FAMILY = "M52"  # of the kernel on all inputs: rough enough to claim little about places far from all trials
 Scale = Literal["identity", "log"]
 
 
@@ -146,6 +147,10 @@ class Belief(ABC):
     @abstractmethod
     def draw(self, X: Array, y: Array, rng: np.random.Generator | None) -> FunctionModel:
         """Return a surrogate given the trials, drawn by its probability; without a generator the most probable."""
+
+    def join(self, X: Array, y: Array) -> FunctionModel | None:
+        """Return a surrogate with one kernel on all inputs; None where the belief is not about structures, or is this."""
+        return None
 
     def on_values(self) -> Belief:
         """Return the belief about the values as they are: which inputs act together is said of these."""
@@ -304,6 +309,16 @@ class StructureModel(Belief):
         fits = self.chosen.fits
         fitted = fits[0] if rng is None else fits[int(rng.choice(len(fits), p=weigh(fits)))]
         return self.chosen.condition(fitted, X, y)
+
+    def join(self, X: Array, y: Array) -> FunctionModel | None:
+        chosen, best = self.chosen, self.chosen.fits[0]
+        everything = AdditiveStructure((tuple(range(len(self.inputs))),), JOINT_FAMILY)
+        if best.structure == everything:
+            return None
+        rows = choose_rows(y, self.policy.fitted_rows, np.random.default_rng(len(y)))
+        search = StructureSearch(self.inputs, Data(X[rows], chosen.target.forward(y[rows]), free_level=True))
+        with one_thread(when=len(rows) < ONE_THREAD_BELOW):
+            return chosen.condition(search.fit(everything, best), X, y)
 
     def on_values(self) -> StructureModel:
         return replace(self, recent=())

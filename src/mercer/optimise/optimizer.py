@@ -28,6 +28,7 @@ from mercer.learners.nkn import NeuralKernelNetwork
 from mercer.learners.partition import Groups
 from mercer.model.archive import kernel_to_plain
 from mercer.optimise.acquisition import find_acquisition
+from mercer.optimise.doubt import DoubtPolicy, is_spent, leap, measure_gain, promises_nothing
 from mercer.optimise.explanation import Origin, Study, StudyExplanation, explain_study
 from mercer.optimise.gain import expect_gain
 from mercer.optimise.models import Belief, LearnedModel, StructureModel, UpdatePolicy
@@ -90,6 +91,11 @@ class Known:
         """How much the next trials are expected to gain."""
         return expect_gain(self.model, self.space, self.X, self.y, np.random.default_rng(0), self.noisy)
 
+    @cached_property
+    def joint(self) -> FunctionModel | None:
+        """That of all inputs jointly; None where the belief is of no structure, or of that one."""
+        return self.model.join(self.X, self.y)
+
     def draw(self, rng: np.random.Generator) -> FunctionModel:
         """Return a surrogate drawn by its probability."""
         drawn, first = self.model.draw(self.X, self.y, rng), self.surrogate
@@ -134,6 +140,7 @@ class Optimizer:
         self.random_state = random_state
         self.acquisition = acquisition
         self._acquisition, self._policy = find_acquisition(acquisition), AcquisitionPolicy()
+        self._doubt = DoubtPolicy()
         try:
             self._rng = np.random.default_rng(random_state)
         except (TypeError, ValueError):
@@ -203,7 +210,21 @@ class Optimizer:
         Of trials at the same time each must teach something that the others do not.
         """
         state = self._learn()
-        surrogate = known = state.draw(self._rng)
+        known = state.draw(self._rng)
+        task = self._pose(state, known)
+        proposal = self._acquisition.propose(task)
+        if self._doubts(state, task, proposal) and state.joint is not None:
+            known = state.joint
+            least = measure_gain(state.y, self._doubt.leap, self._doubt)
+            proposal = leap(self._pose(state, known), state.model.target, least)
+        waiting = np.array([pending.row for pending in self._pending])
+        if len(waiting) and known.keep_variance(proposal.row[None], waiting)[0] < TEACHES:
+            proposal = self._look_elsewhere(proposal, known, waiting)
+        return proposal.row, self._describe(proposal, known, state.best_value)
+
+    def _pose(self, state: Known, known: FunctionModel) -> ProposalTask:
+        """Return what a proposal is made for, by one surrogate."""
+        surrogate = known
         best = find_best(self.space, state.X, surrogate.predict(state.X).mean) if state.noisy else state.best
         value = float(surrogate.predict(state.X[best : best + 1]).mean[0])
         waiting = np.array([pending.row for pending in self._pending])
@@ -213,11 +234,16 @@ class Optimizer:
             surrogate = extend(surrogate, failed, np.maximum(known.predict(failed).mean, middle))
         if len(waiting):
             surrogate = extend(surrogate, waiting, surrogate.predict(waiting).mean)
-        task = ProposalTask(surrogate, self.space, state.X[best], value, self._rng, self._policy)
-        proposal = self._acquisition.propose(task)
-        if len(waiting) and known.keep_variance(proposal.row[None], waiting)[0] < TEACHES:
-            proposal = self._look_elsewhere(proposal, known, waiting)
-        return proposal.row, self._describe(proposal, known, state.best_value)
+        return ProposalTask(surrogate, self.space, state.X[best], value, self._rng, self._policy)
+
+    def _doubts(self, state: Known, task: ProposalTask, proposal: Proposal) -> bool:
+        """Tell whether this trial is for another structure: the last ones gained nothing, nor does the model expect it."""
+        policy = self._doubt
+        if not self._acquisition.doubts or (len(self._trials) + len(self._pending)) % policy.every:
+            return False
+        if not is_spent(state.y, len(self.space.columns), policy):
+            return False
+        return promises_nothing(task, proposal, state.model.target, measure_gain(state.y, policy.counts, policy))
 
     def _look_elsewhere(self, proposal: Proposal, known: FunctionModel, waiting: Array) -> Proposal:
         """Return, of rows near and far that teach something beside the waiting ones, that with the least bound."""

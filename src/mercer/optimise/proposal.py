@@ -13,7 +13,10 @@ from mercer.optimise.space import Space
 from mercer.optimise.surrogate import FunctionModel
 
 Method = Literal["bounds by group", "samples by group", "bound", "sample", "expected improvement", "random"]
-Why = Literal["groups are small", "a group is large", "constraints tie groups", "nothing is uncertain", "not separable"]
+Why = Literal[
+    "groups are small", "a group is large", "constraints tie groups", "nothing is uncertain", "not separable",
+    "the structure is doubted",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,118 @@
+"""Trials for another structure, once the one that is believed promises nothing more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mercer
+from mercer.optimise.doubt import DoubtPolicy, is_spent, leap, promises_nothing
+from mercer.optimise.models import StructureModel, Target
+from mercer.optimise.proposal import AcquisitionPolicy, Proposal, ProposalTask
+from mercer.optimise.space import read_space
+
+POLICY = DoubtPolicy()
+DOUBTED = "the structure is doubted"
+
+
+def compute(x: np.ndarray) -> float:
+    return float((x[0] - 0.3) ** 2 + 2.0 * (x[1] - 0.6) ** 2)
+
+
+def spend(acquisition: str = "auto", kernel: str = "auto") -> mercer.Optimizer:
+    """Return a study that knows a simple function well, and whose last trials gained nothing."""
+    optimizer = mercer.Optimizer([(0, 1)] * 2, kernel=kernel, random_state=0, acquisition=acquisition)
+    X = np.vstack([np.random.default_rng(0).uniform(size=(10, 2)), [[0.3, 0.6]], np.random.default_rng(1).uniform(size=(20, 2))])
+    optimizer.tell(X, [compute(x) for x in X])
+    return optimizer
+
+
+@given(st.integers(1, 20), st.integers(0, 30), st.floats(0.0, 10.0))
+def test_trials_are_spent_when_a_stretch_of_them_gained_nothing_that_counts(inputs: int, more: int, gain: float) -> None:
+    first = np.random.default_rng(0).normal(size=POLICY.first)
+    stretch = max(POLICY.fewest, POLICY.patience * inputs)
+    last = np.full(stretch + more, first.min())
+    last[-1] -= gain * POLICY.counts * first.std()
+    assert is_spent(np.append(first, last), inputs, POLICY) == (gain <= 1.0 + 1e-9) or abs(gain - 1.0) < 1e-9
+    assert not is_spent(np.append(first, last[: stretch - 1]), inputs, POLICY)
+
+
+def pose(count: int = 12) -> tuple[ProposalTask, Target]:
+    X = np.random.default_rng(0).uniform(size=(count, 2))
+    y = np.array([compute(x) for x in X])
+    model = StructureModel(((0,), (1,))).update(X, y, np.random.default_rng(0))
+    known = model.draw(X, y, None)
+    best = int(np.argmin(y))
+    value = float(known.predict(X[best : best + 1]).mean[0])
+    space = read_space([(0, 1)] * 2)
+    return ProposalTask(known, space, X[best], value, np.random.default_rng(0), AcquisitionPolicy()), model.target
+
+
+def test_a_proposal_promises_something_where_it_is_better_or_not_known() -> None:
+    task, target = pose()
+    row, best = np.array([0.5, 0.5]), task.best_value
+    assert promises_nothing(task, Proposal(row, "bound", best, 1e-5), target, 1e-4)
+    assert promises_nothing(task, Proposal(row, "bound", best + 5.0, 0.0), target, 1e-4)
+    assert not promises_nothing(task, Proposal(row, "bound", best - 0.1, 1e-5), target, 1e-4)
+    assert not promises_nothing(task, Proposal(row, "bound", best + 0.1, 1.0), target, 1e-4)
+
+
+def test_a_leap_looks_for_more_than_digits() -> None:
+    task, target = pose()
+    found = leap(task, target, 1e-3)
+    assert (found.method, found.why) == ("expected improvement", DOUBTED)
+    assert task.is_new(found.row)
+    assert task.space.allows(found.row).all()
+    assert task.distance(found.row) > 1e-3
+
+
+def test_a_joint_surrogate_has_one_kernel_on_all_inputs() -> None:
+    X = np.random.default_rng(0).uniform(size=(25, 3))
+    y = np.sin(6.0 * X[:, 0]) + X[:, 1] + X[:, 2] ** 2
+    model = StructureModel(((0,), (1,), (2,))).update(X, y, np.random.default_rng(0))
+    assert len(model.partitions[0][0]) == 3
+    joint = model.join(X, y)
+    assert joint is not None
+    assert [part.inputs for part in joint.parts] == [(0, 1, 2)]
+    np.testing.assert_allclose(joint.predict(X).mean, model.target.forward(y), atol=0.1)
+    far = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 0.0, 1.0]])
+    assert (joint.predict(far).variance > model.draw(X, y, None).predict(far).variance).all()
+
+
+def test_every_second_trial_doubts_a_structure_that_promises_nothing() -> None:
+    optimizer, whys = spend(), []
+    for _ in range(6):
+        x = optimizer.ask()
+        whys.append(optimizer.suggestions_[0].why == DOUBTED)
+        if whys[-1]:
+            assert "because the structure is doubted" in optimizer.suggestions_[0].reason
+        optimizer.tell(x, compute(x))
+    assert whys in ([True, False] * 3, [False, True] * 3)
+
+
+@pytest.mark.parametrize(("acquisition", "kernel"), [("bound", "auto"), ("auto", "SE(0) + SE(1)")])
+def test_what_was_asked_for_is_not_doubted(acquisition: str, kernel: str) -> None:
+    optimizer = spend(acquisition, kernel)
+    optimizer.ask(2)
+    assert all(each.why != DOUBTED for each in optimizer.suggestions_)
+
+
+def test_a_structure_has_its_turn_again_after_a_gain() -> None:
+    optimizer = spend()
+    optimizer.tell([0.31, 0.61], -1.0)
+    optimizer.ask(2)
+    assert all(each.why != DOUBTED for each in optimizer.suggestions_)
+
+
+def test_a_saved_study_goes_on_doubting(tmp_path: Path) -> None:
+    optimizer = spend()
+    optimizer.ask(2)
+    assert [each.why for each in optimizer.suggestions_].count(DOUBTED) == 1
+    optimizer.save(tmp_path / "study")
+    again = mercer.load(tmp_path / "study")
+    assert [each.reason for each in again.suggestions_] == [each.reason for each in optimizer.suggestions_]
+    np.testing.assert_array_equal(again.ask(2), optimizer.ask(2))
