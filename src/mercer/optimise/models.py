@@ -39,7 +39,7 @@ from mercer.learners.partition import (
 from mercer.linalg.threads import one_thread
 from mercer.optimise.surrogate import FunctionModel, choose_rows
 
-JOINT_FAMILY = "M52"  # of the kernel on all inputs: rough enough to claim little about places far from all trials
+JOINT_FAMILY = "M52"  # of the kernel on all inputs: rough enough to claim little about other places
 Scale = Literal["identity", "log"]
 
 
@@ -149,7 +149,7 @@ class Belief(ABC):
         """Return a surrogate given the trials, drawn by its probability; without a generator the most probable."""
 
     def join(self, X: Array, y: Array) -> FunctionModel | None:
-        """Return a surrogate with one kernel on all inputs; None where the belief is not about structures, or is this."""
+        """Return a surrogate with one kernel on all inputs; None where the belief is not about structures."""
         return None
 
     def on_values(self) -> Belief:
@@ -313,8 +313,6 @@ class StructureModel(Belief):
     def join(self, X: Array, y: Array) -> FunctionModel | None:
         chosen, best = self.chosen, self.chosen.fits[0]
         everything = AdditiveStructure((tuple(range(len(self.inputs))),), JOINT_FAMILY)
-        if best.structure == everything:
-            return None
         rows = choose_rows(y, self.policy.fitted_rows, np.random.default_rng(len(y)))
         search = StructureSearch(self.inputs, Data(X[rows], chosen.target.forward(y[rows]), free_level=True))
         with one_thread(when=len(rows) < ONE_THREAD_BELOW):

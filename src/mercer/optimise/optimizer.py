@@ -27,8 +27,8 @@ from mercer.learners.grammar import GrammarSearch
 from mercer.learners.nkn import NeuralKernelNetwork
 from mercer.learners.partition import Groups
 from mercer.model.archive import kernel_to_plain
-from mercer.optimise.acquisition import find_acquisition
-from mercer.optimise.doubt import DoubtPolicy, is_spent, leap, measure_gain, promises_nothing
+from mercer.optimise.acquisition import Improvement, find_acquisition
+from mercer.optimise.doubt import DoubtPolicy, fill_valley, is_spent, least_gain, promises_nothing
 from mercer.optimise.explanation import Origin, Study, StudyExplanation, explain_study
 from mercer.optimise.gain import expect_gain
 from mercer.optimise.models import Belief, LearnedModel, StructureModel, UpdatePolicy
@@ -92,9 +92,10 @@ class Known:
         return expect_gain(self.model, self.space, self.X, self.y, np.random.default_rng(0), self.noisy)
 
     @cached_property
-    def joint(self) -> FunctionModel | None:
-        """That of all inputs jointly; None where the belief is of no structure, or of that one."""
-        return self.model.join(self.X, self.y)
+    def elsewhere(self) -> FunctionModel | None:
+        """That of all inputs jointly, the valley of the best trial being filled; None where it is all that was seen."""
+        filled = fill_valley(self.model, self.X, self.y, DoubtPolicy())
+        return None if filled is None else self.model.join(self.X, filled)
 
     def draw(self, rng: np.random.Generator) -> FunctionModel:
         """Return a surrogate drawn by its probability."""
@@ -211,22 +212,21 @@ class Optimizer:
         """
         state = self._learn()
         known = state.draw(self._rng)
-        task = self._pose(state, known)
+        task = self._pose(state, known, known.predict(state.X).mean if state.noisy else state.y)
         proposal = self._acquisition.propose(task)
-        if self._doubts(state, task, proposal) and state.joint is not None:
-            known = state.joint
-            least = measure_gain(state.y, self._doubt.leap, self._doubt)
-            proposal = leap(self._pose(state, known), state.model.target, least)
+        if self._doubts(state, task, proposal) and state.elsewhere is not None:
+            known = state.elsewhere
+            task = self._pose(state, known, known.predict(state.X).mean if state.noisy else known.data.y)
+            proposal = Improvement("the structure is doubted").propose(task)
         waiting = np.array([pending.row for pending in self._pending])
         if len(waiting) and known.keep_variance(proposal.row[None], waiting)[0] < TEACHES:
             proposal = self._look_elsewhere(proposal, known, waiting)
         return proposal.row, self._describe(proposal, known, state.best_value)
 
-    def _pose(self, state: Known, known: FunctionModel) -> ProposalTask:
-        """Return what a proposal is made for, by one surrogate."""
-        surrogate = known
-        best = find_best(self.space, state.X, surrogate.predict(state.X).mean) if state.noisy else state.best
-        value = float(surrogate.predict(state.X[best : best + 1]).mean[0])
+    def _pose(self, state: Known, known: FunctionModel, values: Array) -> ProposalTask:
+        """Return what a proposal is made for by one surrogate; the best trial is that with the least of these values."""
+        surrogate, best = known, find_best(self.space, state.X, values)
+        value = float(known.predict(state.X[best : best + 1]).mean[0])
         waiting = np.array([pending.row for pending in self._pending])
         failed = np.array([trial.row for trial in self._trials if trial.value is None])
         if len(failed):
@@ -237,13 +237,13 @@ class Optimizer:
         return ProposalTask(surrogate, self.space, state.X[best], value, self._rng, self._policy)
 
     def _doubts(self, state: Known, task: ProposalTask, proposal: Proposal) -> bool:
-        """Tell whether this trial is for another structure: the last ones gained nothing, nor does the model expect it."""
+        """Tell whether this trial is for another valley: the last ones gained nothing, and this promises nothing."""
         policy = self._doubt
         if not self._acquisition.doubts or (len(self._trials) + len(self._pending)) % policy.every:
             return False
         if not is_spent(state.y, len(self.space.columns), policy):
             return False
-        return promises_nothing(task, proposal, state.model.target, measure_gain(state.y, policy.counts, policy))
+        return promises_nothing(task, proposal, state.model.target, least_gain(state.y, policy))
 
     def _look_elsewhere(self, proposal: Proposal, known: FunctionModel, waiting: Array) -> Proposal:
         """Return, of rows near and far that teach something beside the waiting ones, that with the least bound."""
