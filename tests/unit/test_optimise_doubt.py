@@ -36,7 +36,9 @@ def spend(acquisition: str = "auto", kernel: str = "auto") -> mercer.Optimizer:
 
 
 @given(st.integers(1, 20), st.integers(0, 30), st.floats(0.0, 10.0))
-def test_trials_are_spent_when_a_stretch_of_them_gained_nothing_that_counts(inputs: int, more: int, gain: float) -> None:
+def test_trials_are_spent_when_a_stretch_of_them_gained_nothing_that_counts(
+    inputs: int, more: int, gain: float
+) -> None:
     first = np.random.default_rng(0).normal(size=POLICY.first)
     stretch = max(POLICY.fewest, POLICY.patience * inputs)
     last = np.full(stretch + more, first.min())

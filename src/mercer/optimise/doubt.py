@@ -60,7 +60,7 @@ def promises_nothing(task: ProposalTask, proposal: Proposal, target: Target, lea
 
 
 def find_valley(correlations: Array, y: Array, alike: float) -> NDArray[np.bool_]:
-    """Tell which trials lie in the valley of the best one: going to the nearest better trial again and again ends there.
+    """Tell which trials lie in the valley of the best: going to the nearest better one again and again ends there.
 
     A trial whose nearest better one correlates less than `alike` is the bottom of a valley of its own.
     """

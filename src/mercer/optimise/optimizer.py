@@ -224,7 +224,7 @@ class Optimizer:
         return proposal.row, self._describe(proposal, known, state.best_value)
 
     def _pose(self, state: Known, known: FunctionModel, values: Array) -> ProposalTask:
-        """Return what a proposal is made for by one surrogate; the best trial is that with the least of these values."""
+        """Return what a proposal is made for, by one surrogate; the best trial has the least of these values."""
         surrogate, best = known, find_best(self.space, state.X, values)
         value = float(known.predict(state.X[best : best + 1]).mean[0])
         waiting = np.array([pending.row for pending in self._pending])

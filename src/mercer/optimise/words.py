@@ -30,7 +30,7 @@ WHYS = {
     "constraints tie groups": "because constraints tie inputs together",
     "nothing is uncertain": "because the bounds of the groups lead to nothing new",
     "not separable": "because an improvement is one of the whole, whatever the groups",
-    "the structure is doubted": "away from where the best is, because the structure is doubted: it expects nothing more",
+    "the structure is doubted": "away from the best, because the structure is doubted: it expects nothing more",
 }
 PURPOSES = {
     "first": "to begin with, at random",
