@@ -98,10 +98,10 @@ def test_a_joint_surrogate_has_one_kernel_on_all_inputs() -> None:
     y = np.sin(6.0 * X[:, 0]) + X[:, 1] + X[:, 2] ** 2
     model = StructureModel(((0,), (1,), (2,))).update(X, y, np.random.default_rng(0))
     assert len(model.partitions[0][0]) == 3
-    joint = model.join(X, y)
-    assert joint is not None
+    belief = model.join(X, y)
+    joint = belief.draw(X, y, None)
     assert [part.inputs for part in joint.parts] == [(0, 1, 2)]
-    np.testing.assert_allclose(joint.predict(X).mean, model.target.forward(y), atol=0.1)
+    np.testing.assert_allclose(joint.predict(X).mean, belief.target.forward(y), atol=0.1)
     far = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 0.0, 1.0]])
     assert (joint.predict(far).variance > model.draw(X, y, None).predict(far).variance).all()
 

@@ -82,7 +82,7 @@ def fill_valley(model: Belief, X: Array, y: Array, policy: DoubtPolicy) -> Array
     joint = model.join(X, y)
     if joint is None:
         return None
-    covariance = joint.expression(X)
+    covariance = joint.draw(X, y, None).expression(X)
     deviations = np.sqrt(np.diag(covariance))
     inside = find_valley(covariance / np.outer(deviations, deviations), y, policy.alike)
     if np.count_nonzero(~inside) < policy.outside:

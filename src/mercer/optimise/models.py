@@ -40,6 +40,8 @@ from mercer.linalg.threads import one_thread
 from mercer.optimise.surrogate import FunctionModel, choose_rows
 
 JOINT_FAMILY = "M52"  # of the kernel on all inputs: rough enough to claim little about other places
+# From typical values: those of the structure are what is doubted. One short fit will do: it is only looked with.
+JOINT_FIT = StructurePolicy(lengthscales=(0.4,), fresh_iterations=30)
 Scale = Literal["identity", "log"]
 
 
@@ -148,8 +150,8 @@ class Belief(ABC):
     def draw(self, X: Array, y: Array, rng: np.random.Generator | None) -> FunctionModel:
         """Return a surrogate given the trials, drawn by its probability; without a generator the most probable."""
 
-    def join(self, X: Array, y: Array) -> FunctionModel | None:
-        """Return a surrogate with one kernel on all inputs; None where the belief is not about structures."""
+    def join(self, X: Array, y: Array) -> LearnedModel | None:
+        """Return the belief in one kernel on all inputs, fitted; None where this one is not about structures."""
         return None
 
     def on_values(self) -> Belief:
@@ -310,13 +312,18 @@ class StructureModel(Belief):
         fitted = fits[0] if rng is None else fits[int(rng.choice(len(fits), p=weigh(fits)))]
         return self.chosen.condition(fitted, X, y)
 
-    def join(self, X: Array, y: Array) -> FunctionModel | None:
-        chosen, best = self.chosen, self.chosen.fits[0]
-        everything = AdditiveStructure((tuple(range(len(self.inputs))),), JOINT_FAMILY)
+    def join(self, X: Array, y: Array) -> LearnedModel:
+        """Logarithms tell trials next to the best apart, and all others hardly: the values are taken as they are."""
+        target = Target.of(y, "identity", self.policy)
         rows = choose_rows(y, self.policy.fitted_rows, np.random.default_rng(len(y)))
-        search = StructureSearch(self.inputs, Data(X[rows], chosen.target.forward(y[rows]), free_level=True))
+        data = Data(X[rows], target.forward(y[rows]), free_level=True)
+        everything = AdditiveStructure((tuple(range(len(self.inputs))),), JOINT_FAMILY)
         with one_thread(when=len(rows) < ONE_THREAD_BELOW):
-            return chosen.condition(search.fit(everything, best), X, y)
+            found = StructureSearch(self.inputs, data, policy=JOINT_FIT).fit(everything)
+        return LearnedModel(
+            self.inputs, found.problem.expression, policy=self.policy, expression=found.expression,
+            likelihood=found.likelihood, target=target, fitted_at=len(y),
+        )  # fmt: skip
 
     def on_values(self) -> StructureModel:
         return replace(self, recent=())

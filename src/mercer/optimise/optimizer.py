@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Integral
 from pathlib import Path
@@ -31,7 +31,7 @@ from mercer.optimise.acquisition import Improvement, find_acquisition
 from mercer.optimise.doubt import DoubtPolicy, fill_valley, is_spent, least_gain, promises_nothing
 from mercer.optimise.explanation import Origin, Study, StudyExplanation, explain_study
 from mercer.optimise.gain import expect_gain
-from mercer.optimise.models import Belief, LearnedModel, StructureModel, UpdatePolicy
+from mercer.optimise.models import Belief, LearnedModel, StructureModel, Target, UpdatePolicy
 from mercer.optimise.proposal import AcquisitionPolicy, Proposal, ProposalTask
 from mercer.optimise.space import SAME, Space, find_best, is_new, read_point, read_points, read_space
 from mercer.optimise.study_file import SavedStudy, read_study, write_study
@@ -54,6 +54,7 @@ class Known:
     space: Space
     X: Array
     y: Array
+    doubt: DoubtPolicy = field(default_factory=DoubtPolicy)
 
     @cached_property
     def surrogate(self) -> FunctionModel:
@@ -81,10 +82,15 @@ class Known:
         """The number of the best trial that is allowed: of a noisy function that with the best posterior mean."""
         return find_best(self.space, self.X, self.means if self.noisy else self.y)
 
+    @cached_property
+    def values(self) -> Array:
+        """What the function is at the trials, as far as is known."""
+        return self.model.target.backward(self.means) if self.noisy else self.y
+
     @property
     def best_value(self) -> float:
-        """What the function is there, as far as is known."""
-        return float(self.model.target.backward(self.means[self.best])) if self.noisy else float(self.y[self.best])
+        """The same at the best one."""
+        return float(self.values[self.best])
 
     @cached_property
     def gain(self) -> float:
@@ -92,10 +98,17 @@ class Known:
         return expect_gain(self.model, self.space, self.X, self.y, np.random.default_rng(0), self.noisy)
 
     @cached_property
-    def elsewhere(self) -> FunctionModel | None:
-        """That of all inputs jointly, the valley of the best trial being filled; None where it is all that was seen."""
-        filled = fill_valley(self.model, self.X, self.y, DoubtPolicy())
-        return None if filled is None else self.model.join(self.X, filled)
+    def elsewhere(self) -> Known | None:
+        """The same trials by a joint kernel, the valley of the best one being filled; None where there is no other."""
+        filled = fill_valley(self.model, self.X, self.values, self.doubt)
+        joint = None if filled is None else self.model.join(self.X, filled)
+        return None if filled is None or joint is None else replace(self, model=joint, y=filled)
+
+    def expects_nothing(self, task: ProposalTask, proposal: Proposal) -> bool:
+        """Tell whether the last trials gained nothing that counts, and a proposal promises no more."""
+        if not is_spent(self.values, len(self.space.columns), self.doubt):
+            return False
+        return promises_nothing(task, proposal, self.model.target, least_gain(self.values, self.doubt))
 
     def draw(self, rng: np.random.Generator) -> FunctionModel:
         """Return a surrogate drawn by its probability."""
@@ -141,7 +154,6 @@ class Optimizer:
         self.random_state = random_state
         self.acquisition = acquisition
         self._acquisition, self._policy = find_acquisition(acquisition), AcquisitionPolicy()
-        self._doubt = DoubtPolicy()
         try:
             self._rng = np.random.default_rng(random_state)
         except (TypeError, ValueError):
@@ -212,20 +224,23 @@ class Optimizer:
         """
         state = self._learn()
         known = state.draw(self._rng)
-        task = self._pose(state, known, known.predict(state.X).mean if state.noisy else state.y)
+        task = self._pose(state, known)
         proposal = self._acquisition.propose(task)
-        if self._doubts(state, task, proposal) and state.elsewhere is not None:
-            known = state.elsewhere
-            task = self._pose(state, known, known.predict(state.X).mean if state.noisy else known.data.y)
-            proposal = Improvement("the structure is doubted").propose(task)
+        turn = (len(self._trials) + len(self._pending)) % state.doubt.every == 0
+        doubted = turn and self._acquisition.doubts and state.expects_nothing(task, proposal)
+        target = state.model.target
+        if doubted and state.elsewhere is not None:
+            known, target = state.elsewhere.surrogate, state.elsewhere.model.target
+            proposal = Improvement("the structure is doubted").propose(self._pose(state.elsewhere, known))
         waiting = np.array([pending.row for pending in self._pending])
         if len(waiting) and known.keep_variance(proposal.row[None], waiting)[0] < TEACHES:
             proposal = self._look_elsewhere(proposal, known, waiting)
-        return proposal.row, self._describe(proposal, known, state.best_value)
+        return proposal.row, self._describe(proposal, known, target, state.best_value)
 
-    def _pose(self, state: Known, known: FunctionModel, values: Array) -> ProposalTask:
-        """Return what a proposal is made for, by one surrogate; the best trial has the least of these values."""
-        surrogate, best = known, find_best(self.space, state.X, values)
+    def _pose(self, state: Known, known: FunctionModel) -> ProposalTask:
+        """Return what a proposal is made for, by one surrogate."""
+        surrogate = known
+        best = find_best(self.space, state.X, known.predict(state.X).mean) if state.noisy else state.best
         value = float(known.predict(state.X[best : best + 1]).mean[0])
         waiting = np.array([pending.row for pending in self._pending])
         failed = np.array([trial.row for trial in self._trials if trial.value is None])
@@ -235,15 +250,6 @@ class Optimizer:
         if len(waiting):
             surrogate = extend(surrogate, waiting, surrogate.predict(waiting).mean)
         return ProposalTask(surrogate, self.space, state.X[best], value, self._rng, self._policy)
-
-    def _doubts(self, state: Known, task: ProposalTask, proposal: Proposal) -> bool:
-        """Tell whether this trial is for another valley: the last ones gained nothing, and this promises nothing."""
-        policy = self._doubt
-        if not self._acquisition.doubts or (len(self._trials) + len(self._pending)) % policy.every:
-            return False
-        if not is_spent(state.y, len(self.space.columns), policy):
-            return False
-        return promises_nothing(task, proposal, state.model.target, least_gain(state.y, policy))
 
     def _look_elsewhere(self, proposal: Proposal, known: FunctionModel, waiting: Array) -> Proposal:
         """Return, of rows near and far that teach something beside the waiting ones, that with the least bound."""
@@ -272,9 +278,9 @@ class Optimizer:
             self._known = Known(self._model, self.space, X, y)
         return self._known
 
-    def _describe(self, proposal: Proposal, known: FunctionModel, best: float) -> Suggestion:
+    def _describe(self, proposal: Proposal, known: FunctionModel, target: Target, best: float) -> Suggestion:
         """Say what is expected of a proposal by the trials that have a value."""
-        target, found = self._model.target, known.predict(proposal.row[None])
+        found = known.predict(proposal.row[None])
         middle, spread = float(found.mean[0]), math.sqrt(max(0.0, float(found.variance[0])))
         low, mean, high = target.backward(middle + spread * np.array([-1.0, 0.0, 1.0])).tolist()
         return Suggestion(
