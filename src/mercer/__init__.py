@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mercer.inference.features import RandomFeatures
     from mercer.inference.grid import Grid
     from mercer.inference.vfe import VFE
+    from mercer.interop.targets import from_gpytorch, from_sklearn
     from mercer.kernels import Expression, fixed, parse
     from mercer.learners.grammar import GrammarSearch
     from mercer.learners.kfo import KernelFunctional
@@ -51,7 +52,8 @@ __all__ = [
     "GPRegressor", "GrammarSearch", "Grid", "GridRegressor", "InputError", "Integer", "KernelError",
     "KernelFunctional", "KernelSVC", "KernelSyntaxError", "Log", "MercerError", "MercerWarning", "ModelFileError",
     "NeuralKernelNetwork", "NumericalError", "NumericalWarning", "Optimizer", "ParquetRows", "PartitionSampler",
-    "RandomFeatures", "TooLargeError", "fixed", "learn_priors", "load", "log_evidence", "minimize", "parse",
+    "RandomFeatures", "TooLargeError", "fixed", "from_gpytorch", "from_sklearn", "learn_priors", "load", "log_evidence",
+    "minimize", "parse",
 ]  # fmt: skip
 
 # Imported when first asked for: `mercer --help` should not wait for scikit-learn and Numba.
@@ -65,6 +67,7 @@ _NAMES = {
     "mercer.inference.features": ("RandomFeatures",),
     "mercer.inference.grid": ("Grid",),
     "mercer.inference.vfe": ("VFE",),
+    "mercer.interop.targets": ("from_gpytorch", "from_sklearn"),
     "mercer.kernels": ("Expression", "fixed", "parse"),
     "mercer.learners.grammar": ("GrammarSearch",),
     "mercer.learners.kfo": ("KernelFunctional",),

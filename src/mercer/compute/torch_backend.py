@@ -70,8 +70,14 @@ def cross(program: Program, values: Tensor, X: Tensor, Z: Tensor) -> Tensor:
 
 def diagonal(program: Program, values: Tensor, X: Tensor) -> Tensor:
     """Return k(x, x) for every row of X: (N,) for values (P,), or (B, N) for values (B, P)."""
-    columns = X.T.contiguous()
-    result = _forward(program, _widen(program, values), Pairs(columns, columns))
+    return pairwise(program, values, X, X)
+
+
+def pairwise(program: Program, values: Tensor, X: Tensor, Z: Tensor) -> Tensor:
+    """Return k(x_i, z_i), row by row of X and Z: (N,) for values (P,), or (B, N) for values (B, P)."""
+    left = X.T.contiguous()
+    right = left if Z is X else Z.T.contiguous()
+    result = _forward(program, _widen(program, values), Pairs(left, right))
     return result if values.ndim == 2 else result[0]
 
 

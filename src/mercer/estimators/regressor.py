@@ -348,6 +348,46 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
         found = change_in(self.fitted_)
         return None if found is None else replace(found, encode=self._rows)
 
+    # ----------------------------------------------------------------------------------------------- other libraries
+
+    def to_sklearn(self, fitted: bool = True, member: str | None = None) -> Any:
+        """Return the model as a fitted GaussianProcessRegressor of scikit-learn; `fitted=False`: its kernel and noise.
+
+        Of an average of kernels only `member="best"` can be had: the best of them, alone.
+        """
+        from mercer.interop.targets import to_sklearn
+
+        check_is_fitted(self)
+        return to_sklearn(self.fitted_, fitted, member)
+
+    def to_gpytorch(self, member: str | None = None) -> Any:
+        """Return the model as a GPyTorch ExactGP in eval mode, in float64 and the units of the data.
+
+        `model(x)` is the function, `model.likelihood(model(x))` a new observation. Of an average of kernels only
+        `member="best"` can be had: the best of them, alone.
+        """
+        from mercer.interop.targets import to_gpytorch
+
+        check_is_fitted(self)
+        return to_gpytorch(self.fitted_, member)
+
+    def to_botorch(self) -> Any:
+        """Return the model as a BoTorch model: `posterior(X)` over batches of rows in the units of the data.
+
+        Of an average of kernels the posterior is the Gaussian with the mean and covariance of the mixture.
+        """
+        from mercer.interop.targets import to_botorch
+
+        check_is_fitted(self)
+        return to_botorch(self.fitted_)
+
+    def to_onnx(self, path: str | Path) -> None:
+        """Write the model to an ONNX file that computes `mean`, `std` and `std_of_function` from rows `X` (float64)."""
+        from mercer.interop.targets import to_onnx
+
+        check_is_fitted(self)
+        to_onnx(self.fitted_, path)
+
     def report(self, path: str | Path) -> None:
         """Write the explanation with its pictures to one HTML file that needs nothing else."""
         check_is_fitted(self)
