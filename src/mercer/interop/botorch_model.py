@@ -19,7 +19,7 @@ from torch import Tensor
 
 from mercer.errors import InputError
 from mercer.interop.exporting import Ends, Exported
-from mercer.interop.gpytorch_model import MercerGP, PlainNormal
+from mercer.interop.gpytorch_model import MercerGP, normal
 
 LEAST_WEIGHT = 1e-200  # a root of zero has no slope
 
@@ -57,7 +57,7 @@ class MercerModel(Model):
             raise InputError(f"this model has one output, number 0, not {output_indices}")
         if isinstance(observation_noise, Tensor):
             raise InputError("the noise of this model is the one that was learned: observation_noise is True or False")
-        posterior = GPyTorchPosterior(PlainNormal(*self.predict_joint(X.to(torch.float64), observation_noise)))
+        posterior = GPyTorchPosterior(normal(*self.predict_joint(X.to(torch.float64), observation_noise)))
         return posterior if posterior_transform is None else posterior_transform(posterior)
 
     def predict_joint(self, X: Tensor, include_noise: bool) -> tuple[Tensor, Tensor]:
@@ -89,7 +89,7 @@ class MercerModel(Model):
 
 
 def share_beyond(ends: Ends, X: Tensor) -> Tensor:
-    """Return for each row by how much it lies beyond the data, from 0 to 1, as `learners.contract.share_beyond` has it."""
+    """Return for each row by how much it lies beyond the data, from 0 to 1 (`share_beyond` of the learners)."""
     if ends.column is None:
         return X.new_zeros(X.shape[:-1])
     along = X[..., ends.column]

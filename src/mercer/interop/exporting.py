@@ -1,8 +1,8 @@
 """What every export begins with: a `Fitted` as plain numbers in the units of the data, or a sentence why not.
 
 A target is given the kernel, the noise, the level and the rows of each member, and how members share the weight, and
-nothing of Mercer's engines. What it computes from these is written once for each target, from the one flat program of the
-kernel (`mercer.compute.program`), so that sums, products, networks, change surfaces and functionals all come along.
+nothing of Mercer's engines. What it computes from these is written once for each target, from the one flat program of
+the kernel (`mercer.compute.program`), so that sums, products, networks, change surfaces and functionals come along.
 
     mean      c + K* a,                                  a = A^-1 (y - c),   A = K + (noise + jitter) I
     variance  K** - K* A^-1 K*' + (1 - K* s)^2 / 1's,    s = A^-1 1          (Rasmussen & Williams 2006, 2.7)

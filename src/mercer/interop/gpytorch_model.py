@@ -2,8 +2,8 @@
 
 The kernel runs as Mercer's own program on PyTorch, leaf by leaf with the functions that Mercer fits with on a GPU: what
 GPyTorch computes is Mercer's kernel by construction, whatever the expression. (GPyTorch's own RBF works out distances
-as x'x + z'z - 2x'z, which loses digits where the inputs are far from zero.) Each parameter is its exported value v times
-exp(raw), or v + raw where it may be negative, so that at raw = 0 it is that value to the last bit.
+as x'x + z'z - 2x'z, which loses digits where the inputs are far from zero.) Each parameter is its exported value v
+times exp(raw), or v + raw where it may be negative, so that at raw = 0 it is that value to the last bit.
 
 In train mode the model is an ordinary ExactGP, to be trained further; in eval mode its predictions are Mercer's,
 with what the level of the data adds to the variance (exporting.py).
@@ -14,8 +14,10 @@ from __future__ import annotations
 from typing import Any
 
 import gpytorch
+import numpy as np
 import torch
 from gpytorch.distributions import MultivariateNormal
+from linear_operator import to_linear_operator
 from torch import Tensor
 
 from mercer.compute import torch_backend
@@ -94,7 +96,7 @@ class ExpressionKernel(gpytorch.kernels.Kernel):
         return self._pairs(x1.unsqueeze(-2), x2.unsqueeze(-3))
 
     def _pairs(self, x1: Tensor, x2: Tensor) -> Tensor:
-        shape = torch.broadcast_shapes(x1.shape, x2.shape)
+        shape = np.broadcast_shapes(tuple(x1.shape), tuple(x2.shape))
         flat = (x.expand(shape).reshape(-1, shape[-1]) for x in (x1, x2))
         return torch_backend.pairwise(self.program, self.values, *flat).reshape(shape[:-1])
 
@@ -121,6 +123,11 @@ class PlainNormal(MultivariateNormal):
         """The variances, not below zero."""
         diagonal: Tensor = self.lazy_covariance_matrix.diagonal(dim1=-1, dim2=-2)
         return diagonal.expand(self.batch_shape + self.event_shape).clamp_min(0.0)
+
+
+def normal(mean: Tensor, covariance: Tensor) -> PlainNormal:
+    """Return the distribution; its covariance is factorised only when somebody draws from it."""
+    return PlainNormal(mean, to_linear_operator(covariance))
 
 
 class MercerGP(gpytorch.models.ExactGP):
@@ -151,7 +158,7 @@ class MercerGP(gpytorch.models.ExactGP):
         """Return the process given the data at rows x, (..., rows, columns); in train mode the prior at its rows."""
         if self.training or gpytorch.settings.prior_mode.on():
             return super().__call__(*args, **kwargs)
-        return PlainNormal(*self.predict_joint(*args))
+        return normal(*self.predict_joint(*args))
 
     def predict_joint(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return mean (..., n) and covariance (..., n, n) of the function at rows in the units of the data."""

@@ -2,7 +2,8 @@
 
 SE, RQ, M12, M32, M52, PER and C have stock counterparts (`STOCK`, by symbol), on some of the columns by `OnColumns`.
 Everything else (LIN has an offset, WN knows equal rows, CPER, COS and SM are unknown there, networks and change
-surfaces too) is an `ExpressionKernel`, which Mercer evaluates; its values stay when a scikit-learn model is fitted again.
+surfaces too) is an `ExpressionKernel`, which Mercer evaluates; its values stay when a scikit-learn model is fitted
+again.
 """
 
 from __future__ import annotations
