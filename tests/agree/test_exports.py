@@ -1,4 +1,4 @@
-"""What other libraries predict from exported models is what Mercer predicts (`make bench-interop` tries 500 of each)."""
+"""What other libraries predict from exported models is what Mercer predicts; `make bench-interop` tries 500 of each."""
 
 from __future__ import annotations
 

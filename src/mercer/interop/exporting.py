@@ -143,7 +143,7 @@ def _check_engine(fitted: Fitted, target: str) -> None:
         )
     if not engine.exact:
         raise InputError(
-            f"this model predicts by {engine.name} inference, which {target} has not: fit it with "
+            f"this model was fitted with inference={engine!r}, which {target} cannot hold: fit it with "
             "inference=mercer.Exact(), to fewer rows where these are too many"
         )
     if 24 * training.count**2 > available_memory():

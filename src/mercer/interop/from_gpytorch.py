@@ -35,6 +35,11 @@ def _read(kernel: Any, seen: Seen) -> Expression:
     if kernel.active_dims is not None:
         chosen = tuple(int(c) for c in kernel.active_dims)
         seen = Seen(chosen if seen.dims is None else tuple(seen.dims[c] for c in chosen))
+    return _read_seen(kernel, seen)
+
+
+def _read_seen(kernel: Any, seen: Seen) -> Expression:
+    """Read a kernel whose `active_dims` were chosen already."""
     for kind, reader in READERS.items():
         if type(kernel) is kind:
             return reader(kernel, seen)
@@ -48,6 +53,11 @@ def _numbers(tensor: Any) -> list[float]:
 def _number(tensor: Any) -> float:
     (number,) = _numbers(tensor)
     return number
+
+
+def _scaled(kernel: Any, seen: Seen) -> Expression:
+    """The kernel inside; its `active_dims` are also those of the ScaleKernel, and are applied once, there."""
+    return _read_seen(kernel.base_kernel, seen).multiply_by(_number(kernel.outputscale))
 
 
 def _matern(kernel: Any, seen: Seen) -> Expression:
@@ -96,7 +106,7 @@ def _expression(kernel: Any, seen: Seen) -> Expression:
 READERS: dict[type, Callable[[Any, Seen], Expression]] = {
     stock.AdditiveKernel: lambda kernel, seen: sum_of([_read(each, seen) for each in kernel.kernels]),
     stock.ProductKernel: lambda kernel, seen: product_of([_read(each, seen) for each in kernel.kernels]),
-    stock.ScaleKernel: lambda kernel, seen: _read(kernel.base_kernel, seen).multiply_by(_number(kernel.outputscale)),
+    stock.ScaleKernel: _scaled,
     stock.ConstantKernel: lambda kernel, seen: build_base("C", variance=_number(kernel.constant)),
     stock.RBFKernel: lambda kernel, seen: seen.radial("SE", _numbers(kernel.lengthscale)),
     stock.MaternKernel: _matern,

@@ -3,7 +3,7 @@
 The kernel runs as Mercer's own program on PyTorch, leaf by leaf with the functions that Mercer fits with on a GPU: what
 GPyTorch computes is Mercer's kernel by construction, whatever the expression. (GPyTorch's own RBF works out distances
 as x'x + z'z - 2x'z, which loses digits where the inputs are far from zero.) Each parameter is its exported value v
-times exp(raw), or v + raw where it may be negative, so that at raw = 0 it is that value to the last bit.
+times exp(raw), or v + s raw where it may be negative (s its size), so that at raw = 0 it is that value to the last bit.
 
 In train mode the model is an ordinary ExactGP, to be trained further; in eval mode its predictions are Mercer's,
 with what the level of the data adds to the variance (exporting.py).
@@ -11,6 +11,7 @@ with what the level of the data adds to the variance (exporting.py).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import gpytorch
@@ -24,7 +25,7 @@ from mercer.compute import torch_backend
 from mercer.compute.program import compile_program
 from mercer.errors import InputError, NumericalError
 from mercer.interop.exporting import Alone, Exported, check_columns
-from mercer.kernels.domains import Domain, NonNegative, Positive, Real, Simplex
+from mercer.kernels.domains import Array, Domain, NonNegative, Positive, Real, Simplex
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import Slot, layout, values_of, with_values
 from mercer.linalg.device import factorise_on_device
@@ -32,31 +33,40 @@ from mercer.linalg.factor import Failure
 from mercer.model.fitted import Columns
 
 
-def _grow(start: Tensor, raw: Tensor) -> Tensor:
+def _move(start: Tensor, step: Tensor, raw: Tensor) -> Tensor:
+    return start + step * raw
+
+
+def _grow(start: Tensor, step: Tensor, raw: Tensor) -> Tensor:
     return start * raw.exp()
 
 
-def _share(start: Tensor, raw: Tensor) -> Tensor:
+def _share(start: Tensor, step: Tensor, raw: Tensor) -> Tensor:
     parts = start * raw.exp()
     return parts / parts.sum()
 
 
-# How a parameter is found from the value that was exported and a free number; a domain without an entry is an error.
-FROM_RAW = {Real: torch.add, Positive: _grow, NonNegative: _grow, Simplex: _share}
+# How a parameter is found from the value that was exported, a step and a free number; a domain without an entry is an
+# error.
+FROM_RAW = {Real: _move, Positive: _grow, NonNegative: _grow, Simplex: _share}
 
 
 class ExpressionKernel(gpytorch.kernels.Kernel):
-    """A Mercer expression as a GPyTorch kernel; its free parameters are `raw_<number>_<symbol>_<name>`."""
+    """A Mercer expression as a GPyTorch kernel; its free parameters are `raw_<number>_<symbol>_<name>`.
 
-    def __init__(self, expression: Expression) -> None:
+    spread : the size of each column of the data, the step of what is counted along it (an offset, a frequency).
+    """
+
+    def __init__(self, expression: Expression, spread: Array | None = None) -> None:
         super().__init__()
         self.bound = expression
         self.program = compile_program(expression)
         values = torch.as_tensor(values_of(expression), dtype=torch.float64)
         if values.isnan().any():
             raise InputError(f"{expression.text(digits=4)} has parameters without a value: give them, or fit it first")
-        self.register_buffer("start", values)
         self.slots = layout(expression).slots
+        self.register_buffer("start", values)
+        self.register_buffer("step", torch.as_tensor(_steps(expression, self.slots, spread), dtype=torch.float64))
         for slot in self.slots:
             _transform_of(slot.spec.domain)
             if slot.fitted:
@@ -73,9 +83,9 @@ class ExpressionKernel(gpytorch.kernels.Kernel):
         """The parameters as they are now, in the order of Mercer's values vector."""
         parts = []
         for slot in self.slots:
-            own = self.start[slot.where]
+            own, step = self.start[slot.where], self.step[slot.where]
             raw = getattr(self, _raw_name(slot)) if slot.fitted else None
-            parts.append(own if raw is None else _transform_of(slot.spec.domain)(own, raw))
+            parts.append(own if raw is None else _transform_of(slot.spec.domain)(own, step, raw))
         return torch.cat(parts)
 
     @property
@@ -107,6 +117,16 @@ class ExpressionKernel(gpytorch.kernels.Kernel):
 
 def _raw_name(slot: Slot) -> str:
     return f"raw_{slot.leaf}_{slot.symbol}_{slot.spec.name}"
+
+
+def _steps(expression: Expression, slots: Sequence[Slot], spread: Array | None) -> Array:
+    """Return for each value by how much it changes with its free number, where that is added."""
+    steps, owners = np.ones(sum(slot.size for slot in slots)), tuple(expression.owners())
+    for slot in slots:
+        if spread is not None and "dimension" in slot.spec.shape and slot.spec.unit in ("position", "frequency"):
+            own = spread[list(owners[slot.leaf].columns)]
+            steps[slot.where] = np.resize(own if slot.spec.unit == "position" else 1.0 / own, slot.size)
+    return steps
 
 
 def _transform_of(domain: Domain) -> Any:
@@ -144,7 +164,8 @@ class MercerGP(gpytorch.models.ExactGP):
         likelihood.raw_noise.data.fill_(torch.tensor(alone.noise, dtype=torch.float64).log())
         self.mean_module = gpytorch.means.ConstantMean().double()
         self.mean_module.constant.data.fill_(alone.level)
-        self.covar_module = ExpressionKernel(alone.kernel)
+        spread = alone.X.std(axis=0)
+        self.covar_module = ExpressionKernel(alone.kernel, np.where(spread > 0, spread, 1.0))
         self.columns = columns
         self.jitter = alone.jitter
         self._solved: tuple[Tensor, Tensor, Tensor] | None = None
