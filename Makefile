@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-textures bench-regimes bench-cuda bench-scale bench-golden bench-shape bench-optimise bench-forecast bench-tables bench-truth bench-first fuzz clean
+.PHONY: demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-textures bench-regimes bench-cuda bench-scale bench-golden bench-shape bench-optimise bench-forecast bench-tables bench-interop bench-truth bench-first fuzz clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/mercer demo --out mercer-demo
@@ -98,6 +98,10 @@ bench-cuda: $(VENV)/.dev
 # 150 table files whose values are known.
 bench-tables: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.tables
+
+# 500 random models in each other library: the same mean and variance?
+bench-interop: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.interop
 
 # Is everything true that it says? QUICK=1 for 60 data sets; DATA for more real ones; goes on where it was stopped.
 bench-truth: $(VENV)/.dev

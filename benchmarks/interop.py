@@ -3,7 +3,8 @@
 For each target 500 random models (tests/exports.py): sums and products three levels deep, networks, change surfaces and
 functionals, in odd units, some rows equal, noises from none to large; for BoTorch and ONNX averages of up to three
 kernels, too. A model agrees where every mean and variance differs by at most 1e-8 of the prior's scale, or by 1e-14
-times the condition number of the covariance where that is above 1e6.
+times the condition number of the covariance where that is above 1e6. (Of an average whose members lie further apart
+than that, of its own scale.)
 """
 
 from __future__ import annotations

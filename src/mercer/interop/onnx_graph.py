@@ -422,7 +422,9 @@ def make_onnx(exported: Exported) -> Any:
         graph.nodes.append(helper.make_node("Reshape", [value, flat], [name]))
     outputs = [helper.make_tensor_value_info(name, TensorProto.DOUBLE, ["rows"]) for name in results]
     given = helper.make_tensor_value_info("X", TensorProto.DOUBLE, ["rows", columns])
-    body = helper.make_graph(graph.nodes, "mercer", [given], outputs, graph.constants)
+    used = {name for node in graph.nodes for name in node.input}
+    constants = [each for each in graph.constants if each.name in used]
+    body = helper.make_graph(graph.nodes, "mercer", [given], outputs, constants)
     made = helper.make_model(body, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="mercer")
     made.ir_version = VERSION
     helper.set_model_props(made, {
