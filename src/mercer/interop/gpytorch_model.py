@@ -25,7 +25,7 @@ from mercer.compute import torch_backend
 from mercer.compute.program import compile_program
 from mercer.errors import InputError, NumericalError
 from mercer.interop.exporting import Alone, Exported, check_columns
-from mercer.kernels.domains import Array, Domain, NonNegative, Positive, Real, Simplex
+from mercer.kernels.domains import Array, Domain, NonNegative, Positive, Real, Share, Simplex
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import Slot, layout, values_of, with_values
 from mercer.linalg.device import factorise_on_device
@@ -46,9 +46,15 @@ def _share(start: Tensor, step: Tensor, raw: Tensor) -> Tensor:
     return parts / parts.sum()
 
 
+def _odds(start: Tensor, step: Tensor, raw: Tensor) -> Tensor:
+    """start / (1 - start) times exp(raw), as a share."""
+    grown = start * raw.exp()
+    return grown / (1.0 - start + grown)
+
+
 # How a parameter is found from the value that was exported, a step and a free number; a domain without an entry is an
 # error.
-FROM_RAW = {Real: _move, Positive: _grow, NonNegative: _grow, Simplex: _share}
+FROM_RAW = {Real: _move, Positive: _grow, NonNegative: _grow, Share: _odds, Simplex: _share}
 
 
 class ExpressionKernel(gpytorch.kernels.Kernel):

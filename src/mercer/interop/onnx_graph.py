@@ -31,6 +31,7 @@ from mercer.kernels.blend import Surface
 from mercer.kernels.domains import Array
 from mercer.kernels.parameters import values_of
 from mercer.linalg.factor import Factor
+from mercer.writing import whole_file
 
 OPSET = 17  # of 2022: every runtime since then reads it
 VERSION = 8  # of the file format, for the same runtimes
@@ -214,14 +215,42 @@ def _sumi(x: Pairs, dims: Sequence[int], frequency: Array, offset: Array) -> str
     return x.graph.do("Mul", *waves)
 
 
+def _equal(graph: Graph, left: str, right: str) -> str:
+    return graph.do("Cast", graph.do("Equal", left, right), to=TensorProto.DOUBLE)
+
+
+def _same(x: Pairs, column: int) -> str:
+    """1 where x = x' on a column, else 0."""
+    return _equal(x.graph, x.left[column], x.right[column])
+
+
 def _wn(x: Pairs, dims: Sequence[int]) -> str:
-    same = [x.graph.do("Cast", x.graph.do("Equal", x.left[d], x.right[d]), to=TensorProto.DOUBLE) for d in dims]
-    return x.graph.multiply(same)
+    return x.graph.multiply([_same(x, d) for d in dims])
+
+
+def _cat(x: Pairs, dims: Sequence[int], correlation: Array) -> str:
+    """1 where x = x', else the correlation."""
+    rest = float(correlation[0])
+    return x.graph.do("Add", x.graph.do("Mul", _same(x, dims[0]), 1.0 - rest), rest)
+
+
+def _ecat(x: Pairs, dims: Sequence[int], places: Array) -> str:
+    """-(u - u')^2 / 2, u the places of the categories; one that is not known lies at a distance of one from all."""
+    graph, (column,) = x.graph, dims
+    sides, unknown = [], []
+    for side in (x.left[column], x.right[column]):
+        is_code = [_equal(graph, side, graph.constant(float(k))) for k in range(len(places) + 1)]
+        sides.append(graph.add([graph.do("Mul", one, float(u)) for one, u in zip(is_code[1:], places, strict=True)]))
+        unknown.append(graph.do("Sub", 1.0, graph.add(is_code)))
+    apart = graph.do("Sub", *sides)
+    total = graph.add([graph.do("Mul", apart, apart), *unknown])
+    return graph.do("Mul", graph.do("Mul", total, -0.5), graph.do("Sub", 1.0, _same(x, column)))
 
 
 LEAVES: dict[str, Callable[..., str]] = {
     "SE": _se, "RQ": _rq, "M12": _m12, "M32": _m32, "M52": _m52, "ENVELOPE": _envelope, "PER": _per, "CPER": _cper,
     "LIN": _lin, "COS": _cos, "SIN": _sin, "SUMI": _sumi, "WN": _wn,
+    "CAT": _cat, "ECAT": _ecat,
 }  # fmt: skip
 
 
@@ -438,10 +467,5 @@ def make_onnx(exported: Exported) -> Any:
 def write_onnx(exported: Exported, path: str | Path) -> None:
     """Write the model to a file."""
     data = make_onnx(exported).SerializeToString()
-    try:
-        Path(path).write_bytes(data)
-    except OSError as error:
-        raise InputError(
-            f"cannot write the ONNX file {str(path)!r}: {error.strerror or error}; give a file in a folder that exists "
-            "and can be written to"
-        ) from None
+    with whole_file(path, "give a file in a folder that exists and can be written to") as place:
+        place.write_bytes(data)
