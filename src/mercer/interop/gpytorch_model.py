@@ -166,7 +166,7 @@ class MercerGP(gpytorch.models.ExactGP):
     def __init__(self, alone: Alone, columns: Columns) -> None:
         noise = gpytorch.constraints.GreaterThan(0.0, transform=torch.exp, inv_transform=torch.log)
         likelihood = gpytorch.likelihoods.GaussianLikelihood(noise_constraint=noise).double()
-        super().__init__(torch.as_tensor(alone.X).clone(), torch.as_tensor(alone.y).clone(), likelihood)
+        super().__init__(torch.tensor(alone.X), torch.tensor(alone.y), likelihood)
         likelihood.raw_noise.data.fill_(torch.tensor(alone.noise, dtype=torch.float64).log())
         self.mean_module = gpytorch.means.ConstantMean().double()
         self.mean_module.constant.data.fill_(alone.level)
