@@ -247,10 +247,56 @@ def _ecat(x: Pairs, dims: Sequence[int], places: Array) -> str:
     return graph.do("Mul", graph.do("Mul", total, -0.5), graph.do("Sub", 1.0, _same(x, column)))
 
 
+def _from_origin(x: Pairs, dims: Sequence[int], origin: Array) -> tuple[str, str, str]:
+    """Whether both are on one side of the origin, and the smaller and the larger distance from it."""
+    graph, start = x.graph, float(origin[0])
+    a, b = (graph.do("Sub", side[dims[0]], start) for side in (x.left, x.right))
+    sizes = [graph.do("Abs", each) for each in (a, b)]
+    same = graph.do("Greater", graph.do("Mul", a, b), 0.0)
+    return same, graph.do("Min", *sizes), graph.do("Max", *sizes)
+
+
+def _rw(x: Pairs, dims: Sequence[int], origin: Array) -> str:
+    """The smaller distance from the origin on one side of it, else 0."""
+    same, near, _ = _from_origin(x, dims, origin)
+    return x.graph.do("Where", same, near, 0.0)
+
+
+def _irw(x: Pairs, dims: Sequence[int], origin: Array) -> str:
+    """m^2 (3 M - m) / 6 on one side of the origin, else 0."""
+    same, near, far = _from_origin(x, dims, origin)
+    height = x.graph.do("Sub", x.graph.do("Mul", far, 3.0), near)
+    whole = x.graph.multiply([near, near, x.graph.do("Mul", height, 1.0 / 6.0)])
+    return x.graph.do("Where", same, whole, 0.0)
+
+
+def _iou(x: Pairs, dims: Sequence[int], lengthscale: Array, origin: Array) -> str:
+    """l^2 (2 h(m) + E(m) E(M - m)) on one side, else -l^2 E(m) E(M); m, M over l, E(u) = 1 - exp(-u)."""
+    graph, length = x.graph, float(lengthscale[0])
+    same, *sizes = _from_origin(x, dims, origin)
+    near, far = (graph.do("Mul", size, 1.0 / length) for size in sizes)
+    falling = graph.expm1(graph.do("Neg", near))
+    rest = graph.do("Mul", falling, graph.expm1(graph.do("Sub", near, far)))
+    together = graph.do("Add", graph.do("Mul", _damped(graph, near), 2.0), rest)
+    apart = graph.do("Neg", graph.do("Mul", falling, graph.expm1(graph.do("Neg", far))))
+    return graph.do("Mul", graph.do("Where", same, together, apart), length**2)
+
+
+def _damped(graph: Graph, u: str) -> str:
+    """h(u) = exp(-u) - 1 + u, u >= 0; near zero by its series, which loses no digits."""
+    small = graph.do("Min", u, 0.5)
+    series = graph.constant([[1.0]])
+    for k in range(16, 2, -1):
+        series = graph.do("Sub", 1.0, graph.do("Mul", graph.do("Mul", small, 1.0 / k), series))
+    near = graph.multiply([small, graph.do("Mul", small, 0.5), series])
+    plain = graph.do("Add", graph.do("Sub", graph.do("Exp", graph.do("Neg", u)), 1.0), u)
+    return graph.do("Where", graph.do("Greater", u, 0.5), plain, near)
+
+
 LEAVES: dict[str, Callable[..., str]] = {
     "SE": _se, "RQ": _rq, "M12": _m12, "M32": _m32, "M52": _m52, "ENVELOPE": _envelope, "PER": _per, "CPER": _cper,
     "LIN": _lin, "COS": _cos, "SIN": _sin, "SUMI": _sumi, "WN": _wn,
-    "CAT": _cat, "ECAT": _ecat,
+    "CAT": _cat, "ECAT": _ecat, "RW": _rw, "IRW": _irw, "IOU": _iou,
 }  # fmt: skip
 
 
