@@ -69,8 +69,8 @@ def tabulate(results: dict[str, list[Judged]], seconds: float, described: dict[s
         + ", ".join(f"{name} {number}" for name, number in described["versions"].items() if number),  # type: ignore
         "",
         "Largest difference in mean and variance, of the prior's scale, where the condition number is below 1e6",
-        "(allowed: 1e-8), and that divided by the condition number where it is above (allowed: 1e-14). Of an average whose",
-        "members lie further apart than the prior reaches, of its own scale.",
+        "(allowed: 1e-8), and that divided by the condition number where it is above (allowed: 1e-14).",
+        "Of an average whose members lie further apart than the prior reaches, of its own scale.",
         "",
         "| target | models | agree | below 1e6 | largest difference | above 1e6 | largest / condition number |",
         "|---|---|---|---|---|---|---|",
