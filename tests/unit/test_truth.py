@@ -44,9 +44,9 @@ def flat(model: mercer.GPRegressor) -> str:
     return " ".join(model.explain().to_text(10_000).split())
 
 
-def averaged(kernels: list[str], weights: Weights, y: np.ndarray) -> mercer.GPRegressor:
+def averaged(kernels: list[str], weights: Weights, y: np.ndarray, X: pd.DataFrame = MONTHS) -> mercer.GPRegressor:
     """A model whose predictions average kernels with weights that are given."""
-    models = [fit(kernel, MONTHS, y) for kernel in kernels]
+    models = [fit(kernel, X, y) for kernel in kernels]
     first, data = models[0].fitted_, models[0].fitted_.training.data
     members = [(model.fitted_.explained.kernel, model.fitted_.explained.noise) for model in models]
     known = posteriors(members, [Exact()] * len(members), data)
@@ -62,17 +62,21 @@ TREND_AND_SEASON = 0.5 * COUNT + 4.0 * np.sin(2 * np.pi * COUNT / 12) + 0.3 * NO
 UNEQUAL = Weights(within=(0.24, 0.76), beyond=(0.009, 0.991), widening=(1.0, 2.0), column=0)
 
 
+SHORT_SEASON = "PER(0, period=fixed(12)) + PER(0, period=fixed(7))"
+
+
 @pytest.fixture(scope="module")
 def average() -> mercer.GPRegressor:
-    """Of a kernel with a walk and a season, and one with a line and a season, which makes the forecast."""
-    return averaged(["M12 + PER(0, period=12)", "LIN + PER(0, period=12)"], UNEQUAL, TREND_AND_SEASON)
+    """Of a kernel with two seasons, and one with a line and a season, which makes the forecast."""
+    return averaged([SHORT_SEASON, "LIN + PER(0, period=fixed(12))"], UNEQUAL, TREND_AND_SEASON)
 
 
 def test_the_words_are_about_the_average(average: mercer.GPRegressor) -> None:
-    explanation, by_kind = average.explain(), {each.kind.name: each for each in gather(subject_of(average.fitted_))}
-    assert by_kind["season"].certainty == pytest.approx(1.0)
-    assert by_kind["trend"].certainty == pytest.approx(0.76)
-    assert by_kind["trend"].certainty_beyond == pytest.approx(0.991)
+    explanation, found = average.explain(), gather(subject_of(average.fitted_))
+    by_kind = {(each.kind.name, each.kind.period and round(each.kind.period)): each for each in found}
+    assert by_kind["season", 12].certainty == pytest.approx(1.0)
+    assert by_kind["trend", None].certainty == pytest.approx(0.76)
+    assert by_kind["trend", None].certainty_beyond == pytest.approx(0.991)
     assert explanation.averaging.weights_beyond == (0.009, 0.991)
     text = flat(average)
     assert "A straight trend along month. It is there with a probability of 76 %." in text
@@ -80,8 +84,41 @@ def test_the_words_are_about_the_average(average: mercer.GPRegressor) -> None:
     assert "in brackets is the weight in the forecast of those with" in text
     claims = {claim.kind: claim for claim in explanation.claims}
     assert claims["gathered component"].certainty is not None
-    wandering = next(each for each in explanation.components if each.certainty_beyond < 0.1)
-    assert "hardly have it: with a weight of 0.9 %" in wandering.continuation
+    fading = next(each for each in explanation.components if each.certainty_beyond < 0.1)
+    assert "hardly have it: with a weight of 0.9 %" in fading.continuation
+
+
+def test_kernels_that_differ_in_the_name_of_a_curve_have_one_component() -> None:
+    """A line and a walk that follow the same data are not two things, each of them in doubt."""
+    kernels = ["M12 + PER(0, period=12)", "LIN + PER(0, period=12)"]
+    model = averaged(kernels, UNEQUAL, TREND_AND_SEASON)
+    by_kind = {each.kind.name: each for each in gather(subject_of(model.fitted_))}
+    assert sorted(by_kind) == ["season", "slow change"]
+    assert by_kind["slow change"].certainty == pytest.approx(1.0)
+    likely = by_kind["slow change"].likely
+    assert (likely.name, likely.within, likely.beyond) == ("trend", pytest.approx(0.76), pytest.approx(0.991))
+    text = "A slow change along month: most likely a straight trend (with a probability of 76 %, in the forecast "
+    assert text in flat(model)
+
+
+def test_effects_that_add_up_are_judged_once() -> None:
+    """A kernel on all columns may hold a sum: then no component is called an interaction, in averages either."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(0, 1, (150, 3)), columns=["heat", "feed", "load"])
+    y = 2.0 * X["heat"] + X["feed"] ** 2 - X["load"] + rng.normal(0, 0.05, 150)
+    kernels = ["SE(heat, feed, load)", "SE(heat) + SE(feed) + SE(load)", "SE(heat) * SE(feed) * SE(load)"]
+    model = averaged(kernels, Weights((0.4, 0.3, 0.3), (0.4, 0.3, 0.3), (1.0, 1.0, 1.0), None), y.to_numpy(), X)
+    explanation = model.explain()
+    found = gather(subject_of(model.fitted_))
+    assert "interaction" not in {each.kind.name for each in found}
+    assert "no interaction" in {claim.kind for claim in explanation.claims}
+    for each in found:  # every kernel has the effect of every input, however it is written
+        assert each.certainty == pytest.approx(1.0)
+    own = fit(kernels[2], X, y).explain()
+    assert "interaction" not in " ".join(each.sentence + each.title for each in own.components)
+    joined = fit(kernels[2], X, y + 3.0 * (X["heat"] - 0.5) * (X["feed"] - 0.5)).explain()
+    assert "interaction" in {claim.kind for claim in joined.claims}
+    assert "interaction" in joined.components[0].sentence
 
 
 def test_components_and_level_add_up_to_what_is_predicted(average: mercer.GPRegressor) -> None:

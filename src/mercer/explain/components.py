@@ -23,14 +23,16 @@ from mercer.explain.gathering import (
     ComponentKind,
     Curves,
     GatheredComponent,
+    LikelyKind,
     MemberPart,
     gather,
     is_growing,
-    mean_of,
+    judge_joint,
+    name_joined,
     share_out,
 )
-from mercer.explain.phrases import LITTLE, Joint, Jump, Seen, change, correlation, drifts, judge_by_rule
-from mercer.explain.subject import HEARD, KernelPart, PredictingKernel, Subject, summand_mean
+from mercer.explain.phrases import Joint, Jump, Seen, correlation, drifts
+from mercer.explain.subject import HEARD, Subject, summand_mean
 from mercer.explain.wording import Column
 from mercer.explain.words import FARTHEST, Narrator, gathered_title
 from mercer.inference.contract import Prediction
@@ -55,10 +57,6 @@ NOT_SINUSOIDAL = 0.05  # of the variance of a wave: less beside its first harmon
 AVERAGE = 0.1  # of its swing over the data: what is nearer to its average has returned to it
 AT_REST = 0.05  # of its swing over the data: a component that moves less beyond them stays where it is
 STEPS = 41
-EXCHANGED = 24  # rows whose columns are exchanged with each other
-NO_PART, TOGETHER = 0.01, 0.02  # of a component's variance: less is no effect of a column, no interaction
-SMALL = 0.001  # of the variance of the target: what a smaller component joins is not worth a sentence
-MOST_COLUMNS = 8  # exchanged; with more the kernel alone is looked at
 MOST_EXCHANGED = 500  # rows that say how much an input matters
 TWO_ENDS, MOST_TURN = 2.8, 0.3  # sqrt(2) times a 95 % band; of the size of an effect
 HARDLY = 0.05  # of the standard deviation of the target: smaller effects are not worth a direction
@@ -96,6 +94,7 @@ class GatheredFacts:
     lengths: tuple[float, float] | None = None  # the shortest and the longest of kernels that have a say
     growing: bool = False  # the swings of a season
     jump: Jump | None = None  # most of what it does
+    likely: LikelyKind | None = None  # what it is most probably, where kernels differ about that
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,7 @@ class ComponentExplanation:
 
 
 def explain_components(
-    curves: Curves, joints: Sequence[Joint], ranking: Contributions | None, narrator: Narrator
+    curves: Curves, ranking: Contributions | None, narrator: Narrator
 ) -> tuple[ComponentExplanation, ...]:
     """Explain every component, the one that removes most held-out error first, `minor` ones last."""
     subject, removed = curves.subject, dict[int, float]()
@@ -146,7 +145,7 @@ def explain_components(
         if (component.kind.name == "constant" or unheard) and not subject.alone:
             continue  # a centred constant is nothing: all of it is in the level
         if subject.alone:
-            titles = _describe_summand(curves, place, joints[place], shares[place], at_rows[place], narrator)
+            titles = _describe_summand(curves, place, shares[place], at_rows[place], narrator)
         else:
             titles = _describe_gathered(curves, place, narrator)
         removed_sentence, own = "", removed.get(place)
@@ -183,11 +182,10 @@ class _Described:
     continuation: str
 
 
-def _describe_summand(
-    curves: Curves, place: int, joint: Joint, share: float, at_rows: Prediction, narrator: Narrator
-) -> _Described:
+def _describe_summand(curves: Curves, place: int, share: float, at_rows: Prediction, narrator: Narrator) -> _Described:
     """Put a summand of the only kernel into words."""
     subject, component = curves.subject, curves.components[place]
+    joint = judge_joint(subject, component.members[0].of, component.members[0].part)
     part, columns, about = component.members[0].part, subject.columns, ClaimEvidence(components=(place,))
     column = columns[part.columns[0]] if len(part.columns) == 1 else None
     is_line = isinstance(part.kernel, Base) and part.kernel.spec.words.role == "trend"
@@ -276,10 +274,11 @@ def _describe_gathered(curves: Curves, place: int, narrator: Narrator) -> _Descr
     growing = kind.name == "season" and is_growing(curves, component)
     lengths = _measure(subject, component)
     jump = _find_jump(subject, component, curves.at_rows(component).mean)
-    facts = GatheredFacts(kind, component.certainty, component.certainty_beyond, lengths, growing, jump)
+    sure = component.certainty, component.certainty_beyond
+    facts = GatheredFacts(kind, *sure, lengths, growing, jump, component.likely)
     unit = subject.columns[component.columns[0]].unit if len(component.columns) == 1 else None
-    evidence, sure = ClaimEvidence(components=(place,)), component.certainty
-    claim = Claim("gathered component", subject.target, facts, unit, certainty=sure, evidence=evidence)
+    evidence = ClaimEvidence(components=(place,))
+    claim = Claim("gathered component", subject.target, facts, unit, certainty=component.certainty, evidence=evidence)
     sentence, title = narrator.say(claim), gathered_title(facts, subject.vocabulary)
     if subject.only_column is not None and component.columns == (subject.only_column,):
         ahead = max(component.members, key=lambda each: each.of.beyond)
@@ -581,47 +580,19 @@ def share_of_input(subject: Subject, places: Sequence[int]) -> float:
     return float(0.5 * np.mean((subject.units.y_scale * moved) ** 2) / np.var(subject.targets))
 
 
-def judge_joint(subject: Subject, kernel: PredictingKernel, part: KernelPart) -> Joint:
-    """Find which columns of a component do nothing, and whether the effects of the others just add up.
-
-    A product of kernels need not be an interaction: (a + u)(b + v) with u small beside a is a sum but for the term uv.
-    So the mean of the component is looked at where each table column is exchanged between rows: how much of its
-    variance has the column by itself, and how much together with the others?
-    """
-    sets: dict[str, list[int]] = {}
-    for d in part.columns:
-        sets.setdefault(subject.columns[d].table_name, []).append(d)
-    if not 1 < len(sets) <= MOST_COLUMNS:
-        return judge_by_rule(part.kernel, subject.columns)
-    rows = subject.data.X[np.random.default_rng(0).permutation(subject.data.count)[:EXCHANGED]]
-    count, idle, apart = len(rows), list[int](), list[int]()
-    for own in sets.values():
-        mixed = np.tile(rows, (count, 1))  # row i * count + j has `own` from row i, the other columns from row j
-        mixed[:, own] = np.repeat(rows[:, own], count, axis=0)
-        mean = mean_of(subject, kernel, part, mixed).reshape(count, count)
-        total = float(mean.var()) or 1.0
-        by_own, by_others = mean.mean(axis=1), mean.mean(axis=0)
-        rest = mean - by_own[:, None] - by_others[None, :] + mean.mean()
-        alone, together = float(by_own.var()) / total, float(rest.var()) / total
-        if alone + together < NO_PART:
-            idle += own
-        apart += own if together < TOGETHER else []
-    return Joint(frozenset(idle), len(apart) == len(part.columns), frozenset(apart))
-
-
-def find_interactions(subject: Subject, joints: Sequence[Joint], suspicious: bool, can_see: bool) -> list[Claim]:
+def find_interactions(subject: Subject, suspicious: bool, can_see: bool) -> list[Claim]:
     """Claim which inputs act together, or that none do; nothing where there is only one.
 
-    `joints` are those of the components of the kernel that was chosen. Where kernels are averaged, how sure it is that
-    inputs act together is the sum of the weights of the kernels that join them. That none do needs errors that do not
-    go with products of inputs (else `suspicious`), and rows enough to see that.
+    Where kernels are averaged, how sure it is that inputs act together is the sum of the weights of the kernels that
+    join them. That none do needs errors that do not go with products of inputs (else `suspicious`), and rows enough to
+    see that.
     """
     if len(subject.table_columns) < 2:
         return []
     found: dict[tuple[str, ...], float] = {}
     for kernel in subject.heard:
-        own = joints if kernel is subject.kernels[0] else [judge_joint(subject, kernel, p) for p in kernel.parts]
-        for names in dict.fromkeys(_find_joined(subject, kernel, own)):
+        joined = [name_joined(subject, part, judge_joint(subject, kernel, part)) for part in kernel.parts]
+        for names in dict.fromkeys(names for names in joined if len(names) > 1):
             found[names] = found.get(names, 0.0) + kernel.within
     total = sum(kernel.within for kernel in subject.heard)
     likely = {names: weight / total for names, weight in found.items() if weight > total / 2}
@@ -630,26 +601,3 @@ def find_interactions(subject: Subject, joints: Sequence[Joint], suspicious: boo
     if found or suspicious or not can_see:
         return []
     return [Claim("no interaction", subject.target, evidence=ClaimEvidence(rows=subject.data.count))]
-
-
-def _find_joined(subject: Subject, kernel: PredictingKernel, joints: Sequence[Joint]) -> list[tuple[str, ...]]:
-    """Return the inputs that the components of a kernel join.
-
-    A linear kernel on several columns is a sum over them, and joins nothing; nor does a lengthscale far beyond the
-    range of its column.
-    """
-    found: list[tuple[str, ...]] = []
-    for part, joint in zip(kernel.parts, joints, strict=True):
-        if joint.add_up or (isinstance(part.kernel, Base) and part.kernel.spec.words.role == "trend"):
-            continue
-        relevant: set[int] = set()
-        for leaf in part.kernel.leaves():
-            for place, d in enumerate(leaf.columns):
-                if leaf.spec.words.role == "trend" or change(leaf, place, subject.columns[d]) >= LITTLE:
-                    relevant.add(d)
-        names = tuple(dict.fromkeys(subject.columns[d].table_name for d in sorted(relevant - joint.idle - joint.apart)))
-        if len(names) < 2:
-            continue
-        if float(np.var(mean_of(subject, kernel, part, subject.data.X))) >= SMALL * float(np.var(subject.targets)):
-            found.append(names)
-    return found

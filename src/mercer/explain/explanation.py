@@ -28,7 +28,6 @@ from mercer.explain.components import (
     find_horizon,
     find_interactions,
     forecast,
-    judge_joint,
     rank_contributions,
 )
 from mercer.explain.functionals import FunctionalExplanation, explain_functionals
@@ -282,8 +281,7 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     gain, guess = find_gain(subject, fitted), _is_guess(subject, fitted)
     found = gain >= CLEAR and not guess
     ranking = rank_contributions(subject) if found and subject.alone else None  # else "it removes 90 %" would mislead
-    joints = [judge_joint(subject, subject.kernels[0], part) for part in subject.parts]
-    components = explain_components(curves, joints, ranking, narrator)
+    components = explain_components(curves, ranking, narrator)
     noise_std = math.sqrt(subject.noise_variance)
     dependences, sees = find_dependences(subject), can_see(subject)
     checks = check_residuals(subject, dependences, narrator)
@@ -302,7 +300,7 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     narrator.claims += () if change is None else change.claims
     noise_share = min(1.0, noise_std**2 / subject.variance)
     likely = sum(not each.minor and each.certainty >= 0.5 for each in components)
-    composition = Composition(likely or sum(not each.minor for each in components), noise_share, pure)
+    composition = Composition(max(1, likely), noise_share, pure)
     doubts = bool(fitted.stopped) or fitted.status in ("stopped", "interrupted") or not all(c.clear for c in checks)
     claimed = _claim_structure(subject, composition, gain, fitted.scores.parameters if guess else None, doubts)
     structure = Structure(found, gain, narrator.say(claimed))
@@ -313,7 +311,7 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     sampled = isinstance(fitted.origin.kernel, PartitionSampler)
     partition = explain_partitions(fitted, subject, found, narrator) if sampled else None
     suspicious = any(len(each.columns) > 1 and not each.clear for each in dependences)
-    joined = find_interactions(subject, joints, suspicious, sees) if partition is None else []
+    joined = find_interactions(subject, suspicious, sees) if partition is None else []
     listed = _list_answers(answers, extrapolation, (held_out, checks), effects, narrator)
     if checks and sees and all(check.clear for check in checks):
         narrator.claims.append(Claim("nothing left over", subject.target))

@@ -229,10 +229,19 @@ def _say_gathered(claim: Claim, vocabulary: Vocabulary) -> str:
         column = next(c for c in vocabulary.columns if c.table_name == facts.kind.columns[0])
         sure = "" if facts.certainty > 0.99 else f" It is there with a probability of {probability(facts.certainty)}."
         return _say_jump(facts.jump, column) + sure
+    if facts.likely is not None:
+        text += _say_likely(facts.likely)
     regimes = [f"regime {regime + 1}" for _, regime in facts.kind.where]
     text += f", in {list_names(regimes)} of a change" if regimes else ""
     sure = "" if facts.certainty > 0.99 else f" It is there with a probability of {probability(facts.certainty)}."
     return f"{capital(text)}.{sure}"
+
+
+def _say_likely(likely: Any) -> str:
+    """Say what a component most probably is, where the kernels that have it differ about that."""
+    within, beyond = probability(likely.within), probability(likely.beyond)
+    ahead = "" if within == beyond else f", in the forecast {beyond}"
+    return f": most likely {KINDS[likely.name][1]} (with a probability of {within}{ahead})"
 
 
 @words_for("gathered continuation")
