@@ -403,8 +403,22 @@ def test_columns_count_the_same_only_where_shuffling_them_costs_the_same() -> No
     model = mercer.KernelSVC("rbf", random_state=0).fit(X, y)
     explanation = model.explain()
     assert explanation.costs[0].column == "size"
-    assert "All columns count about the same" not in explanation.relevance_sentence
+    shares = {each.column: each.share for each in explanation.relevance}
+    assert shares == {"size": pytest.approx(1.0, abs=0.1), "colour": pytest.approx(0.0, abs=0.1)}
+    assert explanation.relevance_sentence.startswith("What counts most: size; shuffled between rows left out, it puts ")
     assert "fixed" not in explanation.headline
+
+
+def test_no_column_is_said_to_count_that_costs_nothing_to_shuffle() -> None:
+    """A machine knows its own rows by columns that mean nothing: costs are those of rows left out."""
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame(rng.normal(size=(90, 4)), columns=["width", "feed", "depth", "age"])
+    y = pd.Series(np.where(X["width"] + rng.normal(0, 0.5, 90) > 0, "wide", "not"), name="kind")
+    explanation = mercer.KernelSVC("rbf", random_state=0).fit(X, y).explain()
+    counting = [each.column for each in explanation.relevance if each.share >= 0.1]
+    assert counting == ["width"]
+    both = pd.DataFrame({"one": X["width"], "other": X["width"]})
+    assert mercer.KernelSVC("rbf", random_state=0).fit(both, y).explain().relevance_sentence
 
 
 def test_one_class_is_named_as_a_person_would() -> None:
