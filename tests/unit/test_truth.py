@@ -19,7 +19,7 @@ from mercer.explain.checks import (
     linear_dependence,
 )
 from mercer.explain.claims import Claim
-from mercer.explain.components import find_horizon
+from mercer.explain.components import find_direction, find_horizon
 from mercer.explain.gathering import Curves, covariance_of, gather
 from mercer.explain.subject import subject_of
 from mercer.explain.wording import Column, Vocabulary
@@ -424,3 +424,90 @@ def test_no_column_is_said_to_count_that_costs_nothing_to_shuffle() -> None:
 def test_one_class_is_named_as_a_person_would() -> None:
     with pytest.raises(mercer.errors.InputError, match=r"only one class \('0'\)"):
         mercer.KernelSVC(random_state=0).fit(np.arange(10.0)[:, None], np.zeros(10, dtype=int))
+
+
+# ------------------------------------------------------------------------------------------ inputs of a table
+
+
+def test_a_turn_within_its_band_is_none() -> None:
+    """Beyond the last rows a curve goes back to its mean; how far it has turned is known only as well as its band."""
+    rising = np.array([0.0, 1.0, 2.0, 3.0, 2.4])
+    loose, tight = np.diag([0.01, 0.01, 0.01, 0.01, 0.25]), 1e-4 * np.eye(5)
+    assert find_direction(rising, loose) == "rises"
+    assert find_direction(-rising, loose) == "falls"
+    assert find_direction(rising, tight) == "goes up and down"
+    assert find_direction(np.array([0.0, 1.0, 2.0, 3.0, 2.9]), tight) == "rises"  # a small turn is none, either
+    assert find_direction(rising, 9.0 * np.eye(5)) == "not clear"
+    shared = 9.0 * np.ones((5, 5)) + tight  # what all places have in common says nothing about the shape
+    assert find_direction(rising, shared) == "goes up and down"
+
+
+def test_an_input_that_acts_with_another_has_no_direction_of_its_own() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(-1, 1, (120, 3)), columns=["heat", "feed", "load"])
+    y = 4.0 * X["heat"] * X["feed"] + X["load"] + rng.normal(0, 0.1, 120)
+    explanation = fit("SE(heat, feed, load)", X, y).explain()
+    told = {effect.column: effect for effect in explanation.effects}
+    assert [told[name].direction for name in ("heat", "feed", "load")] == ["depends on others"] * 2 + ["rises"]
+    assert explanation.effects[-1].column == "load"  # though its own effect is the largest
+    asked = {answer.question: answer.sentence for answer in explanation.answers}
+    assert "(in a way that depends on other inputs), then" in asked["inputs"]
+    (joined,) = (claim for claim in explanation.claims if claim.kind == "interaction")
+    assert joined.value == ("heat", "feed")
+
+
+def test_nothing_is_claimed_of_inputs_where_nothing_was_found() -> None:
+    rng = np.random.default_rng(2)
+    X = pd.DataFrame(rng.uniform(0, 1, (80, 3)), columns=["heat", "feed", "load"])
+    kernel = "SE(heat, feed, load, variance=fixed(0.5), lengthscale=fixed([0.1, 0.1, 0.1]))"
+    explanation = fit(kernel, X, rng.normal(size=80), noise=0.5).explain()
+    assert not explanation.structure.found
+    assert {effect.direction for effect in explanation.effects} <= {"hardly matters", "not in the model", "not clear"}
+    assert not explanation.interactions
+
+
+# --------------------------------------------------------------------------------------------- rates and noise
+
+
+def test_no_rate_where_errors_show_a_pattern() -> None:
+    season = 5.0 * np.sin(2 * np.pi * COUNT / 12)
+    explanation = fit("LIN", MONTHS, 0.5 * COUNT + season + 0.1 * NOISE).explain()
+    assert any(not check.clear for check in explanation.checks)
+    assert explanation.rate is None
+
+
+def test_no_rate_where_a_season_follows_the_trend() -> None:
+    """A period that is slightly off, seen at whole rows, goes through its cycle only once: that is no season."""
+    kernel = "PER(0, period=fixed(11.9), lengthscale=fixed(0.1))"
+    explanation = fit(kernel, MONTHS, 0.5 * COUNT + 0.3 * NOISE, noise=0.05).explain()
+    assert explanation.rate is None
+
+
+def test_what_is_somewhat_better_than_noise_is_not_called_noise() -> None:
+    """Between clear structure and none there is a doubt, and it is said."""
+    kinds = set()
+    for size in (0.0, 0.25, 0.35, 0.45, 0.6, 3.0):
+        explanation = fit("LIN", MONTHS, size * COUNT / 20.0 + NOISE).explain()
+        said = {claim.kind for claim in explanation.claims} & {"components", "nothing found yet", "noise alone"}
+        kinds |= said
+        if explanation.structure.gain > 0 and not explanation.structure.found:
+            assert said == {"nothing found yet"}
+    assert {"noise alone", "nothing found yet", "components"} <= kinds
+
+
+def test_noise_is_no_more_than_the_data_vary() -> None:
+    explanation = fit("SE(0, lengthscale=fixed(5))", MONTHS, NOISE, noise=10.0).explain()
+    assert explanation.noise_share <= 1.0
+    assert explanation.noise_std**2 == pytest.approx(explanation.noise_share * np.var(NOISE), rel=1e-6)
+
+
+def test_from_the_horizon_on_bands_stay_wide() -> None:
+    model = fit("SE(0, variance=fixed(20), lengthscale=fixed(6))", MONTHS, 3.0 * np.sin(COUNT / 6) + 0.1 * NOISE)
+    subject = subject_of(model.fitted_)
+    horizon = find_horizon(subject, 0)
+    assert horizon.distance is not None
+    steps = np.arange(1.0, 200.0)
+    rows = subject.rows_along(0, COUNT.max() + steps)
+    wide = np.sqrt(subject.mixture.predict(rows, include_noise=True).variance) >= np.std(subject.data.y)
+    assert wide[steps >= horizon.distance].all()
+    assert not wide[steps < horizon.distance].any()

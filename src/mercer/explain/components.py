@@ -53,12 +53,14 @@ FORECAST_AT = (0.05, 0.1, 0.2)  # shares of the range
 MOVED = 0.1  # of the weight: kernels with a component have so much more or less of it beyond the data than within
 FEWEST_FOR_JUMP, JUMP_OF_SWING, JUMP_OF_WAYS = 20, 0.6, 0.4  # rows; of the swing, and of all steps together
 NEXT = 3  # values that are always forecast
+MOST_BETWEEN = 100  # steps that are looked at one by one
 NOT_SINUSOIDAL = 0.05  # of the variance of a wave: less beside its first harmonic, and it is a sine
 AVERAGE = 0.1  # of its swing over the data: what is nearer to its average has returned to it
 AT_REST = 0.05  # of its swing over the data: a component that moves less beyond them stays where it is
 STEPS = 41
 MOST_EXCHANGED = 500  # rows that say how much an input matters
-TWO_ENDS, MOST_TURN = 2.8, 0.3  # sqrt(2) times a 95 % band; of the size of an effect
+TWICE, LEAST_TURN = 2.0, 0.15  # standard deviations of a difference; of the size of an effect: a smaller turn is none
+MOSTLY_WITH_OTHERS = 0.25  # of the variance that goes with an input: with less by itself, it acts with others
 HARDLY = 0.05  # of the standard deviation of the target: smaller effects are not worth a direction
 
 
@@ -463,21 +465,32 @@ def part_horizon(subject: Subject, member: MemberPart) -> float | None:
 def find_horizon(subject: Subject, column: int) -> Horizon:
     """Return how far beyond the data the band of new observations is narrower than the spread of the data themselves.
 
-    Looked at in whole steps of the data, where a user would ask, not between them. For dates to the future, for other
-    numbers in both directions: the nearer one counts. Zero: not even one step.
+    From there on it stays as wide. Looked at in whole steps of the data, where a user would ask, not between them. For
+    dates to the future, for other numbers in both directions: the nearer one counts. Zero: not even one step.
     """
-    distances, places = _distances(subject, column), subject.in_user_units(column)
+    distances, places, step = _distances(subject, column), subject.in_user_units(column), subject.step_along(column)
     average, spread = float(np.mean(subject.data.y)), float(np.std(subject.data.y))  # scaled
-    beyond, found = [float(places.max()) + distances], []
+    sides, found = [(float(places.max()), 1.0)], []
     if subject.columns[column].unit is None:
-        beyond.append(float(places.min()) - distances)
-    for below, values in enumerate(beyond):
-        ahead = subject.mixture.predict(subject.rows_along(column, values), include_noise=True)
-        wide = np.flatnonzero(np.sqrt(ahead.variance) >= spread)
-        if len(wide):
-            returns = abs(float(ahead.mean[wide[0]]) - average) < NEAR * spread
-            distance = 0.0 if wide[0] == 0 else float(distances[wide[0]])
-            found.append(Horizon(distance, returns, bool(below)))
+        sides.append((float(places.min()), -1.0))
+    for end, sign in sides:
+
+        def look(at: Array, end: float = end, sign: float = sign) -> Prediction:
+            return subject.mixture.predict(subject.rows_along(column, end + sign * at), include_noise=True)
+
+        narrow = np.flatnonzero(np.sqrt(look(distances).variance) < spread)
+        if len(narrow) and narrow[-1] == len(distances) - 1:
+            continue
+        between = distances[:1]
+        if len(narrow):  # all the steps between the last that is narrow and the next one that was looked at
+            first, last = distances[narrow[-1]], distances[narrow[-1] + 1]
+            many = round((last - first) / step)
+            between = first + step * np.unique(np.round(np.linspace(1, many, min(many, MOST_BETWEEN))))
+        ahead = look(between)
+        late = np.flatnonzero(np.sqrt(ahead.variance) < spread)
+        nearest = min(int(late[-1]) + 1 if len(late) else 0, len(between) - 1)
+        returns = abs(float(ahead.mean[nearest]) - average) < NEAR * spread
+        found.append(Horizon(float(between[nearest]) if len(narrow) else 0.0, returns, sign < 0))
     return min(found, key=lambda each: each.distance or 0.0, default=Horizon(None, False))
 
 
@@ -513,8 +526,9 @@ class InputEffect:
     """How the mean moves along one column of the table, the others at their median or most common category.
 
     `direction` is "rises", "falls", "goes up and down", "differs" (categories), "depends on others" (it hardly moves
-    there, but elsewhere), "hardly matters", "not in the model" (and too few rows to say more) or "left out" (but errors
-    go with it); the places of the lowest and highest mean are written as a reader would.
+    there, but elsewhere), "not clear" (all of it is within its band), "hardly matters", "not in the model" (and too few
+    rows to say more) or "left out" (but errors go with it); the places of the lowest and highest mean are written as a
+    reader would. `share` is that of the variance that goes with it, alone or with others.
     """
 
     column: str
@@ -524,48 +538,81 @@ class InputEffect:
     highest_at: str
     sentence: str = ""
     levels: tuple[LevelEffect, ...] = ()  # of categories, averaged over the rows, the largest first
+    share: float = 0.0
 
 
 def find_effects(subject: Subject, missed: Collection[str], can_see: bool, finished: bool) -> list[Claim]:
-    """Claim the effect of every input that varies, the largest first; none of a single one that is a curve.
+    """Claim the effect of every input that varies, what matters most first; none of a single one that is a curve.
 
     That an input hardly matters needs errors that do not go with it (`missed` are those that they do go with), and rows
     enough to see that (`can_see`). `finished`: there was time to look for all of them.
     """
     found = []
     for name, places in subject.table_columns.items() if subject.only_column is None else ():
-        column = subject.columns[places[0]]
-        levels: tuple[LevelEffect, ...] = ()
-        if not column.is_category:
-            values = subject.in_user_units(places[0])
-            grid = np.linspace(values.min(), values.max(), STEPS)
-            rows, labels = subject.rows_along(places[0], grid), [column.at(float(value)) for value in grid]
-        else:
-            labels, encoded = rows_by_level(subject, places)
-            rows = np.tile(subject.typical_row(), (len(labels), 1))
-            rows[:, list(places)] = encoded
-            levels = measure_levels(subject, places)
-        ahead = subject.mixture.predict(rows, include_noise=False)
-        mean = subject.units.y_scale * ahead.mean
-        size, band = float(np.ptp(mean)), subject.units.y_scale * float(np.median(np.sqrt(ahead.variance)))
-        least = min(max(0.01 * size, TWO_ENDS * band), MOST_TURN * size)  # a smaller turn may be none
+        category = subject.columns[places[0]].is_category
+        labels, rows = _rows_of_input(subject, places)
+        mean, covariance = subject.mixture.predict_joint(rows, include_noise=False)
+        mean, covariance = subject.units.y_scale * mean, subject.units.y_scale**2 * covariance
+        share, size = share_of_input(subject, places), float(np.ptp(mean))
         if size < HARDLY * float(np.std(subject.targets)):
-            matters = share_of_input(subject, places) >= HARDLY**2
             idle = "left out" if name in missed else "hardly matters" if can_see else "not in the model"
-            direction = "depends on others" if matters else idle
-        elif column.is_category:
+            direction = "depends on others" if share >= HARDLY**2 else idle
+        elif category:
             direction = "differs"
-        elif float(np.max(np.maximum.accumulate(mean) - mean)) <= least:
-            direction = "rises"
+        elif _share_alone(subject, places[0], mean) < MOSTLY_WITH_OTHERS * share:
+            direction = "depends on others"
         else:
-            falls = float(np.max(mean - np.minimum.accumulate(mean))) <= least
-            direction = "falls" if falls else "goes up and down"
+            direction = find_direction(mean, covariance)
         ends = labels[int(np.argmin(mean))], labels[int(np.argmax(mean))]
-        found.append(InputEffect(name, size, direction, *ends, levels=levels))
+        levels = measure_levels(subject, places) if category else ()
+        found.append(InputEffect(name, size, direction, *ends, levels=levels, share=share))
     evidence = ClaimEvidence(all_finished=finished, rows=subject.data.count)
-    found.sort(key=lambda effect: -effect.size)
+    found.sort(key=lambda effect: -effect.share)
     sure = {effect.column: 0.95 if effect.levels else None for effect in found}  # of the bands of categories
     return [Claim("effect", each.column, each, certainty=sure[each.column], evidence=evidence) for each in found]
+
+
+def _rows_of_input(subject: Subject, places: Sequence[int]) -> tuple[list[str], Array]:
+    """Return places along an input as a reader would write them, and rows there, the other inputs being typical."""
+    column = subject.columns[places[0]]
+    if column.is_category:
+        labels, encoded = rows_by_level(subject, places)
+        rows = np.tile(subject.typical_row(), (len(labels), 1))
+        rows[:, list(places)] = encoded
+        return labels, rows
+    values = subject.in_user_units(places[0])
+    grid = np.linspace(values.min(), values.max(), STEPS)
+    return [column.at(float(value)) for value in grid], subject.rows_along(places[0], grid)
+
+
+def find_direction(mean: Array, covariance: Array) -> str:
+    """Say whether a curve with a joint band rises, falls or goes up and down, or that this is not clear.
+
+    Its largest rise and its largest fall count where they exceed two standard deviations of the difference of their
+    ends; a turn must be a fair part of the whole, too.
+    """
+    moves = []
+    for course in (mean, -mean):
+        rises = course - np.minimum.accumulate(course)
+        end = int(np.argmax(rises))
+        start = int(np.argmin(course[: end + 1]))
+        spread = covariance[start, start] + covariance[end, end] - 2.0 * covariance[start, end]
+        clear = float(rises[end]) > TWICE * math.sqrt(max(float(spread), 0.0))
+        moves.append((float(rises[end]), clear))
+    (up, rises_clearly), (down, falls_clearly) = moves
+    turns = min(up, down) > LEAST_TURN * max(up, down)
+    if rises_clearly and falls_clearly and turns:
+        return "goes up and down"
+    if not (rises_clearly if up >= down else falls_clearly):
+        return "not clear"
+    return "rises" if up >= down else "falls"
+
+
+def _share_alone(subject: Subject, place: int, mean: Array) -> float:
+    """Return the share of the variance that an input has where the others are typical, at the values of the rows."""
+    values = subject.in_user_units(place)
+    own = np.interp(values, np.linspace(values.min(), values.max(), len(mean)), mean)
+    return float(np.var(own) / np.var(subject.targets))
 
 
 def share_of_input(subject: Subject, places: Sequence[int]) -> float:

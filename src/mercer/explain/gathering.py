@@ -66,6 +66,7 @@ SURELY = 0.99  # of the weight of the kernels with a component: then its kind is
 SAME_CURVE = 0.9  # the correlation from which the curves of two kernels are the same
 EXCHANGED = 24  # rows whose columns are exchanged with each other
 NO_PART, TOGETHER = 0.01, 0.02  # of a component's variance: less is no effect of a column, no interaction
+OF_LARGEST = 0.2  # of what the column most joined with others does with them: less may be the wiggles of a fit
 SMALL = 0.001  # of the variance of the target: what a smaller component joins is not worth a sentence
 MOST_COLUMNS = 8  # exchanged; with more the kernel alone is looked at
 WANDERING = ("trend", "slow change", "variation", "short-lived variation", "random walk")  # may be the same curve
@@ -285,7 +286,7 @@ def _exchange(subject: Subject, kernel: PredictingKernel, part: KernelPart) -> J
         )
         return _settle(subject, kernel, part, replace(joint, apart=flat))
     rows = subject.data.X[np.random.default_rng(0).permutation(subject.data.count)[:EXCHANGED]]
-    count, idle, apart = len(rows), list[int](), list[int]()
+    count, idle, shares = len(rows), list[int](), list[float]()
     for own in sets.values():
         mixed = np.tile(rows, (count, 1))  # row i * count + j has `own` from row i, the other columns from row j
         mixed[:, own] = np.repeat(rows[:, own], count, axis=0)
@@ -296,7 +297,9 @@ def _exchange(subject: Subject, kernel: PredictingKernel, part: KernelPart) -> J
         alone, together = float(by_own.var()) / total, float(rest.var()) / total
         if alone + together < NO_PART:
             idle += own
-        apart += own if together < TOGETHER else []
+        shares.append(together)
+    least = max(TOGETHER, OF_LARGEST * max(shares))
+    apart = [d for own, together in zip(sets.values(), shares, strict=True) if together < least for d in own]
     return _settle(subject, kernel, part, Joint(frozenset(idle), len(apart) == len(part.columns), frozenset(apart)))
 
 
