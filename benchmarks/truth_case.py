@@ -123,7 +123,7 @@ class Case:
     @cached_property
     def disclaimed(self) -> bool:
         """Whether what is listed is called a guess, or no better than noise."""
-        return bool(self.of_kind("noise alone", "too few rows"))
+        return bool(self.of_kind("noise alone", "nothing found yet", "too few rows"))
 
     # --------------------------------------------------------------------------------------------------------- the data
 

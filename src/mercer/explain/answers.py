@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mercer.explain.checks import correlations
 from mercer.explain.claims import WITHIN_95, Claim, ClaimEvidence
 from mercer.explain.gathering import (
     Curves,
@@ -31,6 +32,8 @@ from mercer.linalg.factor import Failure, factorise
 LIKELY = 0.5  # a season that is less probable is not described
 DRAWS = 400  # of a season's curve: enough for a 95 % interval
 FEWEST_FOR_RATE = 5  # rows
+MOST_LAGS = 20  # that errors are compared over
+MOST_SLANT = 0.1  # of the variance of a season: the share of a line, were there two and a half cycles of a sine
 MISSED = 3.0  # standard errors: a line left in the errors is one that the model has not
 UNUSUAL = 0.01  # the chance that any row at all is called unusual where none is
 MAD, FREEDOM = 1.4826, 30  # of a normal distribution; degrees of freedom: real errors have somewhat heavier tails
@@ -124,7 +127,9 @@ class Answer:
 def find_rate(subject: Subject) -> Claim | None:
     """Claim how much the target rises on average along the only input.
 
-    None where there is none, where there are too few rows, or where what the model leaves over rises or falls itself.
+    None where there is none, where there are too few rows, or where what the model leaves over, or calls a season,
+    rises or falls itself. The variance c'Cc holds if the kernel is right; c'y of what is left over says how well the
+    slope is known in any case: n_e of n errors are independent, n / n_e = 1 + 2 sum_k r_k while these are positive.
     """
     place = subject.only_column
     if place is None or len(subject.data.y) < FEWEST_FOR_RATE or np.ptp(subject.data.X[:, place]) <= 0:
@@ -134,15 +139,20 @@ def find_rate(subject: Subject) -> Claim | None:
     centred = along - along.mean()
     slopes = centred / float(centred @ centred)
     means, variances, weights = [], [], []
+    least = subject.noise_variance * float(slopes @ slopes) * _count_repeats(subject)
     for kernel in subject.heard:
-        kept = [p for p in kernel.parts if classify(subject, kernel, p).name not in ("season", "constant", "noise")]
+        kinds = [(part, classify(subject, kernel, part).name) for part in kernel.parts]
+        kept = [part for part, name in kinds if name not in ("season", "constant", "noise")]
+        seasons = [mean_of(subject, kernel, part, rows) for part, name in kinds if name == "season"]
+        if kernel.within > LIKELY and any(_is_slanted(season, slopes, centred) for season in seasons):
+            return None
         weights.append(kernel.within)
         means.append(0.0)
-        variances.append(0.0)
+        variances.append(least)
         if kept:
             part = kept[0] if len(kept) == 1 else subject.part_of(sum_of([each.scaled for each in kept]))
             means[-1] = float(slopes @ mean_of(subject, kernel, part, rows))
-            variances[-1] = float(slopes @ covariance_of(subject, kernel, part, rows) @ slopes)
+            variances[-1] = max(least, float(slopes @ covariance_of(subject, kernel, part, rows) @ slopes))
     found = average(np.array(weights)[:, None], np.array(means)[:, None], np.array(variances)[:, None])
     slope, reach = float(found.mean[0]), WITHIN_95 * math.sqrt(max(float(found.variance[0]), 0.0))
     fitted = subject.level + subject.units.y_scale * subject.mean_at(rows)
@@ -153,6 +163,24 @@ def find_rate(subject: Subject) -> Claim | None:
     rate = Rate(column.name, slope, slope - reach, slope + reach, per, units)
     evidence = ClaimEvidence(rows=len(subject.data.y))
     return Claim("rate", subject.target, rate, column.unit, certainty=0.95, evidence=evidence)
+
+
+def _count_repeats(subject: Subject) -> float:
+    """Return how many errors say what one independent error would: 1 + 2 sum_k r_k over the first positive r_k."""
+    errors = subject.one_step_errors[1]
+    if len(errors) < FEWEST_FOR_RATE or not np.ptp(errors) > 0:
+        return 1.0
+    total = 1.0
+    for own in correlations(errors, max(1, min(MOST_LAGS, len(errors) // 5))):
+        if own <= WITHIN_95 / math.sqrt(len(errors)):
+            break
+        total += 2.0 * float(own)
+    return total
+
+
+def _is_slanted(season: Array, slopes: Array, centred: Array) -> bool:
+    """Whether a season is partly a line: a period that is slightly off can follow a trend through its cycle."""
+    return float(np.var(float(slopes @ season) * centred)) > MOST_SLANT * float(np.var(season))
 
 
 def choose_per(column: Column) -> tuple[str | None, float]:

@@ -15,19 +15,20 @@ from mercer.explain.subject import readable_columns
 from mercer.explain.wording import Column, Vocabulary, list_names, percent, wrap, write_count
 from mercer.explain.words import Narrator
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Base, Expression, Product
-from mercer.model.classes import FittedClasses
+from mercer.learners.margin import build_machine, make_folds
+from mercer.model.classes import FittedClasses, gram_of
 
 MOST_COLUMNS = 12  # that are drawn one by one
 ALIKE = 0.5  # of the largest cost: columns that cost less to shuffle do not count the same
 NO_COST = 0.01  # of the rows
-SHUFFLES, MOST_SHUFFLED = 3, 500  # times, and rows
+SHUFFLES, MOST_SHUFFLED = 3, 1000  # times, and rows
+CLEARLY = 2.0  # standard errors: a smaller cost may be chance, and counts as none
 EQUAL = 1.3  # times its fair share: less, and no column stands out
 
 
 @dataclass(frozen=True)
 class ColumnRelevance:
-    """How much a column counts in the kernel: the share of squared distances (in scaled units) that it weighs."""
+    """How much a column counts: its share of what it costs to shuffle columns, one by one, between rows left out."""
 
     column: str
     share: float
@@ -35,10 +36,16 @@ class ColumnRelevance:
 
 @dataclass(frozen=True)
 class ColumnCost:
-    """By how much more often rows are put into a wrong class when a column is shuffled between them."""
+    """By how much more often rows left out are put into a wrong class when a column is shuffled between them."""
 
     column: str
     cost: float
+    error: float = 0.0  # its standard error
+
+    @property
+    def clear(self) -> float:
+        """The cost, or zero where it may be chance or is next to nothing."""
+        return self.cost if self.cost >= max(NO_COST, CLEARLY * self.error) else 0.0
 
 
 @dataclass(frozen=True)
@@ -95,24 +102,22 @@ class ClassExplanation:
 
     @property
     def relevance_sentence(self) -> str:
-        """Which columns count: by what they weigh in the kernel, and by what it costs to shuffle them."""
-        if not self.relevance:
+        """Which columns count, by what it costs to shuffle them between rows left out."""
+        if not self.costs:
             return ""
+        if not self.relevance:
+            return "No single column is needed: shuffling any one of them puts hardly more rows into a wrong class."
         top, costs = self.relevance[0], {each.column: each.cost for each in self.costs}
-        if top.share * len(self.relevance) < EQUAL:
-            most = max(self.costs, key=lambda each: each.cost)
-            if min(costs.values()) >= ALIKE * most.cost:
-                return "All columns count about the same."
-            return (
-                f"All columns weigh about the same in the kernel, but not in what follows from them: shuffling "
-                f"{most.column} puts {percent(most.cost)} more of the rows into a wrong class, shuffling "
-                f"{min(self.costs, key=lambda each: each.cost).column} {percent(max(0.0, min(costs.values())))}."
-            )
+        if len(costs) > 1 and top.share * len(costs) < EQUAL and min(costs.values()) >= ALIKE * max(costs.values()):
+            return "All columns count about the same."
         large = [each for each in self.relevance[:3] if each.share > 0.05] or [top]
-        named = [f"{each.column} ({percent(each.share)})" for each in large]
-        small = [each.column for each in self.relevance if each.share < 0.1 / len(self.relevance)]
-        idle = [name for name in small if costs.get(name, 0.0) < NO_COST]
-        text = f"What counts most: {list_names(named)}."
+        others = [f"{each.column} ({percent(costs[each.column])})" for each in large[1:]]
+        idle = [each.column for each in self.costs if each.cost < NO_COST]
+        text = (
+            f"What counts most: {top.column}; shuffled between rows left out, it puts "
+            f"{percent(costs[top.column])} more of them into a wrong class."
+        )
+        text += f" Then {list_names(others)}." if others else ""
         return f"{text} Next to nothing comes from {list_names(idle[:5])}." if idle else text
 
     def to_json(self) -> dict[str, Any]:
@@ -154,12 +159,10 @@ def explain_classes(fitted: FittedClasses) -> ClassExplanation:
     known = left_out >= 0
     confusion = np.zeros((len(counts), len(counts)), dtype=int)
     np.add.at(confusion, (labels[known], left_out[known]), 1)
-    shares = _shares(fitted.scaled_kernel, len(columns))
-    tables: dict[str, float] = {}
-    for column, share in zip(columns, shares, strict=True):
-        tables[column.table_name] = tables.get(column.table_name, 0.0) + float(share)
-    ranked = sorted(tables.items(), key=lambda pair: -pair[1]) if shares.any() else []
-    varying = [name for name, places in _places(columns).items() if np.ptp(training.X[:, places], axis=0).any()]
+    tables = _places(columns)
+    varying = {name: places for name, places in tables.items() if np.ptp(training.X[:, places], axis=0).any()}
+    costs = _shuffle(fitted, varying)
+    total = sum(each.clear for each in costs)
     given = fitted.options["kernel"]
     name = given if isinstance(given, str) else type(given).__name__
     searched = "kfo" if name in ("kfo", "kfo-mkl", "KernelFunctional") else name
@@ -175,7 +178,7 @@ def explain_classes(fitted: FittedClasses) -> ClassExplanation:
         error=float(1.0 - np.trace(confusion) / max(1, confusion.sum())),
         error_of_most_common=float(1.0 - counts.max() / counts.sum()),
         confusion=tuple(tuple(int(n) for n in row) for row in confusion),
-        relevance=tuple(ColumnRelevance(column, share) for column, share in ranked),
+        relevance=tuple(ColumnRelevance(each.column, each.clear / total) for each in costs) if total > 0 else (),
         functionals=explain_functionals(kernel, columns, names, narrator),
         kernel=kernel.text(4, names),
         kernel_exact=kernel.text(None, names),
@@ -184,7 +187,7 @@ def explain_classes(fitted: FittedClasses) -> ClassExplanation:
         tried=len(fitted.candidates),
         found_by=found,
         notes=fitted.notes,
-        costs=_shuffle(fitted, {name: places for name, places in _places(columns).items() if name in varying}),
+        costs=costs,
     )
 
 
@@ -197,42 +200,31 @@ def _places(columns: Sequence[Column]) -> dict[str, list[int]]:
 
 
 def _shuffle(fitted: FittedClasses, tables: dict[str, list[int]]) -> tuple[ColumnCost, ...]:
-    """Shuffle every column of the table between rows, and see how many more are put into a wrong class."""
-    rng, training = np.random.default_rng(0), fitted.training
-    chosen = rng.permutation(len(training.X))[:MOST_SHUFFLED]
-    X, truth = training.X[chosen], training.classes[training.labels[chosen]]
-    wrong, found = float(np.mean(fitted.predict(X) != truth)), []
-    for name, places in tables.items():
-        costs = []
-        for _ in range(SHUFFLES):
-            shuffled = X.copy()
-            shuffled[:, places] = X[rng.permutation(len(X))][:, places]
-            costs.append(float(np.mean(fitted.predict(shuffled) != truth)) - wrong)
-        found.append(ColumnCost(name, float(np.mean(costs))))
-    return tuple(sorted(found, key=lambda each: -each.cost))
+    """Shuffle every column of the table between rows left out, and see how many more are put into a wrong class.
 
-
-def _shares(kernel: Expression, columns: int) -> Array:
-    """Return the share of each column in squared distances, 1 / l^2 in scaled units, averaged over the kernels added.
-
-    Lengthscales of the factors of a product are compared with each other: SE(0)*SE(1) is SE(0, 1).
+    Breiman 2001. Rows that a machine has learned from would not do: it may know them by columns that mean nothing.
     """
-    if isinstance(kernel, Base):
-        total = _weights(kernel, columns)
-    elif isinstance(kernel, Product):
-        total = np.sum([_weights(leaf, columns) for leaf in kernel.leaves()], axis=0)
-    else:
-        total = np.sum([_shares(child, columns) for child in kernel.children], axis=0)
-    return total / total.sum() if total.sum() > 0 else total
-
-
-def _weights(leaf: Base, columns: int) -> Array:
-    """Return how much a base kernel weighs each column: 1 / l^2, or the weights of a linear one."""
-    values = leaf.lengthscales() if leaf.spec.radial else None
-    weights = None if not values else np.array(values) ** -2.0
-    if leaf.spec.words.role == "trend":
-        weights = np.array(leaf.parameter("weights").values or ())
-    total = np.zeros(columns)
-    if weights is not None and len(weights) == len(leaf.columns):
-        total[list(leaf.columns)] += weights
-    return total
+    rng, training, labels = np.random.default_rng(0), fitted.training, fitted.training.labels
+    chosen = rng.permutation(len(labels))[:MOST_SHUFFLED]
+    gram, _ = gram_of(fitted.scaled_kernel, training)
+    more = {name: list[Array]() for name in tables}  # of every row: how often it is wrong, less whether it was before
+    for train, out in make_folds(labels[chosen], fitted.seed):
+        known, left = chosen[train], chosen[out]
+        machine = build_machine(fitted.cost, fitted.nu)
+        try:
+            machine.fit(gram[np.ix_(known, known)], labels[known])
+        except ValueError:
+            continue
+        wrong = machine.predict(gram[np.ix_(left, known)]) != labels[left]
+        for name, places in tables.items():
+            often = np.zeros(len(left))
+            for _ in range(SHUFFLES):
+                shuffled = training.X[left].copy()
+                shuffled[:, places] = training.X[rng.permutation(left)][:, places]
+                often += (machine.predict(fitted.cross(shuffled)[:, known]) != labels[left]) / SHUFFLES
+            more[name].append(often - wrong)
+    found = []
+    for name, each in more.items():
+        rows = np.concatenate(each) if each else np.zeros(1)
+        found.append(ColumnCost(name, float(rows.mean()), float(rows.std() / np.sqrt(len(rows)))))
+    return tuple(sorted(found, key=lambda cost: -cost.cost))

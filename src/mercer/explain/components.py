@@ -23,14 +23,16 @@ from mercer.explain.gathering import (
     ComponentKind,
     Curves,
     GatheredComponent,
+    LikelyKind,
     MemberPart,
     gather,
     is_growing,
-    mean_of,
+    judge_joint,
+    name_joined,
     share_out,
 )
-from mercer.explain.phrases import LITTLE, Joint, Jump, Seen, change, correlation, drifts, judge_by_rule
-from mercer.explain.subject import HEARD, KernelPart, PredictingKernel, Subject, summand_mean
+from mercer.explain.phrases import Joint, Jump, Seen, correlation, drifts
+from mercer.explain.subject import HEARD, Subject, summand_mean
 from mercer.explain.wording import Column
 from mercer.explain.words import FARTHEST, Narrator, gathered_title
 from mercer.inference.contract import Prediction
@@ -51,16 +53,14 @@ FORECAST_AT = (0.05, 0.1, 0.2)  # shares of the range
 MOVED = 0.1  # of the weight: kernels with a component have so much more or less of it beyond the data than within
 FEWEST_FOR_JUMP, JUMP_OF_SWING, JUMP_OF_WAYS = 20, 0.6, 0.4  # rows; of the swing, and of all steps together
 NEXT = 3  # values that are always forecast
+MOST_BETWEEN = 100  # steps that are looked at one by one
 NOT_SINUSOIDAL = 0.05  # of the variance of a wave: less beside its first harmonic, and it is a sine
 AVERAGE = 0.1  # of its swing over the data: what is nearer to its average has returned to it
 AT_REST = 0.05  # of its swing over the data: a component that moves less beyond them stays where it is
 STEPS = 41
-EXCHANGED = 24  # rows whose columns are exchanged with each other
-NO_PART, TOGETHER = 0.01, 0.02  # of a component's variance: less is no effect of a column, no interaction
-SMALL = 0.001  # of the variance of the target: what a smaller component joins is not worth a sentence
-MOST_COLUMNS = 8  # exchanged; with more the kernel alone is looked at
 MOST_EXCHANGED = 500  # rows that say how much an input matters
-TWO_ENDS, MOST_TURN = 2.8, 0.3  # sqrt(2) times a 95 % band; of the size of an effect
+TWICE, LEAST_TURN = 2.0, 0.15  # standard deviations of a difference; of the size of an effect: a smaller turn is none
+MOSTLY_WITH_OTHERS = 0.25  # of the variance that goes with an input: with less by itself, it acts with others
 HARDLY = 0.05  # of the standard deviation of the target: smaller effects are not worth a direction
 
 
@@ -96,6 +96,7 @@ class GatheredFacts:
     lengths: tuple[float, float] | None = None  # the shortest and the longest of kernels that have a say
     growing: bool = False  # the swings of a season
     jump: Jump | None = None  # most of what it does
+    likely: LikelyKind | None = None  # what it is most probably, where kernels differ about that
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ class ComponentExplanation:
 
 
 def explain_components(
-    curves: Curves, joints: Sequence[Joint], ranking: Contributions | None, narrator: Narrator
+    curves: Curves, ranking: Contributions | None, narrator: Narrator
 ) -> tuple[ComponentExplanation, ...]:
     """Explain every component, the one that removes most held-out error first, `minor` ones last."""
     subject, removed = curves.subject, dict[int, float]()
@@ -146,7 +147,7 @@ def explain_components(
         if (component.kind.name == "constant" or unheard) and not subject.alone:
             continue  # a centred constant is nothing: all of it is in the level
         if subject.alone:
-            titles = _describe_summand(curves, place, joints[place], shares[place], at_rows[place], narrator)
+            titles = _describe_summand(curves, place, shares[place], at_rows[place], narrator)
         else:
             titles = _describe_gathered(curves, place, narrator)
         removed_sentence, own = "", removed.get(place)
@@ -183,11 +184,10 @@ class _Described:
     continuation: str
 
 
-def _describe_summand(
-    curves: Curves, place: int, joint: Joint, share: float, at_rows: Prediction, narrator: Narrator
-) -> _Described:
+def _describe_summand(curves: Curves, place: int, share: float, at_rows: Prediction, narrator: Narrator) -> _Described:
     """Put a summand of the only kernel into words."""
     subject, component = curves.subject, curves.components[place]
+    joint = judge_joint(subject, component.members[0].of, component.members[0].part)
     part, columns, about = component.members[0].part, subject.columns, ClaimEvidence(components=(place,))
     column = columns[part.columns[0]] if len(part.columns) == 1 else None
     is_line = isinstance(part.kernel, Base) and part.kernel.spec.words.role == "trend"
@@ -276,10 +276,11 @@ def _describe_gathered(curves: Curves, place: int, narrator: Narrator) -> _Descr
     growing = kind.name == "season" and is_growing(curves, component)
     lengths = _measure(subject, component)
     jump = _find_jump(subject, component, curves.at_rows(component).mean)
-    facts = GatheredFacts(kind, component.certainty, component.certainty_beyond, lengths, growing, jump)
+    sure = component.certainty, component.certainty_beyond
+    facts = GatheredFacts(kind, *sure, lengths, growing, jump, component.likely)
     unit = subject.columns[component.columns[0]].unit if len(component.columns) == 1 else None
-    evidence, sure = ClaimEvidence(components=(place,)), component.certainty
-    claim = Claim("gathered component", subject.target, facts, unit, certainty=sure, evidence=evidence)
+    evidence = ClaimEvidence(components=(place,))
+    claim = Claim("gathered component", subject.target, facts, unit, certainty=component.certainty, evidence=evidence)
     sentence, title = narrator.say(claim), gathered_title(facts, subject.vocabulary)
     if subject.only_column is not None and component.columns == (subject.only_column,):
         ahead = max(component.members, key=lambda each: each.of.beyond)
@@ -464,21 +465,32 @@ def part_horizon(subject: Subject, member: MemberPart) -> float | None:
 def find_horizon(subject: Subject, column: int) -> Horizon:
     """Return how far beyond the data the band of new observations is narrower than the spread of the data themselves.
 
-    Looked at in whole steps of the data, where a user would ask, not between them. For dates to the future, for other
-    numbers in both directions: the nearer one counts. Zero: not even one step.
+    From there on it stays as wide. Looked at in whole steps of the data, where a user would ask, not between them. For
+    dates to the future, for other numbers in both directions: the nearer one counts. Zero: not even one step.
     """
-    distances, places = _distances(subject, column), subject.in_user_units(column)
+    distances, places, step = _distances(subject, column), subject.in_user_units(column), subject.step_along(column)
     average, spread = float(np.mean(subject.data.y)), float(np.std(subject.data.y))  # scaled
-    beyond, found = [float(places.max()) + distances], []
+    sides, found = [(float(places.max()), 1.0)], []
     if subject.columns[column].unit is None:
-        beyond.append(float(places.min()) - distances)
-    for below, values in enumerate(beyond):
-        ahead = subject.mixture.predict(subject.rows_along(column, values), include_noise=True)
-        wide = np.flatnonzero(np.sqrt(ahead.variance) >= spread)
-        if len(wide):
-            returns = abs(float(ahead.mean[wide[0]]) - average) < NEAR * spread
-            distance = 0.0 if wide[0] == 0 else float(distances[wide[0]])
-            found.append(Horizon(distance, returns, bool(below)))
+        sides.append((float(places.min()), -1.0))
+    for end, sign in sides:
+
+        def look(at: Array, end: float = end, sign: float = sign) -> Prediction:
+            return subject.mixture.predict(subject.rows_along(column, end + sign * at), include_noise=True)
+
+        narrow = np.flatnonzero(np.sqrt(look(distances).variance) < spread)
+        if len(narrow) and narrow[-1] == len(distances) - 1:
+            continue
+        between = distances[:1]
+        if len(narrow):  # all the steps between the last that is narrow and the next one that was looked at
+            first, last = distances[narrow[-1]], distances[narrow[-1] + 1]
+            many = round((last - first) / step)
+            between = first + step * np.unique(np.round(np.linspace(1, many, min(many, MOST_BETWEEN))))
+        ahead = look(between)
+        late = np.flatnonzero(np.sqrt(ahead.variance) < spread)
+        nearest = min(int(late[-1]) + 1 if len(late) else 0, len(between) - 1)
+        returns = abs(float(ahead.mean[nearest]) - average) < NEAR * spread
+        found.append(Horizon(float(between[nearest]) if len(narrow) else 0.0, returns, sign < 0))
     return min(found, key=lambda each: each.distance or 0.0, default=Horizon(None, False))
 
 
@@ -514,8 +526,9 @@ class InputEffect:
     """How the mean moves along one column of the table, the others at their median or most common category.
 
     `direction` is "rises", "falls", "goes up and down", "differs" (categories), "depends on others" (it hardly moves
-    there, but elsewhere), "hardly matters", "not in the model" (and too few rows to say more) or "left out" (but errors
-    go with it); the places of the lowest and highest mean are written as a reader would.
+    there, but elsewhere), "not clear" (all of it is within its band), "hardly matters", "not in the model" (and too few
+    rows to say more) or "left out" (but errors go with it); the places of the lowest and highest mean are written as a
+    reader would. `share` is that of the variance that goes with it, alone or with others.
     """
 
     column: str
@@ -525,48 +538,81 @@ class InputEffect:
     highest_at: str
     sentence: str = ""
     levels: tuple[LevelEffect, ...] = ()  # of categories, averaged over the rows, the largest first
+    share: float = 0.0
 
 
 def find_effects(subject: Subject, missed: Collection[str], can_see: bool, finished: bool) -> list[Claim]:
-    """Claim the effect of every input that varies, the largest first; none of a single one that is a curve.
+    """Claim the effect of every input that varies, what matters most first; none of a single one that is a curve.
 
     That an input hardly matters needs errors that do not go with it (`missed` are those that they do go with), and rows
     enough to see that (`can_see`). `finished`: there was time to look for all of them.
     """
     found = []
     for name, places in subject.table_columns.items() if subject.only_column is None else ():
-        column = subject.columns[places[0]]
-        levels: tuple[LevelEffect, ...] = ()
-        if not column.is_category:
-            values = subject.in_user_units(places[0])
-            grid = np.linspace(values.min(), values.max(), STEPS)
-            rows, labels = subject.rows_along(places[0], grid), [column.at(float(value)) for value in grid]
-        else:
-            labels, encoded = rows_by_level(subject, places)
-            rows = np.tile(subject.typical_row(), (len(labels), 1))
-            rows[:, list(places)] = encoded
-            levels = measure_levels(subject, places)
-        ahead = subject.mixture.predict(rows, include_noise=False)
-        mean = subject.units.y_scale * ahead.mean
-        size, band = float(np.ptp(mean)), subject.units.y_scale * float(np.median(np.sqrt(ahead.variance)))
-        least = min(max(0.01 * size, TWO_ENDS * band), MOST_TURN * size)  # a smaller turn may be none
+        category = subject.columns[places[0]].is_category
+        labels, rows = _rows_of_input(subject, places)
+        mean, covariance = subject.mixture.predict_joint(rows, include_noise=False)
+        mean, covariance = subject.units.y_scale * mean, subject.units.y_scale**2 * covariance
+        share, size = share_of_input(subject, places), float(np.ptp(mean))
         if size < HARDLY * float(np.std(subject.targets)):
-            matters = share_of_input(subject, places) >= HARDLY**2
             idle = "left out" if name in missed else "hardly matters" if can_see else "not in the model"
-            direction = "depends on others" if matters else idle
-        elif column.is_category:
+            direction = "depends on others" if share >= HARDLY**2 else idle
+        elif category:
             direction = "differs"
-        elif float(np.max(np.maximum.accumulate(mean) - mean)) <= least:
-            direction = "rises"
+        elif _share_alone(subject, places[0], mean) < MOSTLY_WITH_OTHERS * share:
+            direction = "depends on others"
         else:
-            falls = float(np.max(mean - np.minimum.accumulate(mean))) <= least
-            direction = "falls" if falls else "goes up and down"
+            direction = find_direction(mean, covariance)
         ends = labels[int(np.argmin(mean))], labels[int(np.argmax(mean))]
-        found.append(InputEffect(name, size, direction, *ends, levels=levels))
+        levels = measure_levels(subject, places) if category else ()
+        found.append(InputEffect(name, size, direction, *ends, levels=levels, share=share))
     evidence = ClaimEvidence(all_finished=finished, rows=subject.data.count)
-    found.sort(key=lambda effect: -effect.size)
+    found.sort(key=lambda effect: -effect.share)
     sure = {effect.column: 0.95 if effect.levels else None for effect in found}  # of the bands of categories
     return [Claim("effect", each.column, each, certainty=sure[each.column], evidence=evidence) for each in found]
+
+
+def _rows_of_input(subject: Subject, places: Sequence[int]) -> tuple[list[str], Array]:
+    """Return places along an input as a reader would write them, and rows there, the other inputs being typical."""
+    column = subject.columns[places[0]]
+    if column.is_category:
+        labels, encoded = rows_by_level(subject, places)
+        rows = np.tile(subject.typical_row(), (len(labels), 1))
+        rows[:, list(places)] = encoded
+        return labels, rows
+    values = subject.in_user_units(places[0])
+    grid = np.linspace(values.min(), values.max(), STEPS)
+    return [column.at(float(value)) for value in grid], subject.rows_along(places[0], grid)
+
+
+def find_direction(mean: Array, covariance: Array) -> str:
+    """Say whether a curve with a joint band rises, falls or goes up and down, or that this is not clear.
+
+    Its largest rise and its largest fall count where they exceed two standard deviations of the difference of their
+    ends; a turn must be a fair part of the whole, too.
+    """
+    moves = []
+    for course in (mean, -mean):
+        rises = course - np.minimum.accumulate(course)
+        end = int(np.argmax(rises))
+        start = int(np.argmin(course[: end + 1]))
+        spread = covariance[start, start] + covariance[end, end] - 2.0 * covariance[start, end]
+        clear = float(rises[end]) > TWICE * math.sqrt(max(float(spread), 0.0))
+        moves.append((float(rises[end]), clear))
+    (up, rises_clearly), (down, falls_clearly) = moves
+    turns = min(up, down) > LEAST_TURN * max(up, down)
+    if rises_clearly and falls_clearly and turns:
+        return "goes up and down"
+    if not (rises_clearly if up >= down else falls_clearly):
+        return "not clear"
+    return "rises" if up >= down else "falls"
+
+
+def _share_alone(subject: Subject, place: int, mean: Array) -> float:
+    """Return the share of the variance that an input has where the others are typical, at the values of the rows."""
+    values = subject.in_user_units(place)
+    own = np.interp(values, np.linspace(values.min(), values.max(), len(mean)), mean)
+    return float(np.var(own) / np.var(subject.targets))
 
 
 def share_of_input(subject: Subject, places: Sequence[int]) -> float:
@@ -581,47 +627,19 @@ def share_of_input(subject: Subject, places: Sequence[int]) -> float:
     return float(0.5 * np.mean((subject.units.y_scale * moved) ** 2) / np.var(subject.targets))
 
 
-def judge_joint(subject: Subject, kernel: PredictingKernel, part: KernelPart) -> Joint:
-    """Find which columns of a component do nothing, and whether the effects of the others just add up.
-
-    A product of kernels need not be an interaction: (a + u)(b + v) with u small beside a is a sum but for the term uv.
-    So the mean of the component is looked at where each table column is exchanged between rows: how much of its
-    variance has the column by itself, and how much together with the others?
-    """
-    sets: dict[str, list[int]] = {}
-    for d in part.columns:
-        sets.setdefault(subject.columns[d].table_name, []).append(d)
-    if not 1 < len(sets) <= MOST_COLUMNS:
-        return judge_by_rule(part.kernel, subject.columns)
-    rows = subject.data.X[np.random.default_rng(0).permutation(subject.data.count)[:EXCHANGED]]
-    count, idle, apart = len(rows), list[int](), list[int]()
-    for own in sets.values():
-        mixed = np.tile(rows, (count, 1))  # row i * count + j has `own` from row i, the other columns from row j
-        mixed[:, own] = np.repeat(rows[:, own], count, axis=0)
-        mean = mean_of(subject, kernel, part, mixed).reshape(count, count)
-        total = float(mean.var()) or 1.0
-        by_own, by_others = mean.mean(axis=1), mean.mean(axis=0)
-        rest = mean - by_own[:, None] - by_others[None, :] + mean.mean()
-        alone, together = float(by_own.var()) / total, float(rest.var()) / total
-        if alone + together < NO_PART:
-            idle += own
-        apart += own if together < TOGETHER else []
-    return Joint(frozenset(idle), len(apart) == len(part.columns), frozenset(apart))
-
-
-def find_interactions(subject: Subject, joints: Sequence[Joint], suspicious: bool, can_see: bool) -> list[Claim]:
+def find_interactions(subject: Subject, suspicious: bool, can_see: bool) -> list[Claim]:
     """Claim which inputs act together, or that none do; nothing where there is only one.
 
-    `joints` are those of the components of the kernel that was chosen. Where kernels are averaged, how sure it is that
-    inputs act together is the sum of the weights of the kernels that join them. That none do needs errors that do not
-    go with products of inputs (else `suspicious`), and rows enough to see that.
+    Where kernels are averaged, how sure it is that inputs act together is the sum of the weights of the kernels that
+    join them. That none do needs errors that do not go with products of inputs (else `suspicious`), and rows enough to
+    see that.
     """
     if len(subject.table_columns) < 2:
         return []
     found: dict[tuple[str, ...], float] = {}
     for kernel in subject.heard:
-        own = joints if kernel is subject.kernels[0] else [judge_joint(subject, kernel, p) for p in kernel.parts]
-        for names in dict.fromkeys(_find_joined(subject, kernel, own)):
+        joined = [name_joined(subject, part, judge_joint(subject, kernel, part)) for part in kernel.parts]
+        for names in dict.fromkeys(names for names in joined if len(names) > 1):
             found[names] = found.get(names, 0.0) + kernel.within
     total = sum(kernel.within for kernel in subject.heard)
     likely = {names: weight / total for names, weight in found.items() if weight > total / 2}
@@ -630,26 +648,3 @@ def find_interactions(subject: Subject, joints: Sequence[Joint], suspicious: boo
     if found or suspicious or not can_see:
         return []
     return [Claim("no interaction", subject.target, evidence=ClaimEvidence(rows=subject.data.count))]
-
-
-def _find_joined(subject: Subject, kernel: PredictingKernel, joints: Sequence[Joint]) -> list[tuple[str, ...]]:
-    """Return the inputs that the components of a kernel join.
-
-    A linear kernel on several columns is a sum over them, and joins nothing; nor does a lengthscale far beyond the
-    range of its column.
-    """
-    found: list[tuple[str, ...]] = []
-    for part, joint in zip(kernel.parts, joints, strict=True):
-        if joint.add_up or (isinstance(part.kernel, Base) and part.kernel.spec.words.role == "trend"):
-            continue
-        relevant: set[int] = set()
-        for leaf in part.kernel.leaves():
-            for place, d in enumerate(leaf.columns):
-                if leaf.spec.words.role == "trend" or change(leaf, place, subject.columns[d]) >= LITTLE:
-                    relevant.add(d)
-        names = tuple(dict.fromkeys(subject.columns[d].table_name for d in sorted(relevant - joint.idle - joint.apart)))
-        if len(names) < 2:
-            continue
-        if float(np.var(mean_of(subject, kernel, part, subject.data.X))) >= SMALL * float(np.var(subject.targets)):
-            found.append(names)
-    return found

@@ -28,7 +28,6 @@ from mercer.explain.components import (
     find_horizon,
     find_interactions,
     forecast,
-    judge_joint,
     rank_contributions,
 )
 from mercer.explain.functionals import FunctionalExplanation, explain_functionals
@@ -282,14 +281,13 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     gain, guess = find_gain(subject, fitted), _is_guess(subject, fitted)
     found = gain >= CLEAR and not guess
     ranking = rank_contributions(subject) if found and subject.alone else None  # else "it removes 90 %" would mislead
-    joints = [judge_joint(subject, subject.kernels[0], part) for part in subject.parts]
-    components = explain_components(curves, joints, ranking, narrator)
+    components = explain_components(curves, ranking, narrator)
     noise_std = math.sqrt(subject.noise_variance)
     dependences, sees = find_dependences(subject), can_see(subject)
     checks = check_residuals(subject, dependences, narrator)
     pure = all(check.clear or check.doubtful for check in checks if check.name in PATTERNS)
     noise_sentence = narrator.say(Claim("noise" if pure else "unexplained", subject.target, noise_std))
-    answers = _answer_first(curves, found, narrator)
+    answers = _answer_first(curves, found, checks, narrator)
     story = tell_story(subject, fitted.candidates, score_name(fitted), narrator)
     missed = {name for each in dependences if not each.clear for name in each.columns}
     absent = [] if guess else find_absences(subject, fitted.candidates, _suspect(answers, checks, missed))
@@ -302,18 +300,18 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     narrator.claims += () if change is None else change.claims
     noise_share = min(1.0, noise_std**2 / subject.variance)
     likely = sum(not each.minor and each.certainty >= 0.5 for each in components)
-    composition = Composition(likely or sum(not each.minor for each in components), noise_share, pure)
+    composition = Composition(max(1, likely), noise_share, pure)
     doubts = bool(fitted.stopped) or fitted.status in ("stopped", "interrupted") or not all(c.clear for c in checks)
     claimed = _claim_structure(subject, composition, gain, fitted.scores.parameters if guess else None, doubts)
     structure = Structure(found, gain, narrator.say(claimed))
     networks = explain_networks(subject, narrator) if contains(kernel, Network) else ()
     held_out = _compare_held_out(subject, ranking, narrator) if found else None
     claimed_effects = find_effects(subject, missed, sees, finished=not fitted.stopped)
-    effects = tuple(narrator.complete(claim) for claim in claimed_effects)
+    effects = tuple(narrator.complete(claim) for claim in claimed_effects if found or not matters(claim.value))
     sampled = isinstance(fitted.origin.kernel, PartitionSampler)
     partition = explain_partitions(fitted, subject, found, narrator) if sampled else None
     suspicious = any(len(each.columns) > 1 and not each.clear for each in dependences)
-    joined = find_interactions(subject, joints, suspicious, sees) if partition is None else []
+    joined = find_interactions(subject, suspicious, sees) if partition is None and found else []
     listed = _list_answers(answers, extrapolation, (held_out, checks), effects, narrator)
     if checks and sees and all(check.clear for check in checks):
         narrator.claims.append(Claim("nothing left over", subject.target))
@@ -367,12 +365,13 @@ class _First:
     sentences: tuple[Answer, ...] = ()
 
 
-def _answer_first(curves: Curves, found: bool, narrator: Narrator) -> _First:
+def _answer_first(curves: Curves, found: bool, checks: Sequence[ResidualCheck], narrator: Narrator) -> _First:
     """Answer what an analyst asks first, where there is any structure."""
     if not found:
         return _First()
     subject = curves.subject
-    rate, seasons, unusual = find_rate(subject), find_seasons(curves), find_unusual(subject)
+    pattern = any(not each.clear and not each.doubtful for each in checks if each.name in PATTERNS)
+    rate, seasons, unusual = None if pattern else find_rate(subject), find_seasons(curves), find_unusual(subject)
     said = [] if rate is None else [Answer("trend", narrator.say(rate))]
     said += [Answer("season", narrator.say(claim)) for claim in seasons]
     said.append(Answer("unusual", narrator.say(unusual)))
@@ -397,7 +396,7 @@ def _list_answers(
     """Put what is asked first into order: trend, season, inputs, next values, how certain, what is unusual."""
     said = [answer for answer in first.sentences if answer.question != "unusual"]
     held_out, checks = judged
-    largest = [(effect.column, effect.size) for effect in effects if effect.direction in MOVING]
+    largest = [(each.column, each.size if each.direction in MOVING else None) for each in effects if matters(each)]
     if largest and first.sentences:
         said.append(Answer("inputs", narrator.say(Claim("what matters most", narrator.target, tuple(largest)))))
     if extrapolation is not None and first.sentences:
@@ -407,6 +406,11 @@ def _list_answers(
         band = [check.sentence for check in checks if check.name == "band"]
         said.append(Answer("certain", " ".join([held_out.sentence, *band])))
     return (*said, *(answer for answer in first.sentences if answer.question == "unusual"))
+
+
+def matters(effect: InputEffect) -> bool:
+    """Whether an input is said to do something, by itself or with others."""
+    return effect.direction in (*MOVING, "depends on others")
 
 
 def _is_guess(subject: Subject, fitted: Fitted) -> bool:
@@ -423,7 +427,8 @@ def _claim_structure(
 ) -> Claim:
     """Claim what was found, or that it is noise alone, or that `too_many` numbers were fitted to so few rows.
 
-    That it is noise alone cannot be said of a fit that was cut short, or whose errors show a pattern (`doubts`).
+    That it is noise alone cannot be said of a fit that was cut short, or whose errors show a pattern (`doubts`), nor
+    where the model is the better one, if not clearly.
     """
     rows = ClaimEvidence(rows=subject.data.count)
     if too_many is not None:
@@ -431,7 +436,7 @@ def _claim_structure(
     if gain >= CLEAR:
         return Claim("components", subject.target, composition, certainty=certainty_of(gain), evidence=rows)
     spread = Spread(subject.level, math.sqrt(subject.variance))
-    if doubts:
+    if doubts or gain > 0:
         return Claim("nothing found yet", subject.target, spread, evidence=rows)
     return Claim("noise alone", subject.target, spread, certainty=certainty_of(-gain), evidence=rows)
 

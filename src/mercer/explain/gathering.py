@@ -4,9 +4,14 @@ Every component is centred over the rows. With H = I - 11'/N its mean is H m_j a
 (and the level) can hand a constant back and forth, and a band that holds this constant says nothing about the shape.
 What is taken off is added to the level, which is said once, so that level and components still add up to the mean.
 
+Whether the columns of a summand act together is judged once, by its mean (`judge_joint`): the kind of a component, its
+words and what is claimed of interactions all go by that.
+
 Where kernels m are averaged with weights w_m, a component is what they have of one kind (METHODS 12): its mean is
 sum_m w_m m_m, its variance sum_m w_m (v_m + (m_m - mean)^2), where a kernel without it counts as zero. How sure it is
-that the component is there is the sum of the weights of the kernels that have it.
+that the component is there is the sum of the weights of the kernels that have it. A line, a slow change and a random
+walk of different kernels that are the same curve are one component: what is not known is what to call it. That inputs
+matter is as sure as the kernels in which they do have weight, whether these add their effects up or join them.
 """
 
 from __future__ import annotations
@@ -23,10 +28,13 @@ from numpy.typing import NDArray
 from mercer.explain.claims import WITHIN_95
 from mercer.explain.phrases import (
     FEW_CYCLES,
+    LITTLE,
     ONCE,
     Groups,
+    Joint,
     KernelFactor,
     alters,
+    change,
     find_acting,
     find_wave_period,
     group_factors,
@@ -38,7 +46,7 @@ from mercer.explain.subject import KernelPart, PredictingKernel, Subject, averag
 from mercer.explain.wording import Column
 from mercer.inference.contract import Prediction
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import contains, sum_of
+from mercer.kernels.expression import Base, contains, sum_of
 from mercer.kernels.functional import Functional
 from mercer.kernels.network import Network
 
@@ -54,6 +62,15 @@ PARTS_OF_A_PERIOD = (6, 5, 4, 3, 2)  # a pattern that repeats within its period 
 ALIKE = 0.9  # the correlation from which two parts of a period are the same
 GROWN = 1.5  # times the first swing
 PLACES = 120  # in a period
+SURELY = 0.99  # of the weight of the kernels with a component: then its kind is not in doubt
+SAME_CURVE = 0.9  # the correlation from which the curves of two kernels are the same
+EXCHANGED = 24  # rows whose columns are exchanged with each other
+NO_PART, TOGETHER = 0.01, 0.02  # of a component's variance: less is no effect of a column, no interaction
+OF_LARGEST = 0.2  # of what the column most joined with others does with them: less may be the wiggles of a fit
+SMALL = 0.001  # of the variance of the target: what a smaller component joins is not worth a sentence
+MOST_COLUMNS = 8  # exchanged; with more the kernel alone is looked at
+WANDERING = ("trend", "slow change", "variation", "short-lived variation", "random walk")  # may be the same curve
+QUICK = ("variation", "short-lived variation")
 
 
 @dataclass(frozen=True)
@@ -78,22 +95,33 @@ class MemberPart:
     part: KernelPart
 
 
+@dataclass(frozen=True)
+class LikelyKind:
+    """What most of the kernels take a component for: their share of the weight of all with it, and beyond the data."""
+
+    name: str
+    within: float
+    beyond: float
+
+
 @dataclass(frozen=True, eq=False)
 class GatheredComponent:
     """A component of what predicts, the kernel that has most weight first."""
 
     kind: ComponentKind
     members: tuple[MemberPart, ...]
+    also: tuple[PredictingKernel, ...] = ()  # kernels that have it within components of other kinds
+    likely: LikelyKind | None = None  # what it is most probably, where kernels differ about that
 
     @cached_property
     def certainty(self) -> float:
         """How sure it is that the component is there, within the data."""
-        return min(1.0, sum(each.of.within for each in self.members))
+        return min(1.0, sum(each.within for each in (*(member.of for member in self.members), *self.also)))
 
     @cached_property
     def certainty_beyond(self) -> float:
         """The same beyond the data: the weight of the kernels with it in a forecast."""
-        return min(1.0, sum(each.of.beyond for each in self.members))
+        return min(1.0, sum(each.beyond for each in (*(member.of for member in self.members), *self.also)))
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -116,21 +144,77 @@ def _gather_alone(subject: Subject) -> tuple[GatheredComponent, ...]:
     return tuple(GatheredComponent(classify(subject, own, part), (MemberPart(own, part),)) for part in own.parts)
 
 
+Found = dict[int, list[KernelPart]]  # summands of a kind, by the kernel (its identity)
+
+
 def _gather_all(subject: Subject) -> tuple[GatheredComponent, ...]:
     """Gather summands of the same kind, of seasons those whose periods are about the same; the surest first."""
-    found: list[tuple[ComponentKind, PredictingKernel, KernelPart]] = []
-    for kernel in sorted(subject.kernels, key=lambda each: -each.within):
-        found += [(classify(subject, kernel, part), kernel, part) for part in kernel.parts]
-    groups: dict[ComponentKind, dict[int, list[KernelPart]]] = {}
-    for kind, kernel, part in found:
-        known = next((each for each in groups if _is_same(each, kind)), kind)
-        groups.setdefault(known, {}).setdefault(id(kernel), []).append(part)
-    by_name = {id(kernel): kernel for kernel in subject.kernels}
-    gathered = []
-    for kind, parts in groups.items():
-        members = [MemberPart(by_name[name], _join(subject, own)) for name, own in parts.items()]
-        gathered.append(GatheredComponent(kind, tuple(sorted(members, key=lambda each: -each.of.within))))
+    groups: dict[ComponentKind, Found] = {}
+    kernels = sorted(subject.kernels, key=lambda each: -each.within)
+    for kernel in kernels:
+        for part in kernel.parts:
+            kind = classify(subject, kernel, part)
+            known = next((each for each in groups if _is_same(each, kind)), kind)
+            groups.setdefault(known, {}).setdefault(id(kernel), []).append(part)
+    by_name, gathered = {id(kernel): kernel for kernel in kernels}, []
+    for kind, found, likely in _merge_curves(subject, groups, by_name):
+        members = [MemberPart(by_name[name], _join(subject, own)) for name, own in found.items()]
+        also = tuple(kernel for kernel in kernels if id(kernel) not in found and _has(kind, groups, id(kernel)))
+        gathered.append(GatheredComponent(kind, tuple(sorted(members, key=lambda m: -m.of.within)), also, likely))
     return tuple(sorted(gathered, key=lambda each: -each.certainty))
+
+
+def _has(kind: ComponentKind, groups: dict[ComponentKind, Found], kernel: int) -> bool:
+    """Whether the inputs of a kind matter in a kernel, or act together, by components of other kinds."""
+    own = [each for each, found in groups.items() if kernel in found and each.name not in ("noise", "constant")]
+    if kind.name in ("effect", "effects"):
+        return {name for each in own for name in each.columns}.issuperset(kind.columns)
+    together = [each for each in own if each.name == "interaction"]
+    return kind.name == "interaction" and any(set(each.columns) >= set(kind.columns) for each in together)
+
+
+def _merge_curves(
+    subject: Subject, groups: dict[ComponentKind, Found], kernels: dict[int, PredictingKernel]
+) -> list[tuple[ComponentKind, Found, LikelyKind | None]]:
+    """Merge kinds that are the same curve, each by kernels of its own: how quickly it varies is all they differ in."""
+    rows = subject.data.X[thin(len(subject.data.X))]
+
+    def average_of(found: Found) -> Array:
+        parts = [(kernels[name], part) for name, own in found.items() for part in own]
+        return np.sum([of.within * mean_of(subject, of, part, rows) for of, part in parts], axis=0)
+
+    merged: list[tuple[list[ComponentKind], Found, Array | None]] = []
+    for kind, found in groups.items():
+        curve = average_of(found) if kind.name in WANDERING else None
+        for names, other, known in merged if curve is not None else ():
+            apart = replace(names[0], name=kind.name) != kind or not other.keys().isdisjoint(found)
+            if known is not None and curve is not None and not apart and _correlate(known, curve) >= SAME_CURVE:
+                names.append(kind)
+                other.update(found)
+                break
+        else:
+            merged.append(([kind], dict(found), curve))
+    found_kinds = [(_name_merged(kinds, groups, kernels), found) for kinds, found, _ in merged]
+    return [(kind, found, likely) for (kind, likely), found in found_kinds]
+
+
+def _name_merged(
+    kinds: list[ComponentKind], groups: dict[ComponentKind, Found], kernels: dict[int, PredictingKernel]
+) -> tuple[ComponentKind, LikelyKind | None]:
+    """Return a kind that holds for all of several, and the most probable of them."""
+    within = {kind: sum(kernels[name].within for name in groups[kind]) for kind in kinds}
+    beyond = {kind: sum(kernels[name].beyond for name in groups[kind]) for kind in kinds}
+    first, total = max(kinds, key=lambda kind: within[kind]), sum(within.values())
+    if total <= 0 or within[first] > SURELY * total:
+        return first, None
+    quick = any(kind.name in QUICK for kind in kinds)
+    likely = LikelyKind(first.name, within[first] / total, beyond[first] / max(sum(beyond.values()), 1e-12))
+    return replace(first, name="variation" if quick else "slow change"), likely
+
+
+def _correlate(one: Array, other: Array) -> float:
+    size = float(np.std(one) * np.std(other))
+    return 0.0 if size <= 0 else float(np.mean((one - one.mean()) * (other - other.mean()))) / size
 
 
 def _is_same(one: ComponentKind, other: ComponentKind) -> bool:
@@ -154,9 +238,10 @@ def classify(subject: Subject, kernel: PredictingKernel, part: KernelPart) -> Co
     if contains(inside, Network) or contains(inside, Functional):
         name = "network" if contains(inside, Network) else "learned function"
         return ComponentKind(name, _name_tables(part.columns, columns), where=where)
-    joint = judge_by_rule(inside, columns)
+    joint = judge_by_rule(inside, columns) if gates else judge_joint(subject, kernel, part)
     groups = find_acting(group_factors(inside, columns), joint)
-    involved = _name_tables([d for dims in groups for d in dims], columns)
+    looked_at = [d for dims in groups for d in dims]
+    involved = _name_tables([d for d in looked_at if d not in joint.idle] or looked_at, columns)
     if len(involved) > 1:
         name = "effects" if joint.add_up or _is_line(groups) else "interaction"
         return ComponentKind(name, involved, where=where)
@@ -171,6 +256,77 @@ def classify(subject: Subject, kernel: PredictingKernel, part: KernelPart) -> Co
     if period is not None:
         period = find_period(subject, kernel, part, place, period)
     return ComponentKind(name, involved, period, where)
+
+
+_JOINTS: WeakKeyDictionary[KernelPart, Joint] = WeakKeyDictionary()
+
+
+def judge_joint(subject: Subject, kernel: PredictingKernel, part: KernelPart) -> Joint:
+    """Find which columns of a summand do nothing, and whether the effects of the others just add up; judged once.
+
+    A product of kernels need not be an interaction: (a + u)(b + v) with u small beside a is a sum but for the term uv.
+    So the mean of the component is looked at where each table column is exchanged between rows: how much of its
+    variance has the column by itself, and how much together with the others?
+    """
+    if part not in _JOINTS:
+        _JOINTS[part] = _exchange(subject, kernel, part)
+    return _JOINTS[part]
+
+
+def _exchange(subject: Subject, kernel: PredictingKernel, part: KernelPart) -> Joint:
+    sets: dict[str, list[int]] = {}
+    for d in part.columns:
+        sets.setdefault(subject.columns[d].table_name, []).append(d)
+    if len(sets) < 2:
+        return judge_by_rule(part.kernel, subject.columns)
+    if len(sets) > MOST_COLUMNS:
+        joint, flat = (
+            judge_by_rule(part.kernel, subject.columns),
+            frozenset(part.columns) - _find_bending(subject, part),
+        )
+        return _settle(subject, kernel, part, replace(joint, apart=flat))
+    rows = subject.data.X[np.random.default_rng(0).permutation(subject.data.count)[:EXCHANGED]]
+    count, idle, shares = len(rows), list[int](), list[float]()
+    for own in sets.values():
+        mixed = np.tile(rows, (count, 1))  # row i * count + j has `own` from row i, the other columns from row j
+        mixed[:, own] = np.repeat(rows[:, own], count, axis=0)
+        mean = mean_of(subject, kernel, part, mixed).reshape(count, count)
+        total = float(mean.var()) or 1.0
+        by_own, by_others = mean.mean(axis=1), mean.mean(axis=0)
+        rest = mean - by_own[:, None] - by_others[None, :] + mean.mean()
+        alone, together = float(by_own.var()) / total, float(rest.var()) / total
+        if alone + together < NO_PART:
+            idle += own
+        shares.append(together)
+    least = max(TOGETHER, OF_LARGEST * max(shares))
+    apart = [d for own, together in zip(sets.values(), shares, strict=True) if together < least for d in own]
+    return _settle(subject, kernel, part, Joint(frozenset(idle), len(apart) == len(part.columns), frozenset(apart)))
+
+
+def _settle(subject: Subject, kernel: PredictingKernel, part: KernelPart, joint: Joint) -> Joint:
+    """Return a judgement by which effects add up where fewer than two inputs act together, or what they do is small."""
+    least = SMALL * float(np.var(subject.targets))
+    if len(name_joined(subject, part, joint)) < 2:
+        return replace(joint, add_up=True)
+    small = float(np.var(mean_of(subject, kernel, part, subject.data.X))) < least
+    return replace(joint, add_up=True) if small else joint
+
+
+def _find_bending(subject: Subject, part: KernelPart) -> frozenset[int]:
+    """Return the columns whose lengthscales are not far beyond their range."""
+    found: set[int] = set()
+    for leaf in part.kernel.leaves():
+        for place, d in enumerate(leaf.columns):
+            if leaf.spec.words.role == "trend" or change(leaf, place, subject.columns[d]) >= LITTLE:
+                found.add(d)
+    return frozenset(found)
+
+
+def name_joined(subject: Subject, part: KernelPart, joint: Joint) -> tuple[str, ...]:
+    """Return the inputs that a summand joins: none where their effects add up, as those of a linear kernel do."""
+    if joint.add_up or (isinstance(part.kernel, Base) and part.kernel.spec.words.role == "trend"):
+        return ()
+    return _name_tables(sorted(frozenset(part.columns) - joint.idle - joint.apart), subject.columns)
 
 
 def _name_tables(places: Sequence[int], columns: Sequence[Column]) -> tuple[str, ...]:

@@ -137,9 +137,13 @@ class Subject:
 
     @cached_property
     def noise_variance(self) -> float:
-        """The variance of the noise in the user's units, that of an average by the weights within the data."""
+        """The variance of the noise in the user's units, that of an average by the weights within the data.
+
+        No more than the data themselves vary: a fit that was stopped at once may have any number for it.
+        """
         weights = sum(each.within for each in self.kernels)
-        return self.units.y_scale**2 * sum(each.within * each.noise for each in self.kernels) / weights
+        own = self.units.y_scale**2 * sum(each.within * each.noise for each in self.kernels) / weights
+        return min(own, self.variance) if self.variance > 0 else own
 
     @cached_property
     def table_columns(self) -> dict[str, tuple[int, ...]]:

@@ -67,8 +67,8 @@ SENTENCES |= {  # those of one sentence without any choice
     ),
     "nothing found yet": lambda claim, _: (
         f"No structure found so far: noise around {number(claim.value.level)} with a standard deviation of "
-        f"{number(claim.value.std)} explains {claim.subject} as well. That is not to say that there is none: the "
-        "search was cut short, or the errors show a pattern."
+        f"{number(claim.value.std)} explains {claim.subject} about as well as what is listed below. That is not to say "
+        "that there is none: the search was cut short, the errors show a pattern, or the rows do not settle it."
     ),
     "too few rows": lambda claim, _: (
         f"No structure can be learned from {write_count(claim.value.rows, 'row')}: "
@@ -229,10 +229,19 @@ def _say_gathered(claim: Claim, vocabulary: Vocabulary) -> str:
         column = next(c for c in vocabulary.columns if c.table_name == facts.kind.columns[0])
         sure = "" if facts.certainty > 0.99 else f" It is there with a probability of {probability(facts.certainty)}."
         return _say_jump(facts.jump, column) + sure
+    if facts.likely is not None:
+        text += _say_likely(facts.likely)
     regimes = [f"regime {regime + 1}" for _, regime in facts.kind.where]
     text += f", in {list_names(regimes)} of a change" if regimes else ""
     sure = "" if facts.certainty > 0.99 else f" It is there with a probability of {probability(facts.certainty)}."
     return f"{capital(text)}.{sure}"
+
+
+def _say_likely(likely: Any) -> str:
+    """Say what a component most probably is, where the kernels that have it differ about that."""
+    within, beyond = probability(likely.within), probability(likely.beyond)
+    ahead = "" if within == beyond else f", in the forecast {beyond}"
+    return f": most likely {KINDS[likely.name][1]} (with a probability of {within}{ahead})"
 
 
 @words_for("gathered continuation")
@@ -329,11 +338,12 @@ def _say_next(claim: Claim, vocabulary: Vocabulary) -> str:
 
 @words_for("what matters most")
 def _say_what_matters(claim: Claim, vocabulary: Vocabulary) -> str:
-    """Name the inputs with the largest effects."""
+    """Name the inputs that matter most; those that act with others have no size of their own (None)."""
     (first, size), *others = claim.value
-    then = [f"{name} (by {number(by)})" for name, by in others]
+    then = [f"{name} ({'with others' if by is None else f'by {number(by)}'})" for name, by in others]
     rest = f", then {first_few(then)}" if then else ""
-    return f"{vocabulary.target} changes most with {first} (by {number(size)} over its range){rest}."
+    how = "in a way that depends on other inputs" if size is None else f"by {number(size)} over its range"
+    return f"{vocabulary.target} changes most with {first} ({how}){rest}."
 
 
 @words_for("unusual rows")
@@ -365,7 +375,12 @@ def _say_effect(claim: Claim, vocabulary: Vocabulary) -> str:
     if effect.direction == "left out":
         return f"The model makes hardly any use of {effect.column}, but its errors go with it: it does matter."
     if effect.direction == "depends on others":
-        return f"What {effect.column} does depends on the other inputs: where these are typical, hardly anything."
+        return (
+            f"What {effect.column} does depends on the other inputs: where these are typical, {target} changes by "
+            f"{size} along it."
+        )
+    if effect.direction == "not clear":
+        return f"Whether {target} rises or falls along {effect.column} is not clear: it changes by less than its band."
     if effect.direction == "differs" and effect.levels:
         return say_levels(effect, target)
     if effect.direction == "differs":

@@ -65,5 +65,5 @@ def relevance_figure(explanation: ClassExplanation, *, width: int = 1200, densit
         names = [each.column if len(each.column) <= 28 else each.column[:27] + "…" for each in shown]
         axes.set_yticks(places, names)
         axes.grid(axis="y", visible=False)
-        axes.set_xlabel("share of squared distances, %")
+        axes.set_xlabel("share of what shuffling costs, %")
     return figure
