@@ -29,6 +29,11 @@ def test_the_next_months_are_shown_and_written(mercer: Mercer, tmp_path: Path) -
     new = pd.read_csv("next.csv")
     assert list(new["ds"]) == ["2023-07-01", "2023-08-01", "2023-09-01"]
     assert {"mean", "lower_50", "upper_95"} <= set(new.columns)
+    page = Path("report.html").read_text(encoding="utf-8")
+    assert "What comes next in sales?" in page
+    assert "September 2023" in page
+    assert "function of month" in page  # the column of times as the user calls it
+    assert Path("forecast.png").stat().st_size > 10_000
 
 
 def test_many_series_by_id(mercer: Mercer, tmp_path: Path) -> None:
@@ -38,6 +43,7 @@ def test_many_series_by_id(mercer: Mercer, tmp_path: Path) -> None:
     assert "left out" in result.out
     new = pd.read_csv("next.csv")
     assert list(new["store"]) == ["north", "north", "south", "south"]
+    assert "sales in 2 series" in Path("report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

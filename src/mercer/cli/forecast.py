@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 LEVELS = (50, 80, 95)
 SHOWN = 24  # rows in the terminal: two years of months
 DIGITS = 4
+PAGE, PICTURE = "report.html", "forecast.png"
 
 
 @dataclass(frozen=True)
@@ -47,17 +48,20 @@ def forecast_and_write(request: ForecastRequest, terminal: Terminal) -> None:
     read_horizon(request.horizon)
     file = None if request.out is None else prepare_table(request.out, request.data)
     with terminal.working("reading the table"):
-        table = read_long(request, terminal)
+        table, request = read_long(request, terminal)
     terminal.prepare_core()
     with interrupt_once(), terminal.working("fitting"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they are notes below
         model = Forecaster(season=request.season, positive=request.positive, n_jobs=request.jobs).fit(table)
-        found = model.predict(request.horizon, LEVELS).reset_index()
+        predicted = model.predict(request.horizon, LEVELS)
+        found = predicted.reset_index()
     notes = [*terminal.notes, *model.notes_]
+    files = {}
     if file is not None:
         write_table(found if request.id is None else found.rename(columns={"unique_id": request.id}), file)
+        with terminal.working("writing the page"):
+            files = {"forecast": str(request.out), **write_beside(file, model, predicted, request)}
     elapsed = time.perf_counter() - started
-    files = {} if request.out is None else {"forecast": str(request.out)}
     lines = [say(model, found, request), "", show(found)]
     lines += [f"note    {note}" for note in notes] + [f"wrote   {path}" for path in files.values()]
     rows = found.assign(ds=found["ds"].astype(str)).to_dict("records")
@@ -67,8 +71,21 @@ def forecast_and_write(request: ForecastRequest, terminal: Terminal) -> None:
     )
 
 
-def read_long(request: ForecastRequest, terminal: Terminal) -> pd.DataFrame:
-    """Return the table with unique_id (where ids were named), ds and y."""
+def write_beside(file: Path, model: Forecaster, predicted: pd.DataFrame, request: ForecastRequest) -> dict[str, str]:
+    """Write the page and the picture into the folder of the table; return their places."""
+    from mercer.forecast.findings import look_ahead
+    from mercer.forecast.page import Forecasts, write_page, write_picture
+
+    forecasts = Forecasts(model, look_ahead(model, predicted), request.target, request.time or "ds")
+    findings = forecasts.findings() if len(forecasts.outlooks) > 1 else None
+    page, picture = file.with_name(PAGE), file.with_name(PICTURE)
+    write_page(forecasts, page, findings)
+    write_picture(forecasts, picture, findings)
+    return {"report": str(page), "picture": str(picture)}
+
+
+def read_long(request: ForecastRequest, terminal: Terminal) -> tuple[pd.DataFrame, ForecastRequest]:
+    """Return the table with unique_id (where ids were named), ds and y, and the request with its column of times."""
     import pandas as pd
 
     from mercer.tables import ReadOptions, read
@@ -84,7 +101,7 @@ def read_long(request: ForecastRequest, terminal: Terminal) -> pd.DataFrame:
     columns = {"ds": frame[when].to_numpy(), "y": frame[request.target].to_numpy()}
     if request.id is not None:
         columns = {"unique_id": frame[request.id].astype(str).to_numpy(), **columns}
-    return pd.DataFrame(columns)
+    return pd.DataFrame(columns), replace(request, time=when)
 
 
 def find_time(frame: pd.DataFrame, request: ForecastRequest) -> str:

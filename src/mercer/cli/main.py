@@ -325,7 +325,9 @@ def forecast(  # noqa: PLR0913  # typer makes an option of every parameter
     time_column: Annotated[str | None, Option("--time", help="The column of dates; found by default.")] = None,
     season: Annotated[int | None, Option(min=1, help="Steps in a season; by the kind of step by default.")] = None,
     positive: Annotated[bool, Option("--positive", help="The target cannot fall to zero or below.")] = False,
-    out: Annotated[Path | None, Option(help="Also write the forecasts here: .csv or .parquet.")] = None,
+    out: Annotated[
+        Path | None, Option(help="Also write the forecasts here (.csv or .parquet), a page and a picture beside them.")
+    ] = None,
     jobs: Annotated[int, Option(min=1, help="Series fitted at the same time.")] = 1,
     sheet: Sheet = None,
     encoding: Encoded = None,

@@ -186,6 +186,16 @@ class Forecaster(BaseEstimator):
             raise InputError(f"folds is a number of earlier origins such as 5, not {folds!r:.60}")
         return run_backtest(self.reading_, self.models_, folds, count, tuple(levels))
 
+    def report(self, path: str | Path, horizon: int = 12, X: Any = None, target: str = "y") -> None:
+        """Write one HTML page that needs nothing else: picture, table of what comes, and sentences.
+
+        Of many series: what was found in each, and pictures of the unusual ones. `target` is the name of the values.
+        """
+        from mercer.forecast.page import Forecasts, write_page
+
+        check_is_fitted(self)
+        write_page(Forecasts.of(self, horizon, X, target), path)
+
     def save(self, path: str | Path) -> None:
         """Write the forecaster to a file that `mercer.load` reads."""
         from mercer.forecast.files import write_forecaster
