@@ -16,7 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.errors import InputError
 from mercer.explain.explanation import Explanation
 from mercer.fitting.starts import LearnedPrior
+from mercer.forecast.effects import Effect, find_effects
 from mercer.forecast.experience import Experience, Member, read_priors
+from mercer.forecast.future import read_future
 from mercer.forecast.model import SeriesModel, fit_series
 from mercer.forecast.reading import Named, Reading, read_series
 from mercer.forecast.scales import scale_called
@@ -124,7 +126,8 @@ class Forecaster(BaseEstimator):
         """Return a row for each of the next steps: `mean`, and `lower_L`, `upper_L` for each level L in per cent.
 
         `mean` is the middle of the forecast: half of what can come lies below it. Of many series the rows have the
-        index (unique_id, ds). X has the known causes of the steps to come, series by series.
+        index (unique_id, ds). X has the known causes of the steps to come: with their dates in the column ds (and
+        unique_id), or in order, series by series.
         """
         for level in levels:
             if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 100:
@@ -162,7 +165,13 @@ class Forecaster(BaseEstimator):
         from mercer.forecast.words import explain_series
 
         check_is_fitted(self)
-        return explain_series(*self._one(name))
+        named, model = self._one(name)
+        return explain_series(named, model, causes=self.reading_.causes)
+
+    def effects(self, name: str | None = None) -> tuple[Effect, ...]:
+        """Return what each known cause does to a series; `sentence` of each says it in words."""
+        check_is_fitted(self)
+        return find_effects(*self._one(name), self.reading_.causes)
 
     def _one(self, name: str | None) -> tuple[Named, SeriesModel]:
         """Return a series with its model; its name may be left out where there is only one."""
@@ -209,26 +218,6 @@ def read_horizon(horizon: Any) -> int:
     if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or not 1 <= horizon <= MOST_STEPS:
         raise InputError(f"the horizon is a number of steps from 1 on, such as 12, not {horizon!r:.60}")
     return int(horizon)
-
-
-def read_future(X: Any, reading: Reading, horizon: int) -> list[Array] | None:
-    """Read the known causes of the steps to come, series by series."""
-    if not reading.causes:
-        if X is not None:
-            raise InputError("the series were fitted without known causes: leave X out, or give it to fit as well")
-        return None
-    if X is None:
-        raise InputError(f"give X with the columns {', '.join(reading.causes)} for the {horizon} steps to come")
-    table = pd.DataFrame(X)
-    table.columns = [str(column) for column in table.columns]
-    missing = [name for name in reading.causes if name not in table.columns]
-    if missing:
-        raise InputError(f"X lacks the column {missing[0]!r}, which the series were fitted with")
-    rows = horizon * len(reading.many)
-    if len(table) != rows:
-        raise InputError(f"X has {len(table)} rows; {horizon} steps of {len(reading.many)} series need {rows}")
-    values = table[list(reading.causes)].to_numpy(dtype=float)
-    return [values[place * horizon : (place + 1) * horizon] for place in range(len(reading.many))]
 
 
 # ------------------------------------------------------------------------------------------------------------ backtest

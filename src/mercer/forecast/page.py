@@ -73,7 +73,9 @@ def write_picture(forecasts: Forecasts, path: str | Path, findings: list[Finding
 def one_html(forecasts: Forecasts) -> str:
     """Return the page of one series."""
     outlook, target = forecasts.outlooks[0], forecasts.target
-    explanation = words.explain_series(outlook.named, outlook.model, target, forecasts.time)
+    explanation = words.explain_series(
+        outlook.named, outlook.model, target, forecasts.time, forecasts.forecaster.reading_.causes
+    )
     sentences = [words.tell_last(outlook, target), words.tell_change(outlook, compare(outlook), target)]
     return render(
         "forecast.html",
@@ -101,6 +103,7 @@ def many_html(forecasts: Forecasts, findings: list[Finding]) -> str:
         outlook, finding = forecasts.outlooks[place], findings[place]
         said = [words.tell_last(outlook, target), words.tell_change(outlook, finding.change, target)]
         said += words.tell_surprise(outlook, finding.surprise)
+        said += [each.sentence for each in forecasts.forecaster.effects(outlook.named.name) if each.clear]
         picture = _draw(outlook, f"series{number}", target, " ".join(said))
         unusual.append({"name": outlook.named.name, "sentences": said, "picture": picture})
     return render(
@@ -157,8 +160,10 @@ def _end(forecasts: Forecasts, explanation: Explanation | None) -> dict[str, Any
     forecaster, named = forecasts.forecaster, forecasts.outlooks[0].named
     given = {"season": forecaster.season, "positive": forecaster.positive or None}
     settings = ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)
+    effects = [each.sentence for each in forecaster.effects(named.name)] if explanation is not None else []
     name = repr(named.name) if len(forecasts.outlooks) > 1 else ""
     usage = USAGE.format(settings=settings, horizon=forecasts.horizon, name=name)
     rows = [*list_origin(None, None)[:1], ("Settings", settings or "as they are by default")]
-    notes = [*forecaster.notes_, *(explanation.notes if explanation is not None else ())]
-    return {"effects": [], "usage": usage, "protocol": [*rows, ("Versions", list_versions())], "notes": notes}
+    told = () if explanation is None else explanation.notes
+    notes = [*forecaster.notes_, *(note for note in told if note not in effects)]
+    return {"effects": effects, "usage": usage, "protocol": [*rows, ("Versions", list_versions())], "notes": notes}

@@ -51,7 +51,7 @@ def read_series(y: Any, X: Any, season: int | None) -> Reading:
             raise InputError(f"X has {len(table)} rows and y {len(frame)}: give a row of causes for every value")
         causes = tuple(map(str, table.columns))
         for name, column in zip(causes, table.columns, strict=True):
-            frame[f"cause {name}"] = _numbers(table[column], f"column '{name}' of X")
+            frame[f"cause {name}"] = read_numbers(table[column], f"column '{name}' of X")
     many, left_out, notes = [], [], []
     for key, rows in frame.groupby("unique_id", sort=False):
         name = str(key)
@@ -95,7 +95,8 @@ def _as_frame(y: Any) -> tuple[pd.DataFrame, bool]:
     return pd.DataFrame({"unique_id": ALONE, "ds": np.arange(len(values)), "y": values}), False
 
 
-def _numbers(column: pd.Series, name: str) -> Array:
+def read_numbers(column: pd.Series, name: str) -> Array:
+    """Read a column of numbers."""
     try:
         return pd.to_numeric(column).to_numpy(dtype=float)
     except (ValueError, TypeError):
@@ -104,7 +105,7 @@ def _numbers(column: pd.Series, name: str) -> Array:
 
 def _read_one(name: str, rows: pd.DataFrame, causes: Sequence[str], season: int | None) -> Named | None:
     called = f"series '{name}'" if name else "y"
-    values = _numbers(rows["y"], called)
+    values = read_numbers(rows["y"], called)
     known = np.column_stack([np.empty((len(rows), 0)), *(rows[f"cause {each}"].to_numpy() for each in causes)])
     there = ~np.isnan(values) & ~np.isnan(known).any(axis=1)  # a missing value is a missing step
     if np.isinf(values[there]).any():

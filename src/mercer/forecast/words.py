@@ -16,6 +16,7 @@ from mercer.explain.explanation import Explanation, explain
 from mercer.explain.wording import list_names, number, resolve
 from mercer.explain.words import article
 from mercer.forecast.calendar import Calendar
+from mercer.forecast.effects import find_effects, find_slopes
 from mercer.forecast.findings import STRIKING, Change, Finding, Outlook, Surprise
 from mercer.forecast.model import SeriesModel
 from mercer.forecast.reading import Named
@@ -27,36 +28,42 @@ from mercer.model.fitted import Origin
 TARGETS = {"level": "{name}", "root": "the square root of {name}", "log": "the logarithm of {name}"}
 
 
-def explain_series(named: Named, model: SeriesModel, called: str = "y", time: str = "ds") -> Explanation:
+def explain_series(
+    named: Named, model: SeriesModel, called: str = "y", time: str = "ds", causes: tuple[str, ...] = ()
+) -> Explanation:
     """Explain the heaviest member: its kernel in the units of the dates, its values and noise as they are.
 
-    `called` is the target of a series that has no name of its own, `time` the column of its times.
+    `called` is the target of a series that has no name of its own, `time` the column of its times. Of known causes
+    there are sentences in the notes; the rest is of the values less their effects.
     """
     member, series, calendar = model.heaviest, named.series, named.calendar
     lengths = (calendar.step * series.season, *named.spreads)
     units = Units((calendar.first, *named.centres), lengths, member.size)
-    kernel = _without_constant(to_data_units(member.kernel, units)).map_owners(_fix)
+    kernel = _along_time(to_data_units(member.kernel, units)).map_owners(_fix)
     target = TARGETS[member.scale.name].format(name=named.name or called)
     columns: dict[Any, Any] = {time: calendar.times(series.places * series.season)}
-    causes = series.causes * named.spreads + named.centres
-    columns |= {f"cause {number + 1}": column for number, column in enumerate(causes.T)}
     regressor = GPRegressor(kernel, noise=member.noise * member.size**2, restarts=1, random_state=0)
-    values = pd.Series(member.scale.forward(series.values), name=target)
+    scaled = member.scale.forward(series.values)
+    if causes:
+        target, scaled = f"{target} less its known causes", scaled - series.causes @ find_slopes(member)[0]
+    values = pd.Series(scaled, name=target)
     regressor.fit(pd.DataFrame(columns), values)
     share = float(np.max(model.weights))
     note = (
         f"forecasts average {len(model.members)} kernels on up to three scales by evidence; this is the one with the "
         f"largest weight ({share:.0%}), with priors learned from other series"
     )
+    effects = [effect.sentence for effect in find_effects(named, model, causes)]
     fitted = regressor.fitted_
     origin = Origin({**fitted.origin.options, "kernel": structure(kernel).text()})  # its values were found, not given
-    return explain(replace(fitted, origin=origin, notes=(*fitted.notes, note)))
+    return explain(replace(fitted, origin=origin, notes=(*fitted.notes, note, *effects)))
 
 
-def _without_constant(kernel: Expression) -> Expression:
-    """Return the kernel without a constant: a fitted model has a level of its own."""
+def _along_time(kernel: Expression) -> Expression:
+    """Return the kernel without known causes, and without a constant: a fitted model has a level of its own."""
     terms = kernel.terms if isinstance(kernel, Sum) else (kernel,)
-    kept = [term for term in terms if not (isinstance(term, Base) and term.spec.words.role == "constant")]
+    own = [term for term in terms if all(set(leaf.columns) <= {0} for leaf in term.leaves())]
+    kept = [term for term in own if not (isinstance(term, Base) and term.spec.words.role == "constant")]
     return sum_of(kept) if kept else kernel
 
 
