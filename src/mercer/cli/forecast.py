@@ -40,6 +40,7 @@ class ForecastRequest:
     reading: ReadOptions | None = None
     causes: tuple[str, ...] = ()
     future: Path | None = None
+    holidays: str | None = None
 
 
 def forecast_and_write(request: ForecastRequest, terminal: Terminal) -> None:
@@ -55,7 +56,9 @@ def forecast_and_write(request: ForecastRequest, terminal: Terminal) -> None:
     terminal.prepare_core()
     with interrupt_once(), terminal.working("fitting"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they are notes below
-        model = Forecaster(season=request.season, positive=request.positive, n_jobs=request.jobs).fit(table, causes)
+        model = Forecaster(
+            season=request.season, positive=request.positive, holidays=request.holidays, n_jobs=request.jobs
+        ).fit(table, causes)
         predicted = model.predict(request.horizon, LEVELS, future)
         found = predicted.reset_index()
     notes = [*terminal.notes, *model.notes_]
@@ -144,7 +147,7 @@ def read_steps_to_come(
     future = frame[[*names, *request.causes]].rename(columns=names)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        read_future(future, read_series(table, causes, request.season), request.horizon)
+        read_future(future, read_series(table, causes, request.season, request.holidays), request.horizon)
     return future
 
 

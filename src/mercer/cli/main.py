@@ -327,6 +327,7 @@ def forecast(  # noqa: PLR0913  # typer makes an option of every parameter
     positive: Annotated[bool, Option("--positive", help="The target cannot fall to zero or below.")] = False,
     causes: Annotated[str | None, Option(help="Columns of known causes, as price,promotion; needs --future.")] = None,
     future: Annotated[Path | None, Option(help="A table with the causes of the steps to come, by date.")] = None,
+    holidays: Annotated[str | None, Option(help="A country whose holidays count, as DE, or a part, as DE-BY.")] = None,
     out: Annotated[
         Path | None, Option(help="Also write the forecasts here (.csv or .parquet), a page and a picture beside them.")
     ] = None,
@@ -348,7 +349,7 @@ def forecast(  # noqa: PLR0913  # typer makes an option of every parameter
     options = ReadOptions(sheet, encoding, separator, header, keep_rows, decimal, day_first, _split_types(types))
     request = ForecastRequest(
         data, target, horizon, id_column, time_column, season, positive, out, jobs, options,
-        causes=tuple(_split_names(causes) or ()), future=future,
+        causes=tuple(_split_names(causes) or ()), future=future, holidays=holidays,
     )  # fmt: skip
     forecast_and_write(request, context.obj)
 

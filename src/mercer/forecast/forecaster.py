@@ -18,7 +18,7 @@ from mercer.explain.explanation import Explanation
 from mercer.fitting.starts import LearnedPrior
 from mercer.forecast.effects import Effect, find_effects
 from mercer.forecast.experience import Experience, Member, read_priors
-from mercer.forecast.future import read_future
+from mercer.forecast.future import coming_times, read_future
 from mercer.forecast.model import SeriesModel, fit_series
 from mercer.forecast.reading import Named, Reading, read_series
 from mercer.forecast.scales import scale_called
@@ -44,6 +44,9 @@ class Forecaster(BaseEstimator):
     priors : "experience", what `mercer.learn_priors` returned, or the path of a file of it
     positive : bool
         The target cannot fall to zero or below: only scales for positive values are used.
+    holidays : str or None
+        A country such as "DE", or a part of one such as "DE-BY": its public holidays are known causes of days, weeks
+        and hours (needs the package `holidays`).
     n_jobs : int or None
         Series fitted at the same time (joblib). The result does not depend on it.
 
@@ -61,6 +64,7 @@ class Forecaster(BaseEstimator):
         *,
         priors: Any = "experience",
         positive: bool = False,
+        holidays: str | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.kernel = kernel
@@ -68,6 +72,7 @@ class Forecaster(BaseEstimator):
         self.random_state = random_state
         self.priors = priors
         self.positive = positive
+        self.holidays = holidays
         self.n_jobs = n_jobs
 
     def fit(self, y: Any, X: Any = None) -> Forecaster:
@@ -76,7 +81,8 @@ class Forecaster(BaseEstimator):
         X has a row of known causes for every value; `predict` then needs those of the steps to come. Steps may be
         missing, and times uneven.
         """
-        reading = read_series(y, X, self.season if self._automatic else 1)  # a kernel that is given counts in steps
+        season = self.season if self._automatic else 1  # a kernel that is given counts in steps
+        reading = read_series(y, X, season, self.holidays)
         experiences = [self._experience(named) for named in reading.many]
         if self.n_jobs in (None, 1) or len(reading.many) == 1:
             models = [fit_series(n.series, e) for n, e in zip(reading.many, experiences, strict=True)]
@@ -151,9 +157,7 @@ class Forecaster(BaseEstimator):
         for place, named in enumerate(self.reading_.many):
             own = None if causes is None else (causes[place] - named.centres) / named.spreads
             values = self.models_[named.name].forecast(count, own).quantiles(shares)
-            last = named.series.places[-1] * named.series.season
-            times = named.calendar.times(last + np.arange(1, count + 1))
-            tables.append(pd.DataFrame(values.T, index=times, columns=names))
+            tables.append(pd.DataFrame(values.T, index=coming_times(named, count), columns=names))
         if not self.reading_.long:
             return tables[0]
         return pd.concat(tables, keys=self.series_, names=["unique_id", "ds"])

@@ -9,6 +9,7 @@ import pandas as pd
 
 from mercer.errors import InputError
 from mercer.forecast.calendar import read_times
+from mercer.forecast.public_holidays import list_days_of, mark_days
 from mercer.forecast.reading import Named, Reading, read_numbers
 from mercer.kernels.domains import Array
 
@@ -16,20 +17,41 @@ NEAR = 0.25  # of a step: so far a date may lie from the step it is meant for
 
 
 def read_future(X: Any, reading: Reading, horizon: int) -> list[Array] | None:
-    """Read the known causes of the steps to come, series by series: by `ds` (and `unique_id`), or else in order."""
-    if not reading.causes:
+    """Return the known causes of the steps to come, series by series: those of X, then holidays."""
+    given = read_given(X, reading, horizon)
+    if reading.country is None or not reading.holidays:
+        return given
+    times = [pd.DatetimeIndex(coming_times(named, horizon)) for named in reading.many]
+    days = list_days_of(reading.country, times[0].append(times[1:]))
+    marks = [
+        mark_days(reading.holidays, days, own, named.calendar.kind)
+        for own, named in zip(times, reading.many, strict=True)
+    ]
+    return marks if given is None else [np.column_stack(pair) for pair in zip(given, marks, strict=True)]
+
+
+def coming_times(named: Named, horizon: int) -> pd.Index:
+    """Return the times of the next steps."""
+    last = named.series.places[-1] * named.series.season
+    return named.calendar.times(last + np.arange(1, horizon + 1))
+
+
+def read_given(X: Any, reading: Reading, horizon: int) -> list[Array] | None:
+    """Read a table of causes to come, by `ds` (and `unique_id`), or else in order."""
+    causes = reading.given_causes
+    if not causes:
         if X is not None:
             raise InputError("the series were fitted without known causes: leave X out, or give it to fit as well")
         return None
     if X is None:
-        raise InputError(f"give X with the columns {', '.join(reading.causes)} for the {horizon} steps to come")
+        raise InputError(f"give X with the columns {', '.join(causes)} for the {horizon} steps to come")
     table = pd.DataFrame(X).reset_index(drop=True)
     table.columns = [str(column) for column in table.columns]
-    needed = (*reading.causes, *(["unique_id"] if reading.long and "ds" in table.columns else []))
+    needed = (*causes, *(["unique_id"] if reading.long and "ds" in table.columns else []))
     missing = [name for name in needed if name not in table.columns]
     if missing:
         raise InputError(f"X lacks the column {missing[0]!r}, which the series were fitted with")
-    values = np.column_stack([read_numbers(table[name], f"column '{name}' of X") for name in reading.causes])
+    values = np.column_stack([read_numbers(table[name], f"column '{name}' of X") for name in causes])
     if "ds" not in table.columns:
         return _read_in_order(values, reading, horizon)
     if not reading.long:

@@ -158,7 +158,8 @@ def list_finding(outlook: Outlook, finding: Finding) -> dict[str, str]:
 def _end(forecasts: Forecasts, explanation: Explanation | None) -> dict[str, Any]:
     """Return what the page ends with: how to go on in Python, and what another person needs to get the same."""
     forecaster, named = forecasts.forecaster, forecasts.outlooks[0].named
-    given = {"season": forecaster.season, "positive": forecaster.positive or None}
+    given = {"season": forecaster.season, "positive": forecaster.positive or None,
+             "holidays": forecaster.holidays}  # fmt: skip
     settings = ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)
     effects = [each.sentence for each in forecaster.effects(named.name)] if explanation is not None else []
     name = repr(named.name) if len(forecasts.outlooks) > 1 else ""
