@@ -29,6 +29,11 @@ def test_the_next_months_are_shown_and_written(mercer: Mercer, tmp_path: Path) -
     new = pd.read_csv("next.csv")
     assert list(new["ds"]) == ["2023-07-01", "2023-08-01", "2023-09-01"]
     assert {"mean", "lower_50", "upper_95"} <= set(new.columns)
+    page = Path("report.html").read_text(encoding="utf-8")
+    assert "What comes next in sales?" in page
+    assert "September 2023" in page
+    assert "function of month" in page  # the column of times as the user calls it
+    assert Path("forecast.png").stat().st_size > 10_000
 
 
 def test_many_series_by_id(mercer: Mercer, tmp_path: Path) -> None:
@@ -38,6 +43,47 @@ def test_many_series_by_id(mercer: Mercer, tmp_path: Path) -> None:
     assert "left out" in result.out
     new = pd.read_csv("next.csv")
     assert list(new["store"]) == ["north", "north", "south", "south"]
+    assert "sales in 2 series" in Path("report.html").read_text(encoding="utf-8")
+
+
+def promoted() -> str:
+    rng = np.random.default_rng(1)
+    rows = ["month,promotion,sales\n"]
+    for place, month in enumerate(pd.date_range("2021-01-01", periods=36, freq="MS")):
+        there = int(place % 5 == 2)
+        rows.append(f"{month:%Y-%m},{there},{100 + 30 * there + rng.normal():.2f}\n")
+    return "".join(rows)
+
+
+def test_known_causes_of_the_steps_to_come(mercer: Mercer, tmp_path: Path) -> None:
+    name = table(tmp_path / "sales.csv", promoted())
+    future = table(tmp_path / "future.csv", "month,promotion\n2024-02,1\n2024-01,0\n2024-03,0\n")  # in any order
+    words = ("forecast", name, "--target", "sales", "--horizon", "3", "--causes", "promotion", "--season", "1")
+    result = mercer(*words, "--future", future, "--out", "next.csv")
+    assert result.code == 0, result.err
+    assert "cause   promotion: " in result.out
+    assert " % higher (95 % between " in result.out
+    assert np.allclose(pd.read_csv("next.csv")["mean"], [100, 130, 100], atol=4)
+    assert "What known causes do" in Path("report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("future", "said"),
+    [
+        (None, "--causes needs their values of the steps to come"),
+        ("month,price\n2024-01,0\n", "The future table lacks the column 'promotion'"),
+        ("month,promotion\n2023-12,0\n2024-01,0\n", "has 2023-12-01, which is not after the end of the data"),
+        ("month,promotion\n2024-02,0\n", "lacks 2024-01-01, one of the 2 steps to come"),
+        ("month,promotion\n2024-01,0\n2024-01,1\n", "two rows for 2024-01-01"),
+        ("month,promotion\n2024-01,0\n2024-02,\n", "lacks a value of 'promotion' at step 2"),
+    ],
+)
+def test_a_future_table_that_does_not_fit(mercer: Mercer, tmp_path: Path, future: str | None, said: str) -> None:
+    name = table(tmp_path / "sales.csv", promoted())
+    options = [] if future is None else ["--future", table(tmp_path / "future.csv", future)]
+    result = mercer("forecast", name, "--target", "sales", "--horizon", "2", "--causes", "promotion", *options)
+    assert result.code == 2
+    assert said in result.err
 
 
 @pytest.mark.parametrize(

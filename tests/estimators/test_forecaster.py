@@ -96,6 +96,13 @@ def test_known_causes_act() -> None:
     model = mercer.Forecaster(season=1).fit(y, pd.DataFrame({"promotion": promotion}))
     found = model.predict(2, X=pd.DataFrame({"promotion": [0.0, 1.0]}))["mean"].to_numpy()
     assert_allclose(found, [20.0, 28.0], atol=1.5)
+    (effect,) = model.effects()
+    assert effect.switch
+    assert effect.relative
+    assert effect.low < 0.4 < effect.high  # 8 of 20
+    assert effect.high - effect.low < 0.1
+    assert "promotion: 4" in effect.sentence
+    assert "less its known causes" in model.explain().target
     with pytest.raises(InputError, match="give X with the columns promotion"):
         model.predict(2)
     with pytest.raises(InputError, match="lacks the column 'promotion'"):

@@ -10,6 +10,7 @@ import pytest
 
 from mercer.datasets import airline
 from mercer.estimators import GPRegressor
+from mercer.forecast.forecaster import Forecaster
 from mercer.learners.grammar import GrammarSearch
 from mercer.learners.nkn import NeuralKernelNetwork
 from mercer.optimise.optimizer import Optimizer
@@ -59,6 +60,16 @@ def page(found: GPRegressor, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of the series."""
     path = tmp_path_factory.mktemp("report") / "report.html"
     found.report(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def forecast_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a forecast of one series."""
+    data = airline().iloc[:72]
+    series = pd.Series(data["passengers"].to_numpy(), index=pd.DatetimeIndex(data["month"]))
+    path = tmp_path_factory.mktemp("forecast") / "report.html"
+    Forecaster().fit(series).report(path, target="passengers")
     return path
 
 

@@ -51,7 +51,7 @@ def share_of(picture: np.ndarray, colour: tuple[int, int, int]) -> float:
     return float((np.abs(picture - colour).max(axis=2) < 25).mean())
 
 
-@pytest.mark.parametrize("report", ["page", "network_page", "study_page"])
+@pytest.mark.parametrize("report", ["page", "network_page", "study_page", "forecast_page"])
 @pytest.mark.parametrize(("width", "size"), [(1200, "wide"), (390, "narrow")])
 def test_everything_fits_and_can_be_read(
     request: pytest.FixtureRequest, report: str, tmp_path: Path, width: int, size: str

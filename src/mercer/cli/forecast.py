@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 LEVELS = (50, 80, 95)
 SHOWN = 24  # rows in the terminal: two years of months
 DIGITS = 4
+PAGE, PICTURE = "report.html", "forecast.png"
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,9 @@ class ForecastRequest:
     out: Path | None = None
     jobs: int = 1
     reading: ReadOptions | None = None
+    causes: tuple[str, ...] = ()
+    future: Path | None = None
+    holidays: str | None = None
 
 
 def forecast_and_write(request: ForecastRequest, terminal: Terminal) -> None:
@@ -47,28 +51,58 @@ def forecast_and_write(request: ForecastRequest, terminal: Terminal) -> None:
     read_horizon(request.horizon)
     file = None if request.out is None else prepare_table(request.out, request.data)
     with terminal.working("reading the table"):
-        table = read_long(request, terminal)
+        table, causes, request = read_long(request, terminal)
+        future = read_steps_to_come(request, table, causes)
     terminal.prepare_core()
     with interrupt_once(), terminal.working("fitting"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they are notes below
-        model = Forecaster(season=request.season, positive=request.positive, n_jobs=request.jobs).fit(table)
-        found = model.predict(request.horizon, LEVELS).reset_index()
+        model = Forecaster(
+            season=request.season, positive=request.positive, holidays=request.holidays, n_jobs=request.jobs
+        ).fit(table, causes)
+        predicted = model.predict(request.horizon, LEVELS, future)
+        found = predicted.reset_index()
     notes = [*terminal.notes, *model.notes_]
+    files = {}
     if file is not None:
         write_table(found if request.id is None else found.rename(columns={"unique_id": request.id}), file)
+        with terminal.working("writing the page"):
+            files = {"forecast": str(request.out), **write_beside(file, model, predicted, request)}
     elapsed = time.perf_counter() - started
-    files = {} if request.out is None else {"forecast": str(request.out)}
     lines = [say(model, found, request), "", show(found)]
+    effects = [] if len(model.series_) > 1 else [effect.sentence for effect in model.effects()]
+    lines += [f"cause   {sentence}" for sentence in effects]
     lines += [f"note    {note}" for note in notes] + [f"wrote   {path}" for path in files.values()]
     rows = found.assign(ds=found["ds"].astype(str)).to_dict("records")
     terminal.finish(
         "\n".join([*lines, f"done in {elapsed:.1f} s"]),
-        {"command": "forecast", "rows": rows, "notes": notes, "files": files, "elapsed_seconds": elapsed},
+        {
+            "command": "forecast",
+            "rows": rows,
+            "effects": effects,
+            "notes": notes,
+            "files": files,
+            "elapsed_seconds": elapsed,
+        },
     )
 
 
-def read_long(request: ForecastRequest, terminal: Terminal) -> pd.DataFrame:
-    """Return the table with unique_id (where ids were named), ds and y."""
+def write_beside(file: Path, model: Forecaster, predicted: pd.DataFrame, request: ForecastRequest) -> dict[str, str]:
+    """Write the page and the picture into the folder of the table; return their places."""
+    from mercer.forecast.findings import look_ahead
+    from mercer.forecast.page import Forecasts, write_page, write_picture
+
+    forecasts = Forecasts(model, look_ahead(model, predicted), request.target, request.time or "ds")
+    findings = forecasts.findings() if len(forecasts.outlooks) > 1 else None
+    page, picture = file.with_name(PAGE), file.with_name(PICTURE)
+    write_page(forecasts, page, findings)
+    write_picture(forecasts, picture, findings)
+    return {"report": str(page), "picture": str(picture)}
+
+
+def read_long(
+    request: ForecastRequest, terminal: Terminal
+) -> tuple[pd.DataFrame, pd.DataFrame | None, ForecastRequest]:
+    """Return unique_id (where ids were named), ds and y; the known causes; the request with its column of times."""
     import pandas as pd
 
     from mercer.tables import ReadOptions, read
@@ -77,21 +111,52 @@ def read_long(request: ForecastRequest, terminal: Terminal) -> pd.DataFrame:
     loaded = read(request.data, request.reading or ReadOptions())
     frame = loaded.frame
     terminal.notes += [describe(decision) for decision in loaded.decisions]
-    for name in (request.target, request.id, request.time):
+    for name in (request.target, request.id, request.time, *request.causes):
         if name is not None and name not in frame.columns:
             raise InputError(f"There is no column '{name}'; the columns are {', '.join(map(repr, frame.columns))}.")
     when = request.time or find_time(frame, request)
     columns = {"ds": frame[when].to_numpy(), "y": frame[request.target].to_numpy()}
     if request.id is not None:
         columns = {"unique_id": frame[request.id].astype(str).to_numpy(), **columns}
-    return pd.DataFrame(columns)
+    causes = frame[list(request.causes)] if request.causes else None
+    return pd.DataFrame(columns), causes, replace(request, time=when)
+
+
+def read_steps_to_come(
+    request: ForecastRequest, table: pd.DataFrame, causes: pd.DataFrame | None
+) -> pd.DataFrame | None:
+    """Read the table of known causes to come, and see that it fits, before the long work."""
+    if causes is None or request.future is None:
+        if request.causes:
+            raise InputError("--causes needs their values of the steps to come: give a table with --future.")
+        if request.future is not None:
+            raise InputError("--future is for known causes: say with --causes which columns of the data they are.")
+        return None
+    from mercer.forecast.future import read_future
+    from mercer.forecast.reading import read_series
+    from mercer.tables import ReadOptions, read
+
+    frame = read(request.future, request.reading or ReadOptions()).frame
+    names = {str(request.time): "ds"}
+    if request.id is not None:
+        names[request.id] = "unique_id"
+    for name in (*names, *request.causes):
+        if name not in frame.columns:
+            there = ", ".join(map(repr, frame.columns))
+            raise InputError(f"The future table lacks the column '{name}'; it has {there}.")
+    future = frame[[*names, *request.causes]].rename(columns=names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        read_future(future, read_series(table, causes, request.season, request.holidays), request.horizon)
+    return future
 
 
 def find_time(frame: pd.DataFrame, request: ForecastRequest) -> str:
     """Return the only column of dates, or else of numbers, beside target and ids."""
     from mercer.tables.columns import holds_dates, holds_numbers
 
-    others = [str(name) for name in frame.columns if name not in (request.target, request.id)]
+    taken = (request.target, request.id, *request.causes)
+    others = [str(name) for name in frame.columns if name not in taken]
     for holds in (holds_dates, holds_numbers):
         able = [name for name in others if holds(frame[name])]
         if len(able) == 1:

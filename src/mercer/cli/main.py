@@ -325,7 +325,12 @@ def forecast(  # noqa: PLR0913  # typer makes an option of every parameter
     time_column: Annotated[str | None, Option("--time", help="The column of dates; found by default.")] = None,
     season: Annotated[int | None, Option(min=1, help="Steps in a season; by the kind of step by default.")] = None,
     positive: Annotated[bool, Option("--positive", help="The target cannot fall to zero or below.")] = False,
-    out: Annotated[Path | None, Option(help="Also write the forecasts here: .csv or .parquet.")] = None,
+    causes: Annotated[str | None, Option(help="Columns of known causes, as price,promotion; needs --future.")] = None,
+    future: Annotated[Path | None, Option(help="A table with the causes of the steps to come, by date.")] = None,
+    holidays: Annotated[str | None, Option(help="A country whose holidays count, as DE, or a part, as DE-BY.")] = None,
+    out: Annotated[
+        Path | None, Option(help="Also write the forecasts here (.csv or .parquet), a page and a picture beside them.")
+    ] = None,
     jobs: Annotated[int, Option(min=1, help="Series fitted at the same time.")] = 1,
     sheet: Sheet = None,
     encoding: Encoded = None,
@@ -343,7 +348,8 @@ def forecast(  # noqa: PLR0913  # typer makes an option of every parameter
 
     options = ReadOptions(sheet, encoding, separator, header, keep_rows, decimal, day_first, _split_types(types))
     request = ForecastRequest(
-        data, target, horizon, id_column, time_column, season, positive, out, jobs, options
+        data, target, horizon, id_column, time_column, season, positive, out, jobs, options,
+        causes=tuple(_split_names(causes) or ()), future=future, holidays=holidays,
     )  # fmt: skip
     forecast_and_write(request, context.obj)
 

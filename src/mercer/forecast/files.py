@@ -13,6 +13,7 @@ from mercer.forecast.calendar import Calendar
 from mercer.forecast.experience import Experience, Priors, from_json, to_json
 from mercer.forecast.forecaster import Forecaster
 from mercer.forecast.model import Series, SeriesModel, resume
+from mercer.forecast.public_holidays import Holiday
 from mercer.forecast.reading import Named, Reading
 from mercer.kernels.expression import Expression
 from mercer.kernels.text import parse
@@ -38,6 +39,8 @@ def write_forecaster(forecaster: Forecaster, path: str | Path) -> None:
         "causes": list(reading.causes),
         "notes": list(reading.notes),
         "long": reading.long,
+        "country": reading.country,
+        "holidays": [[each.label, list(each.names)] for each in reading.holidays],
         "priors": json.loads(to_json(Priors({str(n): each for n, each in enumerate(used)}))),
         "series": [_plain_series(named, models[named.name], used) for named in reading.many],
     }
@@ -78,8 +81,11 @@ def read_forecaster(path: str | Path) -> Forecaster:
             many.append(named)
             models[named.name] = model
         kernel = plain["kernel"] if plain["kernel"] == "auto" else parse(plain["kernel"])
-        found = Forecaster(kernel, plain["season"])
-        found.reading_ = Reading(tuple(many), tuple(plain["causes"]), tuple(plain["notes"]), bool(plain["long"]))
+        country = plain.get("country")  # files from before holidays were causes have none
+        holidays = tuple(Holiday(str(label), tuple(names)) for label, names in plain.get("holidays", []))
+        found = Forecaster(kernel, plain["season"], holidays=country)
+        known = tuple(plain["causes"]), tuple(plain["notes"]), bool(plain["long"])
+        found.reading_ = Reading(tuple(many), *known, country, holidays)
         found.models_ = models
         return found
     except (OSError, KeyError, TypeError, ValueError, IndexError) as error:

@@ -16,7 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.errors import InputError
 from mercer.explain.explanation import Explanation
 from mercer.fitting.starts import LearnedPrior
+from mercer.forecast.effects import Effect, find_effects
 from mercer.forecast.experience import Experience, Member, read_priors
+from mercer.forecast.future import coming_times, read_future
 from mercer.forecast.model import SeriesModel, fit_series
 from mercer.forecast.reading import Named, Reading, read_series
 from mercer.forecast.scales import scale_called
@@ -42,6 +44,9 @@ class Forecaster(BaseEstimator):
     priors : "experience", what `mercer.learn_priors` returned, or the path of a file of it
     positive : bool
         The target cannot fall to zero or below: only scales for positive values are used.
+    holidays : str or None
+        A country such as "DE", or a part of one such as "DE-BY": its public holidays are known causes of days, weeks
+        and hours (needs the package `holidays`).
     n_jobs : int or None
         Series fitted at the same time (joblib). The result does not depend on it.
 
@@ -59,6 +64,7 @@ class Forecaster(BaseEstimator):
         *,
         priors: Any = "experience",
         positive: bool = False,
+        holidays: str | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.kernel = kernel
@@ -66,6 +72,7 @@ class Forecaster(BaseEstimator):
         self.random_state = random_state
         self.priors = priors
         self.positive = positive
+        self.holidays = holidays
         self.n_jobs = n_jobs
 
     def fit(self, y: Any, X: Any = None) -> Forecaster:
@@ -74,7 +81,8 @@ class Forecaster(BaseEstimator):
         X has a row of known causes for every value; `predict` then needs those of the steps to come. Steps may be
         missing, and times uneven.
         """
-        reading = read_series(y, X, self.season if self._automatic else 1)  # a kernel that is given counts in steps
+        season = self.season if self._automatic else 1  # a kernel that is given counts in steps
+        reading = read_series(y, X, season, self.holidays)
         experiences = [self._experience(named) for named in reading.many]
         if self.n_jobs in (None, 1) or len(reading.many) == 1:
             models = [fit_series(n.series, e) for n, e in zip(reading.many, experiences, strict=True)]
@@ -124,7 +132,8 @@ class Forecaster(BaseEstimator):
         """Return a row for each of the next steps: `mean`, and `lower_L`, `upper_L` for each level L in per cent.
 
         `mean` is the middle of the forecast: half of what can come lies below it. Of many series the rows have the
-        index (unique_id, ds). X has the known causes of the steps to come, series by series.
+        index (unique_id, ds). X has the known causes of the steps to come: with their dates in the column ds (and
+        unique_id), or in order, series by series.
         """
         for level in levels:
             if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 100:
@@ -148,9 +157,7 @@ class Forecaster(BaseEstimator):
         for place, named in enumerate(self.reading_.many):
             own = None if causes is None else (causes[place] - named.centres) / named.spreads
             values = self.models_[named.name].forecast(count, own).quantiles(shares)
-            last = named.series.places[-1] * named.series.season
-            times = named.calendar.times(last + np.arange(1, count + 1))
-            tables.append(pd.DataFrame(values.T, index=times, columns=names))
+            tables.append(pd.DataFrame(values.T, index=coming_times(named, count), columns=names))
         if not self.reading_.long:
             return tables[0]
         return pd.concat(tables, keys=self.series_, names=["unique_id", "ds"])
@@ -162,7 +169,13 @@ class Forecaster(BaseEstimator):
         from mercer.forecast.words import explain_series
 
         check_is_fitted(self)
-        return explain_series(*self._one(name))
+        named, model = self._one(name)
+        return explain_series(named, model, causes=self.reading_.causes)
+
+    def effects(self, name: str | None = None) -> tuple[Effect, ...]:
+        """Return what each known cause does to a series; `sentence` of each says it in words."""
+        check_is_fitted(self)
+        return find_effects(*self._one(name), self.reading_.causes)
 
     def _one(self, name: str | None) -> tuple[Named, SeriesModel]:
         """Return a series with its model; its name may be left out where there is only one."""
@@ -186,6 +199,16 @@ class Forecaster(BaseEstimator):
             raise InputError(f"folds is a number of earlier origins such as 5, not {folds!r:.60}")
         return run_backtest(self.reading_, self.models_, folds, count, tuple(levels))
 
+    def report(self, path: str | Path, horizon: int = 12, X: Any = None, target: str = "y") -> None:
+        """Write one HTML page that needs nothing else: picture, table of what comes, and sentences.
+
+        Of many series: what was found in each, and pictures of the unusual ones. `target` is the name of the values.
+        """
+        from mercer.forecast.page import Forecasts, write_page
+
+        check_is_fitted(self)
+        write_page(Forecasts.of(self, horizon, X, target), path)
+
     def save(self, path: str | Path) -> None:
         """Write the forecaster to a file that `mercer.load` reads."""
         from mercer.forecast.files import write_forecaster
@@ -199,26 +222,6 @@ def read_horizon(horizon: Any) -> int:
     if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or not 1 <= horizon <= MOST_STEPS:
         raise InputError(f"the horizon is a number of steps from 1 on, such as 12, not {horizon!r:.60}")
     return int(horizon)
-
-
-def read_future(X: Any, reading: Reading, horizon: int) -> list[Array] | None:
-    """Read the known causes of the steps to come, series by series."""
-    if not reading.causes:
-        if X is not None:
-            raise InputError("the series were fitted without known causes: leave X out, or give it to fit as well")
-        return None
-    if X is None:
-        raise InputError(f"give X with the columns {', '.join(reading.causes)} for the {horizon} steps to come")
-    table = pd.DataFrame(X)
-    table.columns = [str(column) for column in table.columns]
-    missing = [name for name in reading.causes if name not in table.columns]
-    if missing:
-        raise InputError(f"X lacks the column {missing[0]!r}, which the series were fitted with")
-    rows = horizon * len(reading.many)
-    if len(table) != rows:
-        raise InputError(f"X has {len(table)} rows; {horizon} steps of {len(reading.many)} series need {rows}")
-    values = table[list(reading.causes)].to_numpy(dtype=float)
-    return [values[place * horizon : (place + 1) * horizon] for place in range(len(reading.many))]
 
 
 # ------------------------------------------------------------------------------------------------------------ backtest

@@ -13,6 +13,7 @@ import pandas as pd
 from mercer.errors import DataWarning, InputError
 from mercer.forecast.calendar import Calendar, make_calendar, read_times
 from mercer.forecast.model import Series
+from mercer.forecast.public_holidays import Holiday, find_holidays, list_days_of, mark_days
 from mercer.kernels.domains import Array
 
 LONG = ("unique_id", "ds", "y")
@@ -39,10 +40,17 @@ class Reading:
     causes: tuple[str, ...]
     notes: tuple[str, ...]
     long: bool  # ids were given
+    country: str | None = None
+    holidays: tuple[Holiday, ...] = ()  # of that country; the last of the causes
+
+    @property
+    def given_causes(self) -> tuple[str, ...]:
+        """The causes that a table must have: all but the holidays."""
+        return self.causes[: len(self.causes) - len(self.holidays)]
 
 
-def read_series(y: Any, X: Any, season: int | None) -> Reading:
-    """Read a Series, an array or a long frame; one row of X for each of y."""
+def read_series(y: Any, X: Any, season: int | None, country: str | None = None) -> Reading:
+    """Read a Series, an array or a long frame; one row of X for each of y. Holidays of a country are causes as well."""
     frame, long = _as_frame(y)
     causes: tuple[str, ...] = ()
     if X is not None:
@@ -51,7 +59,9 @@ def read_series(y: Any, X: Any, season: int | None) -> Reading:
             raise InputError(f"X has {len(table)} rows and y {len(frame)}: give a row of causes for every value")
         causes = tuple(map(str, table.columns))
         for name, column in zip(causes, table.columns, strict=True):
-            frame[f"cause {name}"] = _numbers(table[column], f"column '{name}' of X")
+            frame[f"cause {name}"] = read_numbers(table[column], f"column '{name}' of X")
+    holidays = () if country is None else _add_holidays(frame, country)
+    causes = (*causes, *(each.label for each in holidays))
     many, left_out, notes = [], [], []
     for key, rows in frame.groupby("unique_id", sort=False):
         name = str(key)
@@ -69,7 +79,24 @@ def read_series(y: Any, X: Any, season: int | None) -> Reading:
         raise InputError("there is no series with two values or more: a forecast needs some")
     for note in notes[:3]:
         warnings.warn(note, DataWarning, stacklevel=4)
-    return Reading(tuple(many), causes, tuple(notes), long)
+    return Reading(tuple(many), causes, tuple(notes), long, country, holidays)
+
+
+def _add_holidays(frame: pd.DataFrame, country: str) -> tuple[Holiday, ...]:
+    """Add a column for each holiday that the times have."""
+    if not isinstance(country, str):
+        raise InputError(f"holidays is a country such as 'DE', or None, not {country!r:.60}")
+    numbers, timeline = read_times(frame["ds"].to_numpy(), "y")
+    if timeline is None:
+        raise InputError("holidays need dates, and the times of the data are numbers")
+    times = pd.DatetimeIndex(timeline.moments(numbers))
+    first = numbers[(frame["unique_id"] == frame["unique_id"].iloc[0]).to_numpy()]
+    kind = make_calendar(np.unique(first), timeline).kind
+    days = list_days_of(country, times)
+    holidays = find_holidays(days, times, kind)
+    for each, column in zip(holidays, mark_days(holidays, days, times, kind).T, strict=True):
+        frame[f"cause {each.label}"] = column
+    return holidays
 
 
 def _as_frame(y: Any) -> tuple[pd.DataFrame, bool]:
@@ -95,7 +122,8 @@ def _as_frame(y: Any) -> tuple[pd.DataFrame, bool]:
     return pd.DataFrame({"unique_id": ALONE, "ds": np.arange(len(values)), "y": values}), False
 
 
-def _numbers(column: pd.Series, name: str) -> Array:
+def read_numbers(column: pd.Series, name: str) -> Array:
+    """Read a column of numbers."""
     try:
         return pd.to_numeric(column).to_numpy(dtype=float)
     except (ValueError, TypeError):
@@ -104,7 +132,7 @@ def _numbers(column: pd.Series, name: str) -> Array:
 
 def _read_one(name: str, rows: pd.DataFrame, causes: Sequence[str], season: int | None) -> Named | None:
     called = f"series '{name}'" if name else "y"
-    values = _numbers(rows["y"], called)
+    values = read_numbers(rows["y"], called)
     known = np.column_stack([np.empty((len(rows), 0)), *(rows[f"cause {each}"].to_numpy() for each in causes)])
     there = ~np.isnan(values) & ~np.isnan(known).any(axis=1)  # a missing value is a missing step
     if np.isinf(values[there]).any():

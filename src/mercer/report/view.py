@@ -17,7 +17,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.dates import MONTHLY, AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedLocator, MaxNLocator
@@ -116,6 +116,7 @@ class Paper:
         """Label an axis of dates."""
         small = self.narrow or _count_columns(axes) > 1
         locator = AutoDateLocator(minticks=3, maxticks=5 if small else 9)  # type: ignore[no-untyped-call,unused-ignore]
+        locator.intervald[MONTHLY] = [*locator.intervald[MONTHLY], 12]  # for some years in a small picture
         axes.xaxis.set_major_locator(locator)
         axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call,unused-ignore]
 

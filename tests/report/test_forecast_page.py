@@ -1,0 +1,79 @@
+"""The page of a forecast: one series with its table and sentences; many with what stands out in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+import mercer
+from mercer.errors import InputError
+from mercer.forecast.findings import choose_unusual
+from mercer.forecast.page import Forecasts, write_picture
+
+
+@pytest.fixture(scope="module")
+def shops() -> mercer.Forecaster:
+    """Three shops by quarter: one rises, one had an odd value, one is calm; names that HTML must escape."""
+    rng = np.random.default_rng(0)
+    dates = pd.date_range("2015-01-01", periods=24, freq="QS")
+    values = {"calm": 50 + rng.normal(size=24), "<odd>": 50 + rng.normal(size=24), "rises": 50 + 4.0 * np.arange(24)}
+    values["<odd>"][10] = 90.0
+    values["rises"] = values["rises"] + rng.normal(size=24)
+    frames = [pd.DataFrame({"unique_id": name, "ds": dates, "y": y}) for name, y in values.items()]
+    return mercer.Forecaster(season=1).fit(pd.concat(frames))
+
+
+def test_one_series_has_a_picture_a_table_and_sentences(forecast_page: Path) -> None:
+    text = forecast_page.read_text(encoding="utf-8")
+    for said in ("What comes next in passengers?", "January 1955", "95 % between", "Yearly pattern", "a year before"):
+        assert said in text.replace("\u00a0", " ")
+    assert text.count("<svg") == 2  # wide and narrow
+    assert "http://" not in text.replace("http://www.w3.org", "")
+    assert "https://" not in text
+    assert "<script" not in text
+
+
+def test_many_series_are_ordered_by_what_stands_out(shops: mercer.Forecaster, tmp_path: Path) -> None:
+    forecasts = Forecasts.of(shops, 4, target="sales")
+    findings = forecasts.findings()
+    assert [findings[place].name for place in choose_unusual(findings, 2)] == ["rises", "<odd>"]
+    odd = next(each for each in findings if each.name == "<odd>").surprise
+    assert odd.place == 10
+    assert odd.deviations > 3.5
+    assert abs(odd.expected - 50.0) < 5.0
+    shops.report(tmp_path / "many.html", 4, target="sales")
+    text = (tmp_path / "many.html").read_text(encoding="utf-8")
+    assert "&lt;odd&gt;" in text
+    assert "<odd>" not in text
+    assert "sales in 3 series" in text
+    write_picture(forecasts, tmp_path / "many.png", findings)
+    assert Image.open(tmp_path / "many.png").width == 1200
+
+
+def test_a_place_that_cannot_be_written_is_a_sentence(shops: mercer.Forecaster, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no folder"):
+        shops.report(tmp_path / "nowhere" / "page.html")
+
+
+@pytest.mark.parametrize(
+    ("start", "frequency", "said"),
+    [
+        ("2023-07-03", "D", "Monday 3 July 2023"),
+        ("2023-07-01", "MS", "July 2023"),
+        ("2023-07-01", "QS", "quarter 3 of 2023"),
+        ("2023-01-01", "YS", "2023"),
+        ("2023-07-03", "W-MON", "week of 3 July 2023"),
+        ("2023-07-03 14:00", "h", "Monday 3 July 2023, 14:00"),
+    ],
+)
+def test_times_are_written_as_their_step_asks_for(start: str, frequency: str, said: str) -> None:
+    from mercer.forecast.reading import read_series
+    from mercer.forecast.words import tell_time
+
+    dates = pd.date_range(start, periods=8, freq=frequency)
+    calendar = read_series(pd.Series(np.arange(8.0), index=dates), None, None).many[0].calendar
+    assert tell_time(dates[0], calendar) == said
