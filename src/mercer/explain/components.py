@@ -465,8 +465,8 @@ def part_horizon(subject: Subject, member: MemberPart) -> float | None:
 def find_horizon(subject: Subject, column: int) -> Horizon:
     """Return how far beyond the data the band of new observations is narrower than the spread of the data themselves.
 
-    From there on it stays as wide. Looked at in whole steps of the data, where a user would ask, not between them. For
-    dates to the future, for other numbers in both directions: the nearer one counts. Zero: not even one step.
+    From there on it is mostly as wide. Looked at in whole steps of the data, where a user would ask, not between them.
+    For dates to the future, for other numbers in both directions: the nearer one counts. Zero: not even one step.
     """
     distances, places, step = _distances(subject, column), subject.in_user_units(column), subject.step_along(column)
     average, spread = float(np.mean(subject.data.y)), float(np.std(subject.data.y))  # scaled
@@ -478,9 +478,11 @@ def find_horizon(subject: Subject, column: int) -> Horizon:
         def look(at: Array, end: float = end, sign: float = sign) -> Prediction:
             return subject.mixture.predict(subject.rows_along(column, end + sign * at), include_noise=True)
 
-        narrow = np.flatnonzero(np.sqrt(look(distances).variance) < spread)
-        if len(narrow) and narrow[-1] == len(distances) - 1:
+        wide = np.sqrt(look(distances).variance) >= spread
+        lasting = [place for place in np.flatnonzero(wide) if wide[place:].mean() > 0.5]  # a cycle may narrow it again
+        if not lasting:
             continue
+        narrow = np.arange(lasting[0])
         between = distances[:1]
         if len(narrow):  # all the steps between the last that is narrow and the next one that was looked at
             first, last = distances[narrow[-1]], distances[narrow[-1] + 1]

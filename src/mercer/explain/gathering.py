@@ -181,7 +181,7 @@ def _merge_curves(
 
     def average_of(found: Found) -> Array:
         parts = [(kernels[name], part) for name, own in found.items() for part in own]
-        return np.sum([of.within * mean_of(subject, of, part, rows) for of, part in parts], axis=0)
+        return np.asarray(np.sum([of.within * mean_of(subject, of, part, rows) for of, part in parts], axis=0))
 
     merged: list[tuple[list[ComponentKind], Found, Array | None]] = []
     for kind, found in groups.items():
