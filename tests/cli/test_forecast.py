@@ -90,6 +90,7 @@ def test_a_future_table_that_does_not_fit(mercer: Mercer, tmp_path: Path, future
     ("options", "said"),
     [
         (["--horizon", "0"], "the horizon is a number of steps"),
+        (["--horizon", "-3"], "the horizon is a number of steps"),
         (["--horizon", "two"], "--horizon"),
         (["--horizon", "2", "--id", "shop"], "There is no column 'shop'"),
         (["--horizon", "2", "--season", "90"], "season=90 is longer than"),
@@ -101,3 +102,19 @@ def test_bad_input(mercer: Mercer, tmp_path: Path, options: list[str], said: str
     result = mercer("forecast", name, "--target", "sales", *options)
     assert result.code == 2
     assert said in result.err
+
+
+def test_two_values_for_a_date_are_refused_with_their_series(mercer: Mercer, tmp_path: Path) -> None:
+    name = table(tmp_path / "sales.csv", sales(("north", "south")) + "south,2021-03,5\n")
+    result = mercer("forecast", name, "--target", "sales", "--horizon", "2", "--id", "store")
+    assert result.code == 2
+    assert "series 'south' has two values for 2021-03-01" in result.err
+
+
+def test_uneven_steps_are_said_with_the_one_that_is_used(mercer: Mercer, tmp_path: Path) -> None:
+    days = ["01", "02", "03", "04", "05", "06", "07", "08"]
+    rows = [f"2024-01-{day} {'09' if day == '04' else '00'}:00,{int(day)}\n" for day in days]
+    name = table(tmp_path / "uneven.csv", "when,load\n" + "".join(rows))
+    result = mercer("forecast", name, "--target", "load", "--horizon", "1")
+    assert result.code == 0, result.err
+    assert "note    the steps are not even; the typical one, " in result.out

@@ -54,6 +54,24 @@ def test_odd_series_have_sensible_forecasts(name: str) -> None:
     assert (found["upper_80"] <= found["upper_95"]).all()
 
 
+def test_one_season_of_months_is_enough_for_a_forecast() -> None:
+    y = pd.Series(50 + 10 * np.sin(np.arange(12) * np.pi / 6), index=pd.date_range("2023-01-01", periods=12, freq="MS"))
+    for season in (None, 12):  # not looked for unasked; taken at its word
+        found = mercer.Forecaster(season=season).fit(y).predict(12)
+        assert np.all(np.isfinite(found.to_numpy()))
+        assert found["mean"].between(y.min() - 5 * y.std(), y.max() + 5 * y.std()).all()
+
+
+def test_a_jump_is_kept_and_one_odd_value_is_not() -> None:
+    jump = mercer.Forecaster().fit(ODD["a jump"]).predict(8)["mean"]
+    assert jump.between(8.0, 12.0).all()
+    odd = mercer.Forecaster().fit(ODD["constant but for one"]).predict(8)["mean"]
+    assert odd.between(1.5, 2.5).all()
+    large = mercer.Forecaster().fit(ODD["large with small noise"]).predict(8)
+    assert ((large["mean"] - 1e9).abs() < 3).all()
+    assert ((large["upper_95"] - large["lower_95"]).between(1, 40)).all()  # of noise 1, not of 1e9
+
+
 def test_a_season_goes_on_and_dates_are_those_that_come_next(quarterly: mercer.Forecaster) -> None:
     found = quarterly.predict(8, levels=(50, 80, 95))
     assert list(found.index[:2]) == [pd.Timestamp("2010-01-01"), pd.Timestamp("2010-04-01")]

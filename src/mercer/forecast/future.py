@@ -22,7 +22,7 @@ def read_future(X: Any, reading: Reading, horizon: int) -> list[Array] | None:
     if reading.country is None or not reading.holidays:
         return given
     times = [pd.DatetimeIndex(coming_times(named, horizon)) for named in reading.many]
-    days = list_days_of(reading.country, times[0].append(times[1:]))
+    days = list_days_of(reading.country, pd.DatetimeIndex(times[0].append(times[1:])))
     marks = [
         mark_days(reading.holidays, days, own, named.calendar.kind)
         for own, named in zip(times, reading.many, strict=True)

@@ -35,7 +35,7 @@ LOUDEST = 1.0  # log of the factor by which evidence can raise or lower a weight
 STEPS = 60  # of L-BFGS-B: from the prior's mean most fits end after 20 to 40
 RESTARTS = 4  # of a kernel that is given, for which nothing was learned
 TOLERANCE = 1e-7  # of the objective: forecasts do not change by what lies below
-LEAST_SPREAD = 1e-9  # of a series relative to its size: one that varies less is constant
+LEAST_SPREAD = 1e-12  # of a series relative to its size: one that varies less is constant; rounding is far below
 FAINT = 1e-3  # the share of its size that the spread of a constant series is taken for
 EFFECT = "LIN({column}, offset=fixed(0))"  # of a known cause: a straight line, its slope with a prior around zero
 
