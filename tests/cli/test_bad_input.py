@@ -245,7 +245,6 @@ def model_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_new_tables_that_do_not_fit(mercer: Mercer, tmp_path: Path, model_file: Path) -> None:
     cases = {
         "x\n1\n": ["'shop'", "no column"],
-        "x,shop\n1,c\n": ["'shop'", "'c'", "row 1", "'a', 'b'"],
         "x,shop\nlow,a\n2,b\n": ["'x'", "'low'"],
         "x,shop,mean\n1,a,2\n": ["'mean'", "rename"],
         "x,shop\n": ["no rows"],
@@ -256,6 +255,16 @@ def test_new_tables_that_do_not_fit(mercer: Mercer, tmp_path: Path, model_file: 
         assert result.code == 2
         assert all(word in result.err for word in words), result.err
         assert not (tmp_path / "p.csv").exists()
+
+
+def test_a_category_that_was_not_in_the_data_is_predicted_with_a_note(
+    mercer: Mercer, tmp_path: Path, model_file: Path
+) -> None:
+    name = table(tmp_path / "new.csv", "x,shop\n1,c\n")
+    result = mercer("predict", str(model_file), name, "--out", "p.csv")
+    assert result.code == 0
+    assert all(word in result.out for word in ("'shop'", "'c'", "'a'", "wider band")), result.out
+    assert np.isfinite(pd.read_csv(tmp_path / "p.csv")["mean"]).all()
 
 
 def test_outputs_of_predict_that_cannot_be(mercer: Mercer, tmp_path: Path, model_file: Path) -> None:

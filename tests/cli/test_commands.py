@@ -43,7 +43,7 @@ def test_demo_from_the_shell(tmp_path: Path) -> None:
     assert "passengers explained by month, from 144 rows" in done.stdout
     text = " ".join(done.stdout.split())
     assert "with period 12.0 months" in text
-    assert "of the error on rows that were left out" in text
+    assert "Each row was predicted from all the others: the mean error is" in text
     assert "A search over sums and products of SE, PER, LIN, RQ and M12 found the structure in 1 step" in text
     assert "done in" in text
     assert sorted(p.name for p in (tmp_path / "mercer-demo").iterdir()) == [
@@ -152,10 +152,11 @@ def test_discover_predict_explain(mercer: Mercer, tmp_path: Path, shops: pd.Data
     assert set(winner) == {
         "kernel", "score", "log_evidence", "parameters", "depth", "step", "parent", "status", "message", "seconds",
     }  # fmt: skip
-    assert {"SE(day)", "LIN(price)"} <= {each["step"] for each in candidates["candidates"]}
+    assert "SE(day)" in {each["step"] for each in candidates["candidates"]}
+    assert any(each["kernel"].startswith("LIN(price,") for each in candidates["candidates"])
     parents = [candidates["candidates"][each["parent"]] for each in candidates["candidates"] if each["depth"] == 1]
     assert parents
-    assert all(parent["depth"] == 0 for parent in parents)
+    assert all(parent["depth"] <= 1 for parent in parents)  # what is taken off is taken off at the same depth
 
     new = shops.drop(columns="sales").assign(comment="kept")[["comment", "price", "shop", "day"]]
     new.to_csv(tmp_path / "new.csv", index=False)

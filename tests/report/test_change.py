@@ -31,14 +31,14 @@ def test_the_page_tells_where_it_changes(flow: GPRegressor) -> None:
 
 
 def test_two_numbers_called_bic_are_explained(flow: GPRegressor) -> None:
-    """A search counts the place of a change twice: its BIC is larger than that of the model, and the page says why."""
+    """A search counts the place of a change twice and a sharp width not at all, and the page says so."""
     page = report_html(flow.fitted_)
     assert flow.change_ is not None
     counted = flow.change_.evidence[-1].bic
-    assert counted == pytest.approx(flow.bic_ + np.log(100))
+    assert counted == pytest.approx(flow.bic_ + np.log(100) - np.log(100))  # the place once more, the width not
     assert f"{counted:.1f}" in page
     assert f"{flow.bic_:.2f}" in page
-    assert page.count("counts as two parameters: this BIC is larger than that of the model") == 2
+    assert page.count("counts as two parameters and its width as none where it is sharp: this BIC may differ") == 2
     words = " ".join(str(flow.explain()).split())
     assert "compared by BIC, in which the place of a change counts as two parameters" in words
 

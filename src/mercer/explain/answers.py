@@ -184,7 +184,7 @@ def _is_slanted(season: Array, slopes: Array, centred: Array) -> bool:
 
 
 def choose_per(column: Column) -> tuple[str | None, float]:
-    """Return a stretch of time that a rate is told for, and how many units of the column it has.
+    """Return a stretch of time that a rate is given for, and how many units of the column it has.
 
     A year where the data are of that length, else a day of shorter ones, else a unit of the column.
     """
@@ -324,7 +324,7 @@ def name_place(column: Column, period: float, value: float) -> str:
 
 
 def find_unusual(subject: Subject) -> Claim:
-    """Claim which rows stand out: by their error when they are left out, in units of its band, for so many rows."""
+    """Claim which rows stand out: by their left-out error in units of its band, corrected for their number."""
     from scipy.stats import t
 
     left, scale = subject.left_out, subject.units.y_scale

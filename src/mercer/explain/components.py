@@ -199,15 +199,15 @@ def _describe_summand(curves: Curves, place: int, share: float, at_rows: Predict
             slope = float(at_rows.mean[high] - at_rows.mean[low]) / float(places[high] - places[low])
             narrator.claims.append(Claim("trend", column.name, slope, column.unit, evidence=about))
     seen = _look(curves, component, at_rows.mean)
-    told = _tell_period(part.kernel, component.kind.period)
+    stated = _tell_period(part.kernel, component.kind.period)
     if column is not None and not column.is_category:
         horizon = part_horizon(subject, component.members[0])
         stays = _find_rest(curves, component)
-        facts = ComponentFacts(told, joint, slope, horizon, seen, stays)
+        facts = ComponentFacts(stated, joint, slope, horizon, seen, stays)
         continuation = narrator.say(Claim("continuation", column.name, facts, column.unit, evidence=about))
-    facts = ComponentFacts(told, joint, slope, seen=seen)
+    facts = ComponentFacts(stated, joint, slope, seen=seen)
     sentence = narrator.say(Claim("component", subject.target, facts, evidence=about))
-    title = phrases.title(told, columns, len(subject.table_columns) < 2, joint)
+    title = phrases.title(stated, columns, len(subject.table_columns) < 2, joint)
     if seen.jump is not None and column is not None:
         title = f"Jump near {column.at(seen.jump.at)}"
     return _Described(title, sentence, horizon, continuation)
@@ -286,9 +286,10 @@ def _describe_gathered(curves: Curves, place: int, narrator: Narrator) -> _Descr
         ahead = max(component.members, key=lambda each: each.of.beyond)
         horizon = part_horizon(subject, ahead)
         term = ahead.part.kernel.children[0] if isinstance(ahead.part.kernel, Sum) else ahead.part.kernel
-        told = ContinuedFacts(term, horizon, component.certainty_beyond, _find_rest(curves, component))
+        facts = ContinuedFacts(term, horizon, component.certainty_beyond, _find_rest(curves, component))
         name = subject.columns[subject.only_column].name
-        said = Claim("gathered continuation", name, told, unit, certainty=component.certainty_beyond, evidence=evidence)
+        sure = component.certainty_beyond
+        said = Claim("gathered continuation", name, facts, unit, certainty=sure, evidence=evidence)
         continuation = narrator.say(said)
     return _Described(title, sentence, horizon, continuation)
 
@@ -425,9 +426,9 @@ def extrapolate(
 
 def _wanders(subject: Subject, components: Sequence[ComponentExplanation]) -> bool:
     """Say whether the largest component drifts like a random walk in the kernels that make the forecast."""
-    told = max(components, key=lambda each: each.share)
-    largest, weight = gather(subject)[told.position], 0.0
-    if _find_jump(subject, largest, np.array(told.mean)) is not None:
+    main = max(components, key=lambda each: each.share)
+    largest, weight = gather(subject)[main.position], 0.0
+    if _find_jump(subject, largest, np.array(main.mean)) is not None:
         return False
     for each in largest.members:
         kernel = each.part.kernel

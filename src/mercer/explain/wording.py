@@ -10,7 +10,7 @@ from typing import Any
 
 DAYS = {"seconds": 1 / 86400, "minutes": 1 / 1440, "hours": 1 / 24, "days": 1.0, "weeks": 7.0, "months": 30.44,
         "years": 365.25}  # fmt: skip
-# from how many on a length is told in a longer unit
+# from how many on a length is given in a longer unit
 LONGER = {"seconds": ("minutes", 120.0), "minutes": ("hours", 120.0), "hours": ("days", 72.0)}
 RHYTHMS = {"hourly": 1 / 24, "daily": 1.0, "weekly": 7.0, "monthly": 30.44, "quarterly": 91.31, "yearly": 365.25}
 SAME_RHYTHM = 0.025  # of a period: how far it may be off what a calendar has a name for
@@ -188,7 +188,7 @@ def first_few(parts: list[str]) -> str:
 
 
 def brief(text: str, most: int = 32) -> str:
-    """Cut a long name, for places where there is room for so many characters."""
+    """Cut a long name, for places where there is room for this many characters."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 

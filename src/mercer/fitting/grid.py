@@ -39,7 +39,7 @@ class GridFitPolicy:
     much_larger: int = 4  # times a tile that a grid must be for one to be worth it
     periods: int = 6  # of each axis
     as_they_are: int = 2  # starts from lines or their spectra that are tried without a further fit
-    few_steps: int = 3  # and after so many: on the way to the highest evidence far cells soon count less than near ones
+    few_steps: int = 3  # and after this many: on the way to the highest evidence far cells count less and less
     last_steps: int = 20  # with all cells, after many with a part
     good_part: float = 0.25  # of all cells
     short_run: int = 15  # steps on the way to see which start is best

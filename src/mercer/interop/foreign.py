@@ -28,7 +28,7 @@ class Seen:
 
     @classmethod
     def of(cls, columns: int | None) -> Seen:
-        """Return all of so many columns."""
+        """Return all columns, by their number."""
         if columns is not None and columns < 1:
             raise KernelError(f"columns is the number of columns of the data, at least 1, not {columns}")
         return cls(None if columns is None else tuple(range(columns)))

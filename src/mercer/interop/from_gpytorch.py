@@ -20,7 +20,7 @@ from mercer.kernels.expression import Expression, build_base, product_of, sum_of
 
 
 def read_kernel(kernel: Any, columns: int | None = None) -> Expression:
-    """Return the expression of a kernel, for data of so many columns."""
+    """Return the expression of a kernel, for data with this many columns."""
     if isinstance(kernel, gpytorch.models.ExactGP) or not isinstance(kernel, stock.Kernel):
         raise KernelError(
             f"from_gpytorch reads a kernel of gpytorch.kernels, not {type(kernel).__name__}: of a model give its "

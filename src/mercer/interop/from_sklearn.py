@@ -21,7 +21,7 @@ from mercer.kernels.text import parse
 
 
 def read_kernel(kernel: Any, columns: int | None = None) -> Expression:
-    """Return the expression of a kernel, for data of so many columns."""
+    """Return the expression of a kernel, for data with this many columns."""
     if not isinstance(kernel, stock.Kernel):
         raise KernelError(
             f"from_sklearn reads a kernel of sklearn.gaussian_process.kernels, not {type(kernel).__name__}: of a "
