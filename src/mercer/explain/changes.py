@@ -73,9 +73,9 @@ class RegimeEvidence:
 
     It is the BIC, averaged over the kernels that were tried with this number of regimes; `bic` and the other fields are
     of the best of them. The place of a change point counts as two parameters in BIC (Zhang and Siegmund 2007), its
-    width as none where the change takes place between two neighbouring rows, and where kernels are looked for the choice
-    of one among M costs 2 log M: so it differs from `bic_`. Where priors hold the many numbers of a surface, the evidence
-    averaged over the priors decides.
+    width as none where the change takes place between two neighbouring rows, and where kernels are looked for the
+    choice of one among M costs 2 log M: so it differs from `bic_`. Where priors hold the many numbers of a surface, the
+    evidence averaged over the priors decides.
     """
 
     regimes: int
