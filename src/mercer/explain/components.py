@@ -286,10 +286,10 @@ def _describe_gathered(curves: Curves, place: int, narrator: Narrator) -> _Descr
         ahead = max(component.members, key=lambda each: each.of.beyond)
         horizon = part_horizon(subject, ahead)
         term = ahead.part.kernel.children[0] if isinstance(ahead.part.kernel, Sum) else ahead.part.kernel
-        facts = ContinuedFacts(term, horizon, component.certainty_beyond, _find_rest(curves, component))
+        beyond = component.certainty_beyond
+        continued = ContinuedFacts(term, horizon, beyond, _find_rest(curves, component))
         name = subject.columns[subject.only_column].name
-        sure = component.certainty_beyond
-        said = Claim("gathered continuation", name, facts, unit, certainty=sure, evidence=evidence)
+        said = Claim("gathered continuation", name, continued, unit, certainty=beyond, evidence=evidence)
         continuation = narrator.say(said)
     return _Described(title, sentence, horizon, continuation)
 
