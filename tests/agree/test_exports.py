@@ -51,7 +51,7 @@ def test_posteriors_in_botorch_have_gradients_by_the_rows(symbol, data):
         posterior = model.posterior(rows)
         return posterior.mean / 40.0, posterior.variance / 40.0**2
 
-    assert torch.autograd.gradcheck(moments, (x,), eps=1e-5, atol=1e-4, rtol=1e-3)
+    assert torch.autograd.gradcheck(moments, (x,), eps=1e-6, atol=1e-4, rtol=1e-3)
 
 
 @pytest.mark.parametrize("target", TARGETS)
