@@ -504,7 +504,7 @@ def _say_makers(claim: Claim, _: Vocabulary) -> str:
     """Say which components the kernels have that make a forecast: others than those that fit best within the data."""
     parts = [f"{each.title[:1].lower()}{each.title[1:]} ({percent(min(each.beyond, 1.0))})" for each in claim.value]
     return (
-        "Other kernels forecast best than fit best: in brackets is the weight in the forecast of those with "
+        "The kernels that fit best are not those that forecast best; in the forecast the weights are: "
         f"{list_names(parts)}."
     )
 
