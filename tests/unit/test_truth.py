@@ -81,7 +81,7 @@ def test_the_words_are_about_the_average(average: mercer.GPRegressor) -> None:
     text = flat(average)
     assert "A straight trend along month. It is there with a probability of 76 %." in text
     assert "those of the winner" not in text
-    assert "in brackets is the weight in the forecast of those with" in text
+    assert "in the forecast the weights are:" in text
     claims = {claim.kind: claim for claim in explanation.claims}
     assert claims["gathered component"].certainty is not None
     fading = next(each for each in explanation.components if each.certainty_beyond < 0.1)
