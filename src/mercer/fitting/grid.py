@@ -503,7 +503,7 @@ def error_in_boxes(problem: Problem, point: Array, boxes: Sequence[Box]) -> tupl
     """Return the mean squared error of the means in the boxes, by the variance of what they hold and by that of all.
 
     The first compares kernels, box by box; in a box that holds nearly the same everywhere it is large for an error that
-    is nothing, so that people are told the second.
+    is nothing, so that the second is reported.
     """
     values, likelihood = problem.split(point)
     engine = cast(Grid, problem.engine)

@@ -39,7 +39,7 @@ class Outlook:
 
     @property
     def positive(self) -> bool:
-        """Whether changes can be told in per cent."""
+        """Whether changes can be given in per cent."""
         return bool(np.all(self.named.series.values > 0) and np.all(self.ahead["mean"] > 0))
 
 

@@ -165,6 +165,6 @@ def _end(forecasts: Forecasts, explanation: Explanation | None) -> dict[str, Any
     name = repr(named.name) if len(forecasts.outlooks) > 1 else ""
     usage = USAGE.format(settings=settings, horizon=forecasts.horizon, name=name)
     rows = [*list_origin(None, None)[:1], ("Settings", settings or "as they are by default")]
-    told = () if explanation is None else explanation.notes
-    notes = [*forecaster.notes_, *(note for note in told if note not in effects)]
+    further = () if explanation is None else explanation.notes
+    notes = [*forecaster.notes_, *(note for note in further if note not in effects)]
     return {"effects": effects, "usage": usage, "protocol": [*rows, ("Versions", list_versions())], "notes": notes}

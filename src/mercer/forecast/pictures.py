@@ -41,7 +41,7 @@ def forecasts_figure(
 
 
 def count_shown(outlook: Outlook) -> int:
-    """Return how many of the last values a picture shows: all, or so many that the forecast is no sliver."""
+    """Return how many of the last values a picture shows: all, or enough that the forecast is no sliver."""
     series = outlook.named.series
     return min(len(series.values), max(12 * len(outlook.ahead), 4 * round(series.season), 60))
 

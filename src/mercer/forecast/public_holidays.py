@@ -19,7 +19,7 @@ from mercer.errors import InputError
 from mercer.kernels.domains import Array
 
 EVES = {(12, 25): "Christmas Eve", (1, 1): "New Year's Eve"}
-DAYS_IN_STEP = {"hour": 1, "day": 1, "week": 7}  # of steps in which a holiday can be told from the season
+DAYS_IN_STEP = {"hour": 1, "day": 1, "week": 7}  # of steps in which a holiday can be distinguished from the season
 MOST_NEAR = 8  # countries that are named with an error
 ONE_DAY = timedelta(days=1)
 Days = Mapping[date, frozenset[str]]  # the names of the holidays of each day

@@ -187,9 +187,9 @@ def choose_answers(explanation: Explanation, outlook: Outlook, target: str) -> l
     kept = [(each.question, each.sentence + asides.get(each.question, "")) for each in answers]
     if not own:
         return kept
-    told = [("trend", tell_growth(explanation.rate, target))] if explanation.rate is not None else []
-    told += [("season", tell_swing(season, target)) for season in explanation.seasons[:1]]
-    return told + kept
+    found = [("trend", tell_growth(explanation.rate, target))] if explanation.rate is not None else []
+    found += [("season", tell_swing(season, target)) for season in explanation.seasons[:1]]
+    return found + kept
 
 
 def tell_growth(rate: Rate, target: str) -> str:
