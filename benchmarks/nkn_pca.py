@@ -266,7 +266,8 @@ def main() -> None:
             print(run(part, structure, options.data, options.runs), flush=True)
 
     Parallel(n_jobs=options.jobs)(delayed(one)(part, structure) for part, structure in left)
-    options.report.write_text(report(options.runs))
+    remarks = RESULTS / "nkn-pca-remarks.md"  # written by hand after a run, kept apart so that a rerun keeps them
+    options.report.write_text(report(options.runs) + ("\n" + remarks.read_text() if remarks.exists() else ""))
 
 
 if __name__ == "__main__":
