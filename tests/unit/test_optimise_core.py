@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 
@@ -239,6 +240,43 @@ def test_many_trials_are_conditioned_on_by_some_points_and_waiting_ones_are_amon
     more = extend(model, mixed_rows(2, seed=1), np.zeros(2))
     assert holds_points(more.engine)
     np.testing.assert_array_equal(more.engine.Z[-2:], mixed_rows(2, seed=1))
+
+
+def test_many_trials_are_conditioned_on_where_the_kernel_has_any_constant_already() -> None:
+    """A variance far above the noise leaves nothing but rounding of what the level would be read off."""
+    kernel = parse(" + ".join(f"SE({i}, lengthscale=1.1, variance=1e5)" for i in range(10)))
+    inputs = tuple((i,) for i in range(10))
+    for seed in range(8):  # what is left may have any sign
+        X = np.random.default_rng(seed).uniform(size=(1200, 10))
+        y = (X**4 - X**2).sum(axis=1)
+        data = Data(X, (y - y.mean()) / y.std(), free_level=True)
+        model = FunctionModel(kernel, Gaussian(1e-8), data, inputs)
+        assert holds_points(model.engine)
+        np.testing.assert_allclose(model.predict(X).mean, data.y, atol=1e-2)
+
+
+def test_the_search_of_a_new_study_with_many_trials_goes_on_with_the_next_ones() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(82, 3))
+    y = np.sin(5.0 * X[:, 0] * X[:, 1]) + X[:, 2] ** 2
+    first = StructureModel(((0,), (1,), (2,)), UpdatePolicy(patient=50, step_rows=(30, 40)))
+    belief, stages = first, []
+    for count in range(70, 82):
+        belief = belief.update(X[:count], y[:count], rng)
+        assert belief.plain is not None
+        stages.append(belief.plain.stage)
+        again = first.take_up(json.loads(json.dumps(belief.to_plain())))
+        assert again.plain is not None
+        assert again.plain.stage == belief.plain.stage
+    assert stages[0] == 0
+    assert {0, 1} < set(stages)
+    assert stages[-1] is None
+    assert belief.partitions[0][0] == ((0, 1), (2,))
+    damaged = belief.to_plain()
+    assert damaged is not None
+    damaged["plain"]["stage"] = 2
+    with pytest.raises(ValueError, match="no such stage"):
+        first.take_up(damaged)
 
 
 # ------------------------------------------------------------------------------------------------------------- scales

@@ -290,9 +290,9 @@ def solve(
         return inner
     both = inner.half_solve(np.stack([sums.by_target, sums.by_one]).T)  # B^-1/2 V D^-1/2 (y, 1)
     yy, y1, ones = sums.moments - (both.T @ both)[[0, 0, 1], [0, 1, 1]]
-    if free and not ones > 0.0:
-        return Failure("the constant cannot be distinguished from the kernel")
-    level, variance = (y1 / ones, 1.0 / ones) if free else (0.0, 0.0)
+    # Where nothing but rounding is left of 1'(Q + D)^-1 1, the kernel has any constant already, and the mean serves.
+    known = free and ones > ROUNDING * EPSILON * sums.moments[2]
+    level, variance = (y1 / ones, 1.0 / ones) if known else (0.0, 0.0)
     half = back_solve(inner, both)
     weights, pull = back_solve(factor, half).T
     return SparseSolution(

@@ -329,6 +329,37 @@ class StructureSearch:
         for other in self.policy.families:
             if other != best.family:
                 self._climb(self._fit_afresh(replace(best, family=other), found), found, rng)
+        return self._rank(found)
+
+    def begin(self) -> tuple[FittedStructure, ...]:
+        """Return each input alone and all together, the better of them with every kernel: a first guess, best first."""
+        everything, first = tuple(range(len(self.inputs))), self.policy.families[0]
+        found: dict[AdditiveStructure, FittedStructure] = {}
+        for groups in (tuple((i,) for i in everything), (everything,)):
+            self._fit_afresh(AdditiveStructure(groups, first), found)
+        return self._rank(self._with_families(found))
+
+    def advance(
+        self, known: Sequence[FittedStructure], rng: np.random.Generator | None = None
+    ) -> tuple[FittedStructure, ...]:
+        """Return what one step of the search adds to known structures, best first.
+
+        The likely ones are fitted anew, the best of them with every kernel; then neighbours of the best are looked at
+        once. Steps until the best stays the same are a search that somebody need not wait for.
+        """
+        found = self._with_families({each.structure: each for each in self.refit(known)})
+        self._climb(max(found.values(), key=_score), found, rng, rounds=1)
+        return self._rank(found)
+
+    def _with_families(
+        self, found: dict[AdditiveStructure, FittedStructure]
+    ) -> dict[AdditiveStructure, FittedStructure]:
+        """Return what was found, with the best of it fitted with the other kernels."""
+        best = max(found.values(), key=_score)
+        others = [replace(best.structure, family=family) for family in self.policy.families]
+        return found | {each: self.fit(each, best) for each in others if each not in found}
+
+    def _rank(self, found: dict[AdditiveStructure, FittedStructure]) -> tuple[FittedStructure, ...]:
         return tuple(sorted(found.values(), key=_score, reverse=True)[: self.policy.kept])
 
     def _fit_afresh(
@@ -344,10 +375,11 @@ class StructureSearch:
         best: FittedStructure,
         found: dict[AdditiveStructure, FittedStructure],
         rng: np.random.Generator | None = None,
+        rounds: int | None = None,
     ) -> None:
         """Go from neighbour to neighbour while the score grows; all that is fitted on the way is added to `found`."""
         policy = self.policy
-        for _ in range(policy.rounds):
+        for _ in range(rounds or policy.rounds):
             neighbours = sorted({each for each in best.structure.neighbours() if each not in found}, key=_order)
             if len(neighbours) > policy.neighbours:
                 picked = (rng or np.random.default_rng(0)).permutation(len(neighbours))[: policy.neighbours]

@@ -42,6 +42,8 @@ from mercer.optimise.surrogate import FunctionModel, choose_rows
 JOINT_FAMILY = "M52"  # of the kernel on all inputs: rough enough to claim little about other places
 # From typical values: those of the structure are what is doubted. One short fit will do: it is only looked with.
 JOINT_FIT = StructurePolicy(lengthscales=(0.4,), fresh_iterations=30)
+# A first guess that nobody waits for: one start, and as few steps as tell a sum from a joint kernel.
+FIRST_GUESS = StructurePolicy(lengthscales=(0.4,), fresh_iterations=30, iterations=12, short_iterations=6)
 Scale = Literal["identity", "log"]
 
 
@@ -63,6 +65,12 @@ class UpdatePolicy:
     sure: float = 0.9  # probability of a partition
     settled: int = 3  # searches that agree: from then on only neighbours of the best are looked at
     learner_growth: float = 1.25  # learners take longer
+    # Of a new study with more trials than these a question shall take a second at most, and a search takes several: it
+    # goes on with each of the next trials. Of fewer the answer is worth waiting for: trials are dear then.
+    patient: int = 1000
+    # Trials that structures are compared on in such a step: two of the first kind fit into a second; more trials show
+    # weaker interactions, and are looked at once fewer show nothing more.
+    step_rows: tuple[int, ...] = (150, 200)
 
 
 def measure_spread(y: Array) -> float:
@@ -175,6 +183,12 @@ class Belief(ABC):
         """
 
 
+def _shorten(search: StructureSearch, y: Array, rows: int, seed: int) -> StructureSearch:
+    """Return a search among fewer rows, in shorter steps."""
+    some = choose_rows(y, rows, np.random.default_rng(seed))
+    return replace(search, data=search.data.take(some), policy=FIRST_GUESS)
+
+
 @dataclass(frozen=True, eq=False)
 class ScaledModel:
     """Additive structures of the function on one scale of its values, with their probabilities."""
@@ -186,6 +200,7 @@ class ScaledModel:
     searched_at: int = 0  # trials when the structure was last looked for
     fitted_at: int = 0
     settled: int = 0  # searches in a row that found the same partition, and are sure of it
+    stage: int | None = None  # of a search that goes on with the next trial, among `step_rows`
 
     def update(self, X: Array, y: Array, count: int, rng: np.random.Generator | None) -> ScaledModel:
         """Return the model after `count` trials, of which these rows are given to fit to.
@@ -194,10 +209,12 @@ class ScaledModel:
         """
         policy, target = self.policy, Target.of(y, self.target.scale, self.policy)
         search = StructureSearch(self.inputs, Data(X, target.forward(y), free_level=True))
+        if self.stage is not None or (not self.fits and count > policy.patient):
+            return self._go_on(search, y, target, count, rng)
         if not self.fits or count <= policy.always or count >= policy.growth * self.searched_at:
             before = self.fits[0].structure.groups if self.fits else None
             some = choose_rows(y, policy.searched_rows, np.random.default_rng(count))
-            few = replace(search, data=Data(X[some], search.data.y[some], free_level=True))
+            few = replace(search, data=search.data.take(some))
             fits = few.update(self.fits, rng, wide=rng is not None and self.settled < policy.settled)
             if len(some) < len(y):
                 fits = search.refit(fits)
@@ -209,6 +226,32 @@ class ScaledModel:
         fits = search.refit(self.fits)
         return replace(self, fits=fits, target=target, fitted_at=count)
 
+    def _go_on(
+        self, search: StructureSearch, y: Array, target: Target, count: int, rng: np.random.Generator | None
+    ) -> ScaledModel:
+        """Return the model after one step of a search; where that finds nothing better it goes on with more trials."""
+        stages, stage = self.policy.step_rows, self.stage or 0
+        few = _shorten(search, y, stages[stage], self.searched_at or count)
+        fits = few.advance(self.fits, rng) if self.fits else few.begin()
+        same = bool(self.fits) and fits[0].structure == self.fits[0].structure
+        at = self.searched_at if self.fits else count
+        # fitted_at 0: what was fitted to few trials is fitted to more of them once the search has ended
+        return replace(
+            self, fits=fits, target=target, searched_at=at, fitted_at=0,
+            stage=(stage + 1 if stage + 1 < len(stages) else None) if same else stage,
+        )  # fmt: skip
+
+    def follow(self, other: ScaledModel, X: Array, y: Array, count: int) -> ScaledModel:
+        """Return the model after `count` trials; while the other is still searching, it takes over what that found."""
+        if other.stage is None:
+            return self.update(X, y, count, None)
+        target, best = Target.of(y, self.target.scale, self.policy), other.fits[0]
+        search = StructureSearch(self.inputs, Data(X, target.forward(y), free_level=True))
+        few = _shorten(search, y, self.policy.step_rows[0], other.searched_at)
+        return replace(
+            self, fits=(few.fit(best.structure, best),), target=target, searched_at=other.searched_at, fitted_at=0
+        )
+
     def to_plain(self) -> dict[str, Any]:
         """Return what was learned as JSON data."""
         return {
@@ -219,6 +262,7 @@ class ScaledModel:
             "searched_at": self.searched_at,
             "fitted_at": self.fitted_at,
             "settled": self.settled,
+            "stage": self.stage,
         }
 
     def take_up(self, plain: dict[str, Any]) -> ScaledModel:
@@ -227,8 +271,13 @@ class ScaledModel:
         fits = tuple(self._read_fit(*entry) for entry in plain["fits"])
         if not fits:
             raise ValueError("there is no structure")
-        target = self.target.take_up(plain["target"])
-        return replace(self, target=target, fits=fits, searched_at=searched_at, fitted_at=fitted_at, settled=settled)
+        stage = plain.get("stage")
+        if stage is not None and _read_count(stage) >= len(self.policy.step_rows):
+            raise ValueError("there is no such stage of a search")
+        return replace(
+            self, target=self.target.take_up(plain["target"]), fits=fits, searched_at=searched_at, fitted_at=fitted_at,
+            settled=settled, stage=stage,
+        )  # fmt: skip
 
     def _read_fit(self, groups: Any, family: Any, point: Any, score: Any) -> FittedStructure:
         structure = AdditiveStructure(sort_groups([[_read_count(i) for i in group] for group in groups]), str(family))
@@ -288,7 +337,8 @@ class StructureModel(Belief):
             recent.append(min(max(scores[1] - scores[0], -most), most))
         rows = choose_rows(y, policy.fitted_rows, rng)
         with one_thread(when=len(rows) < ONE_THREAD_BELOW):
-            plain, bent = plain.update(X[rows], y[rows], count, rng), bent.update(X[rows], y[rows], count, None)
+            plain = plain.update(X[rows], y[rows], count, rng)
+            bent = bent.follow(plain, X[rows], y[rows], count)
         return replace(self, plain=plain, bent=bent, recent=tuple(recent[-policy.window :]), seen=count)
 
     @property
