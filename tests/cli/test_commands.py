@@ -19,8 +19,9 @@ from rich.console import Console
 import mercer as library
 from mercer.cli.files import read_rows
 from mercer.cli.learn import Request, choose_kernel, learn_and_write
-from mercer.cli.terminal import Terminal, core_is_compiled
+from mercer.cli.terminal import Terminal
 from mercer.fitting.minimise import Progress
+from mercer.inference.core import core_is_compiled
 from mercer.tables import ReadOptions
 from tests.cli.conftest import Mercer, table, wave_text
 

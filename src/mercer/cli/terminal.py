@@ -105,7 +105,14 @@ class Terminal:
         bar, best = self._spinner(), Text("", no_wrap=True, overflow="ellipsis")
         task = bar.add_task("looking for a kernel", total=None)
 
+        def announce(state: State) -> None:
+            if state.announcement:
+                self.aside(state.announcement)
+
         def show(state: State) -> None:
+            announce(state)
+            if state.announcement:
+                return
             rung = f"rung {state.rung + 1}"
             doing = f"step {state.depth}{f', {rung}' if state.depth else ''}"
             if state.counted == "starts":  # of one structure
@@ -121,7 +128,7 @@ class Terminal:
         live = Live(Group(bar, best), console=self.console, transient=True, refresh_per_second=8)
         shown_here = self.console.is_terminal
         with self._note_warnings(), live if shown_here else nullcontext():
-            yield show if shown_here else lambda state: None
+            yield show if shown_here else announce
 
     def _spinner(self) -> Progress:
         """Return a line with a spinner, a bar and the time; gone when the work is done."""
@@ -142,23 +149,13 @@ class Terminal:
 
     def prepare_core(self) -> None:
         """Compile the numerical core where that has yet to be done on this machine, and say so."""
+        from mercer.inference.core import compile_core, core_is_compiled  # brings Numba
+
         if core_is_compiled(self.cache):
             return
-        import numpy as np
-
-        from mercer.compute.program import compile_program
-        from mercer.inference.contract import Data
-        from mercer.inference.exact import Exact
-        from mercer.inference.likelihood import Gaussian
-        from mercer.kernels import bind, parse
-        from mercer.kernels.parameters import values_of
-
         self.aside(f"{COMPILING} ...")
-        kernel = bind(parse("SE(0, variance=1, lengthscale=1)"), 1)
-        program, values, data = compile_program(kernel), values_of(kernel), Data(np.arange(3.0)[:, None], np.zeros(3))
         with defer_interrupt(lambda: self.aside("stopping when it is compiled; once more to stop now")):
-            Exact().evidence(program, values, Gaussian(0.1), data)
-            Exact().posterior(program, values, Gaussian(0.1), data).predict(data.X)
+            compile_core()
 
 
 def write(text: str) -> None:
@@ -168,21 +165,6 @@ def write(text: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def core_is_compiled(cache: Path | None = None) -> bool:
-    """Tell whether Numba's cache on disk holds the core as it is now. Cheap, and True where it cannot tell."""
-    from mercer.compute import fused_sweep
-    from mercer.compute.compiling import SOURCES
-
-    try:
-        folder = Path(fused_sweep.fill_rows.stats.cache_path) if cache is None else cache
-        return all(
-            any(SOURCES.encode() in index.read_bytes() for index in folder.glob(f"*.{name}-*.nbi"))
-            for name in ("fill_rows", "contract_rows")
-        )
-    except (AttributeError, OSError, TypeError):
-        return True
 
 
 @contextmanager

@@ -32,7 +32,7 @@ from mercer.learners.classes import (
     learn_linear,
     learn_radial,
 )
-from mercer.learners.contract import Context, Learner
+from mercer.learners.contract import Context, DataFacts, Learner
 from mercer.learners.kfo import KernelFunctional
 from mercer.learners.margin import Labels, cross_validate, make_folds, split_gram
 from mercer.model.classes import FittedClasses, LabelledRows, fit_machine, gram_of
@@ -49,6 +49,7 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     kernel : str, Expression or learner
+        "auto" or a `mercer.AutoKernel` chooses by the data, and says why and how long it takes at most.
         "kfo" or a `mercer.KernelFunctional`: a kernel without a formula, found by cross-validation; "kfo-mkl": that and
         SE, Matern 3/2 and LIN, with weights. "search" and "nkn" (or their learners), and an expression with parameters
         to be found such as "M32" or "SM4", are fitted to the labels by the evidence of a Gaussian process. "mkl" and
@@ -124,6 +125,9 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
             _check_gram(matrix)
         units = Units((0.0,) * len(matrix), (1.0,) * len(matrix)) if given else _scaling(matrix)
         training = LabelledRows(matrix, labels, classes, units, columns, inputs.target_name(y))
+        plan = kernel.choose(_read_facts(training), self.policies) if isinstance(kernel, Learner) else None
+        if plan is not None:
+            kernel, started = plan.kernel, started + inputs.announce(plan, training, progress)
         if given:
             gram, clip = gram_of(None, training)
             folds = make_folds(labels, seed)
@@ -152,6 +156,7 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
             notes=learned.notes,
             stopped=learned.stopped,
             seconds=time.perf_counter() - started,
+            plan=plan,
         )
         return self
 
@@ -289,6 +294,13 @@ def _check_classes(classes: Any, labels: Labels) -> None:
         shown = ", ".join(map(repr, single[:5])) + (" and more" if len(single) > 5 else "")
         note = "they cannot be checked on rows left out, and will hardly be predicted"
         warnings.warn(f"class(es) {shown} have one member each: {note}", DataWarning, stacklevel=3)
+
+
+def _read_facts(training: LabelledRows) -> DataFacts:
+    """Return what the choice of a learner goes by."""
+    distinct = [len(np.unique(column)) for column in training.X.T]
+    varying = [count for count in distinct if count > 1]
+    return DataFacts(len(training.X), len(varying), distinct=max(distinct), classes=len(training.classes))
 
 
 def _scaling(X: Array) -> Units:

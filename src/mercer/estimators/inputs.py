@@ -22,14 +22,20 @@ from sklearn.utils import check_array, check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.errors import DataWarning, InputError, InputTypeError
+from mercer.explain.search import ChosenLearner, tell_choice
+from mercer.explain.wording import Vocabulary
+from mercer.explain.words import Narrator
+from mercer.fitting.minimise import Clock, Progress
 from mercer.fitting.problem import FitOptions
 from mercer.inference.choose import Choice
 from mercer.inference.contract import Engine
+from mercer.inference.core import compile_core, core_is_compiled
+from mercer.inference.lattice import MOST_MISSING, find_lattice
 from mercer.kernels.algebra import size, structure
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import Units
-from mercer.learners.contract import Learner
+from mercer.learners.contract import DataFacts, Learner, Plan
 from mercer.model import archive
 from mercer.model.fitted import LEARNERS, Columns, TrainingRows
 
@@ -246,6 +252,46 @@ def read_training(estimator: Any, X: Any, y: Any, one_hot: bool = False) -> Read
     shift, spread = measure(matrix)
     units = units_from(np.where(coded, 0.0, shift), spread, varies & ~coded, y_scale).with_squares()
     return Reading(TrainingRows(matrix, target, units, level, columns, target_name(y)), varying)
+
+
+def read_facts(reading: Reading) -> DataFacts:
+    """Return what the choice of a learner goes by."""
+    rows, varying = reading.rows, reading.varying
+    columns, X = rows.columns, rows.X[:, varying]
+    coded = [place for place in varying if place in columns.categories]
+    numbers = [place for place in varying if place not in columns.categories]
+    units = () if columns.learned is None else columns.learned.units  # dates alone have one
+    lattice = find_lattice(X, most_cells=len(X) / (1.0 - MOST_MISSING)) if len(varying) > 1 and not coded else None
+    shape = () if lattice is None or rows.source is not None or min(lattice.shape) < 2 else lattice.shape
+    return DataFacts(
+        rows.count,
+        len(varying),
+        len(coded),
+        sum(place in varying and unit is not None for place, unit in enumerate(units)),
+        max((len(np.unique(rows.X[:, place])) for place in numbers), default=0),
+        shape,
+        in_parts=rows.source is not None,
+    )
+
+
+def describe_plan(plan: Plan, target: str | None) -> ChosenLearner:
+    """Return what was chosen, in words too."""
+    return tell_choice(plan, Narrator(Vocabulary(target or "the target", ())))
+
+
+def announce(plan: Plan, rows: Any, progress: Any) -> float:
+    """Say what was chosen before the work begins, and return the seconds that do not count for it.
+
+    On a machine where it has never run, the numerical core is compiled first, so that the learner has its time.
+    """
+    if progress is not None:
+        sentence = describe_plan(plan, rows.target_name).sentence
+        progress(Progress(0, 1, "kernels", seconds_left=plan.seconds, announcement=sentence))
+    if core_is_compiled():
+        return 0.0
+    clock = Clock()
+    compile_core()
+    return clock.seconds
 
 
 def measure(matrix: Array) -> tuple[Array, Array]:

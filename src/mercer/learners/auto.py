@@ -1,0 +1,113 @@
+"""`AutoKernel` (`kernel="auto"`): which learner for which data, why, and how many seconds it may take.
+
+The rules are tried in their order, and the first that holds decides. What was chosen is a `Plan`: data, whose words are
+in `explain/words.py`. The numbers were measured by `benchmarks/auto.py` (benchmarks/results/auto.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mercer.kernels.expression import Expression
+from mercer.learners.contract import (
+    Context,
+    DataFacts,
+    Learned,
+    Learner,
+    Plan,
+    find_policy,
+    read_time_budget,
+)
+from mercer.learners.grammar import GrammarSearch
+from mercer.learners.kfo import KernelFunctional
+from mercer.learners.nkn import NeuralKernelNetwork
+
+
+@dataclass(frozen=True)
+class AutoPolicy:
+    """When to choose which learner, and how long it may take, where the user leaves both to Mercer."""
+
+    seconds: float = 120.0
+    worked_share: float = 0.85  # of the seconds that the learner is given: it ends between evaluations, then weighs
+
+
+class Rule(NamedTuple):
+    """A reason (the words for it are in `explain/words.py`), when it holds, and what is chosen then."""
+
+    reason: str
+    learner: str
+    holds: Callable[[DataFacts, AutoPolicy], bool]
+    build: Callable[[float | None], Expression | Learner]
+
+
+def build_search(seconds: float | None) -> Learner:
+    """Return a search for a structure that may take so long."""
+    return GrammarSearch(time_budget=seconds)
+
+
+def build_network(seconds: float | None) -> Learner:
+    """Return a network of kernels that may be trained so long."""
+    return NeuralKernelNetwork(time_budget=seconds)
+
+
+def build_functional(seconds: float | None) -> Learner:
+    """Return a search for a kernel without a formula that may take so long."""
+    return KernelFunctional(time_budget=seconds)
+
+
+RULES = (
+    Rule("classes", "kfo", lambda facts, _: facts.classes > 0, build_functional),
+    Rule("stream", "search", lambda facts, _: facts.in_parts, build_search),
+    Rule("one column", "search", lambda facts, _: facts.columns == 1, build_search),
+    Rule("several columns", "search", lambda facts, _: True, build_search),
+)
+
+
+@dataclass(frozen=True)
+class AutoKernel(Learner):
+    """Chooses the learner by the data: rows, columns, dates, a grid, different values.
+
+    `GPRegressor.plan(X, y)` says beforehand what it would choose, why, and how long it may take at most; the
+    explanation of a fitted model says it too.
+
+    Parameters
+    ----------
+    time_budget : seconds that learning may take at most (infinity: no end); None: those of `AutoPolicy`, two minutes.
+    """
+
+    time_budget: float | None = None
+
+    takes_categories = True
+
+    def choose(self, facts: DataFacts, policies: tuple[Any, ...] = ()) -> Plan:
+        """Return the learner of the first rule that holds, with its time."""
+        self.check()
+        policy = find_policy(policies, AutoPolicy)
+        given = policy.seconds if self.time_budget is None else float(self.time_budget)
+        seconds = given if math.isfinite(given) else None
+        rule = next(rule for rule in RULES if rule.holds(facts, policy))
+        worked = None if seconds is None else policy.worked_share * seconds
+        return Plan(rule.build(worked), rule.learner, rule.reason, seconds, facts)
+
+    def learn(self, context: Context) -> Learned:
+        """Learn by what is chosen for these rows, where no estimator has chosen before."""
+        rows = context.data
+        distinct = max(len(np.unique(rows.X[:, column])) for column in context.columns)
+        facts = DataFacts(rows.count, len(context.columns), len(context.categories), distinct=distinct)
+        chosen = self.choose(facts, context.policies).kernel
+        assert isinstance(chosen, Learner)
+        return chosen.learn(context)
+
+    @property
+    def seconds_allowed(self) -> float | None:
+        """The time budget, where the user gave one."""
+        return read_time_budget(self.time_budget)
+
+    def check(self) -> None:
+        """Refuse a time that is none."""
+        read_time_budget(self.time_budget)
