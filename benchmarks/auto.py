@@ -1,11 +1,11 @@
-"""Which learner has the lowest error on rows left out in a given time, by rows and columns? The reasons of `AutoPolicy`.
+"""Which learner has the lowest error on new rows in a given time, by rows and columns? The reasons of `AutoPolicy`.
 
     python -m benchmarks.auto --runs FOLDER [--seconds 20] [--only NAME,NAME] [--systems search,nkn]
     python -m benchmarks.auto --runs FOLDER --report
 
-Made tables whose functions are known; each learner has the same seconds of one core's work, and is judged by the root mean
-squared error of new rows in units of the spread of the function. One run is one JSON file in `--runs`, so that the whole
-can be stopped and gone on with; `--report` reads them and writes results/auto.md.
+Made tables whose functions are known; each learner has the same seconds of one core's work, and is judged by the root
+mean squared error of new rows in units of the spread of the function. One run is one JSON file in `--runs`, so that the
+whole can be stopped and gone on with; `--report` reads them and writes results/auto.md.
 """
 
 from __future__ import annotations
@@ -174,14 +174,18 @@ def report(folder: Path) -> str:
     found = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
     budgets = sorted({one["budget"] for one in found})
     systems_of = {False: (SYSTEMS, TABLES), True: (CLASS_SYSTEMS, CLASS_TABLES)}
-    text = ["# Which learner for which table", "", "`python -m benchmarks.auto`: error on new rows (root mean square, in",
-            "units of the function's spread), seconds in brackets; the lowest in bold, and all within 5 % of it.", ""]  # fmt: skip
+    text = [
+        "# Which learner for which table", "",
+        "`python -m benchmarks.auto`: error on new rows (root mean square, in units of the function's spread), seconds",
+        "of one core's work in brackets; the lowest in bold, and all within 5 % of it.", "",
+    ]  # fmt: skip
     for budget, classes in itertools.product(budgets, (False, True)):
         known, tables = systems_of[classes]
         systems = [name for name in known if any(o["system"] == name and o["budget"] == budget for o in found)]
         if not systems:
             continue
-        text += [f"## {budget:g} s{', classes: share misclassified' if classes else ''}", "", f"| table | rows | columns | {' | '.join(systems)} |"]
+        what = ", classes: share misclassified" if classes else ""
+        text += [f"## {budget:g} s{what}", "", f"| table | rows | columns | {' | '.join(systems)} |"]
         text.append("|---|---|---|" + "---|" * len(systems))
         for table in tables:
             own = {o["system"]: o for o in found if o["table"] == table.name and o["budget"] == budget}

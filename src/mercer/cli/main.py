@@ -33,7 +33,7 @@ app = typer.Typer(
 AsJson = Annotated[bool, Option("--json", help="Print one JSON document instead of text.")]
 OutFolder = Annotated[Path, Option(help="Folder for the report, the model and the other results.")]
 TimeBudget = Annotated[
-    float | None, Option(help="Seconds that it may take at most: 120 where Mercer chooses, 600 of a search; inf: no end.")
+    float | None, Option(help="Seconds it may take at most: 120 where Mercer chooses, 600 of a search; inf: no end.")
 ]
 Depth = Annotated[int | None, Option(min=0, help="Most steps from a single base kernel.")]
 Jobs = Annotated[int | None, Option(min=1, help="Kernels fitted at a time; all cores by default.")]

@@ -20,12 +20,10 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, Group
-from rich.live import Live
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.text import Text
+from rich.console import Console
 
 from mercer.errors import FitWarning, MercerWarning
+from mercer.report.bar import make_bar
 
 if TYPE_CHECKING:
     from mercer.fitting.minimise import Progress as State
@@ -68,7 +66,7 @@ class Terminal:
     @contextmanager
     def working(self, task: str) -> Iterator[None]:
         """Show a spinner (on a terminal) and turn Mercer's warnings into notes."""
-        with self._note_warnings(), self._spinner() as bar:
+        with self._note_warnings(), make_bar(self.console) as bar:
             bar.add_task(task, total=None)
             yield
 
@@ -79,7 +77,7 @@ class Terminal:
     @contextmanager
     def stepping(self, task: str) -> Iterator[Callable[[State], None]]:
         """Show how many of the steps are done (on a terminal); yields the callback for `GridRegressor.fit`."""
-        with self._note_warnings(), self._spinner() as bar:
+        with self._note_warnings(), make_bar(self.console) as bar:
             shown = bar.add_task(task, total=None)
 
             def step(state: State) -> None:
@@ -98,43 +96,18 @@ class Terminal:
         """
         import numpy as np
 
-        from mercer.explain.subject import structure_text
+        from mercer.report.progress import show_on_terminal
 
         scale = 0.0 if target is None else float(np.std(target))
         shift = 2.0 * len(target) * math.log(scale) if scale > 0 else 0.0  # a score is that of the scaled target
-        bar, best = self._spinner(), Text("", no_wrap=True, overflow="ellipsis")
-        task = bar.add_task("looking for a kernel", total=None)
 
         def announce(state: State) -> None:
             if state.announcement:
                 self.aside(state.announcement)
 
-        def show(state: State) -> None:
-            announce(state)
-            if state.announcement:
-                return
-            rung = f"rung {state.rung + 1}"
-            doing = f"step {state.depth}{f', {rung}' if state.depth else ''}"
-            if state.counted == "starts":  # of one structure
-                doing = rung if state.rung else "fitting"
-            shown = f"{doing}: {state.done} of {state.total} {state.counted}"
-            if state.seconds_left is not None:
-                shown += f", {state.seconds_left:.0f} s left"
-            bar.update(task, completed=state.done, total=state.total, description=shown)
-            if state.best is not None:
-                kernel = structure_text(state.best, names, 1 if names is None else len(names))
-                best.plain = f"  best so far {kernel}, score {state.score + shift:.1f}"
-
-        live = Live(Group(bar, best), console=self.console, transient=True, refresh_per_second=8)
-        shown_here = self.console.is_terminal
-        with self._note_warnings(), live if shown_here else nullcontext():
-            yield show if shown_here else announce
-
-    def _spinner(self) -> Progress:
-        """Return a line with a spinner, a bar and the time; gone when the work is done."""
-        text = TextColumn("{task.description}", markup=False)
-        columns = SpinnerColumn(), text, BarColumn(bar_width=20), TimeElapsedColumn()
-        return Progress(*columns, console=self.console, transient=True, disable=not self.console.is_terminal)
+        live = show_on_terminal(self.console, names, shift) if self.console.is_terminal else nullcontext(announce)
+        with self._note_warnings(), live as show:
+            yield show
 
     @contextmanager
     def _note_warnings(self) -> Iterator[None]:

@@ -16,6 +16,7 @@ from mercer.errors import DataWarning, InputError
 from mercer.estimators import inputs
 from mercer.estimators.inputs import Shown, TableEstimator
 from mercer.explain.classes import ClassExplanation, explain_classes
+from mercer.explain.notebook import fitted_classes_to_html
 from mercer.inference.choose import check_memory
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
@@ -94,6 +95,7 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
     # ------------------------------------------------------------------------------------------------------- fitting
 
     fitted_: FittedClasses
+    show_fitted = staticmethod(fitted_classes_to_html)
     with_settings: ClassVar = {"kernel": inputs.A_LEARNER}
     classes_ = Shown(lambda fitted: fitted.training.classes)
     C_ = Shown(lambda fitted: fitted.cost)
@@ -102,7 +104,15 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
     functional_ = Shown(lambda fitted: fitted.functional)
 
     def fit(self, X: Any, y: Any, progress: Any = None) -> KernelSVC:
-        """Find the kernel and the cost, and fit the machine. `progress(state)` is called after every kernel tried."""
+        """Find the kernel and the cost, and fit the machine.
+
+        `progress(state)` is called after every kernel tried; `progress=True` shows a bar, in a notebook too.
+        """
+        if progress is True:
+            from mercer.report.progress import fit_with_bar  # brings rich
+
+            model: KernelSVC = fit_with_bar(self.fit, X, y)
+            return model
         started = time.perf_counter()
         inputs.check_progress(progress)
         given = self._is_gram

@@ -107,11 +107,27 @@ class Estimator(NestedSettings):
     stopped_ = Shown(lambda fitted: fitted.stopped)
     notes_ = Shown(lambda fitted: fitted.notes)
     fit_seconds_ = Shown(lambda fitted: fitted.seconds)
+    show_fitted: ClassVar[Any] = None  # function of its name and `fitted_`: a fitted one in a notebook
     policies: ClassVar[tuple[Any, ...]] = ()  # in place of the defaults, in a subclass: (RacePolicy(sample=100),)
 
     def _policy(self, kind: Callable[[], Policy]) -> Policy:
         """Return the policy of a kind: the one that was given, or its defaults."""
         return next((each for each in self.policies if type(each) is kind), kind())
+
+    def _repr_html_inner(self) -> str:
+        """Return what a notebook shows: what was learned; before, the settings as scikit-learn shows them."""
+        return self._write_html() or str(super()._repr_html_inner())  # type: ignore[misc]
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        """Return the same for a Jupyter kernel, beside the text."""
+        shown: dict[str, str] = super()._repr_mimebundle_(**options)  # type: ignore[misc]
+        own = self._write_html()
+        return {**shown, "text/html": own} if own else shown
+
+    def _write_html(self) -> str:
+        """Return a fitted model as mathematics and words; nothing where there is none."""
+        show = self.show_fitted
+        return "" if show is None or not hasattr(self, "fitted_") else str(show(type(self).__name__, self.fitted_))
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file of JSON and raw arrays, reading which never runs code; `mercer.load` reads it."""
@@ -194,7 +210,10 @@ def read_seed(random_state: Any) -> int:
 def check_progress(progress: Any) -> None:
     """Refuse what cannot be called."""
     if progress is not None and not callable(progress):
-        raise InputError(f"progress must be a function that is given the state of the fit, or None, not {progress!r}")
+        raise InputError(
+            "progress must be True (a bar), a function that is given the state of the fit, or None, "
+            f"not {progress!r}"
+        )
 
 
 def restore(kind: Callable[..., Model], options: Mapping[str, Any], fitted: Any) -> Model:

@@ -20,6 +20,7 @@ from mercer.estimators import inputs
 from mercer.estimators.inputs import Reading, Shown, ShownFit, TableEstimator, settings_of
 from mercer.explain.changes import Change, change_in
 from mercer.explain.explanation import Explanation, explain
+from mercer.explain.notebook import fitted_to_html
 from mercer.explain.search import ChosenLearner
 from mercer.fitting.minimise import Clock, fit
 from mercer.inference.choose import ChoicePolicy, check_memory, exact_for_few, fall_back, read_inference
@@ -53,9 +54,10 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
     ----------
     kernel : str, Expression or learner
         "auto" or a `mercer.AutoKernel` chooses one of the following by the data, says why, and how long it takes at
-        most (`plan`). "search" or a `mercer.GrammarSearch` finds the structure; "nkn" or a `mercer.NeuralKernelNetwork` trains a
-        network of kernels; "surface" or a `mercer.ChangeSurface` learns where behaviour changes; "partition" or a
-        `mercer.PartitionSampler` which inputs act together. Otherwise the structure is given, such as "SE*PER + LIN"
+        most (`plan`). "search" or a `mercer.GrammarSearch` finds the structure; "nkn" or a
+        `mercer.NeuralKernelNetwork` trains a network of kernels; "surface" or a `mercer.ChangeSurface` learns where
+        behaviour changes; "partition" or a `mercer.PartitionSampler` which inputs act together. Otherwise the
+        structure is given, such as "SE*PER + LIN"
         or `SE(0)*PER(0, period=12) + LIN(1)`. Base kernels with a dimension (a column number or name)
         act on it, those without on all columns, one lengthscale each. Values given are where the fit begins;
         `fixed(...)` ones stay.
@@ -122,6 +124,7 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
     # ------------------------------------------------------------------------------------------------------- fitting
 
     fitted_: Fitted
+    show_fitted = staticmethod(fitted_to_html)
     with_settings: ClassVar = {"kernel": inputs.A_LEARNER, "inference": "an engine, as in inference=mercer.VFE()"}
     log_evidence_ = Shown(lambda fitted: fitted.scores.log_evidence)
     bic_ = Shown(lambda fitted: fitted.scores.bic)
@@ -138,8 +141,13 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
         Dask arrays.
 
         `progress(state)` is called with a `mercer.fitting.minimise.Progress` after every start (on a GPU, where all
-        run at once, every step), for a learner after every candidate.
+        run at once, every step), for a learner after every candidate. `progress=True` shows a bar, in a notebook too.
         """
+        if progress is True:
+            from mercer.report.progress import fit_with_bar  # brings rich
+
+            model: GPRegressor = fit_with_bar(self.fit, X, y)
+            return model
         started = time.perf_counter()
         inputs.check_progress(progress)
         kernel, known = expression_or_learner(self.kernel), None  # known: the structure that will be fitted, if any is
@@ -189,7 +197,7 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
     def plan(self, X: Any, y: Any) -> ChosenLearner:
         """Say which learner `kernel="auto"` would choose for such data, why, and how long it may take at most.
 
-        Nothing is learned. `str()` of it is a sentence; `seconds`, `learner`, `reason` and `facts` are the same as data.
+        Nothing is learned. `str()` of it is a sentence; `seconds`, `learner`, `reason` and `facts` are it as data.
         """
         kernel = expression_or_learner(self.kernel)
         plan = self._choose(kernel, inputs.read_training(clone(self), X, y))
@@ -411,6 +419,25 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
 
         check_is_fitted(self)
         to_onnx(self.fitted_, path)
+
+    def plot(self, width: int = 900) -> Any:
+        """Draw the fit and return its Matplotlib axes.
+
+        With one input: data, mean and the band that holds 95 % of new observations, in one `Axes`. With several: an
+        array of them, rows left out against their predictions first, then the effect of each input with the others
+        at their median or most common category.
+        """
+        from mercer.report.notebook import plot_fit
+
+        check_is_fitted(self)
+        return plot_fit(self.fitted_, width)
+
+    def plot_components(self, width: int = 900) -> Array:
+        """Draw every component with its 95 % band and return an array of Matplotlib axes, one for each."""
+        from mercer.report.notebook import plot_components
+
+        check_is_fitted(self)
+        return plot_components(self.fitted_, width)
 
     def report(self, path: str | Path) -> None:
         """Write the explanation with its pictures to one HTML file that needs nothing else."""

@@ -11,6 +11,7 @@ import numpy as np
 from mercer.errors import InputError
 from mercer.explain.claims import plain
 from mercer.explain.functionals import FunctionalExplanation, explain_functionals
+from mercer.explain.search import ChosenLearner, tell_choice
 from mercer.explain.subject import readable_columns
 from mercer.explain.wording import Column, Vocabulary, list_names, percent, wrap, write_count
 from mercer.explain.words import Narrator
@@ -74,6 +75,12 @@ class ClassExplanation:
 
     def __str__(self) -> str:
         return self.to_text()
+
+    def _repr_html_(self) -> str:
+        """Return the explanation for a notebook."""
+        from mercer.explain.notebook import class_explanation_to_html
+
+        return class_explanation_to_html(self)
 
     @property
     def headline(self) -> str:

@@ -202,6 +202,12 @@ class Explanation:
     def __str__(self) -> str:
         return self.to_text()
 
+    def _repr_html_(self) -> str:
+        """Return the explanation for a notebook."""
+        from mercer.explain.notebook import explanation_to_html
+
+        return explanation_to_html(self)
+
     @property
     def headline(self) -> str:
         """What was modelled."""

@@ -351,9 +351,9 @@ def adam(
         here = np.clip(here - rate * direction, problem.bounds[:, 0], problem.bounds[:, 1])
         if is_past(until):
             break
-    rows = problem.data.count
+    rows, cut, said = problem.data.count, step < steps, f"{step} steps of Adam"
     return [
-        Run(point, min(float(value), FAILED_VALUE), f"{step} steps of Adam", False, step, rows, out_of_time=step < steps)
+        Run(point, min(float(value), FAILED_VALUE), said, False, step, rows, out_of_time=cut)
         for point, value in zip(best, lowest, strict=True)
     ]
 
