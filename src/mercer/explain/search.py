@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from html import escape
 
 import numpy as np
 
@@ -134,6 +135,10 @@ class ChosenLearner:
 
     def __str__(self) -> str:
         return self.sentence
+
+    def _repr_html_(self) -> str:
+        """Return the sentence for a notebook."""
+        return f"<p>{escape(self.sentence)}</p>"
 
 
 def tell_choice(plan: Plan, narrator: Narrator, took: float | None = None) -> ChosenLearner:

@@ -461,7 +461,7 @@ def batched_optimiser() -> Callable[..., Any]:
         from botorch.optim.batched_lbfgs_b import fmin_l_bfgs_b_batched
     except ImportError as error:
         raise InputError(
-            f'fitting all starts at once needs BoTorch 0.16 or later ({error}): pip install "mercer[cuda]"'
+            f'fitting all starts at once needs BoTorch 0.16 or later ({error}): pip install "botorch>=0.16"'
         ) from None
     found: Callable[..., Any] = fmin_l_bfgs_b_batched
     return found
