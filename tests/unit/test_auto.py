@@ -56,7 +56,7 @@ FACTS = st.builds(
 
 @given(FACTS, st.one_of(st.none(), st.floats(0.5, 1e5), st.just(math.inf)))
 @settings(max_examples=60)
-def test_every_table_has_a_learner_with_words_and_less_time_than_is_said(facts: DataFacts, budget: float | None) -> None:
+def test_every_table_has_a_learner_with_words_and_its_time(facts: DataFacts, budget: float | None) -> None:
     plan = AutoKernel(budget).choose(facts)
     assert plan.learner in LEARNERS
     assert type(plan.kernel) is LEARNERS[plan.learner]

@@ -16,7 +16,6 @@ from mercer.errors import DataWarning, InputError
 from mercer.estimators import inputs
 from mercer.estimators.inputs import Shown, TableEstimator
 from mercer.explain.classes import ClassExplanation, explain_classes
-from mercer.explain.notebook import fitted_classes_to_html
 from mercer.inference.choose import check_memory
 from mercer.inference.contract import Data
 from mercer.inference.exact import Exact
@@ -95,7 +94,7 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
     # ------------------------------------------------------------------------------------------------------- fitting
 
     fitted_: FittedClasses
-    show_fitted = staticmethod(fitted_classes_to_html)
+    shown_by = "fitted_classes_to_html"
     with_settings: ClassVar = {"kernel": inputs.A_LEARNER}
     classes_ = Shown(lambda fitted: fitted.training.classes)
     C_ = Shown(lambda fitted: fitted.cost)

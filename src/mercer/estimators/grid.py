@@ -18,7 +18,6 @@ from mercer.compute.program import compile_program
 from mercer.compute.separate import separate
 from mercer.errors import DataWarning, FitWarning, InputError, KernelError, NumericalError
 from mercer.estimators.inputs import Estimator, Shown, ShownFit, check_progress, read_fit_options
-from mercer.explain.notebook import fitted_grid_to_html
 from mercer.fitting.grid import GridFitPolicy, fit_grid
 from mercer.inference.choose import Choice
 from mercer.kernels.algebra import structure
@@ -91,7 +90,7 @@ class GridRegressor(ShownFit, Estimator, BaseEstimator):
     # ------------------------------------------------------------------------------------------------------- fitting
 
     fitted_: FittedGrid
-    show_fitted = staticmethod(fitted_grid_to_html)
+    shown_by = "fitted_grid_to_html"
     kernels_ = Shown(lambda fitted: _factors(fitted.kernel, fitted.grid.values.ndim))
     log_evidence_ = Shown(lambda fitted: fitted.log_evidence)
     bic_ = Shown(lambda fitted: fitted.bic)

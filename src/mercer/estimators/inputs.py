@@ -10,6 +10,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from importlib import import_module
 from inspect import signature
 from numbers import Real
 from pathlib import Path
@@ -29,7 +30,6 @@ from mercer.fitting.minimise import Clock, Progress
 from mercer.fitting.problem import FitOptions
 from mercer.inference.choose import Choice
 from mercer.inference.contract import Engine
-from mercer.inference.core import compile_core, core_is_compiled
 from mercer.inference.lattice import MOST_MISSING, find_lattice
 from mercer.kernels.algebra import size, structure
 from mercer.kernels.domains import Array
@@ -107,7 +107,7 @@ class Estimator(NestedSettings):
     stopped_ = Shown(lambda fitted: fitted.stopped)
     notes_ = Shown(lambda fitted: fitted.notes)
     fit_seconds_ = Shown(lambda fitted: fitted.seconds)
-    show_fitted: ClassVar[Any] = None  # function of its name and `fitted_`: a fitted one in a notebook
+    shown_by: ClassVar[str] = ""  # the function of explain/notebook.py that shows a fitted one
     policies: ClassVar[tuple[Any, ...]] = ()  # in place of the defaults, in a subclass: (RacePolicy(sample=100),)
 
     def _policy(self, kind: Callable[[], Policy]) -> Policy:
@@ -126,8 +126,9 @@ class Estimator(NestedSettings):
 
     def _write_html(self) -> str:
         """Return a fitted model as mathematics and words; nothing where there is none."""
-        show = self.show_fitted
-        return "" if show is None or not hasattr(self, "fitted_") else str(show(type(self).__name__, self.fitted_))
+        if not self.shown_by or not hasattr(self, "fitted_"):
+            return ""
+        return str(getattr(import_module("mercer.explain.notebook"), self.shown_by)(type(self).__name__, self.fitted_))
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file of JSON and raw arrays, reading which never runs code; `mercer.load` reads it."""
@@ -303,6 +304,8 @@ def announce(plan: Plan, rows: Any, progress: Any) -> float:
 
     On a machine where it has never run, the numerical core is compiled first, so that the learner has its time.
     """
+    from mercer.inference.core import compile_core, core_is_compiled
+
     if progress is not None:
         sentence = describe_plan(plan, rows.target_name).sentence
         progress(Progress(0, 1, "kernels", seconds_left=plan.seconds, announcement=sentence))

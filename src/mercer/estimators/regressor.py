@@ -20,7 +20,6 @@ from mercer.estimators import inputs
 from mercer.estimators.inputs import Reading, Shown, ShownFit, TableEstimator, settings_of
 from mercer.explain.changes import Change, change_in
 from mercer.explain.explanation import Explanation, explain
-from mercer.explain.notebook import fitted_to_html
 from mercer.explain.search import ChosenLearner
 from mercer.fitting.minimise import Clock, fit
 from mercer.inference.choose import ChoicePolicy, check_memory, exact_for_few, fall_back, read_inference
@@ -124,7 +123,7 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
     # ------------------------------------------------------------------------------------------------------- fitting
 
     fitted_: Fitted
-    show_fitted = staticmethod(fitted_to_html)
+    shown_by = "fitted_to_html"
     with_settings: ClassVar = {"kernel": inputs.A_LEARNER, "inference": "an engine, as in inference=mercer.VFE()"}
     log_evidence_ = Shown(lambda fitted: fitted.scores.log_evidence)
     bic_ = Shown(lambda fitted: fitted.scores.bic)
