@@ -121,7 +121,7 @@ bench-first: $(VENV)/.dev
 
 # Which learner for which table, in the same seconds: the reasons of kernel="auto". It goes on where it was stopped.
 bench-auto: $(VENV)/.dev
-	$(BIN)/python -m benchmarks.auto --runs benchmarks/results/auto-runs --seconds $(or $(SECONDS),20)
+	$(BIN)/python -m benchmarks.auto --runs benchmarks/results/auto-runs --seconds $(or $(SECONDS),20) --jobs $(or $(JOBS),1)
 	$(BIN)/python -m benchmarks.auto --runs benchmarks/results/auto-runs --report
 
 # Size, how far a call travels, and habits that the design rules out.

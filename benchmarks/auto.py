@@ -13,10 +13,12 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import multiprocessing
 import os
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -205,12 +207,33 @@ def report(folder: Path) -> str:
     return "\n".join([*text, *lines(found[0]["machine"])]) + "\n"
 
 
+def list_work(given: argparse.Namespace) -> list[tuple[Table, str, Path]]:
+    """Return the runs that are asked for and not done yet."""
+    work = []
+    for table, system in itertools.product((*TABLES, *CLASS_TABLES), given.systems.split(",")):
+        place = given.runs / f"{table.name}-{system}-{given.seconds:g}.json"
+        wanted = not given.only or table.name in given.only.split(",")
+        idle = system == "partition" and (table.columns == 1 or table.grid)
+        if (system in CLASS_SYSTEMS) == (table in CLASS_TABLES) and wanted and not idle and not place.exists():
+            work.append((table, system, place))
+    return work
+
+
+def run_one(name: str, system: str, seconds: float, place: Path) -> str:
+    """Run one of them, in a process that may have done others."""
+    warnings.simplefilter("ignore")
+    warm_up()
+    table = next(table for table in (*TABLES, *CLASS_TABLES) if table.name == name)
+    return (run_classes if system in CLASS_SYSTEMS else run)(table, system, seconds, place)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--only", default="")
-    parser.add_argument("--systems", default="se,search,nkn,partition")
+    parser.add_argument("--systems", default=",".join(name for name in (*SYSTEMS, *CLASS_SYSTEMS) if name != "se"))
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time, each in a process of its own")
     parser.add_argument("--limit", type=float, default=float("inf"), help="seconds after which no other run begins")
     parser.add_argument("--report", action="store_true")
     given = parser.parse_args()
@@ -218,18 +241,17 @@ def main() -> None:
         (RESULTS / "auto.md").write_text(report(given.runs))
         return
     given.runs.mkdir(parents=True, exist_ok=True)
-    warnings.simplefilter("ignore")
-    warm_up()
-    started = time.perf_counter()
-    for table, system in itertools.product((*TABLES, *CLASS_TABLES), given.systems.split(",")):
-        classes = system in CLASS_SYSTEMS
-        if classes == (table in CLASS_TABLES):
-            place = given.runs / f"{table.name}-{system}-{given.seconds:g}.json"
-            wanted = not given.only or table.name in given.only.split(",")
-            idle = system == "partition" and (table.columns == 1 or table.grid)
-            if place.exists() or not wanted or idle or time.perf_counter() - started > given.limit:
-                continue
-            print((run_classes if classes else run)(table, system, given.seconds, place), flush=True)
+    work, started = list_work(given), time.perf_counter()
+    if given.jobs == 1:
+        for table, system, place in work:
+            if time.perf_counter() - started < given.limit:
+                print(run_one(table.name, system, given.seconds, place), flush=True)
+        return
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(given.jobs, mp_context=spawn) as pool:
+        tasks = [pool.submit(run_one, table.name, system, given.seconds, place) for table, system, place in work]
+        for task in as_completed(tasks):
+            print(task.result(), flush=True)
 
 
 if __name__ == "__main__":

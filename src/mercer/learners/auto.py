@@ -33,6 +33,7 @@ class AutoPolicy:
     """When to choose which learner, and how long it may take, where the user leaves both to Mercer."""
 
     seconds: float = 120.0
+    parallel_seconds: float = 60.0  # with less, all in this process: workers take seconds to start, on a busy machine 20
     worked_share: float = 0.85  # of the seconds that the learner is given: it ends between evaluations, then weighs
 
 
@@ -42,21 +43,21 @@ class Rule(NamedTuple):
     reason: str
     learner: str
     holds: Callable[[DataFacts, AutoPolicy], bool]
-    build: Callable[[float | None], Expression | Learner]
+    build: Callable[[float | None, int | None], Expression | Learner]  # of its seconds and jobs; None: no limit
 
 
-def build_search(seconds: float | None) -> Learner:
+def build_search(seconds: float | None, jobs: int | None) -> Learner:
     """Return a search for a structure that may take so long."""
-    return GrammarSearch(time_budget=seconds)
+    return GrammarSearch(time_budget=seconds, n_jobs=jobs)
 
 
-def build_network(seconds: float | None) -> Learner:
+def build_network(seconds: float | None, jobs: int | None) -> Learner:
     """Return a network of kernels that may be trained so long."""
-    return NeuralKernelNetwork(time_budget=seconds)
+    return NeuralKernelNetwork(time_budget=seconds, n_jobs=jobs)
 
 
-def build_functional(seconds: float | None) -> Learner:
-    """Return a search for a kernel without a formula that may take so long."""
+def build_functional(seconds: float | None, _: int | None) -> Learner:
+    """Return a search for a kernel without a formula that may take so long; it makes one after the other."""
     return KernelFunctional(time_budget=seconds)
 
 
@@ -92,7 +93,8 @@ class AutoKernel(Learner):
         seconds = given if math.isfinite(given) else None
         rule = next(rule for rule in RULES if rule.holds(facts, policy))
         worked = None if seconds is None else policy.worked_share * seconds
-        return Plan(rule.build(worked), rule.learner, rule.reason, seconds, facts)
+        jobs = 1 if worked is not None and worked < policy.parallel_seconds else None
+        return Plan(rule.build(worked, jobs), rule.learner, rule.reason, seconds, facts)
 
     def learn(self, context: Context) -> Learned:
         """Learn by what is chosen for these rows, where no estimator has chosen before."""

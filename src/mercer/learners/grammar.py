@@ -632,7 +632,7 @@ class Search:
             some, started = ranked[len(found) : len(found) + size], clock.seconds
             found += self._for_each(some, forecast, data, self.engine, column, False, False, clock.until)
             longest = clock.seconds - started
-        if not found:
+        if not found and len(ranked) > 1:
             trials.notes.append("there was no time for forecasts of the finalists: the kernels are weighed without")
         return (ranked[: len(found)], found) if found else (ranked, None)
 
