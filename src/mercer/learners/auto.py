@@ -33,7 +33,7 @@ class AutoPolicy:
     """When to choose which learner, and how long it may take, where the user leaves both to Mercer."""
 
     seconds: float = 120.0
-    parallel_seconds: float = 60.0  # with less, all in this process: workers take seconds to start, on a busy machine 20
+    parallel_seconds: float = 60.0  # with less, all in this process: workers start in seconds, on a busy machine in 20
     worked_share: float = 0.85  # of the seconds that the learner is given: it ends between evaluations, then weighs
 
 
