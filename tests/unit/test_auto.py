@@ -65,10 +65,10 @@ def test_every_table_has_a_learner_with_words_and_its_time(facts: DataFacts, bud
     assert "{" not in said
     if budget == math.inf:
         assert plan.seconds is None
-        assert plan.kernel.seconds_allowed is None or facts.classes
+        assert plan.kernel.seconds_allowed is None
     else:
         assert plan.seconds == (AutoPolicy().seconds if budget is None else budget)
-        assert 0 < plan.kernel.time_budget < plan.seconds
+        assert plan.kernel.seconds_allowed == plan.seconds
 
 
 def test_every_rule_can_be_said() -> None:

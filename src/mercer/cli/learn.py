@@ -16,7 +16,7 @@ from mercer.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from mercer.estimators import GPRegressor
+    from mercer.estimators import GPRegressor, KernelSVC
     from mercer.model.classes import FittedClasses
     from mercer.model.fitted import Fitted
     from mercer.tables import LoadedTable
@@ -69,7 +69,7 @@ class Request:
 
 def learn_and_write(request: Request, read: Callable[[], LoadedTable | ParquetRows], terminal: Terminal) -> None:
     """Learn, explain and write; options and the output folder are tried before the long work."""
-    started, worked = time.perf_counter(), time.process_time()
+    started, worked = terminal.begun, terminal.worked
     with terminal.starting():
         from mercer.estimators import GPRegressor, KernelSVC
         from mercer.explain import explain
@@ -83,7 +83,8 @@ def learn_and_write(request: Request, read: Callable[[], LoadedTable | ParquetRo
         inputs, target, names = prepare_rows(request, table, terminal)
     model: GPRegressor | KernelSVC
     if request.classes:
-        model, scored = KernelSVC(kernel=kernel, random_state=request.seed), None  # scores are errors: no units
+        classifier = leave_time(KernelSVC, time.perf_counter() - started, time.process_time() - worked)
+        model, scored = classifier(kernel=kernel, random_state=request.seed), None  # scores are errors: no units
     else:
         jobs = -1 if request.jobs is None and not isinstance(kernel, str) else request.jobs
         regressor = leave_time(GPRegressor, time.perf_counter() - started, time.process_time() - worked)
@@ -109,7 +110,7 @@ def learn_and_write(request: Request, read: Callable[[], LoadedTable | ParquetRo
     )
 
 
-def leave_time(regressor: type[GPRegressor], seconds: float, worked: float) -> type[GPRegressor]:
+def leave_time(estimator: type[Any], seconds: float, worked: float) -> type[Any]:
     """Return an estimator whose search leaves time in its budget for the seconds before it and for what comes after.
 
     The user's budget is that of the whole command. On a busy machine, where the seconds so far were more than the
@@ -119,15 +120,15 @@ def leave_time(regressor: type[GPRegressor], seconds: float, worked: float) -> t
 
     busy = min(max(1.0, seconds / worked if worked > 0 else 1.0), MOST_BUSY)
 
-    class Regressor(regressor):  # type: ignore[misc, valid-type]
+    class Estimator(estimator):  # type: ignore[misc]
         """The same estimator."""
 
         policies = (
-            *regressor.policies,
+            *estimator.policies,
             SearchPolicy(evaluations_after=EVALUATIONS_AFTER, seconds_after=seconds + busy * SECONDS_AFTER),
         )
 
-    return Regressor
+    return Estimator
 
 
 def choose_kernel(request: Request) -> Any:

@@ -41,6 +41,7 @@ class Terminal:
 
     def __init__(self, as_json: bool, console: Console | None = None, cache: Path | None = None) -> None:
         self.as_json = as_json
+        self.begun, self.worked = time.perf_counter(), time.process_time()  # a budget is that of the whole command
         self.notes: list[str] = []
         self.console = console or Console(stderr=True, highlight=False, markup=False, emoji=False)
         self.cache = cache

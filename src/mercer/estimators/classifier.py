@@ -33,6 +33,7 @@ from mercer.learners.classes import (
     learn_radial,
 )
 from mercer.learners.contract import Context, DataFacts, Learner
+from mercer.learners.grammar import SearchPolicy
 from mercer.learners.kfo import KernelFunctional
 from mercer.learners.margin import Labels, cross_validate, make_folds, split_gram
 from mercer.model.classes import FittedClasses, LabelledRows, fit_machine, gram_of
@@ -144,7 +145,7 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
             clipped = () if clip is None else ("the Gram matrix has eigenvalues below zero; they were clipped",)
             learned = LearnedForClasses(None, score.cost, score.error, notes=clipped)
         else:
-            learned = _learn(kernel, training, seed, progress)
+            learned = _learn(kernel, training, seed, progress, self._policy(SearchPolicy).seconds_after)
             gram, clip = gram_of(learned.kernel, training)
         nu = self._find_nu(nu, learned.kernel, training, seed)
         cost = float(learned.cost) if cost is None else cost
@@ -235,8 +236,8 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
 # ---------------------------------------------------------------------------------------------------- finding a kernel
 
 
-def _learn(kernel: Any, training: LabelledRows, seed: int, report: Any) -> LearnedForClasses:
-    """Find a kernel (scaled units) and a cost on the training rows."""
+def _learn(kernel: Any, training: LabelledRows, seed: int, report: Any, kept: float) -> LearnedForClasses:
+    """Find a kernel (scaled units) and a cost on the training rows; `kept`: seconds of a budget that others need."""
     names, units, labels = training.columns.names, training.units, training.labels
     columns = inputs.find_varying(np.ptp(training.X, axis=0) > 0, names)
     if isinstance(kernel, Expression):
@@ -254,7 +255,8 @@ def _learn(kernel: Any, training: LabelledRows, seed: int, report: Any) -> Learn
         found = learn_linear(X, labels, seed)
     elif isinstance(kernel, KernelFunctional):
         data = Data(X, labels.astype(np.float64))
-        found = kernel.learn_classes(Context(data, Exact(), list(range(len(columns))), seed, report=report))
+        context = Context(data, Exact(), list(range(len(columns))), seed, report=report, kept_seconds=kept)
+        found = kernel.learn_classes(context)
     else:
         found = combine_kernels(X, labels, seed, "easy" if kernel == "mkl" else "uniform")
     return found.on_columns(columns)

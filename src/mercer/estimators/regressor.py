@@ -150,13 +150,7 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
         started = time.perf_counter()
         inputs.check_progress(progress)
         kernel, known = expression_or_learner(self.kernel), None  # known: the structure that will be fitted, if any is
-        if type(X).__name__ == "ParquetRows" or inputs.is_dask(X):
-            from mercer.estimators.streams import StreamPolicy, read_stream  # brings pandas
-
-            reading = read_stream(self, X, y, self._policy(StreamPolicy))
-        else:
-            one_hot = isinstance(kernel, Learner) and not kernel.takes_categories
-            reading = inputs.read_training(self, X, y, one_hot)
+        reading = self._read(X, y, kernel)
         rows, varying, names = reading.rows, reading.varying, reading.rows.columns.names
         plan = self._choose(kernel, reading)
         if plan is not None:
@@ -189,22 +183,32 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
         self.fitted_ = replace(fitted, notes=notes, seconds=time.perf_counter() - started)
         return self
 
+    def _read(self, X: Any, y: Any, kernel: Expression | Learner) -> Reading:
+        """Read the rows to learn from: a table in memory, or one that is read in parts."""
+        if type(X).__name__ == "ParquetRows" or inputs.is_dask(X):
+            from mercer.estimators.streams import StreamPolicy, read_stream  # brings pandas
+
+            return read_stream(self, X, y, self._policy(StreamPolicy))
+        return inputs.read_training(self, X, y, isinstance(kernel, Learner) and not kernel.takes_categories)
+
     def _choose(self, kernel: Expression | Learner, reading: Reading) -> Plan | None:
         """Choose the learner by the data, where that was left to Mercer."""
         return None if isinstance(kernel, Expression) else kernel.choose(inputs.read_facts(reading), self.policies)
 
-    def plan(self, X: Any, y: Any) -> ChosenLearner:
+    def plan(self, X: Any, y: Any = None) -> ChosenLearner:
         """Say which learner `kernel="auto"` would choose for such data, why, and how long it may take at most.
 
         Nothing is learned. `str()` of it is a sentence; `seconds`, `learner`, `reason` and `facts` are it as data.
         """
         kernel = expression_or_learner(self.kernel)
-        plan = self._choose(kernel, inputs.read_training(clone(self), X, y))
+        apart: GPRegressor = clone(self)
+        reading = apart._read(X, y, kernel)
+        plan = self._choose(kernel, reading)
         if plan is None:
             raise InputError(
                 f"kernel={self.kernel!r:.60} leaves nothing to choose: a plan is made for GPRegressor(kernel='auto')"
             )
-        return inputs.describe_plan(plan, inputs.target_name(y))
+        return inputs.describe_plan(plan, reading.rows.target_name)
 
     def _learn(
         self, kernel: Expression | Learner, reading: Reading, engine: Engine, progress: Any, backend: Backend

@@ -34,7 +34,6 @@ class AutoPolicy:
 
     seconds: float = 120.0
     parallel_seconds: float = 60.0  # with less, all in this process: workers start in seconds, on a busy machine in 20
-    worked_share: float = 0.85  # of the seconds that the learner is given: it ends between evaluations, then weighs
 
 
 class Rule(NamedTuple):
@@ -92,9 +91,8 @@ class AutoKernel(Learner):
         given = policy.seconds if self.time_budget is None else float(self.time_budget)
         seconds = given if math.isfinite(given) else None
         rule = next(rule for rule in RULES if rule.holds(facts, policy))
-        worked = None if seconds is None else policy.worked_share * seconds
-        jobs = 1 if worked is not None and worked < policy.parallel_seconds else None
-        return Plan(rule.build(worked, jobs), rule.learner, rule.reason, seconds, facts)
+        jobs = 1 if seconds is not None and seconds < policy.parallel_seconds else None
+        return Plan(rule.build(seconds, jobs), rule.learner, rule.reason, seconds, facts)
 
     def learn(self, context: Context) -> Learned:
         """Learn by what is chosen for these rows, where no estimator has chosen before."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from mercer.compute.backend import NUMBA, Backend
 from mercer.errors import InputError
-from mercer.fitting.minimise import Report
+from mercer.fitting.minimise import Clock, Report
 from mercer.fitting.problem import Fit
 from mercer.inference.bounds import Interval
 from mercer.inference.contract import Data, Engine
@@ -269,6 +269,12 @@ class Context:
     def policy(self, kind: type[Policy]) -> Policy:
         """Return the policy of a kind: the one that was given, or its defaults."""
         return find_policy(self.policies, kind)
+
+    def start_clock(self, budget: float | None, share: float) -> Clock:
+        """Return a clock that keeps, of a time budget, this share and what the caller needs afterwards."""
+        whole = budget or 0.0
+        kept = self.kept_seconds + (share + self.kept_share) * whole
+        return Clock(budget, reserve=min(kept, self.most_kept * whole))
 
     def count_jobs(self, own: int | None = None) -> int:
         """Return how many fits run at the same time: as the learner's own setting says, or the estimator's."""

@@ -20,7 +20,7 @@ import numpy as np
 from mercer.compute import fused
 from mercer.compute.evaluate import unit_patterns
 from mercer.errors import InputError, TooLargeError
-from mercer.fitting.minimise import Batch, Clock, adam, is_past, minimise, run_batched, run_parallel, screen
+from mercer.fitting.minimise import Batch, adam, is_past, minimise, run_batched, run_parallel, screen
 from mercer.fitting.periods import periods
 from mercer.fitting.problem import FAILED_VALUE, Fit, FitOptions, Problem, Run, prepare
 from mercer.fitting.starts import noise_start
@@ -281,9 +281,7 @@ class Training:
         self.settings, self.context = settings, context
         self.data, self.policy = context.data, context.policy(TrainingPolicy)
         self.sample = draw_some(self.data, self.policy.sample, [context.seed, 1])
-        budget = settings.seconds_allowed or 0.0
-        kept = context.kept_seconds + (self.policy.kept_share + context.kept_share) * budget
-        clock = Clock(settings.seconds_allowed, reserve=min(kept, context.most_kept * budget))
+        clock = context.start_clock(settings.seconds_allowed, self.policy.kept_share)
         self.trials = Trials(context.report, clock, context.count_jobs(settings.n_jobs), counted="starts")
         network = settings.network(context.columns, self.data.X.shape[1], categories=context.categories)
         repeats = any(p.name == "period" for leaf in network.leaves() for p in leaf.specs)

@@ -16,7 +16,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
-from mercer import __version__
 from mercer.explain import Explanation, explain, words
 from mercer.explain.functionals import FunctionalExplanation
 from mercer.explain.networks import NetworkExplanation
@@ -236,7 +235,7 @@ def list_origin(seconds: float | None, seed: Any) -> list[tuple[str, str]]:
 def list_versions() -> str:
     """List Mercer, Python and the libraries that results may depend on."""
     versions = [f"{name} {version(name)}" for name in LIBRARIES]
-    return ", ".join([f"mercer {__version__}", f"Python {platform.python_version()}", *versions])
+    return ", ".join([f"mercer {version('mercer')}", f"Python {platform.python_version()}", *versions])
 
 
 def fit_caption(explanation: Explanation) -> str:
