@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.utils import estimator_checks
 
 import mercer
 from mercer.errors import InputError
@@ -103,6 +105,22 @@ def test_it_is_a_setting_like_any_other(model: mercer.GPRegressor, table: tuple[
     assert again.kernel == "auto"
     with pytest.raises(InputError, match=r"mercer\.AutoKernel\(time_budget=5\)"):
         mercer.GPRegressor("auto").set_params(kernel__time_budget=5)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        estimator_checks.check_estimator_cloneable,
+        estimator_checks.check_get_params_invariance,
+        estimator_checks.check_set_params,
+        estimator_checks.check_no_attributes_set_in_init,
+        estimator_checks.check_parameters_default_constructible,
+        estimator_checks.check_estimators_pickle,
+        estimator_checks.check_dict_unchanged,
+    ],
+)
+def test_scikit_learn_takes_it_for_an_estimator(check: Callable[[str, object], None]) -> None:
+    check("GPRegressor", mercer.GPRegressor(AutoKernel(time_budget=0.3), random_state=0))
 
 
 def test_a_plan_says_it_before_and_learns_nothing(table: tuple[pd.DataFrame, pd.Series]) -> None:

@@ -73,7 +73,7 @@ class AutoKernel(Learner):
     """Chooses the learner by the data: rows, columns, dates, a grid, different values.
 
     `GPRegressor.plan(X, y)` says beforehand what it would choose, why, and how long it may take at most; the
-    explanation of a fitted model says it too.
+    explanation of a fitted model says it too. The same seed gives the same result, unless the time ends the work first.
 
     Parameters
     ----------
