@@ -677,6 +677,7 @@ CHOSEN = {
 }
 REASONS = {
     "one column": "with one input{dates} and {rows} a search sees trends, rhythms and jumps, and can forecast",
+    "many rows": "with {inputs} and {rows} it comes nearer in that time than a search, which would try few kernels",
     "several columns": "with {inputs} and {rows} a search begins with all of them at once, and then looks for less",
     "stream": "{rows} are more than fit into memory: a search learns from a sample, and is then fitted to all of them",
     "classes": "the target is one of {classes}",
