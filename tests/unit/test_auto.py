@@ -76,7 +76,26 @@ def test_every_table_has_a_learner_with_words_and_its_time(facts: DataFacts, bud
 def test_every_rule_can_be_said() -> None:
     assert {rule.reason for rule in RULES} <= set(REASONS)
     assert {rule.learner for rule in RULES} <= set(CHOSEN)
-    assert RULES[-1].holds(DataFacts(2, 1), AutoPolicy())
+    assert RULES[-1].holds(DataFacts(2, 1), None, AutoPolicy())
+
+
+@pytest.mark.parametrize(
+    ("facts", "seconds", "learner"),
+    [
+        (DataFacts(144, 1, dates=1), None, "search"),
+        (DataFacts(5000, 1), None, "search"),
+        (DataFacts(200, 4), None, "search"),
+        (DataFacts(5000, 4), None, "nkn"),
+        (DataFacts(5000, 4), 20.0, "search"),
+        (DataFacts(5000, 4), math.inf, "search"),
+        (DataFacts(5000, 12), None, "search"),
+        (DataFacts(10**6, 4), None, "search"),
+        (DataFacts(10**8, 4, in_parts=True), None, "search"),
+        (DataFacts(300, 4, classes=3), None, "kfo"),
+    ],
+)
+def test_what_is_chosen(facts: DataFacts, seconds: float | None, learner: str) -> None:
+    assert AutoKernel(seconds).choose(facts).learner == learner
 
 
 def test_what_was_chosen_is_a_fact_and_a_sentence(model: mercer.GPRegressor) -> None:

@@ -38,10 +38,11 @@ class AutoPolicy:
     # Rows of several columns from which on a network of kernels is nearer: at 2,500 rows of four columns its error is
     # 0.018 after 15 s, that of a search 0.031, which gets no further than one kernel on all columns.
     network_rows: int = 1500
-    # With more columns a search is nearer, because it leaves columns out: at 600 rows of ten columns, five of them idle,
-    # 0.030 after 10 s, a network 0.037.
+    # With 600 rows of four columns a search has overtaken it after 100 s: 0.028 against 0.031. With more columns a search
+    # is nearer, because it leaves columns out: at 600 rows of ten, five of them idle, 0.030 after 10 s, a network 0.037.
     network_columns: int = 8
-    network_most_rows: int = 20_000  # above, a pass over all rows takes a network too long for its budget
+    network_most_rows: int = 10_000  # above, the last posterior of a network, of thousands of points, takes too long
+    network_seconds: float = 60.0  # with less it may do so on few rows: 17.5 s of 15 at 2,500 rows
     parallel_seconds: float = 60.0  # with less, all in this process: workers start in seconds, on a busy machine in 20
 
 
@@ -50,7 +51,7 @@ class Rule(NamedTuple):
 
     reason: str
     learner: str
-    holds: Callable[[DataFacts, AutoPolicy], bool]
+    holds: Callable[[DataFacts, float | None, AutoPolicy], bool]  # by the seconds too; None: no limit
     build: Callable[[float | None, int | None], Expression | Learner]  # of its seconds and jobs; None: no limit
 
 
@@ -69,21 +70,21 @@ def build_functional(seconds: float | None, _: int | None) -> Learner:
     return KernelFunctional(time_budget=seconds)
 
 
-def is_for_network(facts: DataFacts, policy: AutoPolicy) -> bool:
+def is_for_network(facts: DataFacts, seconds: float | None, policy: AutoPolicy) -> bool:
     """Tell whether there are so many rows, of a few columns, that a search would not come far in its time."""
-    enough = policy.network_rows <= facts.rows <= policy.network_most_rows
-    return enough and facts.columns <= policy.network_columns
+    enough = policy.network_rows <= facts.rows <= policy.network_most_rows and facts.columns <= policy.network_columns
+    return enough and seconds is not None and seconds >= policy.network_seconds
 
 
 # Neither a grid nor few different values have a rule: on 4,900 cells of a grid a search, by sparse inference, and one
 # product kernel, by grid inference, have the same error (0.032), and along a column of few values a search looks for no
 # period. One column has a search whatever its rows: its forecasts and its components are what is asked for there.
 RULES = (
-    Rule("classes", "kfo", lambda facts, _: facts.classes > 0, build_functional),
-    Rule("stream", "search", lambda facts, _: facts.in_parts, build_search),
-    Rule("one column", "search", lambda facts, _: facts.columns == 1, build_search),
+    Rule("classes", "kfo", lambda facts, *_: facts.classes > 0, build_functional),
+    Rule("stream", "search", lambda facts, *_: facts.in_parts, build_search),
+    Rule("one column", "search", lambda facts, *_: facts.columns == 1, build_search),
     Rule("many rows", "nkn", is_for_network, build_network),
-    Rule("several columns", "search", lambda facts, _: True, build_search),
+    Rule("several columns", "search", lambda *_: True, build_search),
 )
 
 
@@ -109,7 +110,7 @@ class AutoKernel(Learner):
         policy = find_policy(policies, AutoPolicy)
         given = policy.seconds if self.time_budget is None else float(self.time_budget)
         seconds = given if math.isfinite(given) else None
-        rule = next(rule for rule in RULES if rule.holds(facts, policy))
+        rule = next(rule for rule in RULES if rule.holds(facts, seconds, policy))
         jobs = 1 if seconds is not None and seconds < policy.parallel_seconds else None
         return Plan(rule.build(seconds, jobs), rule.learner, rule.reason, seconds, facts)
 
