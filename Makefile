@@ -4,7 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-textures bench-regimes bench-cuda bench-scale bench-golden bench-shape bench-optimise bench-forecast bench-tables bench-interop bench-truth bench-first fuzz clean
+.PHONY: install demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-textures bench-regimes bench-cuda bench-scale bench-golden bench-shape bench-optimise bench-forecast bench-tables bench-interop bench-truth bench-first bench-auto fuzz package clean
+
+# Mercer in .venv, ready to use: .venv/bin/mercer --help
+install: $(VENV)/.runtime
 
 demo: $(VENV)/.runtime
 	$(BIN)/mercer demo --out mercer-demo
@@ -116,9 +119,18 @@ fuzz: $(VENV)/.dev compiled
 bench-first: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.first_answers --data $(or $(DATA),../shared/data) --jobs $(or $(JOBS),1)
 
+# Which learner for which table, in the same seconds: the reasons of kernel="auto". It goes on where it was stopped.
+bench-auto: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.auto --runs benchmarks/results/auto-runs --seconds $(or $(SECONDS),20) --jobs $(or $(JOBS),1)
+	$(BIN)/python -m benchmarks.auto --runs benchmarks/results/auto-runs --report
+
 # Size, how far a call travels, and habits that the design rules out.
 bench-shape: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.shape --types
+
+# A wheel and an archive in dist/, checked, and installed into an environment of its own; nothing is uploaded.
+package:
+	PYTHON=$(PYTHON) scripts/check-package $(FOLDER)
 
 clean:
 	rm -rf $(VENV) build dist mercer-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

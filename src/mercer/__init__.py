@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mercer.inference.vfe import VFE
     from mercer.interop.targets import from_gpytorch, from_sklearn
     from mercer.kernels import Expression, fixed, parse
+    from mercer.learners.auto import AutoKernel
     from mercer.learners.grammar import GrammarSearch
     from mercer.learners.kfo import KernelFunctional
     from mercer.learners.nkn import NeuralKernelNetwork
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "VFE", "ChangeSurface", "Component", "DataWarning", "Exact", "Expression", "FeatureMap", "FitWarning",
+    "VFE", "AutoKernel", "ChangeSurface", "Component", "DataWarning", "Exact", "Expression", "FeatureMap", "FitWarning",
     "Forecaster",
     "GPRegressor", "GrammarSearch", "Grid", "GridRegressor", "InputError", "Integer", "KernelError",
     "KernelFunctional", "KernelSVC", "KernelSyntaxError", "Log", "MercerError", "MercerWarning", "ModelFileError",
@@ -69,6 +70,7 @@ _NAMES = {
     "mercer.inference.vfe": ("VFE",),
     "mercer.interop.targets": ("from_gpytorch", "from_sklearn"),
     "mercer.kernels": ("Expression", "fixed", "parse"),
+    "mercer.learners.auto": ("AutoKernel",),
     "mercer.learners.grammar": ("GrammarSearch",),
     "mercer.learners.kfo": ("KernelFunctional",),
     "mercer.learners.nkn": ("NeuralKernelNetwork",),

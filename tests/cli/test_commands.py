@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +20,9 @@ from rich.console import Console
 import mercer as library
 from mercer.cli.files import read_rows
 from mercer.cli.learn import Request, choose_kernel, learn_and_write
-from mercer.cli.terminal import Terminal, core_is_compiled
+from mercer.cli.terminal import Terminal
 from mercer.fitting.minimise import Progress
+from mercer.inference.core import core_is_compiled
 from mercer.tables import ReadOptions
 from tests.cli.conftest import Mercer, table, wave_text
 
@@ -395,7 +397,23 @@ def test_a_table_that_does_not_fit_into_memory_is_read_in_parts(
 
 @pytest.mark.parametrize(("given", "seconds"), [(None, 600.0), (5.0, 5.0), (float("inf"), None)])
 def test_a_search_from_the_command_line_has_an_end(given: float | None, seconds: float | None, tmp_path: Path) -> None:
-    assert choose_kernel(Request("discover", "y", tmp_path, time_budget=given)).time_budget == seconds
+    assert choose_kernel(Request("discover", "y", tmp_path, kernel="search", time_budget=given)).time_budget == seconds
+
+
+def test_what_is_not_said_is_chosen_by_the_data(tmp_path: Path) -> None:
+    request = Request("discover", "y", tmp_path)
+    assert type(choose_kernel(request)).__name__ == "AutoKernel"
+    assert choose_kernel(replace(request, time_budget=7.0)).time_budget == 7.0
+    assert type(choose_kernel(replace(request, depth=1))).__name__ == "GrammarSearch"
+    assert type(choose_kernel(replace(request, classes=True))).__name__ == "AutoKernel"
+
+
+def test_the_choice_and_its_time_are_said_before_the_work(mercer: Mercer, tmp_path: Path) -> None:
+    name = table(tmp_path / "data.csv", wave_text(12))
+    found = mercer("discover", name, "--target", "y", "--time-budget", "4", "--json")
+    assert "It may take at most 4 seconds." in found.err
+    assert found.document["explanation"]["chosen"]["seconds"] == 4.0
+    assert found.document["explanation"]["chosen"]["took"] < 4.0
 
 
 @pytest.mark.parametrize(("seconds", "worked", "busy"), [(2.0, 2.0, 1.0), (6.0, 2.0, 3.0), (90.0, 2.0, 4.0)])

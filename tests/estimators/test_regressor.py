@@ -363,6 +363,7 @@ def test_kernels_as_text_or_object_are_the_same(fitted: GPRegressor) -> None:
     assert again.log_evidence_ >= fitted.log_evidence_ - 1e-3
 
 
-def test_importing_the_regressor_leaves_pytorch_alone() -> None:
-    script = "import sys, mercer; mercer.GPRegressor; sys.exit('torch' in sys.modules)"
+def test_importing_the_regressor_leaves_pytorch_and_pictures_alone() -> None:
+    loaded = "{'torch', 'matplotlib', 'rich'} & set(sys.modules)"
+    script = f"import sys, mercer; mercer.GPRegressor; sys.exit(bool({loaded}))"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

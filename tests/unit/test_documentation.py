@@ -6,6 +6,7 @@ import re
 import runpy
 import shlex
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -189,10 +190,12 @@ def test_reference_names_everything_public() -> None:
     assert sorted(name for name in public | parameters if f"`{name}" not in text) == []
 
 
-def test_version_is_the_same_everywhere() -> None:
+def test_version_is_written_once_and_cited() -> None:
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert re.search(rf'^version: "?{re.escape(mercer.__version__)}"?$', citation, re.MULTILINE)
-    assert f'version = "{mercer.__version__}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "version" in project["project"]["dynamic"]
+    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "mercer.__version__"}
     assert mercer.__version__ in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 

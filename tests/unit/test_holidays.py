@@ -58,7 +58,7 @@ def test_months_have_no_holidays() -> None:
 
 def test_a_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "holidays", None)
-    with pytest.raises(InputError, match=r"pip install 'mercer\[holidays\]'"):
+    with pytest.raises(InputError, match="pip install holidays"):
         mercer.Forecaster(holidays="DE").fit(pd.Series([1.0, 2.0], index=pd.date_range("2024-01-01", periods=2)))
     with pytest.raises(InputError, match="holidays need dates"):
         mercer.Forecaster(holidays="DE").fit([1.0, 2.0, 3.0])

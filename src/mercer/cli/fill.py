@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 ENDINGS = (".npy", ".png", ".nc")
 GRAY = (0.299, 0.587, 0.114)  # of red, green and blue
-NEEDS_XARRAY = "NetCDF files need the package xarray: install it, or give the array as .npy"
+NEEDS_XARRAY = "NetCDF files need the package xarray: pip install xarray h5netcdf, or give the array as .npy"
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,8 @@ def _read_netcdf(file: Path, variable: str | None) -> GridFile:
     except (OSError, ValueError, TypeError, KeyError) as error:
         reason = str(error).splitlines()[0]
         raise InputError(
-            f"'{file}' cannot be read as NetCDF ({reason:.120}). NetCDF 4 files need the package h5netcdf or netCDF4."
+            f"'{file}' cannot be read as NetCDF ({reason:.120}). NetCDF 4 files need the package h5netcdf: "
+            "pip install h5netcdf"
         ) from None
     numeric = [str(name) for name, array in dataset.data_vars.items() if array.ndim and array.dtype.kind in "iuf"]
     if variable is None and len(numeric) == 1:

@@ -16,12 +16,13 @@ from mercer.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from mercer.estimators import GPRegressor
+    from mercer.estimators import GPRegressor, KernelSVC
     from mercer.model.classes import FittedClasses
     from mercer.model.fitted import Fitted
     from mercer.tables import LoadedTable
     from mercer.tables.parquet_rows import ParquetRows
 
+AUTO = "auto"
 SEARCH = "search"
 NETWORK = "nkn"
 SURFACE = "surface"
@@ -44,7 +45,7 @@ class Request:
     inputs: list[str] | None = None
     exclude: tuple[str, ...] = ()
     missing: str = "drop"  # of rows that lack an input; or "fail"
-    kernel: str = SEARCH
+    kernel: str | None = None  # None: as Mercer chooses, or a search where there are settings of one
     classes: bool = False  # the target is a class, not a number
     bases: list[str] | None = None
     score: str | None = None
@@ -57,10 +58,18 @@ class Request:
     operators: str | None = None
     regimes: int | None = None
 
+    @property
+    def learner(self) -> str:
+        """What to learn by: what the user says, a search where there are settings of one, or what the data ask for."""
+        if self.kernel is not None:
+            return self.kernel
+        settings = (self.bases, self.score, self.finalists, self.depth, self.checkpoint, self.operators)
+        return SEARCH if not self.classes and any(setting is not None for setting in settings) else AUTO
+
 
 def learn_and_write(request: Request, read: Callable[[], LoadedTable | ParquetRows], terminal: Terminal) -> None:
     """Learn, explain and write; options and the output folder are tried before the long work."""
-    started, worked = time.perf_counter(), time.process_time()
+    started, worked = terminal.begun, terminal.worked
     with terminal.starting():
         from mercer.estimators import GPRegressor, KernelSVC
         from mercer.explain import explain
@@ -74,7 +83,8 @@ def learn_and_write(request: Request, read: Callable[[], LoadedTable | ParquetRo
         inputs, target, names = prepare_rows(request, table, terminal)
     model: GPRegressor | KernelSVC
     if request.classes:
-        model, scored = KernelSVC(kernel=kernel, random_state=request.seed), None  # scores are errors: no units
+        classifier = leave_time(KernelSVC, time.perf_counter() - started, time.process_time() - worked)
+        model, scored = classifier(kernel=kernel, random_state=request.seed), None  # scores are errors: no units
     else:
         jobs = -1 if request.jobs is None and not isinstance(kernel, str) else request.jobs
         regressor = leave_time(GPRegressor, time.perf_counter() - started, time.process_time() - worked)
@@ -100,7 +110,7 @@ def learn_and_write(request: Request, read: Callable[[], LoadedTable | ParquetRo
     )
 
 
-def leave_time(regressor: type[GPRegressor], seconds: float, worked: float) -> type[GPRegressor]:
+def leave_time(estimator: type[Any], seconds: float, worked: float) -> type[Any]:
     """Return an estimator whose search leaves time in its budget for the seconds before it and for what comes after.
 
     The user's budget is that of the whole command. On a busy machine, where the seconds so far were more than the
@@ -110,15 +120,15 @@ def leave_time(regressor: type[GPRegressor], seconds: float, worked: float) -> t
 
     busy = min(max(1.0, seconds / worked if worked > 0 else 1.0), MOST_BUSY)
 
-    class Regressor(regressor):  # type: ignore[misc, valid-type]
+    class Estimator(estimator):  # type: ignore[misc]
         """The same estimator."""
 
         policies = (
-            *regressor.policies,
+            *estimator.policies,
             SearchPolicy(evaluations_after=EVALUATIONS_AFTER, seconds_after=seconds + busy * SECONDS_AFTER),
         )
 
-    return Regressor
+    return Estimator
 
 
 def choose_kernel(request: Request) -> Any:
@@ -126,35 +136,40 @@ def choose_kernel(request: Request) -> Any:
 
     For classes there are some names more.
     """
-    from mercer import ChangeSurface, GrammarSearch, KernelFunctional, NeuralKernelNetwork, PartitionSampler, parse
+    from mercer import AutoKernel, ChangeSurface, GrammarSearch, KernelFunctional, NeuralKernelNetwork, PartitionSampler
+    from mercer import parse as parse_kernel
     from mercer.kernels import REGISTRY
     from mercer.learners.criteria import CRITERIA
     from mercer.learners.grammar import check_operators
     from mercer.model.fitted import CLASS_KERNELS
 
+    kernel, timed = request.learner, (AUTO, NETWORK, FUNCTIONAL, PARTITION)
     settings: dict[str, Any] = {
         "--bases": request.bases, "--time-budget": request.time_budget, "--depth": request.depth,
         "--checkpoint": request.checkpoint, "--score": request.score, "--finalists": request.finalists,
         "--operators": request.operators,
     }  # fmt: skip
-    if request.regimes is not None and request.kernel != SURFACE:
+    if request.regimes is not None and kernel != SURFACE:
         raise InputError("--regimes: only for --kernel surface, which learns where one regime gives way to another.")
-    if request.kernel != SEARCH:
-        kept = ("--time-budget",) if request.kernel in (FUNCTIONAL, PARTITION) else ()
+    if kernel != SEARCH:
+        kept = ("--time-budget",) if kernel in timed else ()
         useless = [option for option, value in settings.items() if value is not None and option not in kept]
         if useless:
             raise InputError(f"{', '.join(useless)}: only for a search. Leave out --kernel to search for a structure.")
-        if request.kernel == NETWORK:
-            return NeuralKernelNetwork()
-        if request.kernel == SURFACE:
+        if kernel == AUTO:
+            _check_seconds(request.time_budget)
+            return AutoKernel(time_budget=request.time_budget)
+        if kernel == NETWORK:
+            return NeuralKernelNetwork(time_budget=_check_seconds(request.time_budget))
+        if kernel == SURFACE:
             return ChangeSurface() if request.regimes is None else ChangeSurface(regimes=request.regimes)
-        if request.kernel == FUNCTIONAL:
+        if kernel == FUNCTIONAL:
             return KernelFunctional(time_budget=_check_seconds(request.time_budget))
-        if request.kernel == PARTITION:
+        if kernel == PARTITION:
             return PartitionSampler(time_budget=_check_seconds(request.time_budget))
-        if not (request.classes and request.kernel in CLASS_KERNELS):
-            parse(request.kernel)
-        return request.kernel
+        if not (request.classes and kernel in CLASS_KERNELS):
+            parse_kernel(kernel)
+        return kernel
     budget = MOST_SECONDS if request.time_budget is None else _check_seconds(request.time_budget)
     bases = [name.upper() for name in request.bases] if request.bases is not None else None
     unknown = [name for name in bases or () if name not in REGISTRY]
@@ -238,7 +253,7 @@ def prepare_rows(
         terminal.note(describe(decision))
     if gaps:
         (_check_classes if request.classes else _check_numbers)(target, len(present))
-    learner = LEARNERS.get(request.kernel)
+    learner = LEARNERS.get(request.learner)
     one_hot = request.classes or (learner is not None and not learner.takes_categories)
     encoding = Encoding.learn(inputs, one_hot)
     matrix = encoding.apply(inputs)

@@ -33,7 +33,7 @@ app = typer.Typer(
 AsJson = Annotated[bool, Option("--json", help="Print one JSON document instead of text.")]
 OutFolder = Annotated[Path, Option(help="Folder for the report, the model and the other results.")]
 TimeBudget = Annotated[
-    float | None, Option(help="Seconds after which a search takes the best kernel so far: 600 by default; inf: no end.")
+    float | None, Option(help="Seconds it may take at most: 120 where Mercer chooses, 600 of a search; inf: no end.")
 ]
 Depth = Annotated[int | None, Option(min=0, help="Most steps from a single base kernel.")]
 Jobs = Annotated[int | None, Option(min=1, help="Kernels fitted at a time; all cores by default.")]
@@ -159,8 +159,8 @@ def discover(  # noqa: PLR0913  # typer makes an option of every parameter
     kernel: Annotated[
         str | None,
         Option(
-            help="'search' for a structure (the default), 'nkn' (a network), 'surface' (changes), "
-            "'kfo' (a kernel without a formula, the default for classes), or say 'SE*PER + LIN'.",
+            help="'auto' chooses by the data (the default), 'search' for a structure, 'nkn' (a network), 'surface' "
+            "(changes), 'partition' (what acts together), 'kfo' (a kernel without a formula), or say 'SE*PER + LIN'.",
         ),
     ] = None,
     task: Annotated[
@@ -199,7 +199,7 @@ def discover(  # noqa: PLR0913  # typer makes an option of every parameter
     terminal: Terminal = context.obj
     with terminal.starting():
         from mercer.cli.files import read_rows
-        from mercer.cli.learn import FUNCTIONAL, SEARCH, Request, learn_and_write
+        from mercer.cli.learn import Request, learn_and_write
         from mercer.tables import ReadOptions
 
     if task not in ("regression", "classification"):
@@ -210,7 +210,7 @@ def discover(  # noqa: PLR0913  # typer makes an option of every parameter
         columns=None if columns is None else (*columns, target), exclude=excluded, numbers=(target,),
     )  # fmt: skip
     request = Request(
-        "discover", target, out, inputs=columns, kernel=kernel or (FUNCTIONAL if classes else SEARCH), classes=classes,
+        "discover", target, out, inputs=columns, kernel=kernel, classes=classes,
         bases=_split_names(bases), score=score, finalists=finalists, time_budget=time_budget, depth=depth, jobs=jobs,
         checkpoint=checkpoint, seed=seed, operators=operators, regimes=regimes, exclude=excluded, missing=missing,
     )  # fmt: skip

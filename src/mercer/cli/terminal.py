@@ -20,12 +20,10 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, Group
-from rich.live import Live
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.text import Text
+from rich.console import Console
 
 from mercer.errors import FitWarning, MercerWarning
+from mercer.report.bar import make_bar
 
 if TYPE_CHECKING:
     from mercer.fitting.minimise import Progress as State
@@ -43,6 +41,7 @@ class Terminal:
 
     def __init__(self, as_json: bool, console: Console | None = None, cache: Path | None = None) -> None:
         self.as_json = as_json
+        self.begun, self.worked = time.perf_counter(), time.process_time()  # a budget is that of the whole command
         self.notes: list[str] = []
         self.console = console or Console(stderr=True, highlight=False, markup=False, emoji=False)
         self.cache = cache
@@ -68,7 +67,7 @@ class Terminal:
     @contextmanager
     def working(self, task: str) -> Iterator[None]:
         """Show a spinner (on a terminal) and turn Mercer's warnings into notes."""
-        with self._note_warnings(), self._spinner() as bar:
+        with self._note_warnings(), make_bar(self.console) as bar:
             bar.add_task(task, total=None)
             yield
 
@@ -79,7 +78,7 @@ class Terminal:
     @contextmanager
     def stepping(self, task: str) -> Iterator[Callable[[State], None]]:
         """Show how many of the steps are done (on a terminal); yields the callback for `GridRegressor.fit`."""
-        with self._note_warnings(), self._spinner() as bar:
+        with self._note_warnings(), make_bar(self.console) as bar:
             shown = bar.add_task(task, total=None)
 
             def step(state: State) -> None:
@@ -98,36 +97,18 @@ class Terminal:
         """
         import numpy as np
 
-        from mercer.explain.subject import structure_text
+        from mercer.report.progress import show_on_terminal
 
         scale = 0.0 if target is None else float(np.std(target))
         shift = 2.0 * len(target) * math.log(scale) if scale > 0 else 0.0  # a score is that of the scaled target
-        bar, best = self._spinner(), Text("", no_wrap=True, overflow="ellipsis")
-        task = bar.add_task("looking for a kernel", total=None)
 
-        def show(state: State) -> None:
-            rung = f"rung {state.rung + 1}"
-            doing = f"step {state.depth}{f', {rung}' if state.depth else ''}"
-            if state.counted == "starts":  # of one structure
-                doing = rung if state.rung else "fitting"
-            shown = f"{doing}: {state.done} of {state.total} {state.counted}"
-            if state.seconds_left is not None:
-                shown += f", {state.seconds_left:.0f} s left"
-            bar.update(task, completed=state.done, total=state.total, description=shown)
-            if state.best is not None:
-                kernel = structure_text(state.best, names, 1 if names is None else len(names))
-                best.plain = f"  best so far {kernel}, score {state.score + shift:.1f}"
+        def announce(state: State) -> None:
+            if state.announcement:
+                self.aside(state.announcement)
 
-        live = Live(Group(bar, best), console=self.console, transient=True, refresh_per_second=8)
-        shown_here = self.console.is_terminal
-        with self._note_warnings(), live if shown_here else nullcontext():
-            yield show if shown_here else lambda state: None
-
-    def _spinner(self) -> Progress:
-        """Return a line with a spinner, a bar and the time; gone when the work is done."""
-        text = TextColumn("{task.description}", markup=False)
-        columns = SpinnerColumn(), text, BarColumn(bar_width=20), TimeElapsedColumn()
-        return Progress(*columns, console=self.console, transient=True, disable=not self.console.is_terminal)
+        live = show_on_terminal(self.console, names, shift) if self.console.is_terminal else nullcontext(announce)
+        with self._note_warnings(), live as show:
+            yield show
 
     @contextmanager
     def _note_warnings(self) -> Iterator[None]:
@@ -142,23 +123,13 @@ class Terminal:
 
     def prepare_core(self) -> None:
         """Compile the numerical core where that has yet to be done on this machine, and say so."""
+        from mercer.inference.core import compile_core, core_is_compiled  # brings Numba
+
         if core_is_compiled(self.cache):
             return
-        import numpy as np
-
-        from mercer.compute.program import compile_program
-        from mercer.inference.contract import Data
-        from mercer.inference.exact import Exact
-        from mercer.inference.likelihood import Gaussian
-        from mercer.kernels import bind, parse
-        from mercer.kernels.parameters import values_of
-
         self.aside(f"{COMPILING} ...")
-        kernel = bind(parse("SE(0, variance=1, lengthscale=1)"), 1)
-        program, values, data = compile_program(kernel), values_of(kernel), Data(np.arange(3.0)[:, None], np.zeros(3))
         with defer_interrupt(lambda: self.aside("stopping when it is compiled; once more to stop now")):
-            Exact().evidence(program, values, Gaussian(0.1), data)
-            Exact().posterior(program, values, Gaussian(0.1), data).predict(data.X)
+            compile_core()
 
 
 def write(text: str) -> None:
@@ -168,21 +139,6 @@ def write(text: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def core_is_compiled(cache: Path | None = None) -> bool:
-    """Tell whether Numba's cache on disk holds the core as it is now. Cheap, and True where it cannot tell."""
-    from mercer.compute import fused_sweep
-    from mercer.compute.compiling import SOURCES
-
-    try:
-        folder = Path(fused_sweep.fill_rows.stats.cache_path) if cache is None else cache
-        return all(
-            any(SOURCES.encode() in index.read_bytes() for index in folder.glob(f"*.{name}-*.nbi"))
-            for name in ("fill_rows", "contract_rows")
-        )
-    except (AttributeError, OSError, TypeError):
-        return True
 
 
 @contextmanager

@@ -32,7 +32,8 @@ from mercer.learners.classes import (
     learn_linear,
     learn_radial,
 )
-from mercer.learners.contract import Context, Learner
+from mercer.learners.contract import Context, DataFacts, Learner
+from mercer.learners.grammar import SearchPolicy
 from mercer.learners.kfo import KernelFunctional
 from mercer.learners.margin import Labels, cross_validate, make_folds, split_gram
 from mercer.model.classes import FittedClasses, LabelledRows, fit_machine, gram_of
@@ -49,6 +50,7 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     kernel : str, Expression or learner
+        "auto" or a `mercer.AutoKernel` chooses by the data, and says why and how long it takes at most.
         "kfo" or a `mercer.KernelFunctional`: a kernel without a formula, found by cross-validation; "kfo-mkl": that and
         SE, Matern 3/2 and LIN, with weights. "search" and "nkn" (or their learners), and an expression with parameters
         to be found such as "M32" or "SM4", are fitted to the labels by the evidence of a Gaussian process. "mkl" and
@@ -93,6 +95,7 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
     # ------------------------------------------------------------------------------------------------------- fitting
 
     fitted_: FittedClasses
+    shown_by = "fitted_classes_to_html"
     with_settings: ClassVar = {"kernel": inputs.A_LEARNER}
     classes_ = Shown(lambda fitted: fitted.training.classes)
     C_ = Shown(lambda fitted: fitted.cost)
@@ -101,7 +104,15 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
     functional_ = Shown(lambda fitted: fitted.functional)
 
     def fit(self, X: Any, y: Any, progress: Any = None) -> KernelSVC:
-        """Find the kernel and the cost, and fit the machine. `progress(state)` is called after every kernel tried."""
+        """Find the kernel and the cost, and fit the machine.
+
+        `progress(state)` is called after every kernel tried; `progress=True` shows a bar, in a notebook too.
+        """
+        if progress is True:
+            from mercer.report.progress import fit_with_bar  # brings rich
+
+            model: KernelSVC = fit_with_bar(self.fit, X, y)
+            return model
         started = time.perf_counter()
         inputs.check_progress(progress)
         given = self._is_gram
@@ -124,6 +135,9 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
             _check_gram(matrix)
         units = Units((0.0,) * len(matrix), (1.0,) * len(matrix)) if given else _scaling(matrix)
         training = LabelledRows(matrix, labels, classes, units, columns, inputs.target_name(y))
+        plan = kernel.choose(_read_facts(training), self.policies) if isinstance(kernel, Learner) else None
+        if plan is not None:
+            kernel, started = plan.kernel, started + inputs.announce(plan, training, progress)
         if given:
             gram, clip = gram_of(None, training)
             folds = make_folds(labels, seed)
@@ -131,7 +145,7 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
             clipped = () if clip is None else ("the Gram matrix has eigenvalues below zero; they were clipped",)
             learned = LearnedForClasses(None, score.cost, score.error, notes=clipped)
         else:
-            learned = _learn(kernel, training, seed, progress)
+            learned = _learn(kernel, training, seed, progress, self._policy(SearchPolicy).seconds_after)
             gram, clip = gram_of(learned.kernel, training)
         nu = self._find_nu(nu, learned.kernel, training, seed)
         cost = float(learned.cost) if cost is None else cost
@@ -152,6 +166,7 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
             notes=learned.notes,
             stopped=learned.stopped,
             seconds=time.perf_counter() - started,
+            plan=plan,
         )
         return self
 
@@ -221,8 +236,8 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
 # ---------------------------------------------------------------------------------------------------- finding a kernel
 
 
-def _learn(kernel: Any, training: LabelledRows, seed: int, report: Any) -> LearnedForClasses:
-    """Find a kernel (scaled units) and a cost on the training rows."""
+def _learn(kernel: Any, training: LabelledRows, seed: int, report: Any, kept: float) -> LearnedForClasses:
+    """Find a kernel (scaled units) and a cost on the training rows; `kept`: seconds of a budget that others need."""
     names, units, labels = training.columns.names, training.units, training.labels
     columns = inputs.find_varying(np.ptp(training.X, axis=0) > 0, names)
     if isinstance(kernel, Expression):
@@ -240,7 +255,8 @@ def _learn(kernel: Any, training: LabelledRows, seed: int, report: Any) -> Learn
         found = learn_linear(X, labels, seed)
     elif isinstance(kernel, KernelFunctional):
         data = Data(X, labels.astype(np.float64))
-        found = kernel.learn_classes(Context(data, Exact(), list(range(len(columns))), seed, report=report))
+        context = Context(data, Exact(), list(range(len(columns))), seed, report=report, kept_seconds=kept)
+        found = kernel.learn_classes(context)
     else:
         found = combine_kernels(X, labels, seed, "easy" if kernel == "mkl" else "uniform")
     return found.on_columns(columns)
@@ -289,6 +305,13 @@ def _check_classes(classes: Any, labels: Labels) -> None:
         shown = ", ".join(map(repr, single[:5])) + (" and more" if len(single) > 5 else "")
         note = "they cannot be checked on rows left out, and will hardly be predicted"
         warnings.warn(f"class(es) {shown} have one member each: {note}", DataWarning, stacklevel=3)
+
+
+def _read_facts(training: LabelledRows) -> DataFacts:
+    """Return what the choice of a learner goes by."""
+    distinct = [len(np.unique(column)) for column in training.X.T]
+    varying = [count for count in distinct if count > 1]
+    return DataFacts(len(training.X), len(varying), distinct=max(distinct), classes=len(training.classes))
 
 
 def _scaling(X: Array) -> Units:

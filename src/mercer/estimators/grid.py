@@ -90,6 +90,7 @@ class GridRegressor(ShownFit, Estimator, BaseEstimator):
     # ------------------------------------------------------------------------------------------------------- fitting
 
     fitted_: FittedGrid
+    shown_by = "fitted_grid_to_html"
     kernels_ = Shown(lambda fitted: _factors(fitted.kernel, fitted.grid.values.ndim))
     log_evidence_ = Shown(lambda fitted: fitted.log_evidence)
     bic_ = Shown(lambda fitted: fitted.bic)
@@ -107,8 +108,14 @@ class GridRegressor(ShownFit, Estimator, BaseEstimator):
         """Fit the kernel to an array (numpy, nested lists, masked, xarray), NaN where a cell is missing.
 
         `coordinates`: one vector for each axis, or a dict by name; without them 0, 1, 2, ... or those of the DataArray.
-        `progress(state)` is called with a `mercer.fitting.minimise.Progress` after each step.
+        `progress(state)` is called with a `mercer.fitting.minimise.Progress` after each step; `progress=True` shows a
+        bar, in a notebook too.
         """
+        if progress is True:
+            from mercer.report.progress import fit_with_bar  # brings rich
+
+            model: GridRegressor = fit_with_bar(self.fit, array, coordinates)
+            return model
         started = time.perf_counter()
         check_progress(progress)
         grid = read_grid(array, coordinates)

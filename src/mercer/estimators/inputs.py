@@ -10,6 +10,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from importlib import import_module
 from inspect import signature
 from numbers import Real
 from pathlib import Path
@@ -22,14 +23,19 @@ from sklearn.utils import check_array, check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.errors import DataWarning, InputError, InputTypeError
+from mercer.explain.search import ChosenLearner, tell_choice
+from mercer.explain.wording import Vocabulary
+from mercer.explain.words import Narrator
+from mercer.fitting.minimise import Clock, Progress
 from mercer.fitting.problem import FitOptions
 from mercer.inference.choose import Choice
 from mercer.inference.contract import Engine
+from mercer.inference.lattice import MOST_MISSING, find_lattice
 from mercer.kernels.algebra import size, structure
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import Units
-from mercer.learners.contract import Learner
+from mercer.learners.contract import DataFacts, Learner, Plan
 from mercer.model import archive
 from mercer.model.fitted import LEARNERS, Columns, TrainingRows
 
@@ -101,11 +107,28 @@ class Estimator(NestedSettings):
     stopped_ = Shown(lambda fitted: fitted.stopped)
     notes_ = Shown(lambda fitted: fitted.notes)
     fit_seconds_ = Shown(lambda fitted: fitted.seconds)
+    shown_by: ClassVar[str] = ""  # the function of explain/notebook.py that shows a fitted one
     policies: ClassVar[tuple[Any, ...]] = ()  # in place of the defaults, in a subclass: (RacePolicy(sample=100),)
 
     def _policy(self, kind: Callable[[], Policy]) -> Policy:
         """Return the policy of a kind: the one that was given, or its defaults."""
         return next((each for each in self.policies if type(each) is kind), kind())
+
+    def _repr_html_inner(self) -> str:
+        """Return what a notebook shows: what was learned; before, the settings as scikit-learn shows them."""
+        return self._write_html() or str(super()._repr_html_inner())  # type: ignore[misc]
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        """Return the same for a Jupyter kernel, beside the text."""
+        shown: dict[str, str] = super()._repr_mimebundle_(**options)  # type: ignore[misc]
+        own = self._write_html()
+        return {**shown, "text/html": own} if own else shown
+
+    def _write_html(self) -> str:
+        """Return a fitted model as mathematics and words; nothing where there is none."""
+        if not self.shown_by or not hasattr(self, "fitted_"):
+            return ""
+        return str(getattr(import_module("mercer.explain.notebook"), self.shown_by)(type(self).__name__, self.fitted_))
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file of JSON and raw arrays, reading which never runs code; `mercer.load` reads it."""
@@ -188,7 +211,10 @@ def read_seed(random_state: Any) -> int:
 def check_progress(progress: Any) -> None:
     """Refuse what cannot be called."""
     if progress is not None and not callable(progress):
-        raise InputError(f"progress must be a function that is given the state of the fit, or None, not {progress!r}")
+        raise InputError(
+            "progress must be True (a bar), a function that is given the state of the fit, or None, "
+            f"not {progress!r}"
+        )
 
 
 def restore(kind: Callable[..., Model], options: Mapping[str, Any], fitted: Any) -> Model:
@@ -246,6 +272,48 @@ def read_training(estimator: Any, X: Any, y: Any, one_hot: bool = False) -> Read
     shift, spread = measure(matrix)
     units = units_from(np.where(coded, 0.0, shift), spread, varies & ~coded, y_scale).with_squares()
     return Reading(TrainingRows(matrix, target, units, level, columns, target_name(y)), varying)
+
+
+def read_facts(reading: Reading) -> DataFacts:
+    """Return what the choice of a learner goes by."""
+    rows, varying = reading.rows, reading.varying
+    columns, X = rows.columns, rows.X[:, varying]
+    coded = [place for place in varying if place in columns.categories]
+    numbers = [place for place in varying if place not in columns.categories]
+    units = () if columns.learned is None else columns.learned.units  # dates alone have one
+    lattice = find_lattice(X, most_cells=len(X) / (1.0 - MOST_MISSING)) if len(varying) > 1 and not coded else None
+    shape = () if lattice is None or rows.source is not None or min(lattice.shape) < 2 else lattice.shape
+    return DataFacts(
+        rows.count,
+        len(varying),
+        len(coded),
+        sum(place in varying and unit is not None for place, unit in enumerate(units)),
+        max((len(np.unique(rows.X[:, place])) for place in numbers), default=0),
+        shape,
+        in_parts=rows.source is not None,
+    )
+
+
+def describe_plan(plan: Plan, target: str | None) -> ChosenLearner:
+    """Return what was chosen, in words too."""
+    return tell_choice(plan, Narrator(Vocabulary(target or "the target", ())))
+
+
+def announce(plan: Plan, rows: Any, progress: Any) -> float:
+    """Say what was chosen before the work begins, and return the seconds that do not count for it.
+
+    On a machine where it has never run, the numerical core is compiled first, so that the learner has its time.
+    """
+    from mercer.inference.core import compile_core, core_is_compiled
+
+    if progress is not None:
+        sentence = describe_plan(plan, rows.target_name).sentence
+        progress(Progress(0, 1, "kernels", seconds_left=plan.seconds, announcement=sentence))
+    if core_is_compiled():
+        return 0.0
+    clock = Clock()
+    compile_core()
+    return clock.seconds
 
 
 def measure(matrix: Array) -> tuple[Array, Array]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.compute.backend import Backend, backend_for
@@ -20,6 +20,7 @@ from mercer.estimators import inputs
 from mercer.estimators.inputs import Reading, Shown, ShownFit, TableEstimator, settings_of
 from mercer.explain.changes import Change, change_in
 from mercer.explain.explanation import Explanation, explain
+from mercer.explain.search import ChosenLearner
 from mercer.fitting.minimise import Clock, fit
 from mercer.inference.choose import ChoicePolicy, check_memory, exact_for_few, fall_back, read_inference
 from mercer.inference.contract import Engine
@@ -29,7 +30,7 @@ from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, find_all
 from mercer.kernels.network import Network
 from mercer.kernels.parameters import bind, to_scaled_units
-from mercer.learners.contract import Context, Learned, Learner, learned_alone, read_jobs
+from mercer.learners.contract import Context, Learned, Learner, Plan, learned_alone, read_jobs
 from mercer.learners.grammar import SearchPolicy
 from mercer.learners.many_rows import AllRows, ManyRowsPolicy, draw_sample, fit_to_all, whole_of
 from mercer.model.fitted import (
@@ -51,9 +52,11 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
     Parameters
     ----------
     kernel : str, Expression or learner
-        "search" or a `mercer.GrammarSearch` finds the structure; "nkn" or a `mercer.NeuralKernelNetwork` trains a
-        network of kernels; "surface" or a `mercer.ChangeSurface` learns where behaviour changes; "partition" or a
-        `mercer.PartitionSampler` which inputs act together. Otherwise the structure is given, such as "SE*PER + LIN"
+        "auto" or a `mercer.AutoKernel` chooses one of the following by the data, says why, and how long it takes at
+        most (`plan`). "search" or a `mercer.GrammarSearch` finds the structure; "nkn" or a
+        `mercer.NeuralKernelNetwork` trains a network of kernels; "surface" or a `mercer.ChangeSurface` learns where
+        behaviour changes; "partition" or a `mercer.PartitionSampler` which inputs act together. Otherwise the
+        structure is given, such as "SE*PER + LIN"
         or `SE(0)*PER(0, period=12) + LIN(1)`. Base kernels with a dimension (a column number or name)
         act on it, those without on all columns, one lengthscale each. Values given are where the fit begins;
         `fixed(...)` ones stay.
@@ -120,6 +123,7 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
     # ------------------------------------------------------------------------------------------------------- fitting
 
     fitted_: Fitted
+    shown_by = "fitted_to_html"
     with_settings: ClassVar = {"kernel": inputs.A_LEARNER, "inference": "an engine, as in inference=mercer.VFE()"}
     log_evidence_ = Shown(lambda fitted: fitted.scores.log_evidence)
     bic_ = Shown(lambda fitted: fitted.scores.bic)
@@ -136,19 +140,21 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
         Dask arrays.
 
         `progress(state)` is called with a `mercer.fitting.minimise.Progress` after every start (on a GPU, where all
-        run at once, every step), for a learner after every candidate.
+        run at once, every step), for a learner after every candidate. `progress=True` shows a bar, in a notebook too.
         """
+        if progress is True:
+            from mercer.report.progress import fit_with_bar  # brings rich
+
+            model: GPRegressor = fit_with_bar(self.fit, X, y)
+            return model
         started = time.perf_counter()
         inputs.check_progress(progress)
         kernel, known = expression_or_learner(self.kernel), None  # known: the structure that will be fitted, if any is
-        if type(X).__name__ == "ParquetRows" or inputs.is_dask(X):
-            from mercer.estimators.streams import StreamPolicy, read_stream  # brings pandas
-
-            reading = read_stream(self, X, y, self._policy(StreamPolicy))
-        else:
-            one_hot = isinstance(kernel, Learner) and not kernel.takes_categories
-            reading = inputs.read_training(self, X, y, one_hot)
+        reading = self._read(X, y, kernel)
         rows, varying, names = reading.rows, reading.varying, reading.rows.columns.names
+        plan = self._choose(kernel, reading)
+        if plan is not None:
+            kernel, started = plan.kernel, started + inputs.announce(plan, rows, progress)
         categories = rows.columns.categories
         spread: tuple[str, ...] = ()
         if isinstance(kernel, Expression):
@@ -162,7 +168,7 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
         backend = asked = backend_for(self.device)
         engine, policy = read_inference(self.inference), self._policy(ChoicePolicy)
         choice = reading.choice or choose_engine(kernel, engine, backend, rows.data, known, policy)
-        origin = Origin(self.get_params(deep=False))
+        origin = Origin(self.get_params(deep=False), plan=plan)
         while True:  # where a GPU runs out of memory, with the next engine
             try:
                 learned = self._learn(kernel, reading, choice.engine, progress, backend)
@@ -176,6 +182,33 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
         notes = (*fitted.notes, *(() if backend == asked else (choice.reason,)), *spread, *reading.notes)
         self.fitted_ = replace(fitted, notes=notes, seconds=time.perf_counter() - started)
         return self
+
+    def _read(self, X: Any, y: Any, kernel: Expression | Learner) -> Reading:
+        """Read the rows to learn from: a table in memory, or one that is read in parts."""
+        if type(X).__name__ == "ParquetRows" or inputs.is_dask(X):
+            from mercer.estimators.streams import StreamPolicy, read_stream  # brings pandas
+
+            return read_stream(self, X, y, self._policy(StreamPolicy))
+        return inputs.read_training(self, X, y, isinstance(kernel, Learner) and not kernel.takes_categories)
+
+    def _choose(self, kernel: Expression | Learner, reading: Reading) -> Plan | None:
+        """Choose the learner by the data, where that was left to Mercer."""
+        return None if isinstance(kernel, Expression) else kernel.choose(inputs.read_facts(reading), self.policies)
+
+    def plan(self, X: Any, y: Any = None) -> ChosenLearner:
+        """Say which learner `kernel="auto"` would choose for such data, why, and how long it may take at most.
+
+        Nothing is learned. `str()` of it is a sentence; `seconds`, `learner`, `reason` and `facts` are it as data.
+        """
+        kernel = expression_or_learner(self.kernel)
+        apart: GPRegressor = clone(self)
+        reading = apart._read(X, y, kernel)
+        plan = self._choose(kernel, reading)
+        if plan is None:
+            raise InputError(
+                f"kernel={self.kernel!r:.60} leaves nothing to choose: a plan is made for GPRegressor(kernel='auto')"
+            )
+        return inputs.describe_plan(plan, reading.rows.target_name)
 
     def _learn(
         self, kernel: Expression | Learner, reading: Reading, engine: Engine, progress: Any, backend: Backend
@@ -197,7 +230,8 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
             learned = learned_alone(result)
         else:
             self._check_learner(kernel, engine, backend)
-            clock = Clock(kernel.seconds_allowed, reserve=self._policy(SearchPolicy).seconds_after)
+            after = self._policy(SearchPolicy).seconds_after
+            clock = Clock(kernel.seconds_allowed, reserve=after)
             whole = whole_of(kernel, data, engine, many) if engine.many_rows else None
             context = Context(
                 data=rows,
@@ -211,6 +245,7 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
                 noise=options.noise,
                 whole=whole,
                 kept_share=many.kept_share if engine.many_rows else 0.0,
+                kept_seconds=after,
                 policies=self.policies,
             )
             learned = kernel.learn(context)
@@ -387,6 +422,25 @@ class GPRegressor(ShownFit, TableEstimator, RegressorMixin, BaseEstimator):
 
         check_is_fitted(self)
         to_onnx(self.fitted_, path)
+
+    def plot(self, width: int = 900) -> Any:
+        """Draw the fit and return its Matplotlib axes.
+
+        With one input: data, mean and the band that holds 95 % of new observations, in one `Axes`. With several: an
+        array of them, rows left out against their predictions first, then the effect of each input with the others
+        at their median or most common category.
+        """
+        from mercer.report.notebook import plot_fit
+
+        check_is_fitted(self)
+        return plot_fit(self.fitted_, width)
+
+    def plot_components(self, width: int = 900) -> Array:
+        """Draw every component with its 95 % band and return an array of Matplotlib axes, one for each."""
+        from mercer.report.notebook import plot_components
+
+        check_is_fitted(self)
+        return plot_components(self.fitted_, width)
 
     def report(self, path: str | Path) -> None:
         """Write the explanation with its pictures to one HTML file that needs nothing else."""

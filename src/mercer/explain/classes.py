@@ -11,6 +11,7 @@ import numpy as np
 from mercer.errors import InputError
 from mercer.explain.claims import plain
 from mercer.explain.functionals import FunctionalExplanation, explain_functionals
+from mercer.explain.search import ChosenLearner, tell_choice
 from mercer.explain.subject import readable_columns
 from mercer.explain.wording import Column, Vocabulary, list_names, percent, wrap, write_count
 from mercer.explain.words import Narrator
@@ -70,9 +71,16 @@ class ClassExplanation:
     found_by: str
     notes: tuple[str, ...]
     costs: tuple[ColumnCost, ...] = ()
+    chosen: ChosenLearner | None = None  # where the learner was left to Mercer
 
     def __str__(self) -> str:
         return self.to_text()
+
+    def _repr_html_(self) -> str:
+        """Return the explanation for a notebook."""
+        from mercer.explain.notebook import class_explanation_to_html
+
+        return class_explanation_to_html(self)
 
     @property
     def headline(self) -> str:
@@ -131,7 +139,8 @@ class ClassExplanation:
         shown += [("mixed up", self.confusion_sentence), ("inputs", self.relevance_sentence)]
         shown += [("shape", functional.sentence) for functional in self.functionals]
         strength = f"cost C = {self.cost:g}" if self.nu is None else f"nu = {self.nu:g}"
-        shown += [("kernel", self.kernel), ("machine", f"Support vector machine, {strength}."), ("fit", self.found_by)]
+        shown += [("kernel", self.kernel), ("machine", f"Support vector machine, {strength}.")]
+        shown += [("chosen", "" if self.chosen is None else self.chosen.sentence), ("fit", self.found_by)]
         shown += [("note", note) for note in self.notes]
         for label, text in shown:
             if text:
@@ -163,7 +172,8 @@ def explain_classes(fitted: FittedClasses) -> ClassExplanation:
     varying = {name: places for name, places in tables.items() if np.ptp(training.X[:, places], axis=0).any()}
     costs = _shuffle(fitted, varying)
     total = sum(each.clear for each in costs)
-    given = fitted.options["kernel"]
+    plan = fitted.plan
+    given = fitted.options["kernel"] if plan is None else plan.kernel
     name = given if isinstance(given, str) else type(given).__name__
     searched = "kfo" if name in ("kfo", "kfo-mkl", "KernelFunctional") else name
     found = FOUND.get(searched, f"The kernel '{name}' was used, its cost chosen by cross-validation.")
@@ -188,6 +198,7 @@ def explain_classes(fitted: FittedClasses) -> ClassExplanation:
         found_by=found,
         notes=fitted.notes,
         costs=costs,
+        chosen=None if plan is None else tell_choice(plan, narrator, fitted.seconds),
     )
 
 

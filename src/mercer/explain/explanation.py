@@ -36,6 +36,7 @@ from mercer.explain.networks import NetworkExplanation, explain_networks
 from mercer.explain.partitions import PartitionExplanation, explain_partitions
 from mercer.explain.search import (
     CLEAR,
+    ChosenLearner,
     NotFound,
     Story,
     Suspects,
@@ -44,6 +45,7 @@ from mercer.explain.search import (
     find_gain,
     has_many_numbers,
     score_name,
+    tell_choice,
     tell_story,
 )
 from mercer.explain.subject import Subject, structure_text, subject_of
@@ -190,6 +192,7 @@ class Explanation:
     functionals: tuple[FunctionalExplanation, ...] = ()
     partition: PartitionExplanation | None = None
     remarks: tuple[str, ...] = ()  # the sentences of claims that were added
+    chosen: ChosenLearner | None = None  # where the learner was left to Mercer
     rate: Rate | None = None
     seasons: tuple[Season, ...] = ()
     unusual: UnusualRows | None = None
@@ -198,6 +201,12 @@ class Explanation:
 
     def __str__(self) -> str:
         return self.to_text()
+
+    def _repr_html_(self) -> str:
+        """Return the explanation for a notebook."""
+        from mercer.explain.notebook import explanation_to_html
+
+        return explanation_to_html(self)
 
     @property
     def headline(self) -> str:
@@ -269,6 +278,7 @@ class Explanation:
             ("structure", self.expression),
             ("kernel", textwrap.shorten(self.kernel, LONGEST_KERNEL, placeholder=cut)),
             ("scores", words.scores_phrase(self.scores)),
+            *([] if self.chosen is None else [("chosen", self.chosen.sentence)]),
             ("fit", f"{self.outcome.found_by} {self.outcome.sentence}"),
         ]
         return found + [("note", note) for note in self.notes]
@@ -304,6 +314,7 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     doubts = bool(fitted.stopped) or fitted.status in ("stopped", "interrupted") or not all(c.clear for c in checks)
     claimed = _claim_structure(subject, composition, gain, fitted.scores.parameters if guess else None, doubts)
     structure = Structure(found, gain, narrator.say(claimed))
+    plan = fitted.origin.plan
     networks = explain_networks(subject, narrator) if contains(kernel, Network) else ()
     held_out = _compare_held_out(subject, ranking, narrator) if found else None
     claimed_effects = find_effects(subject, missed, sees, finished=not fitted.stopped)
@@ -346,6 +357,7 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
         change=None if change is None else change.explanation,
         functionals=_explain_shapes(subject, narrator),
         partition=partition,
+        chosen=None if plan is None else tell_choice(plan, narrator, fitted.seconds),
         remarks=tuple(narrator.say(claim) for find in finders for claim in find(subject)),
         rate=answers.rate,
         seasons=answers.seasons,

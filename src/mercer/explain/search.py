@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from html import escape
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from mercer.kernels.functional import Functional
 from mercer.kernels.layers import Linear
 from mercer.kernels.network import Network
 from mercer.kernels.parameters import layout
-from mercer.learners.contract import Candidate
+from mercer.learners.contract import Candidate, DataFacts, Plan
 from mercer.learners.criteria import CRITERIA, EVIDENCE, bic, penalty
 from mercer.learners.kfo import KernelFunctional
 from mercer.learners.partition_sampler import PartitionSampler
@@ -119,6 +120,32 @@ class RegimesTried:
     most: int
     places: bool  # of change points, which count as two parameters each
     under_priors: bool = False  # by the evidence under the priors; else by BIC
+
+
+@dataclass(frozen=True)
+class ChosenLearner:
+    """Which learner was chosen by the data, by which rule, and how many seconds it may take, or took."""
+
+    learner: str
+    reason: str
+    seconds: float | None
+    facts: DataFacts
+    took: float | None = None
+    sentence: str = ""
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    def _repr_html_(self) -> str:
+        """Return the sentence for a notebook."""
+        return f"<p>{escape(self.sentence)}</p>"
+
+
+def tell_choice(plan: Plan, narrator: Narrator, took: float | None = None) -> ChosenLearner:
+    """Return which learner was chosen, with its sentence; before the work it has not taken any time."""
+    chosen = ChosenLearner(plan.learner, plan.reason, plan.seconds, plan.facts, took)
+    told: ChosenLearner = narrator.complete(Claim("chosen learner", narrator.target, chosen))
+    return told
 
 
 def score_name(fitted: Fitted) -> str:

@@ -176,6 +176,14 @@ def write_count(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def duration(seconds: float) -> str:
+    """Write how long something takes: "0.8 seconds", "45 seconds", "2 minutes"."""
+    if seconds < 90:
+        return f"{seconds:.0f} seconds" if seconds >= 9.95 else f"{seconds:.2g} seconds"
+    minutes = seconds / 60.0
+    return f"{minutes:.0f} minutes" if minutes >= 9.95 else f"{minutes:.2g} minutes"
+
+
 def name_columns(columns: Sequence[Column]) -> str:
     """Name columns, or count them where they are many."""
     return list_names([c.name for c in columns]) if len(columns) <= LISTED + 1 else f"{len(columns)} inputs"

@@ -20,6 +20,7 @@ from mercer.explain.wording import (
     Column,
     Vocabulary,
     capital,
+    duration,
     first_few,
     list_names,
     number,
@@ -665,6 +666,41 @@ def _say_origin(claim: Claim, _: Vocabulary) -> str:
     finished = f", {story.finished} of them to the end" if story.finished < story.tried else ""
     failed = f", {story.failed} failed" if story.failed else ""
     return f"{text} {steps}: {tried}{finished}{failed}."
+
+
+# What was chosen by the data, by the name of the learner, and why, by the rule; `{...}` are facts of the table.
+CHOSEN = {
+    "search": "a search over sums and products of kernels",
+    "nkn": "a network of kernels",
+    "kfo": "a kernel without a formula for a support vector machine",
+    "rbf": "the usual radial kernel for a support vector machine",
+}
+REASONS = {
+    "one column": "with one input{dates} and {rows} a search sees trends, rhythms and jumps, and can forecast",
+    "many rows": "with {inputs} and {rows} it comes nearer in that time than a search, which would try few kernels",
+    "several columns": "with {inputs} and {rows} a search begins with all of them at once, and then looks for less",
+    "stream": "{rows} are more than fit into memory: a search learns from a sample, and is then fitted to all of them",
+    "classes": "the target is one of {classes}",
+}
+
+
+@words_for("chosen learner")
+def _say_chosen(claim: Claim, _: Vocabulary) -> str:
+    """Say which learner was chosen by the data, why, and how long it may take, or took."""
+    chosen = claim.value
+    facts = chosen.facts
+    reason = REASONS[chosen.reason].format(
+        rows=write_count(facts.rows, "row"),
+        inputs=write_count(facts.columns, "input"),
+        dates=" of dates" if facts.dates else "",
+        classes=f"{facts.classes} classes",
+        grid=" x ".join(f"{side:,}" for side in facts.grid),
+        distinct=facts.distinct,
+    )
+    limit = "as long as it needs" if chosen.seconds is None else f"at most {duration(chosen.seconds)}"
+    took = "" if chosen.took is None else f", and took {duration(chosen.took)}"
+    may = "It may take" if chosen.took is None else "It was allowed"
+    return f"Mercer chose {CHOSEN[chosen.learner]}: {reason}. {may} {limit}{took}."
 
 
 @words_for("learned regimes")

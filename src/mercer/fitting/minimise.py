@@ -56,6 +56,7 @@ class Progress:
     seconds_left: float | None = None  # of the time budget; None: there is none
     depth: int = 0  # steps of a search from a base kernel
     rung: int = 0  # of a race
+    announcement: str = ""  # what is about to be done, in words, where that was chosen
 
 
 Report = Callable[[Progress], None]
@@ -326,11 +327,14 @@ def _fit_as_batch(problem: Problem, options: FitOptions, progress: Report | None
     return problem.conclude(runs, points[0], screened, interrupted)
 
 
-def adam(problem: Problem, points: Sequence[Array], steps: int, rate: float, batch: Batch | None = None) -> list[Run]:
+def adam(
+    problem: Problem, points: Sequence[Array], steps: int, rate: float, batch: Batch | None = None,
+    until: float | None = None,
+) -> list[Run]:  # fmt: skip
     """Take this many steps of Adam (Kingma & Ba 2015) from every point; each returns where it was lowest.
 
     The optimiser of the NKN paper, for comparison: plain gradient steps of about one size each, thousands where a
-    quasi-Newton method needs a hundred. The bounds of the search hold here too.
+    quasi-Newton method needs a hundred. The bounds of the search hold here too. Once it is `until` they end.
     """
     keep_mean, keep_square, small = 0.9, 0.999, 1e-8
     here = np.stack(points).astype(float)
@@ -345,9 +349,11 @@ def adam(problem: Problem, points: Sequence[Array], steps: int, rate: float, bat
         square = keep_square * square + (1 - keep_square) * slopes**2
         direction = mean / (1 - keep_mean**step) / (np.sqrt(square / (1 - keep_square**step)) + small)
         here = np.clip(here - rate * direction, problem.bounds[:, 0], problem.bounds[:, 1])
-    rows = problem.data.count
+        if is_past(until):
+            break
+    rows, cut, said = problem.data.count, step < steps, f"{step} steps of Adam"
     return [
-        Run(point, min(float(value), FAILED_VALUE), f"{steps} steps of Adam", False, steps, rows)
+        Run(point, min(float(value), FAILED_VALUE), said, False, step, rows, out_of_time=cut)
         for point, value in zip(best, lowest, strict=True)
     ]
 
@@ -455,7 +461,7 @@ def batched_optimiser() -> Callable[..., Any]:
         from botorch.optim.batched_lbfgs_b import fmin_l_bfgs_b_batched
     except ImportError as error:
         raise InputError(
-            f'fitting all starts at once needs BoTorch 0.16 or later ({error}): pip install "mercer[cuda]"'
+            f'fitting all starts at once needs BoTorch 0.16 or later ({error}): pip install "botorch>=0.16"'
         ) from None
     found: Callable[..., Any] = fmin_l_bfgs_b_batched
     return found

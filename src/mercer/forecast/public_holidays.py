@@ -52,7 +52,7 @@ def _import_package() -> Any:
     try:
         import holidays
     except ImportError:
-        raise InputError("holidays need the package 'holidays': pip install 'mercer[holidays]'") from None
+        raise InputError("holidays need the package 'holidays': pip install holidays") from None
     return holidays
 
 

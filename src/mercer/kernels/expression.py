@@ -244,6 +244,12 @@ class Expression(ABC):
     def __repr__(self) -> str:
         return self.text()
 
+    def _repr_html_(self) -> str:
+        """Return the kernel as mathematics, for a notebook."""
+        from mercer.kernels.mathml import kernel_to_html
+
+        return kernel_to_html(self)
+
     def __call__(self, X: Any, Z: Any = None) -> Array:
         """Return k(X, Z), or k(X, X); rows of numbers, or a table where the kernel names columns.
 

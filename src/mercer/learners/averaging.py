@@ -40,12 +40,13 @@ WIDEST = 25.0  # bands five times as wide: more means that the kernel cannot for
 
 
 def resume(
-    fit: Fit, data: Data, engine: Engine, iterations: int, priors: bool = False, known_noise: bool = False
-) -> tuple[Problem, Run]:
+    fit: Fit, data: Data, engine: Engine, iterations: int, priors: bool = False, known_noise: bool = False,
+    until: float | None = None,
+) -> tuple[Problem, Run]:  # fmt: skip
     """Return the problem of fitting the kernel to other rows, and where the optimiser came from the old optimum."""
     options = FitOptions(priors=priors, noise=fit.noise if known_noise else None)
     problem = prepare(fit.expression, data, engine, options)
-    return problem, minimise(problem, [problem.point(fit.values, fit.likelihood)], iterations)[0]
+    return problem, minimise(problem, [problem.point(fit.values, fit.likelihood)], iterations, until=until)[0]
 
 
 def refit(fit: Fit, data: Data, engine: Engine, iterations: int) -> Fit:
@@ -110,11 +111,12 @@ def stretches(column: Array, origins: int = ORIGINS, horizon: float = HORIZON) -
 
 
 def forecast(
-    fit: Fit, data: Data, engine: Engine, column: int, priors: bool = False, known_noise: bool = False
-) -> Forecasts:
+    fit: Fit, data: Data, engine: Engine, column: int, priors: bool = False, known_noise: bool = False,
+    until: float | None = None,
+) -> Forecasts:  # fmt: skip
     """Refit at every origin, with weak priors if asked, and predict the stretch that follows.
 
-    known_noise : the noise of the fit was given, and stays.
+    known_noise : the noise of the fit was given, and stays. until : when parameters stop to move, by `time.time()`.
     """
     errors, variances, beyond, wild = [], [], [], False
     with one_thread():
@@ -122,7 +124,7 @@ def forecast(
             past, rows = data.take(before), data.X[after]
             ordered = rows[np.argsort(rows[:, column], kind="stable")]
             between = (ordered[1:] + ordered[:-1]) / 2.0
-            problem, run = resume(fit, past, engine, REFIT_ITERATIONS, priors, known_noise)
+            problem, run = resume(fit, past, engine, REFIT_ITERATIONS, priors, known_noise, until)
             values, likelihood = problem.split(run.point)
             found = engine.posterior(problem.program, values, likelihood, past).predict(np.vstack([rows, between]))
             mean, variance = found.mean, found.variance + likelihood.noise

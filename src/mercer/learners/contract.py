@@ -13,7 +13,7 @@ import numpy as np
 
 from mercer.compute.backend import NUMBA, Backend
 from mercer.errors import InputError
-from mercer.fitting.minimise import Report
+from mercer.fitting.minimise import Clock, Report
 from mercer.fitting.problem import Fit
 from mercer.inference.bounds import Interval
 from mercer.inference.contract import Data, Engine
@@ -241,6 +241,11 @@ def read_jobs(jobs: Any) -> int | None:
     raise InputError(f"n_jobs must be None or 1 (one at a time), more, or -1 (all cores), not {jobs!r}")
 
 
+def find_policy(policies: tuple[Any, ...], kind: type[Policy]) -> Policy:
+    """Return the policy of a kind: the one that was given, or its defaults."""
+    return next((given for given in policies if isinstance(given, kind)), kind())
+
+
 @dataclass(frozen=True, eq=False)
 class Context:
     """What a learner is given: scaled data, the engine, and how to work."""
@@ -255,17 +260,50 @@ class Context:
     noise: float | None = None  # a known noise variance (scaled units), for learners that keep one
     whole: WholeData | None = None  # all rows, where `data` are a sample of them and the learner asks for intervals
     kept_share: float = 0.0  # of a time budget, for fits to all rows that come after
+    kept_seconds: float = 0.0  # of a time budget, for what the caller does after: words, pictures, files
+    most_kept: float = 0.6  # share of a time budget that is kept at most
     policies: tuple[Any, ...] = ()  # values in place of the defaults, such as RacePolicy(sample=100)
     # columns that hold codes of categories, each with how many there are: CAT and ECAT alone act on them
     categories: Mapping[int, int] = field(default_factory=dict)
 
     def policy(self, kind: type[Policy]) -> Policy:
         """Return the policy of a kind: the one that was given, or its defaults."""
-        return next((given for given in self.policies if isinstance(given, kind)), kind())
+        return find_policy(self.policies, kind)
+
+    def start_clock(self, budget: float | None, share: float) -> Clock:
+        """Return a clock that keeps, of a time budget, this share and what the caller needs afterwards."""
+        whole = budget or 0.0
+        kept = self.kept_seconds + (share + self.kept_share) * whole
+        return Clock(budget, reserve=min(kept, self.most_kept * whole))
 
     def count_jobs(self, own: int | None = None) -> int:
         """Return how many fits run at the same time: as the learner's own setting says, or the estimator's."""
         return read_jobs(own if own is not None else self.jobs) or 1
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """What a table is like, as far as the choice of a learner goes by it."""
+
+    rows: int
+    columns: int  # that vary
+    categories: int = 0  # of these, columns of categories
+    dates: int = 0  # of these, columns of dates
+    distinct: int = 0  # different values of the column that has most of them
+    grid: tuple[int, ...] = ()  # the shape of the grid that the rows form; empty: they form none
+    in_parts: bool = False  # the rows are not in memory
+    classes: int = 0  # of the target, where it is one
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What was chosen to learn from a table, why, and how many seconds it may take."""
+
+    kernel: Expression | Learner
+    learner: str  # its name, as `kernel` takes it
+    reason: str  # the kind of the rule that it was chosen by
+    seconds: float | None  # None: as many as it takes
+    facts: DataFacts
 
 
 class Learner(ABC):
@@ -297,6 +335,10 @@ class Learner(ABC):
     @property
     def seconds_allowed(self) -> float | None:
         """The time budget, where there is one."""
+        return None
+
+    def choose(self, facts: DataFacts, policies: tuple[Any, ...] = ()) -> Plan | None:
+        """Return which learner is to learn from such data, where this one chooses among others; None: it learns."""
         return None
 
     def scale_kernels(

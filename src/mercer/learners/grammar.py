@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from joblib import effective_n_jobs
 
 from mercer.compute.program import compile_program
 from mercer.errors import InputError, KernelError, NumericalError
@@ -87,6 +88,7 @@ class SearchPolicy:
     evaluations_after: float = 3.0
     seconds_after: float = 0.0
     most_after: float = 0.6  # of the budget, for both
+    forecast_share: float = 0.15  # of the budget, for forecasts of the finalists where there are any
 
 
 @dataclass(frozen=True)
@@ -218,9 +220,16 @@ class Search:
         # columns of numbers, which kernels on every column join, and what stands for each of the others beside these
         self.number_columns = [column for column in self.columns if column not in context.categories]
         self.labels = [build_base("CAT", column) for column in self.columns if column in context.categories]
+        self.kept = 0.0  # seconds of a time budget for what comes after the search
         self.grown: set[int] = set()  # numbers of the candidates that were parents
         self.numbers: dict[Expression, int] = {}  # of the candidates, by canonical structure
         self.samples: dict[int, Data] = {}  # of the rows, by size: preparing them for the kernels takes time
+
+    @property
+    def forecast_column(self) -> int | None:
+        """The one column that forecasts go along, where there are rows enough for them."""
+        alone = len(self.columns) == 1 and not self.context.categories
+        return self.columns[0] if alone and self.context.data.count >= self.policy.rows_to_forecast else None
 
     @cached_property
     def own(self) -> dict[int, Array]:
@@ -270,7 +279,10 @@ class Search:
         kernel = build_base("SE", *self.number_columns) if self.number_columns else self.labels[0]
         seconds = time_evaluation(kernel, self.data, self.engine, policy.timing_rows)
         after = policy.seconds_after + policy.evaluations_after * seconds
-        self.trials.clock = replace(clock, reserve=share + min(after, policy.most_after * (clock.budget - share)))
+        self.kept = share + min(after, policy.most_after * (clock.budget - share))
+        looks_ahead = self.settings.average and self.forecast_column is not None
+        ahead = policy.forecast_share * (clock.budget - self.kept) if looks_ahead else 0.0
+        self.trials.clock = replace(clock, reserve=self.kept + ahead)
 
     def _begin_with_every_column(self, line: Line) -> list[Base]:
         """Fit kernels on all columns at once: the first alone, and from its lengthscales the others; return them.
@@ -581,10 +593,7 @@ class Search:
         """Return the winner and, to average, the finalists with their weights."""
         settings, trials, data = self.settings, self.trials, self.context.data
         ranked = self._finalists()
-        enough = data.count >= self.policy.rows_to_forecast
-        alone = len(self.columns) == 1 and not self.context.categories
-        column = self.columns[0] if alone and enough else None
-        forward = settings.finalists == "forward"
+        column, forward = self.forecast_column, settings.finalists == "forward"
         if forward and column is None:
             raise InputError(
                 f"finalists='forward' needs one input column to go along and at least {self.policy.rows_to_forecast} "
@@ -595,7 +604,7 @@ class Search:
         forecasts: list[Forecasts] | None = None
         if column is not None and (settings.average or forward):
             try:
-                forecasts = self._for_each(ranked, forecast, data, self.engine, column)
+                ranked, forecasts = self._forecast(ranked, column)
             except KeyboardInterrupt:
                 trials.stopped = "request"
                 trials.notes.append(
@@ -611,6 +620,21 @@ class Search:
             weights = weigh([self.share * c.score for c in ranked], forecasts, column)
         fits = [c.fit for c in (ranked if settings.average else ranked[:1]) if c.fit is not None]
         return trials.conclude(fits[0], fits, weights, settled=forward or self.criterion is not BIC)
+
+    def _forecast(self, ranked: list[Candidate], column: int) -> tuple[list[Candidate], list[Forecasts] | None]:
+        """Forecast with the finalists: with all, or with as many of the best as there is time for."""
+        trials, data = self.trials, self.context.data
+        clock, found, longest = replace(trials.clock, reserve=self.kept), list[Forecasts](), 0.0
+        if clock.budget is None:
+            return ranked, self._for_each(ranked, forecast, data, self.engine, column)
+        size = effective_n_jobs(trials.jobs)
+        while len(found) < len(ranked) and (clock.seconds_left or 0.0) > longest:
+            some, started = ranked[len(found) : len(found) + size], clock.seconds
+            found += self._for_each(some, forecast, data, self.engine, column, False, False, clock.until)
+            longest = clock.seconds - started
+        if not found and len(ranked) > 1:
+            trials.notes.append("there was no time for forecasts of the finalists: the kernels are weighed without")
+        return (ranked[: len(found)], found) if found else (ranked, None)
 
     def _finalists(self) -> list[Candidate]:
         """Return the best by score, the winner first, and the best of every depth: simple ones may forecast well."""

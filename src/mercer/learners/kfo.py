@@ -17,7 +17,7 @@ from scipy.optimize import nnls
 from mercer.compute import fused
 from mercer.compute.program import compile_program
 from mercer.errors import InputError, NumericalError
-from mercer.fitting.minimise import Clock, fit, minimise, run_parallel, starting_points
+from mercer.fitting.minimise import fit, minimise, run_parallel, starting_points
 from mercer.fitting.problem import Evaluations, Fit, FitOptions, Problem, Run, prepare
 from mercer.fitting.starts import may_repeat
 from mercer.inference.contract import Data, Engine
@@ -138,7 +138,13 @@ class KernelFunctional(Learner):
         self._check_whole()
         if callable(self.hyperkernel):
             raise InputError("a hyperkernel of your own is for regression; for classes name one, such as 'auto'")
-        return ClassSearch(self, context, Trials(context.report, Clock(self.time_budget))).run()
+        clock = context.start_clock(self.seconds_allowed, context.policy(FunctionalPolicy).kept_share)
+        return ClassSearch(self, context, Trials(context.report, clock)).run()
+
+    @property
+    def seconds_allowed(self) -> float | None:
+        """The time budget."""
+        return read_time_budget(self.time_budget)
 
     @property
     def insides(self) -> tuple[str, ...]:
@@ -210,6 +216,7 @@ class FunctionalPolicy:
     stretches: tuple[float, ...] = (1.0, 3.0, 1.0)  # of the lengthscales before each round: powers only shorten them
     last_steps: int = 150  # of the best, with all rows
     finalists: int = 3  # kernels, with different kernels inside, that are fitted to all rows
+    kept_share: float = 0.1  # of a time budget, for the fit of the best to all rows, or the last machine
 
 
 class FunctionalSearch:
@@ -217,7 +224,8 @@ class FunctionalSearch:
 
     def __init__(self, settings: KernelFunctional, context: Context) -> None:
         self.settings, self.context, self.policy = settings, context, context.policy(FunctionalPolicy)
-        self.trials = Trials(context.report, Clock(settings.time_budget), context.count_jobs())
+        clock = context.start_clock(settings.seconds_allowed, self.policy.kept_share)
+        self.trials = Trials(context.report, clock, context.count_jobs())
         self.data, self.columns = context.data, context.columns
         self.rng = np.random.default_rng(context.seed)
         count = min(self.policy.rows, self.data.count)

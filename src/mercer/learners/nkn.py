@@ -20,7 +20,7 @@ import numpy as np
 from mercer.compute import fused
 from mercer.compute.evaluate import unit_patterns
 from mercer.errors import InputError, TooLargeError
-from mercer.fitting.minimise import Batch, adam, minimise, run_batched, run_parallel, screen
+from mercer.fitting.minimise import Batch, adam, is_past, minimise, run_batched, run_parallel, screen
 from mercer.fitting.periods import periods
 from mercer.fitting.problem import FAILED_VALUE, Fit, FitOptions, Problem, Run, prepare
 from mercer.fitting.starts import noise_start
@@ -33,7 +33,16 @@ from mercer.kernels.network import PAPER_LAYERS, Network, network, regression_ne
 from mercer.kernels.parameters import Units, bind, to_scaled_units, values_of, with_values
 from mercer.kernels.text import parse_primitives
 from mercer.learners.averaging import Forecasts, forecast, leave_out, stack_weights, weigh_forecasts
-from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Weights, draw_some
+from mercer.learners.contract import (
+    Candidate,
+    Context,
+    Learned,
+    Learner,
+    Step,
+    Weights,
+    draw_some,
+    read_time_budget,
+)
 from mercer.learners.trials import Trials
 from mercer.linalg.threads import one_thread
 
@@ -65,6 +74,7 @@ class NeuralKernelNetwork(Learner):
     average : predict with all finished starts, weighted by how well they predict rows left out, not with the best
         alone. The kernel that is shown and explained stays the best one's.
     n_jobs : starts trained at the same time, through joblib. The result does not depend on it.
+    time_budget : seconds after which the best so far is returned.
     """
 
     primitives: str | Sequence[Expression | str] | None = None
@@ -80,6 +90,7 @@ class NeuralKernelNetwork(Learner):
     max_iterations: int | None = None
     average: bool = True
     n_jobs: int | None = None
+    time_budget: float | None = None
 
     most_rows = 2000  # trained exactly, with a gradient of some hundred numbers for each start
     keeps_noise = True
@@ -166,6 +177,11 @@ class NeuralKernelNetwork(Learner):
         return [part.map_leaves(partial(_move, columns=columns)) for part in paper.primitives]
 
     @property
+    def seconds_allowed(self) -> float | None:
+        """The time budget."""
+        return read_time_budget(self.time_budget)
+
+    @property
     def iterations(self) -> int:
         """The steps of the optimiser for each start."""
         return STEPS[self.optimiser] if self.max_iterations is None else self.max_iterations
@@ -175,6 +191,7 @@ class NeuralKernelNetwork(Learner):
         self.check_choices(selection=("loo", "evidence"), optimiser=tuple(STEPS), priors=("weak", None))
         self.check_flags("complex", "variances", "average")
         self.check_counts(restarts=1, max_iterations=1, optional=("max_iterations",))
+        read_time_budget(self.time_budget)
         rate = self.learning_rate
         if not isinstance(rate, Real) or not 0 < rate < 1:
             raise InputError(f"learning_rate must be a number between 0 and 1, not {rate!r}")
@@ -199,6 +216,7 @@ class TrainingPolicy:
     promoted: float = 0.5  # share of the starts that go on to the end
     promoted_of_many: float = 0.375  # the same where rows are many, and each start costs more
     forecast_rows: int = 40  # fewer give origins of forecasts with nothing to learn from
+    kept_share: float = 0.15  # of a time budget, for the weights of an average and the posteriors of its members
 
 
 class TrainingRung(NamedTuple):
@@ -237,13 +255,15 @@ class NetworkTask:
         options = FitOptions(priors=self.priors, noise=self.noise, tolerance=1e-9)
         return prepare(self.network, data, self.engine, options, self.peaks)
 
-    def first_point(self, problem: Problem, number: int, batch: Batch | None = None) -> Array:
+    def first_point(
+        self, problem: Problem, number: int, batch: Batch | None = None, until: float | None = None
+    ) -> Array:
         """Return where a start begins: middling values for the first, the best of some draws for the others."""
         starts, rng = problem.starts, np.random.default_rng([self.seed, 2, number])
         if number == 0:
             return _scaled_point(problem, starts.typical(), noise_start(None))
         drawn = [_scaled_point(problem, starts.draw(rng), noise_start(rng)) for _ in range(self.draws)]
-        return drawn[int(np.argmax(screen(problem, drawn, batch)))]
+        return drawn[int(np.argmax(screen(problem, drawn, batch, until)))]
 
 
 class StartState(NamedTuple):
@@ -261,7 +281,8 @@ class Training:
         self.settings, self.context = settings, context
         self.data, self.policy = context.data, context.policy(TrainingPolicy)
         self.sample = draw_some(self.data, self.policy.sample, [context.seed, 1])
-        self.trials = Trials(context.report, jobs=context.count_jobs(settings.n_jobs), counted="starts")
+        clock = context.start_clock(settings.seconds_allowed, self.policy.kept_share)
+        self.trials = Trials(context.report, clock, context.count_jobs(settings.n_jobs), counted="starts")
         network = settings.network(context.columns, self.data.X.shape[1], categories=context.categories)
         repeats = any(p.name == "period" for leaf in network.leaves() for p in leaf.specs)
         numbers = [c for c in context.columns if c not in context.categories]
@@ -309,6 +330,7 @@ class Training:
                 best = min((i for i in states if states[i].run.rows == rows), key=lambda i: self._score(states[i].fit))
                 leader = replace(self._candidate(best, states[best]), score=self._score(states[best].fit))
                 self.trials.tell(done, len(running), rung=number, best=leader)
+                self.trials.clock.check()
 
     def _order(self, number: int) -> tuple[float, int]:
         """Compare starts by what was minimised, for each row."""
@@ -317,13 +339,14 @@ class Training:
 
     def _advance(self, running: list[int], rung: TrainingRung) -> Iterator[tuple[int, StartState]]:
         data, states = self.sample if rung.sample else self.data, self.states
+        until = self.trials.clock.until
         if self.context.backend.batches:
-            work: dict[int, Any] = {0: lambda by: advance(self.task, running, states, data, rung.iterations, by)}
+            work: dict[int, Any] = {0: lambda by: advance(self.task, running, states, data, rung.iterations, until, by)}
             for _, reached in run_batched(work, data, self.context.backend):
                 yield from zip(running, reached, strict=True)
             return
         known = {i: {i: states[i]} if i in states else {} for i in running}
-        work = {i: (self.task, [i], known[i], data, rung.iterations) for i in running}
+        work = {i: (self.task, [i], known[i], data, rung.iterations, until) for i in running}
         for i, reached in run_parallel(advance, work, self.trials.jobs):
             yield i, reached[0]
 
@@ -339,7 +362,8 @@ class Training:
         if number not in self.finished and status != "failed":
             status, message = "raced out", "left behind: other starts were more promising"
             if self.trials.stopped:
-                status, message = "interrupted", "stopped on request before it was at its end"
+                why = "the time was spent" if self.trials.stopped == "time" else "stopped on request"
+                status, message = "interrupted", f"{why} before it was at its end"
         if state.run.rows < self.data.count:  # a score of some rows cannot be compared with those of all
             score, evidence = math.inf, evidence * self.data.count / state.run.rows
         return Candidate(
@@ -368,7 +392,7 @@ class Training:
         shares = stack_weights([left for _, left in usable], strength=1.0, hopeless=math.inf)
         within = tuple(map(float, shares))
         everywhere = Weights(within, within, (1.0,) * len(fits))
-        if len(columns) > 1 or self.data.count < self.policy.forecast_rows:
+        if len(columns) > 1 or self.data.count < self.policy.forecast_rows or is_past(trials.clock.until):
             return fits, everywhere
         rest = (self.data, task.engine, columns[0], task.priors, task.noise is not None)
         ahead: dict[int, Forecasts] = {}
@@ -383,17 +407,20 @@ class Training:
 
 def advance(
     task: NetworkTask, numbers: list[int], states: dict[int, StartState], data: Data, iterations: int,
-    batch: Batch | None = None,
+    until: float | None = None, batch: Batch | None = None,
 ) -> list[StartState]:  # fmt: skip
-    """Draw starts, or take them up where they stood, and go on by some iterations; a batch evaluates them together."""
+    """Draw starts, or take them up where they stood, and go on by some iterations; a batch evaluates them together.
+
+    Once it is `until` (by `time.time()`), they end where they are.
+    """
     started = time.perf_counter()
     with one_thread(when=batch is None):
         problem = task.problem(data)
-        points = [states[i].run.point if i in states else task.first_point(problem, i, batch) for i in numbers]
+        points = [states[i].run.point if i in states else task.first_point(problem, i, batch, until) for i in numbers]
         if task.rate is None:
-            runs = minimise(problem, points, iterations, batch=batch)
+            runs = minimise(problem, points, iterations, batch=batch, until=until)
         else:
-            runs = adam(problem, points, iterations, task.rate, batch)
+            runs = adam(problem, points, iterations, task.rate, batch, until)
         fits = [problem.conclude([run] if run.value < FAILED_VALUE else [], run.point, 0) for run in runs]
     share = (time.perf_counter() - started) / len(numbers)  # they all waited for each other
     reached = []

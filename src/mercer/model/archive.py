@@ -32,7 +32,7 @@ from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import Units, bind, to_data_units, to_scaled_units, values_of
 from mercer.kernels.text import from_json, parse, to_json
-from mercer.learners.contract import Candidate, Learner, Stopped, Verdict, Weights, read_step
+from mercer.learners.contract import Candidate, DataFacts, Learner, Plan, Stopped, Verdict, Weights, read_step
 from mercer.linalg.factor import Failure
 from mercer.model.classes import FittedClasses, LabelledRows, fit_machine, gram_of
 from mercer.model.fitted import (
@@ -331,6 +331,7 @@ def _write_regression(fitted: Fitted) -> tuple[Document, Arrays]:
         "engine": engine_to_plain(fitted.choice.engine),
         "reason": fitted.choice.reason,
         "distilled_from": fitted.origin.distilled_from,
+        "plan": _plan_to_plain(fitted.origin.plan),
         "fit_seconds": fitted.seconds,
         "candidates": candidates_to_plain(fitted.candidates),
     }
@@ -356,7 +357,7 @@ def _read_regression(document: Document, arrays: Arrays) -> Fitted:
     _check_units(training.data.X, training.data.y)
     noise, log_evidence, bic, leave_one_out, jitter = (float(document["scores"][score]) for score in SCORES)
     kernel = bind(from_json(document["kernel"]), matrix.shape[1])
-    origin = Origin(options, _text_or_none(document.get("distilled_from")))
+    origin = Origin(options, _text_or_none(document.get("distilled_from")), _read_plan(document.get("plan")))
     choice = _read_choice(document, origin, kernel, training.data)
     kernels, weights = _read_members(document, units)
     if document.get("stream") is not None:
@@ -384,6 +385,23 @@ def _read_regression(document: Document, arrays: Arrays) -> Fitted:
         stopped=stopped if stopped in get_args(Stopped) else "",
         seconds=None if seconds is None else _finite(seconds),
     )
+
+
+def _plan_to_plain(plan: Plan | None) -> Document | None:
+    """Return what was chosen by the data, and why, as JSON data."""
+    if plan is None:
+        return None
+    return {**vars(plan), "kernel": kernel_to_plain(plan.kernel), "facts": asdict(plan.facts)}
+
+
+def _read_plan(entry: Any) -> Plan | None:
+    """Read `_plan_to_plain` back, checking it; earlier files have none."""
+    if entry is None:
+        return None
+    kernel = expression_or_learner(read_kernel_setting(entry["kernel"]))
+    seconds = None if entry["seconds"] is None else _finite(entry["seconds"])
+    facts = DataFacts(**{**entry["facts"], "grid": tuple(map(int, entry["facts"]["grid"]))})
+    return Plan(kernel, str(entry["learner"]), str(entry["reason"]), seconds, facts)
 
 
 def _read_choice(document: Document, origin: Origin, kernel: Expression, data: Data) -> Choice:
@@ -510,6 +528,7 @@ def _write_classes(fitted: FittedClasses) -> tuple[Document, Arrays]:
         "notes": list(fitted.notes),
         "stopped": fitted.stopped,
         "fit_seconds": fitted.seconds,
+        "plan": _plan_to_plain(fitted.plan),
         "candidates": candidates_to_plain(fitted.candidates),
     }
     return document, {"X": training.X, "y": training.labels.astype(np.float64)}
@@ -549,6 +568,7 @@ def _read_classes(document: Document, arrays: Arrays) -> FittedClasses:
         notes=tuple(map(str, document.get("notes", ()))),
         stopped=str(document.get("stopped", "")),
         seconds=_finite(document.get("fit_seconds", 0.0)),
+        plan=_read_plan(document.get("plan")),
     )
 
 

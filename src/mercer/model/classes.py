@@ -15,7 +15,7 @@ from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.functional import is_definite
 from mercer.kernels.parameters import Units, values_of
-from mercer.learners.contract import Candidate
+from mercer.learners.contract import Candidate, Plan
 from mercer.learners.margin import Labels, build_machine, clip_spectrum, compute_margins, fit_sharpness, make_folds
 from mercer.model.fitted import Columns, refuse_undefined, unchecked
 
@@ -71,6 +71,7 @@ class FittedClasses:
     notes: tuple[str, ...] = ()
     stopped: str = ""
     seconds: float = 0.0
+    plan: Plan | None = None  # where the learner was chosen by the data
 
     @property
     def columns(self) -> Columns:

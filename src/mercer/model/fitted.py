@@ -31,8 +31,9 @@ from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import Units, to_data_units, values_of
 from mercer.kernels.text import parse
+from mercer.learners.auto import AutoKernel
 from mercer.learners.averaging import inverse_freedom, student_log_density
-from mercer.learners.contract import Candidate, Learned, Learner, Stopped, Weights, share_beyond
+from mercer.learners.contract import Candidate, Learned, Learner, Plan, Stopped, Weights, share_beyond
 from mercer.learners.criteria import bic
 from mercer.learners.grammar import GrammarSearch
 from mercer.learners.kfo import KernelFunctional
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 
 LEARNERS: dict[str, type[Any]] = {
+    "auto": AutoKernel,
     "search": GrammarSearch,
     "nkn": NeuralKernelNetwork,
     "surface": ChangeSurface,
@@ -307,16 +309,19 @@ class Origin:
 
     options: Mapping[str, Any]  # the estimator's parameters, as the user gave them
     distilled_from: str | None = None  # in words
+    plan: Plan | None = None  # where the learner was chosen by the data
 
     @cached_property
     def kernel(self) -> Expression | Learner:
         """The structure that was given, or the learner that found it."""
-        return expression_or_learner(self.options["kernel"])
+        return expression_or_learner(self.options["kernel"]) if self.plan is None else self.plan.kernel
 
     @cached_property
     def given(self) -> str | None:
         """The structure that was given, as text; None where it was learned."""
-        return str(self.options["kernel"]) if isinstance(self.kernel, Expression) else None
+        if not isinstance(self.kernel, Expression):
+            return None
+        return str(self.options["kernel"] if self.plan is None else self.kernel)
 
     @cached_property
     def learner_settings(self) -> dict[str, Any]:

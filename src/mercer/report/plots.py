@@ -21,14 +21,16 @@ if TYPE_CHECKING:
 MOST_PANELS = 11
 
 
-def fit_figure(fitted: Fitted | View, *, width: int = 1200, density: int | None = None) -> Figure:
+def fit_figure(
+    fitted: Fitted | View, *, width: int = 1200, density: int | None = None, figure: Figure | None = None
+) -> Figure:
     """Draw the fit at the training rows.
 
     One input of numbers or dates: data, mean, and the band that holds 95 % of new observations, with what lies beyond
     the data shaded. Otherwise: each observation against its prediction by all the others (leave-one-out), and the
-    effect of every input with the others at their median (most common category).
+    effect of every input with the others at their median (most common category). On a new `figure`, or on a given one.
     """
-    view, paper = View.of(fitted), Paper(width, density)
+    view, paper = View.of(fitted), Paper(width, density, figure)
     if not view.is_curve:
         return _draw_effects(view, paper)
     column = view.varying[0]
@@ -45,13 +47,14 @@ def fit_figure(fitted: Fitted | View, *, width: int = 1200, density: int | None 
 
 
 def components_figure(
-    fitted: Fitted | View, explanation: Explanation, *, width: int = 1200, density: int | None = None
-) -> Figure:
+    fitted: Fitted | View, explanation: Explanation, *, width: int = 1200, density: int | None = None,
+    figure: Figure | None = None,
+) -> Figure:  # fmt: skip
     """Draw every component with its 95 % band, and what is left of the data for it as faint points.
 
     Each is drawn along one input: the only one, or the one it reacts to most, the others at their median.
     """
-    view, paper = View.of(fitted), Paper(width, density)
+    view, paper = View.of(fitted), Paper(width, density, figure)
     shown = explanation.main_components[:MOST_PANELS]
     columns = 1 if paper.narrow or view.is_curve else 2
     wide = 0.3 if columns == 1 else 0.62

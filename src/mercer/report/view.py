@@ -63,6 +63,7 @@ class Paper:
 
     width: int
     density: int | None = None
+    figure: Figure | None = None  # to draw on; None: a new one, which no window knows
 
     @property
     def narrow(self) -> bool:
@@ -80,8 +81,12 @@ class Paper:
         rows, inches = -(-panels // columns), self.width / self.dots
         size = (inches, max(2.0 if self.narrow else 2.4, rows * height * inches / columns))
         with rc_context(STYLE):
-            figure = Figure(size, dpi=self.dots, layout=ConstrainedLayoutEngine(h_pad=0.06, w_pad=0.06))
-            FigureCanvasAgg(figure)
+            figure = self.figure or Figure()
+            figure.set_size_inches(size)
+            figure.set_dpi(self.dots)
+            figure.set_layout_engine(ConstrainedLayoutEngine(h_pad=0.06, w_pad=0.06))
+            if self.figure is None:
+                FigureCanvasAgg(figure)
             for panel in range(panels):
                 figure.add_subplot(rows, columns, panel + 1)
             yield figure
