@@ -21,8 +21,9 @@ def collect(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield the name, the content and the template of every page."""
     for name in list_sources():
         path = ROOT / name
-        body = show_folder(path) if path.is_dir() else show_file(app, path)
-        yield f"source/{name}", {"title": name, "body": f"<h1>{escape(name)}</h1>{body}"}, "page.html"
+        shown = show_folder(path) if path.is_dir() else show_file(app, path)
+        body = f'<h1>{escape(name)}</h1><div class="source-file">{shown}</div>'
+        yield f"source/{name}", {"title": name, "body": body}, "page.html"
 
 
 def show_file(app: Sphinx, path: Path) -> str:
