@@ -53,7 +53,7 @@ def check_page(path: Path, page: Elements, pages: dict[Path, Elements], folder: 
     for load in page.loads:
         if OUTSIDE.match(load):
             yield f"{name} loads {load} from outside"
-        elif not load.startswith("data:") and not (path.parent / unquote(load.partition("?")[0])).exists():
+        elif not load.startswith(("data:", "#")) and not (path.parent / unquote(load.partition("?")[0])).exists():
             yield f"{name} shows {load}, which is not there"
     for link in page.links:
         if OUTSIDE.match(link) or link.startswith(("mailto:", "javascript:")):
@@ -67,7 +67,7 @@ def check_page(path: Path, page: Elements, pages: dict[Path, Elements], folder: 
 
 
 def check_gallery(folder: Path) -> list[str]:
-    """Return what is wrong with the gallery: examples without a page, pages without a picture."""
+    """Return what is wrong with the gallery: examples without a page, pages without a picture or with warnings."""
     scripts = sorted(GALLERY.rglob("*.py"))
     faults = [f"the gallery has {len(scripts)} examples"] if len(scripts) < FEWEST else []
     for script in scripts:
@@ -76,6 +76,8 @@ def check_gallery(folder: Path) -> list[str]:
             faults.append(f"{script.name} has no page")
         elif "sphx_glr_" not in page.read_text(encoding="utf-8").replace("sphx_glr_download", ""):
             faults.append(f"the page of {script.name} has no picture")
+        elif "Warning: " in page.read_text(encoding="utf-8"):
+            faults.append(f"{script.name} warns: its page would show that, with paths of this machine")
     return faults
 
 

@@ -15,7 +15,7 @@ import mercer
 
 rng = np.random.default_rng(1)
 days = pd.date_range("2024-01-01", periods=280, freq="D")
-week = np.array([0.7, 0.8, 0.85, 0.9, 1.0, 1.5, 1.4])[days.dayofweek]
+week = np.array([0.7, 0.8, 0.85, 0.9, 1.0, 1.5, 1.4])[days.day_of_week]
 reduced = np.repeat(rng.random(56) < 0.25, 5).astype(float)
 holiday = days.strftime("%m-%d").isin(["01-01", "03-29", "04-01", "05-01", "05-09", "05-20", "10-03"]).astype(float)
 drift = np.exp(0.1 * np.sin(np.arange(280) / 60))

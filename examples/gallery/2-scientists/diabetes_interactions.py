@@ -25,7 +25,7 @@ for sentence in found.sentences:
     print(sentence)
 
 # %%
-# The probability that two measures act together, for every pair:
+# The probability that two measures act together, for every pair; and what one does, the others at their average.
 
 labels = list(found.inputs)
 together = np.array(found.together)
@@ -38,9 +38,6 @@ for i, j in zip(*np.nonzero(np.isfinite(together)), strict=True):
 left.set(xticks=range(5), yticks=range(5), yticklabels=labels, title="act together")
 left.set_xticklabels(labels, rotation=45, ha="right")
 left.spines[:].set_visible(False)
-
-# %%
-# And what one of them does, the others at their average.
 
 middle = inputs.mean()
 weight = np.linspace(inputs["weight"].min(), inputs["weight"].max(), 60)

@@ -6,16 +6,20 @@ Four settings of a support vector machine for handwritten digits, judged by cros
 run, and training runs are what takes time. ``mercer.minimize`` learns from the trials so far where to try next.
 """
 
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import mercer
 
+warnings.simplefilter("ignore", ConvergenceWarning)  # hopeless settings are cut short
 X, y = load_digits(return_X_y=True)
 X, y = X[:400] / 16.0, y[:400]
 
