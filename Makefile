@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: install demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-textures bench-regimes bench-cuda bench-scale bench-golden bench-shape bench-optimise bench-forecast bench-tables bench-interop bench-truth bench-first bench-auto fuzz package clean
+.PHONY: install demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-textures bench-regimes bench-cuda bench-scale bench-golden bench-shape bench-optimise bench-forecast bench-tables bench-interop bench-truth bench-first bench-auto fuzz package clean docs
 
 # Mercer in .venv, ready to use: .venv/bin/mercer --help
 install: $(VENV)/.runtime
@@ -31,7 +31,7 @@ $(VENV)/.dev: $(VENV)/.runtime
 	touch $@
 
 lint: $(VENV)/.dev
-	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples docs
 
 types: $(VENV)/.dev
 	$(BIN)/mypy
@@ -51,6 +51,15 @@ chromium:
 # run in one worker and models that they share are fitted once.
 unit: $(VENV)/.dev chromium
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+
+# The site, in build/docs/html: gathers the pages, runs every script of the gallery, fails at a warning. Some minutes;
+# what has not changed is not run again.
+$(VENV)/.docs: $(VENV)/.runtime
+	$(PIP) -e ".[docs]"
+	touch $@
+
+docs: $(VENV)/.docs
+	$(BIN)/python -W ignore docs/site/build.py
 
 # Figures go to benchmarks/results/; peers are installed beside Mercer for the comparison only.
 $(VENV)/.bench: $(VENV)/.dev

@@ -19,7 +19,8 @@ from mercer.cli.main import execute
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-TEXTS = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+SITE = ROOT / "docs" / "site"
+TEXTS = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(SITE.rglob("*.md"))]
 OWN_TEST = ("dask_search.py",)  # runs where Dask is installed, in test_dask.py
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.name not in OWN_TEST)
 
