@@ -56,6 +56,7 @@ class Progress:
     seconds_left: float | None = None  # of the time budget; None: there is none
     depth: int = 0  # steps of a search from a base kernel
     rung: int = 0  # of a race
+    noise: float | None = None  # variance beside the best so far, in scaled units; None: not known
 
 
 Report = Callable[[Progress], None]
