@@ -10,6 +10,7 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,16 @@ QUIET = [
     "--disable-sync", "--disable-extensions", "--hide-scrollbars", "--force-device-scale-factor=1",
     "--disable-dev-shm-usage",
 ]  # fmt: skip
+# The browser reads from descriptor 3 and writes to descriptor 4.
+START = """
+import os, sys
+read, write = os.dup(int(sys.argv[1])), os.dup(int(sys.argv[2]))
+while read < 5: read = os.dup(read)
+while write < 5: write = os.dup(write)
+os.dup2(read, 3)
+os.dup2(write, 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 KEYS = {
     "Tab": (9, ""), "Enter": (13, "\r"), " ": (32, " "), "ArrowDown": (40, ""), "ArrowRight": (39, ""), "End": (35, ""),
     "Home": (36, ""),
@@ -40,12 +51,11 @@ class Browser:
         theirs_in, self._out = os.pipe()
         self._in, theirs_out = os.pipe()
         sandbox = ["--no-sandbox"] if os.getuid() == 0 else []
-        # The browser reads from descriptor 3 and writes to descriptor 4.
-        script = f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}'
         command = [CHROMIUM, *QUIET, *sandbox, "--remote-debugging-pipe", f"--user-data-dir={folder}", "about:blank"]
         self.process = subprocess.Popen(
-            ["/bin/sh", "-c", script, "sh", *command], pass_fds=(theirs_in, theirs_out), start_new_session=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            [sys.executable, "-c", START, str(theirs_in), str(theirs_out), *command], start_new_session=True,
+            pass_fds=(theirs_in, theirs_out), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )  # fmt: skip
         os.close(theirs_in)
         os.close(theirs_out)

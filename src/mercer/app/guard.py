@@ -11,8 +11,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 SAFE_METHODS = ("GET", "HEAD")
 PAGES = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 # A report has its style and its script inside. It is shut off from the pages around it all the same: `sandbox` gives it
 # an origin of its own, so that it could not send a form even if a cell of a table had found a way into its script.

@@ -114,8 +114,8 @@ class Ticket:
 class Lane:
     """Jobs in the order in which they came, so many at a time, each process for so many of them."""
 
-    def __init__(self, slots: int, jobs_each: int, ready_seconds: float) -> None:
-        self.slots, self.jobs_each, self.ready_seconds = slots, jobs_each, ready_seconds
+    def __init__(self, slots: int, jobs_each: int, ready_seconds: float, warm: bool) -> None:
+        self.slots, self.jobs_each, self.ready_seconds, self.warm = slots, jobs_each, ready_seconds, warm
         self.waiting: list[Ticket] = []
         self.running: dict[str, tuple[Ticket, Worker]] = {}
         self._came = asyncio.Condition()
@@ -162,10 +162,10 @@ class Lane:
         worker: Worker | None = None
         try:
             while True:
-                if worker is None or not worker.alive:
-                    worker = await Worker.start()  # before there is a job: nobody waits for imports
+                if self.warm and (worker is None or not worker.alive):
+                    worker = await Worker.start()
                 ticket = await self._next()
-                if not worker.alive:
+                if worker is None or not worker.alive:
                     worker = await Worker.start()
                 self.running[ticket.job.key] = ticket, worker
                 try:

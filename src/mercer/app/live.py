@@ -73,7 +73,7 @@ class Live:
         if progress.best is not None:
             count = 1 if self.names is None else len(self.names)
             fields["kernel"] = structure_text(progress.best, self.names and tuple(self.names), count)
-            fields["score"] = progress.score + self.shift
+            fields["score"] = progress.score + self.shift if math.isfinite(progress.score) else None
             if self.picture is not None and progress.score < self._shown:
                 self._shown = progress.score
                 fields |= {"picture": self.picture.draw(progress.best, progress.noise)}

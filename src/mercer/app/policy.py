@@ -20,8 +20,12 @@ class AppPolicy:
     quick: int = 1  # readings, forecasts and predictions at a time
     quick_seconds: float = 120.0  # for one of them; the largest table that is allowed takes about a minute to read
     quick_jobs: int = 50  # of one process: then another takes its place, and what memory it had kept is free
+    warm: bool = True  # processes begin before there is a job for them: nobody waits for their imports
     ready_seconds: float = 300.0  # for a process to be ready: the first of all compiles the numerical core
+    checked_bytes: int = 16 * 2**20  # of a table whose rows are looked at before a search waits: within a few seconds
     most_columns: int = 400  # that a form shows; a table with more is for the command line
     seconds_choices: tuple[int, ...] = (10, 60, 600, 3600)  # for a search; a person waits for a minute
     usual_seconds: int = 60
+    jobs: int = -1  # kernels that a search fits at a time; -1: as many as there are cores
+    alone_seconds: float = 15.0  # up to which a search works alone: other processes take about five to begin
     most_steps: int = 1000  # of a forecast: a page shows no more

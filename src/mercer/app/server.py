@@ -44,6 +44,7 @@ FILES = {
     "explanation": ("explanation.json", "application/json", True),
     "candidates": ("candidates.json", "application/json", True),
     "fit": ("fit.png", "image/png", False),
+    "fit-narrow": ("fit-narrow.png", "image/png", False),
     "components": ("components.png", "image/png", False),
     "forecast": ("forecast/forecast.csv", "text/csv", True),
     "forecast-page": ("forecast/report.html", "text/html", False),
@@ -228,6 +229,11 @@ class Server:
         if reading is None:
             raise KeyError(name)
         asked, problems = read_search_form(form, reading["columns"], self.policy)
+        if not problems:
+            answer = await self.service.check(name, asked)
+            if answer:
+                field, sentence = explain_answer(answer, "target", "The rows could not be looked at")
+                problems = {field: sentence}
         if problems:
             return self._show_table(name, form, problems)
         return self._go("model", self.service.begin_search(name, asked))

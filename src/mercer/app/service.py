@@ -39,8 +39,9 @@ class Service:
 
     async def open(self) -> None:
         """Begin to work; what an earlier server had not finished waits again."""
-        self.quick = Lane(self.policy.quick, self.policy.quick_jobs, self.policy.ready_seconds)
-        self.searches = Lane(self.policy.searches, 1, self.policy.ready_seconds)
+        policy = self.policy
+        self.quick = Lane(policy.quick, policy.quick_jobs, policy.ready_seconds, policy.warm)
+        self.searches = Lane(policy.searches, 1, policy.ready_seconds, policy.warm)
         self.store.tidy(self.policy.kept_seconds, self.policy.most_kept)
         for table in reversed(self.store.list("tables")):
             if table["status"] in AT_WORK:
@@ -137,6 +138,14 @@ class Service:
 
     # -------------------------------------------------------------------------------------------------------- models
 
+    async def check(self, table: str, request: dict[str, Any]) -> Answer:
+        """See before a search waits whether there is anything to learn; a large table is looked at by the search."""
+        document, place = self.store.read("tables", table), self.store.place("tables", table)
+        if document["bytes"] > self.policy.checked_bytes:
+            return {}
+        arguments = request | {"folder": str(place), "file": str(place / document["file"])}
+        return await self._quick(f"check {table}", "check", arguments | {"options": document["options"]})
+
     def begin_search(self, table: str, request: dict[str, Any]) -> str:
         """Put a search into the queue; return the name of its model."""
         if len(self.searches.waiting) >= self.policy.most_waiting:
@@ -158,6 +167,7 @@ class Service:
         document = self.store.read("models", model)
         names = ("target", "inputs", "classes", "seconds", "options")
         arguments = {name: document[name] for name in names} | self._places(model, document)
+        arguments["jobs"] = 1 if document["seconds"] <= self.policy.alone_seconds else self.policy.jobs
         answer = await self.searches.run(Job(model, "learn", arguments))
         if "result" in answer:
             self.store.change("models", model, status="done", result=answer["result"], problem=None)

@@ -1,4 +1,6 @@
-"""What the processes of the server do: read a table, search, forecast, predict. Plain data in, files and plain data out."""
+"""What the processes of the server do: read a table, search, forecast, predict. Plain data in, plain data
+and files out.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +41,7 @@ from mercer.forecast.words import tell_change, tell_last
 from mercer.model.classes import FittedClasses
 from mercer.model.fitted import Fitted
 from mercer.report.html import QUESTIONS, fit_caption
+from mercer.report.plots import fit_figure, save_figure
 from mercer.tables import ReadOptions, read
 from mercer.tables.columns import Categories, DateColumn, holds_dates, holds_numbers
 from mercer.tables.decisions import WORDS, Decision
@@ -49,8 +52,8 @@ Arguments = dict[str, Any]
 Answer = dict[str, Any]
 Task = Callable[[Arguments], Answer]
 SHOWN_ROWS, SHOWN_TEXT = 6, 40
-FIRST_LOOK = 15.0  # seconds of a search: other processes take about five to start
 MOST_LEVELS = 50  # of a column of texts that can be told apart as classes
+PHONE, PHONE_DENSITY = 580, 160  # pixels of a picture for a phone, and of an inch of it: finer than its screen
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "|", "%")  # a cell that begins so may be run by a spreadsheet program
 FIELDS = {  # the field of the form by which a decision can be corrected
     "encoding": "encoding", "separator": "separator", "sheet": "sheet", "titles": "header", "comments": "keep_rows",
@@ -175,26 +178,39 @@ def _show(value: Any) -> str:
 # ----------------------------------------------------------------------------------------------------------- searching
 
 
-def learn(arguments: Arguments) -> Answer:
-    """Search, explain and write everything into the model's folder, as `mercer discover` does."""
-    started = time.perf_counter()
+def read_request(arguments: Arguments) -> tuple[Request, Any]:
+    """Return what is to be learned, and the table with the columns that are needed for it."""
     folder, target, classes = Path(arguments["folder"]), str(arguments["target"]), bool(arguments["classes"])
-    live, terminal = Live(folder / "progress.json"), Terminal(as_json=False)
-    live.tell(stage="reading")
     request = Request(
         "discover", target, folder, inputs=list(arguments["inputs"]), classes=classes, time_budget=arguments["seconds"],
         kernel=FUNCTIONAL if classes else SEARCH, checkpoint=None if classes else folder / "checkpoint",
     )  # fmt: skip
-    kernel = choose_kernel(request)
     options = read_options(arguments["options"], columns=(*arguments["inputs"], target), numbers=(target,))
-    table = read_rows(Path(arguments["file"]), target, options)
+    return request, read_rows(Path(arguments["file"]), target, options)
+
+
+def check(arguments: Arguments) -> Answer:
+    """See whether anything can be learned; what cannot is an error."""
+    request, table = read_request(arguments)
+    prepare_rows(request, table, Terminal(as_json=False))
+    return {}
+
+
+def learn(arguments: Arguments) -> Answer:
+    """Search, explain and write everything into the model's folder, as `mercer discover` does."""
+    started = time.perf_counter()
+    folder, classes = Path(arguments["folder"]), bool(arguments["classes"])
+    live, terminal = Live(folder / "progress.json"), Terminal(as_json=False)
+    live.tell(stage="reading")
+    request, table = read_request(arguments)
+    kernel = choose_kernel(request)
     inputs, values, names = prepare_rows(request, table, terminal)
     model: GPRegressor | KernelSVC
     if classes:
         model = KernelSVC(kernel=kernel, random_state=request.seed)
         live.tell(stage="searching")
     else:
-        model = GPRegressor(kernel=kernel, random_state=request.seed, n_jobs=choose_jobs(arguments["seconds"]))
+        model = GPRegressor(kernel=kernel, random_state=request.seed, n_jobs=arguments["jobs"])
         if isinstance(inputs, pd.DataFrame) and values is not None:
             live.show(inputs, values, names)
     with interrupt_once(), terminal.working(""):
@@ -205,13 +221,10 @@ def learn(arguments: Arguments) -> Answer:
         live.tell(stage="explaining")
         explanation = explain_classes(fitted) if isinstance(fitted, FittedClasses) else explain(fitted)
         write_results(fitted, explanation, folder)
+        if isinstance(fitted, Fitted):
+            save_figure(fit_figure(fitted, width=PHONE, density=PHONE_DENSITY), folder / "fit-narrow.png")
     seconds = time.perf_counter() - started
     return {"result": summarise(fitted, explanation) | {"seconds": seconds, "stopped": fitted.stopped}}
-
-
-def choose_jobs(seconds: float) -> int:
-    """Return how many kernels are fitted at a time: as many as there are cores, unless the time is too short for it."""
-    return 1 if seconds <= FIRST_LOOK else -1
 
 
 def summarise(fitted: Fitted | FittedClasses, explanation: Any) -> dict[str, Any]:
@@ -334,4 +347,4 @@ def neutralise(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(**{name: table[name].map(calm) for name in texts}).rename(columns=calm)
 
 
-TASKS: dict[str, Task] = {"read": read_table, "learn": learn, "forecast": forecast, "predict": predict}
+TASKS: dict[str, Task] = {"read": read_table, "check": check, "learn": learn, "forecast": forecast, "predict": predict}

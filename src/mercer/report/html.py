@@ -222,7 +222,7 @@ def protocol(fitted: Fitted) -> list[tuple[str, str]]:
     options = {name: origin.options[name] for name in ours}
     shown = []
     for name, value in (options | settings).items():
-        if value is not None:
+        if value is not None and name != "checkpoint":  # a folder of this machine: the result does not depend on it
             shown.append(f"{name}={' '.join(map(str, value)) if isinstance(value, list | tuple) else value}")
     rows = list_origin(fitted.seconds, origin.options["random_state"])
     rows += [("Settings", ", ".join(shown)), ("Inference", fitted.choice.reason), ("Versions", list_versions())]

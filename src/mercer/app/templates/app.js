@@ -84,7 +84,7 @@
       if (progress.kernel) {
         find("best", waiting).hidden = false;
         say("kernel", progress.kernel);
-        say("score", `score ${progress.score.toFixed(1)}, lower is better`);
+        say("score", progress.score === null ? "" : `score ${progress.score.toFixed(1)}, lower is better`);
       }
       if (progress.picture && progress.version !== version) {
         version = progress.version;
