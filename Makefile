@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-textures bench-regimes bench-cuda bench-scale bench-golden bench-shape bench-optimise bench-forecast bench-tables bench-interop bench-truth bench-first fuzz clean
+.PHONY: demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-textures bench-regimes bench-cuda bench-scale bench-golden bench-shape bench-optimise bench-forecast bench-tables bench-interop bench-truth bench-first bench-app fuzz clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/mercer demo --out mercer-demo
@@ -115,6 +115,10 @@ fuzz: $(VENV)/.dev compiled
 # Twelve tables after 10, 30 and 120 s, against one SE on all columns; a file for each run, JOBS at a time.
 bench-first: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.first_answers --data $(or $(DATA),../shared/data) --jobs $(or $(JOBS),1)
+
+# The page in the browser: time to the first picture, 50 uploads at once, 200 in a row, memory and disk.
+bench-app: $(VENV)/.dev compiled chromium
+	$(BIN)/python -W ignore -m benchmarks.app
 
 # Size, how far a call travels, and habits that the design rules out.
 bench-shape: $(VENV)/.dev

@@ -112,7 +112,7 @@ def test_from_a_file_to_the_report_by_keyboard_alone(browser: Browser, site: Sit
     browser.evaluate(f"{FOCUS}.select()")
     browser.type("yesterday")
     go(browser, "document.querySelector('#predict .problem')")
-    assert browser.evaluate(f"{FOCUS}.matches('#predict input')")  # where it can be mended
+    browser.wait(f"{FOCUS}.matches('#predict input')")  # where it can be mended
     look(browser, "model")
     assert "January 1961" in browser.evaluate("document.querySelector('table.steps').textContent")
     tab_to(browser, "a[href$='file/report']")

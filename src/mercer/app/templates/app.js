@@ -123,5 +123,5 @@
   }));
 
   const wrong = document.querySelector("[aria-invalid=true]");
-  if (wrong) wrong.focus();
+  if (wrong) addEventListener("load", () => setTimeout(() => wrong.focus())); // after the jump to a part of the page
 })();
