@@ -21,7 +21,7 @@ from mercer.app.server import make_app
 from mercer.app.serving import bind
 from mercer.app.store import Store
 
-# Processes begin when they are needed; a file is small, and a search may take two seconds.
+# Processes begin when they are needed; a file is small, and a search has one process and all the time until it is stopped.
 SMALL = AppPolicy(warm=False, most_bytes=2**20, free_bytes=0, seconds_choices=(2, 600), usual_seconds=2, jobs=1)
 AIRLINE = "month,passengers\n" + "".join(
     f"{1949 + i // 12}-{1 + i % 12:02d}-01,{100 + 2 * i + 30 * (i % 12 in (5, 6, 7)) + i % 5}\n" for i in range(48)
@@ -96,7 +96,15 @@ class Site:
             time.sleep(0.05)
         return state
 
-    def search(self, table: str, target: str = "passengers", inputs: Any = ("month",), seconds: int = 2) -> str:
+    def await_kernel(self, path: str, seconds: float = 120.0) -> dict[str, Any]:
+        """Wait until a search has a best kernel; return what it told."""
+        deadline = time.monotonic() + seconds
+        while not (told := self.get(f"{path}/state").json["progress"] or {}).get("kernel"):
+            assert time.monotonic() < deadline, told
+            time.sleep(0.05)
+        return told
+
+    def search(self, table: str, target: str = "passengers", inputs: Any = ("month",), seconds: int = 600) -> str:
         """Begin a search; return the path of its page."""
         answer = self.post(f"{table}/search", {"target": target, "inputs": inputs, "seconds": seconds})
         assert answer.status == 303, answer.text
@@ -140,7 +148,10 @@ def table(site: Site) -> str:
 
 @pytest.fixture(scope="session")
 def model(site: Site, table: str) -> str:
-    """The page of a model that was found."""
+    """The page of a model whose search was stopped when it had found something."""
     path = site.search(table)
+    told = site.await_kernel(path)
+    assert told["picture"]["line"]["mean"]
+    assert site.post(f"{path}/stop").status == 303
     assert site.wait(path, "waiting", "searching")["status"] == "done"
     return path

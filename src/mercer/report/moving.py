@@ -53,6 +53,7 @@ def _follow(
     found: dict[str, Any] = {
         "name": view.label(column),
         "dates": isinstance(column, DateColumn),
+        "observations": view.is_curve,  # the band is that of new ones; otherwise that of the function
         "x": axis_numbers(column, numbers[kept]),
         "mean": round_numbers(expected.mean[kept]),
         "reach": round_numbers(expected.reach[kept]),

@@ -46,6 +46,10 @@ const mercerChart = (() => {
     return value.toFixed(digits).replace("-", "−");
   }
 
+  function writeTick(value) { // a round number: as many digits as it has
+    return Math.abs(value) >= 1e6 || (value !== 0 && Math.abs(value) < 1e-4) ? value.toExponential().replace("e+", "e") : String(value).replace("-", "−");
+  }
+
   function extent(lists) {
     let low = Infinity, high = -Infinity;
     for (const list of lists) for (const v of list) if (v !== null && isFinite(v)) { low = Math.min(low, v); high = Math.max(high, v); }
@@ -64,7 +68,7 @@ const mercerChart = (() => {
     const pad = 0.04 * (y1 - y0);
     y0 -= pad; y1 += pad;
     if (scatter) { x0 -= pad; x1 += pad; }
-    const labels = nice(y0, y1, 5), widest = Math.max(...labels.map(v => writeNumber(v, y1 - y0).length));
+    const labels = nice(y0, y1, 5), widest = Math.max(...labels.map(v => writeTick(v).length));
     const left = 18 + 7.5 * widest + 8, right = width - 10, top = 24, bottom = height - 38;
     const px = v => left + (v - x0) / (x1 - x0) * (right - left), py = v => bottom - (v - y0) / (y1 - y0) * (bottom - top);
     const make = (name, attributes, text) => {
@@ -79,12 +83,12 @@ const mercerChart = (() => {
     if (spec.last !== undefined && spec.last < x1) make("rect", { class: "c-beyond", x: px(spec.last), y: top, width: right - px(spec.last), height: bottom - top });
     for (const v of labels) {
       make("line", { class: "c-grid", x1: left, x2: right, y1: py(v), y2: py(v) });
-      make("text", { class: "c-text", x: left - 6, y: py(v) + 4, "text-anchor": "end" }, writeNumber(v, y1 - y0));
+      make("text", { class: "c-text", x: left - 6, y: py(v) + 4, "text-anchor": "end" }, writeTick(v));
     }
     const few = Math.max(2, Math.floor(width / 120)), ticks = spec.x.dates ? dateTicks(x0, x1, few) : nice(x0, x1, few);
     for (const v of ticks) {
       make("line", { class: "c-tick", x1: px(v), x2: px(v), y1: bottom, y2: bottom + 4 });
-      make("text", { class: "c-text", x: px(v), y: bottom + 17, "text-anchor": "middle" }, spec.x.dates ? writeDate(v, x1 - x0) : writeNumber(v, x1 - x0));
+      make("text", { class: "c-text", x: px(v), y: bottom + 17, "text-anchor": "middle" }, spec.x.dates ? writeDate(v, x1 - x0) : writeTick(v));
     }
     make("line", { class: "c-tick", x1: left, x2: right, y1: bottom, y2: bottom });
     make("text", { class: "c-text", x: (left + right) / 2, y: height - 4, "text-anchor": "middle" }, shorten(spec.x.name));

@@ -37,8 +37,8 @@
 
   function end() { // the last place that is shown
     if (curve.last === undefined) return curve.x.length - 1;
-    const first = curve.x.findIndex(x => x > curve.last), beyond = curve.x.length - 1 - Math.max(0, first);
-    return first < 0 ? curve.x.length - 1 : Math.round(first + beyond * ahead.value / 100);
+    const after = curve.x.findIndex(x => x > curve.last), last = curve.x.length - 1;
+    return after < 1 ? last : Math.round(after - 1 + (last - after + 1) * ahead.value / 100);
   }
 
   function write(x) {
@@ -57,7 +57,9 @@
       ends: [curve.x[0], curve.x[last]], span, mark: curve.x[place],
     });
     const spread = span[1] - span[0], number = v => mercerChart.writeNumber(v, spread);
-    let text = `${curve.name} ${write(curve.x[place])}: ${number(curve.mean[place])} expected, with 95 % probability between ${number(low[place])} and ${number(high[place])}`;
+    const [middle, from, to] = [curve.mean[place], low[place], high[place]].map(number);
+    let text = `${curve.name} ${write(curve.x[place])}: ${middle} expected, with 95 % probability between ${from} and ${to}`;
+    if (!curve.observations) text = `${curve.name} ${write(curve.x[place])}: ${middle} on average (95 % band ${from} to ${to}), the other inputs at their median or most common category`;
     if (off) text += `; the parts that are switched on add up to ${sums[place] === null ? "nothing that is known here" : number(sums[place])}`;
     find("values").textContent = `${text}.`;
     look.setAttribute("aria-valuetext", write(curve.x[place]));
