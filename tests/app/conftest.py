@@ -21,8 +21,10 @@ from mercer.app.server import make_app
 from mercer.app.serving import bind
 from mercer.app.store import Store
 
-# Processes begin when they are needed; a file is small, and a search has one process and all the time until it is stopped.
-SMALL = AppPolicy(warm=False, most_bytes=2**20, free_bytes=0, seconds_choices=(2, 600), usual_seconds=2, jobs=1)
+# Processes begin when they are needed; files are small, and a search has one process, and time until it is stopped.
+SMALL = AppPolicy(
+    warm=False, most_bytes=2**20, free_bytes=0, quick_jobs=1000, seconds_choices=(2, 600), usual_seconds=2, jobs=1
+)
 AIRLINE = "month,passengers\n" + "".join(
     f"{1949 + i // 12}-{1 + i % 12:02d}-01,{100 + 2 * i + 30 * (i % 12 in (5, 6, 7)) + i % 5}\n" for i in range(48)
 )

@@ -40,16 +40,15 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 def look(browser: Browser, name: str) -> None:
     """Look at a page in both widths, light and dark; a picture of each is left where SHOTS names a folder."""
-    for width in (1200, 390):
+    for width, scheme in ((1200, "light"), (1200, "dark"), (390, "light")):
         browser.resize(width)
-        for scheme in ("light", "dark"):
-            browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-            assert browser.evaluate(CHECK) == [], (name, width, scheme)
-            if folder := os.environ.get("SHOTS"):
-                browser.photograph(Path(folder) / f"{name}-{width}-{scheme}.png")
-            if AXE:
-                browser.evaluate(Path(AXE).read_text(encoding="utf-8") + "; 0")
-                assert browser.evaluate(SERIOUS) == [], (name, width, scheme)
+        browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        assert browser.evaluate(CHECK) == [], (name, width, scheme)
+        if folder := os.environ.get("SHOTS"):
+            browser.photograph(Path(folder) / f"{name}-{width}-{scheme}.png")
+        if AXE:
+            browser.evaluate(Path(AXE).read_text(encoding="utf-8") + "; 0")
+            assert browser.evaluate(SERIOUS) == [], (name, width, scheme)
     browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "light"}])
     browser.resize(1200)
 

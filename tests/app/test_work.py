@@ -183,6 +183,8 @@ def test_the_queue_says_where_one_stands_and_a_killed_search_can_go_on(site: Sit
     assert journal.read_bytes().count(b"\n") > 1  # what it had finished
     assert site.post(f"{first}/again").status == 303
     assert site.get(f"{first}/state").json["status"] in ("waiting", "searching")
+    assert site.post(f"{first}/stop").status == 303  # while its process gets ready
+    assert site.wait(first, "waiting", "searching")["status"] == "stopped"
     for path in (first, second):
         assert site.post(f"{path}/delete").status == 303
         assert site.get(path).status == 404

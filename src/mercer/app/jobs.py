@@ -39,6 +39,8 @@ class Worker:
     process: asyncio.subprocess.Process
     done: int = 0
     ready: bool = False
+    told: bool = False  # it works on a job
+    stopped: bool = False  # before it was told of its job
 
     @staticmethod
     async def start() -> Worker:
@@ -60,17 +62,23 @@ class Worker:
             if not self.ready:
                 await asyncio.wait_for(self._hear(), ready_seconds)
                 self.ready = True
+            if self.stopped:
+                self.stopped = False
+                return {"stopped": True}
+            self.told = True
             self._tell({"task": job.task, "arguments": job.arguments})
             answer = await asyncio.wait_for(self._hear(), job.seconds)
         except TimeoutError:
             await self.end()
             raise WorkerLostError("it took too long") from None
-        self.done += 1
+        self.done, self.told = self.done + 1, False
         return answer
 
     def stop(self) -> None:
         """Ask for the best so far, as Ctrl-C does."""
-        self._tell({"stop": True})
+        self.stopped = not self.told
+        if self.told:
+            self._tell({"stop": True})
 
     async def end(self) -> None:
         """End the process and those that it began."""

@@ -62,7 +62,11 @@ class Service:
         await asyncio.gather(self.quick.close(), self.searches.close())
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+        async def unless_deleted() -> None:
+            with suppress(KeyError):  # what it is for may be gone when its turn comes
+                await work
+
+        task = asyncio.create_task(unless_deleted())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

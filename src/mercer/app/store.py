@@ -9,6 +9,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -125,8 +126,12 @@ class Store:
         return shutil.disk_usage(self.folder).free
 
     def remove(self) -> None:
-        """Delete everything."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Delete everything that is ours, and the folder where nothing else is in it."""
+        for kind in KINDS:
+            shutil.rmtree(self.folder / kind, ignore_errors=True)
+        (self.folder / "server.json").unlink(missing_ok=True)
+        with suppress(OSError):
+            self.folder.rmdir()
 
 
 def read_json(file: Path) -> Document | None:

@@ -24,7 +24,8 @@ def main() -> None:
         Path("/proc/self/oom_score_adj").write_text("1000")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     work: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(work,), daemon=True).start()
+    stop = threading.Event()  # wanted for the last task that came
+    threading.Thread(target=_listen, args=(work, stop), daemon=True).start()
     from mercer.app.tasks import TASKS, load_core, run_task  # the long imports
 
     load_core()
@@ -33,6 +34,8 @@ def main() -> None:
         message = work.get()
         try:
             with _interruptible():
+                if stop.is_set():
+                    raise KeyboardInterrupt
                 answer = run_task(TASKS[message["task"]], message["arguments"])
         except KeyboardInterrupt:
             answer = {"stopped": True}
@@ -61,12 +64,15 @@ def _answer(told: TextIO, message: dict[str, Any]) -> None:
     told.flush()
 
 
-def _listen(work: queue.SimpleQueue[dict[str, Any]]) -> None:
+def _listen(work: queue.SimpleQueue[dict[str, Any]], stop: threading.Event) -> None:
     for line in sys.stdin:
         message = json.loads(line)
         if not message.get("stop"):
+            stop.clear()
             work.put(message)
-        elif hasattr(signal, "pthread_kill"):  # wakes the main thread where it waits, too
+            continue
+        stop.set()
+        if hasattr(signal, "pthread_kill"):  # wakes the main thread where it waits, too
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
         else:
             signal.raise_signal(signal.SIGINT)
