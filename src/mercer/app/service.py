@@ -92,6 +92,9 @@ class Service:
         file = self.store.place("tables", table) / f"data{ending}"
         try:
             size = await self._write_parts(file, parts, shown)
+        except OSError as error:
+            self.store.delete("tables", table)
+            raise RefusedError(f"“{shown}” could not be written ({error.strerror or error}). Make room.", 507) from None
         except BaseException:  # too large, or the browser went away: nothing is left
             self.store.delete("tables", table)
             raise

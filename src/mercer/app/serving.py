@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 import signal
 import socket
 import webbrowser
@@ -81,7 +82,8 @@ def bind(store: Store, port: int | None) -> socket.socket | None:
     """Listen where the last server did, or on a free port; None where a server of this folder answers there."""
     wanted = store.port if port is None else port
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if os.name == "posix":  # elsewhere it would let two servers listen to one port
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((HOST, wanted))
     except OSError as error:
