@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: install demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-textures bench-regimes bench-cuda bench-scale bench-golden bench-shape bench-optimise bench-forecast bench-tables bench-interop bench-truth bench-first bench-auto fuzz package clean docs
+.PHONY: install demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-textures bench-regimes bench-cuda bench-scale bench-golden bench-shape bench-optimise bench-forecast bench-tables bench-interop bench-truth bench-first bench-auto fuzz package clean docs bench-app
 
 # Mercer in .venv, ready to use: .venv/bin/mercer --help
 install: $(VENV)/.runtime
@@ -132,6 +132,10 @@ bench-first: $(VENV)/.dev
 bench-auto: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.auto --runs benchmarks/results/auto-runs --seconds $(or $(SECONDS),20) --jobs $(or $(JOBS),1)
 	$(BIN)/python -m benchmarks.auto --runs benchmarks/results/auto-runs --report
+
+# The page in the browser: time to the first picture, 50 uploads at once, 200 in a row, memory and disk.
+bench-app: $(VENV)/.dev compiled chromium
+	$(BIN)/python -W ignore -m benchmarks.app
 
 # Size, how far a call travels, and habits that the design rules out.
 bench-shape: $(VENV)/.dev

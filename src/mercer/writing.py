@@ -1,10 +1,15 @@
-"""Files that are written whole or not at all: a full disk, Ctrl-C or a kill leaves the older file as it was."""
+"""Files that are written whole or not at all: a full disk, Ctrl-C or a kill leaves the older file as it was.
+
+And data that stands safely inside a page.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from mercer.errors import InputError
 
@@ -31,3 +36,9 @@ def write_text(text: str, path: str | Path) -> None:
     """Write a text file."""
     with whole_file(path) as place:
         place.write_text(text, encoding="utf-8")
+
+
+def json_for_script(value: Any) -> str:
+    """Return JSON that can stand inside a script element of a page: no text in it can end the element."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

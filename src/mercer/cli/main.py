@@ -414,3 +414,22 @@ def suggest(  # noqa: PLR0913  # typer makes an option of every parameter
         tuple(_split_names(exclude) or ()), acquisition,
     )  # fmt: skip
     suggest_and_write(request, terminal)
+
+
+@app.command(name="app")
+def serve_pages(
+    context: typer.Context,
+    folder: Annotated[Path | None, Option(help="Where its files lie; a folder of your user by default.")] = None,
+    port: Annotated[int | None, Option(min=1, max=65535, help="Of the address; the last one, or a free one.")] = None,
+    browser: Annotated[bool, Option("--browser/--no-browser", help="Open the page in your browser.")] = True,
+    keep: Annotated[bool, Option("--keep", help="Keep the files at the end; they go after a day.")] = False,
+) -> None:
+    """Open a page in the browser: drop a table, read what explains it. For this machine alone."""
+    terminal: Terminal = context.obj
+    try:
+        from mercer.app.serving import serve
+    except ModuleNotFoundError as error:
+        if error.name not in ("starlette", "uvicorn", "anyio"):
+            raise
+        raise InputError(f"`mercer app` needs the package {error.name}: pip install 'mercer[app]'.") from None
+    serve(folder, port, browser, keep, terminal.aside)

@@ -57,6 +57,7 @@ class Progress:
     depth: int = 0  # steps of a search from a base kernel
     rung: int = 0  # of a race
     announcement: str = ""  # what is about to be done, in words, where that was chosen
+    noise: float | None = None  # variance beside the best so far, in scaled units; None: not known
 
 
 Report = Callable[[Progress], None]

@@ -26,12 +26,14 @@ from mercer.fitting.periods import typical_gap
 from mercer.kernels.leaf import LEAVES
 from mercer.report.changes import change_figure
 from mercer.report.diagnostics import residuals_figure, search_figure
+from mercer.report.moving import gather_numbers
 from mercer.report.networks import network_figure, shape_figure, units_figure
 from mercer.report.partitions import partition_figure
 from mercer.report.plots import component_figure, fit_figure
 from mercer.report.svg import inline_svg
 from mercer.report.view import View
 from mercer.tables.columns import Categories, DateColumn
+from mercer.writing import json_for_script
 
 if TYPE_CHECKING:
     from mercer.model.fitted import Fitted
@@ -70,6 +72,7 @@ def report_html(fitted: Fitted | View, explanation: Explanation | None = None) -
         noise=math.sqrt(view.subject.noise) * view.subject.units.y_scale,
         usage=usage(fitted),
         protocol=protocol(fitted),
+        moving=None if (numbers := gather_numbers(view, explanation)) is None else Markup(json_for_script(numbers)),
     )
 
 
@@ -86,7 +89,8 @@ def render(template: str, **content: Any) -> str:
     environment.filters |= {"number": number, "resolved": resolve, "percent": percent, "probability": probability}
     environment.filters |= {"brief": partial(brief, most=80), "code": escape, "in_cell": _in_cell, "ends": _ends}
     css = Markup(environment.get_template("report.css").render())
-    return environment.get_template(template).render(css=css, starts=STARTS, **content)
+    script = Markup("\n".join(environment.get_template(name).render() for name in ("chart.js", "moving.js")))
+    return environment.get_template(template).render(css=css, script=script, starts=STARTS, **content)
 
 
 def _unbroken(value: Any) -> Any:
@@ -218,7 +222,7 @@ def protocol(fitted: Fitted) -> list[tuple[str, str]]:
     options = {name: origin.options[name] for name in ours}
     shown = []
     for name, value in (options | settings).items():
-        if value is not None:
+        if value is not None and name != "checkpoint":  # a folder of this machine: the result does not depend on it
             shown.append(f"{name}={' '.join(map(str, value)) if isinstance(value, list | tuple) else value}")
     rows = list_origin(fitted.seconds, origin.options["random_state"])
     rows += [("Settings", ", ".join(shown)), ("Inference", fitted.choice.reason), ("Versions", list_versions())]

@@ -1,0 +1,110 @@
+"""What people fill in -> settings, each problem a sentence with the name of the field that it is about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import parse_qs
+
+from mercer.app.policy import AppPolicy
+
+Form = Mapping[str, list[str]]
+Problems = dict[str, str]
+SEPARATORS = ("comma", "semicolon", "tab", "pipe")
+ENCODINGS = ("utf-8", "cp1252", "utf-16")
+KINDS = ("number", "date", "text")
+KIND_PREFIX = "kind "
+# Errors of the command line name options; here these are fields with labels.
+FIELD_OF_OPTION = {
+    "--target": "target", "--inputs": "inputs", "--exclude": "inputs", "--sheet": "sheet", "--decimal": "decimal",
+    "--day-first": "day_first", "--month-first": "day_first", "--encoding": "encoding", "--separator": "separator",
+    "--header": "header", "--keep-rows": "keep_rows", "--type": "kinds", "--id": "series", "--time": "time",
+    "--task": "target", "--time-budget": "seconds",
+}  # fmt: skip
+LABELS = {
+    "file": "File", "sheet": "Sheet", "decimal": "Decimal sign", "day_first": "Dates such as 01/02/2019",
+    "encoding": "Characters", "separator": "Between fields", "header": "Line of the column names",
+    "keep_rows": "Keep rows that look like units, totals or footnotes", "kinds": "Read as", "target": "What to explain",
+    "inputs": "Explain it by", "seconds": "How long it may take", "steps": "How many steps", "series": "Which series",
+    "time": "Time",
+}  # fmt: skip
+OPTION = re.compile(r"--[a-z][a-z-]+")
+
+
+def parse_form(body: bytes, most_fields: int) -> Form:
+    """Return the fields of a form."""
+    return parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=most_fields)
+
+
+def first(form: Form, name: str) -> str:
+    """Return a field, stripped; empty where it was not filled in."""
+    return form.get(name, [""])[0].strip()
+
+
+def word_problem(sentence: str, field: str) -> tuple[str, str]:
+    """Return the field that a sentence of the command line is about, and the sentence with labels for options."""
+    options = [option for option in OPTION.findall(sentence) if option in FIELD_OF_OPTION]
+    named = FIELD_OF_OPTION[options[0]] if options else field
+    return named, OPTION.sub(_label, sentence)
+
+
+def _label(option: re.Match[str]) -> str:
+    field = FIELD_OF_OPTION.get(option[0])
+    return option[0] if field is None else f"“{LABELS[field]}”"
+
+
+def read_reading_form(form: Form) -> tuple[dict[str, Any], Problems]:
+    """Return how a file is to be read, as the reader of tables takes it; what is left empty is found out."""
+    options: dict[str, Any] = {}
+    problems: Problems = {}
+    for name, allowed in (("decimal", (".", ",")), ("separator", SEPARATORS), ("encoding", ENCODINGS)):
+        if first(form, name) in allowed:
+            options[name] = first(form, name)
+    if first(form, "sheet"):
+        options["sheet"] = first(form, "sheet")
+    if first(form, "day_first") in ("day", "month"):
+        options["day_first"] = first(form, "day_first") == "day"
+    if line := first(form, "header"):
+        if line.isascii() and line.isdigit() and 0 < int(line) < 10**6:
+            options["header"] = int(line)
+        else:
+            problems["header"] = f"A line is a whole number from 1 on, not “{line[:40]}”. Empty: it is found out."
+    if first(form, "keep_rows"):
+        options["keep_rows"] = True
+    kinds = {name.removeprefix(KIND_PREFIX): first(form, name) for name in form if name.startswith(KIND_PREFIX)}
+    options["kinds"] = {name: kind for name, kind in kinds.items() if kind in KINDS}
+    return options, problems
+
+
+def read_search_form(
+    form: Form, columns: Sequence[Mapping[str, Any]], policy: AppPolicy
+) -> tuple[dict[str, Any], Problems]:
+    """Return what is to be explained by what."""
+    kinds = {column["name"]: column["kind"] for column in columns}
+    target, chosen = form.get("target", [""])[0], [name for name in form.get("inputs", []) if name in kinds]
+    inputs, problems = [name for name in chosen if name != target], Problems()
+    if target not in kinds:
+        problems["target"] = "Choose the column that is to be explained."
+    elif kinds[target] == "date":
+        problems["target"] = "A column of dates cannot be explained; choose one of numbers or classes."
+    if not inputs:
+        problems["inputs"] = "Choose at least one other column to explain it by."
+    seconds = first(form, "seconds")
+    if seconds not in map(str, policy.seconds_choices):
+        problems["seconds"] = "Choose one of the times in the list."
+    return {
+        "target": target,
+        "inputs": inputs,
+        "classes": kinds.get(target) == "text",
+        "seconds": float(seconds) if "seconds" not in problems else 0.0,
+    }, problems
+
+
+def read_steps_form(form: Form, policy: AppPolicy) -> tuple[dict[str, Any], Problems]:
+    """Return how many steps are to be foreseen, and of which series."""
+    text, problems = first(form, "steps"), Problems()
+    steps = int(text) if text.isascii() and text.isdigit() and len(text) < 8 else 0
+    if not 1 <= steps <= policy.most_steps:
+        problems["steps"] = f"Give a whole number from 1 to {policy.most_steps}, not “{text[:40]}”."
+    return {"steps": steps, "series": form.get("series", [""])[0] or None}, problems
