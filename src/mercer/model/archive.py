@@ -202,7 +202,7 @@ def read_kernel_setting(data: Any) -> str | Learner:
     name = data["learner"]
     if name not in LEARNERS:
         raise InputError(f"it was learned by {name!r}, and there is no learner of that name here; give it to LEARNERS")
-    learner: Learner = LEARNERS[name](**data["settings"])
+    learner: Learner = LEARNERS[name].read(data["settings"])
     learner.check()
     return learner
 
