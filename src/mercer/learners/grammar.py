@@ -77,7 +77,7 @@ class SearchPolicy:
     first_starts: int = 2  # kernels on every column that their first step starts from, for the same reason
     bases: int = 20  # base kernels that are all fitted to the end; more, on several columns, are raced
     improvement: float = 2.0  # score that a deeper kernel must gain: less is "not worth a bare mention"
-    for_luck: float = 2.0  # times log K, that the best of a large level of K must gain: by chance the best of K is ahead
+    for_luck: float = 2.0  # times log K, that the best of a large level of K must gain: one of K is ahead by chance
     every_column: bool = True  # begin with kernels on every column, where there are several
     simplify: bool = True  # try kernels without a part of the best, which may have become idle
     interval_iterations: int = 20  # of candidates on the sample, where intervals decide and nobody is raced
