@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-textures bench-regimes bench-cuda bench-scale bench-golden bench-shape bench-optimise bench-forecast bench-tables bench-interop bench-truth bench-first fuzz clean
+.PHONY: demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-textures bench-regimes bench-cuda bench-scale bench-golden bench-shape bench-optimise bench-forecast bench-tables bench-interop bench-truth bench-first paper fuzz clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/mercer demo --out mercer-demo
@@ -115,6 +115,12 @@ fuzz: $(VENV)/.dev compiled
 # Twelve tables after 10, 30 and 120 s, against one SE on all columns; a file for each run, JOBS at a time.
 bench-first: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.first_answers --data $(or $(DATA),../shared/data) --jobs $(or $(JOBS),1)
+
+# One row of docs/papers.md again, such as ITEM=nkn-table-1: it says how long, and goes on where it was stopped.
+# Without ITEM: the rows there are. DEVICE=cuda for the large tables.
+paper: $(VENV)/.dev
+	@OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.papers --data $(or $(DATA),../shared/data) --jobs $(or $(JOBS),1) \
+	  --device $(or $(DEVICE),cpu) $(if $(ITEM),--item $(ITEM))
 
 # Size, how far a call travels, and habits that the design rules out.
 bench-shape: $(VENV)/.dev

@@ -1,7 +1,7 @@
 """Bayes by Backprop (Blundell et al. 2015), the Bayesian neural network of the NKN paper's Table 1 (BBB).
 
-One hidden layer of 50 rectified units (NKN J.2). Every weight has a Gaussian posterior N(m, s^2), s = softplus(r), and a
-standard normal prior; one noise variance for all rows is learned with them. The bound
+One hidden layer of 50 rectified units (NKN J.2). Every weight has a Gaussian posterior N(m, s^2), s = softplus(r), and
+a standard normal prior; one noise variance for all rows is learned with them. The bound
 
     sum_n E log N(y_n | f_w(x_n), noise) - KL(q(w) || p(w))
 

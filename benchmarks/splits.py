@@ -22,7 +22,8 @@ def pca_split(X: Array, part: int = PART) -> Array:
     count = len(X)
     if count < 2 * part:
         fits = count // 2
-        advice = f"a part of 1/{fits}, pca_split(X, part={fits}), or {2 * part} rows or more" if fits > 1 else "more rows"
+        smaller = f"a part of 1/{fits}, as pca_split(X, part={fits}), or {2 * part} rows or more"
+        advice = smaller if fits > 1 else f"{2 * part} rows or more"
         raise InputError(
             f"a PCA split tests the lowest and the highest 1/{part} of the rows, and {count} rows are too few to have "
             f"two at each end: give {advice}"

@@ -1,0 +1,199 @@
+"""What the papers print as formulas and small figures: kernels, Figure 6, Example 1, random features, I.1 and I.3."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import mercer
+from mercer.compute.evaluate import unit_patterns
+from mercer.compute.spectral import draw_features
+from mercer.kernels import parse
+from mercer.kernels.network import network
+
+Array = np.ndarray[Any, Any]
+
+SEEN = (np.linspace(-12.0, 0.0, 60), np.linspace(6.0, 14.0, 40))  # NKN I.1: 100 points of [-12, 0] and [6, 14]
+TOY_KERNEL = "SE(variance=1, lengthscale=4) + PER(variance=1, period=3, lengthscale=1)"
+UNIT_KERNEL = "LIN(variance=0.05, offset=0) + SE(variance=1, lengthscale=4) * PER(variance=1, period=2, lengthscale=1)"
+NOISE = 1e-3  # of the toy functions, in units of their variance: the paper names none
+
+
+# ------------------------------------------------------------------------------------------------- kernels as printed
+
+
+def printed_kernels(rows: int = 40, seed: int = 0) -> dict[str, Any]:
+    """Every named kernel as printed against Mercer's: the largest difference, and the lowest eigenvalue as printed.
+
+    The eigenvalue is that of the printed Gram matrix over its largest; far below zero: the formula is no kernel.
+    """
+    x = np.sort(np.random.default_rng(seed).uniform(-3.0, 3.0, rows))
+    d, both = x[:, None] - x[None, :], np.outer(x, x)
+    root = np.sqrt(3.0) * np.abs(d) / 0.8
+    rate = 0.6
+    matern = (1.0 + root) * np.exp(-root)
+    pairs = matern[np.triu_indices(rows)][::7]
+    cases: dict[str, tuple[Array, str | None]] = {
+        "nkn RBF": (1.3 * np.exp(-(d**2) / (2 * 0.8**2)), "SE(0, variance=1.3, lengthscale=0.8)"),
+        "nkn PER": (
+            1.3 * np.exp(-2 * np.sin(np.pi * np.abs(d) / 1.7) ** 2 / 0.8**2),
+            "PER(0, variance=1.3, period=1.7, lengthscale=0.8)",
+        ),
+        "nkn LIN": (1.3 * both, "LIN(0, variance=1.3, offset=0)"),
+        "nkn RQ": (
+            1.3 * (1 + d**2 / (2 * 1.5 * 0.8**2)) ** (1 / 1.5),
+            "RQ(0, variance=1.3, lengthscale=0.8, alpha=1.5)",
+        ),
+        "nkn WN": (1.3 * (d == 0), "WN(0, variance=1.3)"),
+        "nkn C": (np.full_like(d, 1.3), "C(variance=1.3)"),
+        "nkn COS": (1.3 * np.cos(2 * np.pi * 0.4 * d), "COS(0, variance=1.3, frequency=0.4)"),
+        "skc LIN": (1.3 * np.outer(x - 0.4, x - 0.4), "LIN(0, variance=1.3, offset=0.4)"),
+        "skc RQ": (1.3 * (1 + d**2 / (2 * 1.5 * 0.8**2)) ** -1.5, "RQ(0, variance=1.3, lengthscale=0.8, alpha=1.5)"),
+        "kfo Matern 3/2": (matern, "M32(0, variance=1, lengthscale=0.8)"),
+        "kfo hyperkernel": ((1 - rate) / (1 - rate * np.outer(pairs, pairs)), None),
+    }
+    found: dict[str, Any] = {}
+    for name, (printed, text) in cases.items():
+        values = np.linalg.eigvalsh(printed)
+        found[name] = {"lowest": float(values[0] / np.abs(values).max())}
+        if text is not None:
+            found[name]["difference"] = float(np.abs(parse(text)(x[:, None]) - printed).max())
+    return found
+
+
+def printed_features(count: int = 20_000, seed: int = 0) -> dict[str, float]:
+    """SKC, appendix C: features cos(v.x + b) / sqrt(m) as printed, and Mercer's, each over the kernel at x = x'."""
+    rng = np.random.default_rng(seed)
+    x = np.linspace(-1.0, 1.0, 9)[:, None]
+    features = np.cos(x * rng.standard_normal(count) / 0.7 + rng.uniform(0, 2 * np.pi, count)) / np.sqrt(count)
+    kernel = parse("SE(0, variance=1, lengthscale=0.7)")
+    own = draw_features(kernel, count, 1, rng).phi(x)
+    truth = kernel(x)
+    return {
+        "printed_share": float(np.diagonal(features @ features.T).mean()),
+        "share": float(np.diagonal(own @ own.T).mean()),
+        "difference": float(np.abs(own @ own.T - truth).max()),
+    }
+
+
+# --------------------------------------------------------------------------------------------- networks, by hand
+
+
+def figure_6(rows: int = 30, seed: int = 0) -> dict[str, Any]:
+    """NKN Theorem 3 and Figure 6: 0.3 k1 k2^2 by a network of width 2 B + 6, B = 3, and how far off it is.
+
+    Six units are carried from module to module: k1, k2, k3, 1, the term so far and the output. A Linear layer of twelve
+    units has two for each of them, which the Product layer multiplies: itself and 1, but for the term, which is
+    multiplied by the next primitive.
+    """
+    width, carried = 2 * 3 + 6, 6
+    ONE, TERM, OUT = 3, 4, 5
+    primitives = ["SE(0, variance=1, lengthscale=0.8)", "PER(0, variance=1, period=1.7, lengthscale=1)",
+                  "LIN(0, variance=1, offset=0)"]  # fmt: skip
+
+    def module(units: int, factor: int | None) -> tuple[list[list[float]], list[float]]:
+        weights, bias = np.zeros((width, units)), np.zeros(width)
+        for unit in range(carried):
+            first, second = 2 * unit, 2 * unit + 1
+            if unit == ONE or (units == 3 and unit == TERM):  # made anew from the bias
+                bias[first] = 1.0
+            elif unit < units:
+                weights[first, unit] = 1.0
+            bias[second] = 1.0
+        if factor is None:  # the term is added to the output
+            weights[2 * OUT, TERM] = 0.3
+        else:
+            bias[2 * TERM + 1], weights[2 * TERM + 1, factor] = 0.0, 1.0
+        return weights.tolist(), bias.tolist()
+
+    modules = [module(3, 0), module(carried, 1), module(carried, 1), module(carried, None)]
+    layers = "-".join([f"Linear{width}-Product{carried}"] * len(modules) + ["Linear1"])
+    built = network(primitives, layers, variances=True)
+    last = np.zeros((1, carried))
+    last[0, OUT] = 1.0
+    given = [*modules, (last.tolist(), [0.0])]
+    linears = [layer.with_values(np.ravel(w).tolist(), b) for layer, (w, b) in zip(built.linears, given, strict=True)]
+    kernel = built.with_linears(linears)
+    x = np.random.default_rng(seed).uniform(-2.0, 2.0, (rows, 1))
+    first, second = parse(primitives[0])(x), parse(primitives[1])(x)
+    off = float(np.abs(kernel(x) - 0.3 * first * second**2).max())
+    return {"width": width, "modules": len(modules), "difference": off, "architecture": kernel.architecture}
+
+
+def example_1(rows: int = 40) -> dict[str, Any]:
+    """NKN Example 1, n = 3: tones of 4, 16 and 64 times a frequency, as one network on one complex primitive.
+
+    Each module has two units: the fourth power of the first, and the second with a part of the first added to it, the
+    output so far. Weights (n choose 2)^2t, t = 1, 2, 3; the real part is taken once, at the end.
+    """
+    frequency, weights = 0.1, [9.0**t for t in (1, 2, 3)]
+
+    def module(units: int, weight: float) -> tuple[list[float], list[float]]:
+        table, bias = np.zeros((8, units)), np.zeros(8)
+        table[:4, 0] = 1.0  # four times the first unit
+        table[4, 0], bias[5:] = weight, 1.0
+        if units > 1:
+            table[4, 1] = 1.0
+        return table.ravel().tolist(), bias.tolist()
+
+    built = network(f"EXPI(0, variance=1, frequency={frequency})", "-".join(["Linear8-Product2"] * 3 + ["Linear1"]))
+    given = [module(1, 0.0), module(2, weights[0]), module(2, weights[1]), ([weights[2], 1.0], [0.0])]
+    kernel = built.with_linears([layer.with_values(*w) for layer, w in zip(built.linears, given, strict=True)])
+    x = np.linspace(-1.0, 1.0, rows)[:, None]
+    tones = [w * np.cos(2 * np.pi * frequency * 4**t * (x - x.T)) for t, w in zip((1, 2, 3), weights, strict=True)]
+    truth = np.sum(tones, axis=0)
+    return {"difference": float(np.abs(kernel(x) - truth).max() / np.abs(truth).max()), "primitives": 1}
+
+
+# -------------------------------------------------------------------------------------------------- toy functions
+
+
+def draw_function(kernel: str, x: Array, seed: int) -> Array:
+    """Return one draw of a Gaussian process at the points, as smooth as its kernel."""
+    values, vectors = np.linalg.eigh(parse(kernel)(x[:, None]))
+    drawn = np.random.default_rng(seed).standard_normal(len(x))
+    return np.asarray(vectors @ (np.sqrt(np.maximum(values, 0.0)) * drawn))
+
+
+def synthetic_line(seed: int) -> dict[str, Any]:
+    """NKN I.1, Figure 7: 100 rows of [-12, 0] and [6, 14] of a draw from RBF + PER; gap and both ends are tested."""
+    seen = np.concatenate(SEEN)
+    new = np.concatenate([np.linspace(-16.0, -12.2, 20), np.linspace(0.2, 5.8, 30), np.linspace(14.2, 18.0, 20)])
+    drawn = draw_function(TOY_KERNEL, np.concatenate([seen, new]), seed)
+    noise = np.sqrt(NOISE) * np.random.default_rng([seed, 1]).standard_normal(len(seen))
+    model = mercer.GPRegressor("nkn", random_state=seed).fit(seen[:, None], drawn[: len(seen)] + noise)
+    mean, std = model.predict(new[:, None], return_std=True)
+    near = model.predict(seen[:, None], return_std=True)[1]
+    truth = drawn[len(seen) :]
+    return {
+        "rmse": float(np.sqrt(np.mean((mean - truth) ** 2)) / drawn.std()),
+        "inside_95": float(np.mean(np.abs(mean - truth) < 1.959964 * std)),
+        "std_ratio": float(std.mean() / near.mean()),
+    }
+
+
+def unit_pattern_line(seed: int) -> dict[str, Any]:
+    """NKN I.3, Figures 10 and 11: a draw of LIN + RBF * PER, a network of LIN, PER and RBF, and its first four units.
+
+    A unit's pattern is k_u(x, 0) over a line; its frequency is where the spectrum of the pattern, less its mean, is
+    largest, in cycles over the line.
+    """
+    x = np.linspace(0.0, 12.0, 121)
+    drawn = draw_function(UNIT_KERNEL, x, seed)
+    seen = x <= 9.0
+    noise = np.sqrt(NOISE) * np.random.default_rng([seed, 1]).standard_normal(len(x))
+    learner = mercer.NeuralKernelNetwork("LIN + PER + SE", layers="Linear4-Product2-Linear1")
+    model = mercer.GPRegressor(learner, random_state=seed).fit(x[seen, None], (drawn + noise)[seen])
+    mean = model.predict(x[~seen, None])
+    patterns = unit_patterns(model.kernel_, x[:, None], np.array([[0.0]]))[1].values[:, :, 0]
+    centred = patterns - patterns.mean(axis=1, keepdims=True)
+    spectrum = np.abs(np.fft.rfft(centred, axis=1))
+    correlation = np.corrcoef(patterns)
+    return {
+        "rmse_seen": float(np.sqrt(np.mean((model.predict(x[seen, None]) - drawn[seen]) ** 2)) / drawn.std()),
+        "rmse_beyond": float(np.sqrt(np.mean((mean - drawn[~seen]) ** 2)) / drawn.std()),
+        "frequencies": [int(place) for place in spectrum.argmax(axis=1)],
+        "lowest_correlation": float(correlation.min()),
+        "median_correlation": float(np.median(correlation[np.triu_indices(4, 1)])),
+    }
