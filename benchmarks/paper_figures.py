@@ -176,24 +176,26 @@ def synthetic_line(seed: int) -> dict[str, Any]:
 def unit_pattern_line(seed: int) -> dict[str, Any]:
     """NKN I.3, Figures 10 and 11: a draw of LIN + RBF * PER, a network of LIN, PER and RBF, and its first four units.
 
-    A unit's pattern is k_u(x, 0) over a line; its frequency is where the spectrum of the pattern, less its mean, is
-    largest, in cycles over the line.
+    A unit's pattern is what it alone would predict: k_u(x, X) (k_u(X, X) + noise I)^-1 y. Its frequency is where the
+    spectrum of the pattern, less a straight line, is largest, in cycles over the line.
     """
     x = np.linspace(0.0, 12.0, 121)
     drawn = draw_function(UNIT_KERNEL, x, seed)
     seen = x <= 9.0
-    noise = np.sqrt(NOISE) * np.random.default_rng([seed, 1]).standard_normal(len(x))
+    y = (drawn + np.sqrt(NOISE) * np.random.default_rng([seed, 1]).standard_normal(len(x)))[seen]
     learner = mercer.NeuralKernelNetwork("LIN + PER + SE", layers="Linear4-Product2-Linear1")
-    model = mercer.GPRegressor(learner, random_state=seed).fit(x[seen, None], (drawn + noise)[seen])
-    mean = model.predict(x[~seen, None])
-    patterns = unit_patterns(model.kernel_, x[:, None], np.array([[0.0]]))[1].values[:, :, 0]
-    centred = patterns - patterns.mean(axis=1, keepdims=True)
-    spectrum = np.abs(np.fft.rfft(centred, axis=1))
-    correlation = np.corrcoef(patterns)
+    model = mercer.GPRegressor(learner, random_state=seed).fit(x[seen, None], y)
+    units = unit_patterns(model.kernel_, x[:, None])[1].values
+    noise = model.noise_ * np.eye(int(seen.sum()))
+    patterns = np.array([k[:, seen] @ np.linalg.solve(k[np.ix_(seen, seen)] + noise, y - y.mean()) for k in units])
+    flat = patterns - np.array([np.polyval(np.polyfit(x, each, 1), x) for each in patterns])
+    correlation = np.abs(np.corrcoef(flat))[np.triu_indices(4, 1)]
+    spread = drawn.std()
     return {
-        "rmse_seen": float(np.sqrt(np.mean((model.predict(x[seen, None]) - drawn[seen]) ** 2)) / drawn.std()),
-        "rmse_beyond": float(np.sqrt(np.mean((mean - drawn[~seen]) ** 2)) / drawn.std()),
-        "frequencies": [int(place) for place in spectrum.argmax(axis=1)],
+        "rmse_seen": float(np.sqrt(np.mean((model.predict(x[seen, None]) - drawn[seen]) ** 2)) / spread),
+        "rmse_beyond": float(np.sqrt(np.mean((model.predict(x[~seen, None]) - drawn[~seen]) ** 2)) / spread),
+        "frequencies": [int(place) for place in np.abs(np.fft.rfft(flat, axis=1)).argmax(axis=1)],
+        "different": len({int(place) for place in np.abs(np.fft.rfft(flat, axis=1)).argmax(axis=1)}),
         "lowest_correlation": float(correlation.min()),
-        "median_correlation": float(np.median(correlation[np.triu_indices(4, 1)])),
+        "median_correlation": float(np.median(correlation)),
     }

@@ -180,7 +180,8 @@ NKN = (
         ),
         "five small tables 2.5 hours on one core; the three large ones 3 hours with a GPU (days without); BBB 1 hour",
         NETWORKS,
-        "BBB: five splits. The small tables were measured before the large ones could be: a dash is not measured.",
+        "BBB: five splits. Three splits of the three large tables, by sparse and by exact inference, are in "
+        "[scale-networks.md](../benchmarks/results/scale-networks.md) and [cuda.md](../benchmarks/results/cuda.md).",
     ),
     Row(
         "nkn-table-2",
@@ -277,13 +278,18 @@ NKN = (
         (
             Figure("RMSE at the rows, over the spread", "a picture", cell("i3/*", "rmse_seen", "median")),
             Figure("RMSE of the last quarter, over the spread", "a picture", cell("i3/*", "rmse_beyond", "median")),
-            Figure("correlation of two units, median", "low", cell("i3/*", "median_correlation", "median", 2)),
+            Figure(
+                "correlation of two units less a line, median", "low", cell("i3/*", "median_correlation", "median", 2)
+            ),
+            Figure("the lowest", "low", cell("i3/*", "lowest_correlation", "median", 2)),
+            Figure("frequencies that lead a unit, of four", "4", cell("i3/*", "different", "mean", 1)),
         ),
         (cells("i3/*"),),
         (f"{CELLS} 'i3/*'",),
         "2 minutes on one core",
         NETWORKS,
-        "`report()` draws the pattern of every unit.",
+        "The paper names no lengthscales, period or noise, and says of the patterns that they differ in frequency; here "
+        "a pattern is what a unit alone would predict. `report()` draws every unit.",
     ),
     Row(
         "nkn-recovery",
