@@ -1,6 +1,6 @@
 """Experiments of the papers that no other benchmark has: each cell is one fit or one check.
 
-    python -m benchmarks.paper_cells --data FOLDER --cells 'i1/*' [--minutes 4] [--fresh]
+    python -m benchmarks.paper_cells --data FOLDER --cells 'i1/*' [--jobs 16] [--minutes 4] [--fresh]
 
 What was measured is not measured again unless `--fresh`, so a run can be stopped and continued. Nothing is chosen by
 looking at test rows. Results: benchmarks/results/papers.json; every cell has its date, machine and state of the code.
@@ -16,12 +16,14 @@ import os
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from joblib import Parallel, delayed, parallel_config
 from sklearn.model_selection import train_test_split
 
 import mercer
@@ -198,6 +200,18 @@ def all_cells(folder: Path) -> Cells:
     return cells
 
 
+@dataclass(frozen=True)
+class Limits:
+    """How many cells run at a time, after how many minutes none begins, and whether all are measured again."""
+
+    jobs: int = 1
+    minutes: float = float("inf")
+    fresh: bool = False
+
+
+UNLIMITED = Limits()
+
+
 def keep(path: Path, name: str, found: Found) -> None:
     """Add a cell to the file as it is now, in one go: another process may have written to it."""
     kept = json.loads(path.read_text()) if path.exists() else {"results": {}}
@@ -208,11 +222,17 @@ def keep(path: Path, name: str, found: Found) -> None:
     beside.replace(path)
 
 
-def measure(name: str, call: Callable[[], Found]) -> Found:
-    """Run one cell; return what it found with its circumstances."""
+def measure(name: str, call: Callable[[], Found], until: float) -> tuple[str, Found | None]:
+    """Run one cell; return what it found with its circumstances, why it failed, or None where time is over."""
+    if time.time() > until:
+        return name, None
+    warnings.simplefilter("ignore")
     began, worked = time.perf_counter(), time.process_time()
-    found = call()
-    return found | {
+    try:
+        found = call()
+    except Exception as error:  # one of many: the others are worth having
+        return name, {"failed": f"{type(error).__name__}: {error}"[:300]}
+    return name, found | {
         "seconds": time.perf_counter() - began,
         "cpu": time.process_time() - worked,
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -221,30 +241,24 @@ def measure(name: str, call: Callable[[], Found]) -> Found:
     }
 
 
-def run(patterns: list[str], folder: Path, path: Path, minutes: float = float("inf"), fresh: bool = False) -> int:
+def run(patterns: list[str], folder: Path, path: Path, limits: Limits = UNLIMITED) -> int:
     """Run the cells that fit a pattern and are not there yet; return how many could not be run, or had no time."""
-    until, left = time.time() + 60.0 * minutes, 0
-    known = set() if fresh or not path.exists() else set(json.loads(path.read_text())["results"])
+    until, left = time.time() + 60.0 * limits.minutes, 0
+    known = set() if limits.fresh or not path.exists() else set(json.loads(path.read_text())["results"])
     cells = all_cells(folder)
     chosen = [name for name in cells if any(fnmatch.fnmatchcase(name, each) for each in patterns)]
     if not chosen:
         kinds = ", ".join(sorted({name.split("/")[0] for name in cells}))
         raise SystemExit(f"no cell fits {' '.join(patterns)}; there are {kinds}")
-    warnings.simplefilter("ignore")
-    for name in chosen:
-        if name in known:
-            continue
-        if time.time() > until:
-            left += 1
-            continue
-        try:
-            found = measure(name, cells[name])
-        except Exception as error:  # one of many: the others are worth having
-            left += 1
-            print(name, "FAILED", f"{type(error).__name__}: {error}", flush=True)
-            continue
-        keep(path, name, found)
-        print(name, json.dumps(found)[:240], flush=True)
+    calls = [delayed(measure)(name, cells[name], until) for name in chosen if name not in known]
+    with parallel_config("loky", n_jobs=limits.jobs, inner_max_num_threads=1 if limits.jobs > 1 else None):
+        for name, found in Parallel(return_as="generator_unordered", batch_size=1)(calls):
+            if found is None or "failed" in found:
+                left += 1
+            else:
+                keep(path, name, found)
+            if found is not None:
+                print(name, json.dumps(found)[:240], flush=True)
     return left
 
 
@@ -252,11 +266,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--cells", nargs="+", required=True, help="names, or patterns such as 'bbb/yacht/*'")
+    parser.add_argument("--jobs", type=int, default=1, help="cells at a time, one thread each")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no cell after so many")
     parser.add_argument("--out", type=Path, default=KEPT)
     parser.add_argument("--fresh", action="store_true")
     arguments = parser.parse_args()
-    left = run(arguments.cells, arguments.data, arguments.out, arguments.minutes, arguments.fresh)
+    limits = Limits(arguments.jobs, arguments.minutes, arguments.fresh)
+    left = run(arguments.cells, arguments.data, arguments.out, limits)
     if left:
         raise SystemExit(f"{left} cells are left; the same command goes on with them")
 

@@ -232,7 +232,10 @@ def problems(page: Path = PAGE) -> list[str]:
     differing = [(a, b) for a, b in zip(kept, made, strict=False) if a != b]
     if differing or len(kept) != len(made):
         first = differing[0] if differing else (f"{len(kept)} lines", f"{len(made)} lines")
-        found.append(f"{page.name} differs from the files, at first {first[0]!r:.90}, by them {first[1]!r:.90}")
+        found.append(
+            f"{page.name} differs from the files, at first {first[0]!r:.90}, by them "
+            f"{first[1]!r:.90}: python -m benchmarks.papers --write"
+        )
     return found
 
 

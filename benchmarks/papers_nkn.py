@@ -288,8 +288,8 @@ NKN = (
         (f"{CELLS} 'i3/*'",),
         "2 minutes on one core",
         NETWORKS,
-        "The paper names no lengthscales, period or noise, and says of the patterns that they differ in frequency; here "
-        "a pattern is what a unit alone would predict. `report()` draws every unit.",
+        "The paper names no lengthscales, period or noise, and says of the patterns that they differ in frequency; "
+        "here a pattern is what a unit alone would predict. `report()` draws every unit.",
     ),
     Row(
         "nkn-recovery",

@@ -71,7 +71,7 @@ FUNCTIONALS = ("src/mercer/learners/kfo.py", "src/mercer/learners/kernel_space.p
 CLASSES = (*FUNCTIONALS, "src/mercer/learners/kfo_classes.py", "src/mercer/learners/margin.py")
 SURFACES = ("src/mercer/learners/surface.py", "src/mercer/learners/regimes.py")
 KERNELS = ("src/mercer/kernels/leaf.py", "src/mercer/compute/fused_leaves.py")
-CELLS = "python -m benchmarks.paper_cells --data {data} --cells"
+CELLS = "python -m benchmarks.paper_cells --data {data} --jobs {jobs} --cells"
 
 
 def cells(pattern: str) -> Source:
