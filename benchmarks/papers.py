@@ -16,6 +16,7 @@ import functools
 import importlib.util
 import json
 import math
+import os
 import re
 import shlex
 import subprocess
@@ -91,15 +92,24 @@ def _step(data: Any, key: str) -> Iterator[Any]:
             yield from (value for name, value in data.items() if fnmatch.fnmatchcase(name, key))
 
 
+def numbers_at(reading: Reading) -> np.ndarray[Any, Any]:
+    """Return the numbers that a figure is made of."""
+    found = [value for value in find(load(reading.file), reading.path) if isinstance(value, int | float)]
+    return np.array(found, dtype=float) * (100.0 if reading.statistic.startswith("percent") else 1.0)
+
+
+def average(reading: Reading) -> float:
+    """Return their mean, or median."""
+    numbers = numbers_at(reading)
+    return float(np.median(numbers) if reading.statistic == "median" else numbers.mean())
+
+
 def read(reading: Reading) -> str:
     """Return a number as the page shows it, with how many it was made of where these are several; "" for none."""
-    numbers = np.array([v for v in find(load(reading.file), reading.path) if isinstance(v, int | float)], dtype=float)
+    numbers = numbers_at(reading)
     if not len(numbers):
         return ""
-    if reading.statistic.startswith("percent"):
-        numbers = 100.0 * numbers
-    middle = float(np.median(numbers) if reading.statistic == "median" else numbers.mean())
-    text = show(middle, reading.digits)
+    text = show(average(reading), reading.digits)
     if "±" in reading.statistic and len(numbers) > 1:
         spread = float(numbers.std())
         spread = spread / math.sqrt(len(numbers)) if reading.statistic.endswith("se") else spread
@@ -139,7 +149,7 @@ def last_change(parts: tuple[str, ...]) -> str:
     command = ["git", "log", "-1", "--date=format-local:%Y-%m-%d %H:%M", "--format=%ad", "--", *parts]
     try:
         done = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, check=False, env={"TZ": "UTC", "PATH": "/usr/bin:/bin"}
+            command, cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, "TZ": "UTC"}
         )
     except OSError:
         return ""
@@ -185,7 +195,8 @@ def write_row(row: Row) -> list[str]:
     if row.figures:
         lines += ["", "| | paper | Mercer |", "|---|---|---|"]
         lines += [f"| {figure.what} | {figure.paper} | {shown(figure)} |" for figure in row.figures]
-        lines += ["", circumstances(row)]
+        counted = [compare(row, *each) for each in row.compared if state(row) != NOT_MEASURED]
+        lines += ["", *(f"- {each}" for each in counted), *([""] if counted else []), circumstances(row)]
     if row.commands:
         lines += ["", f"`make paper ITEM={row.item}`: {row.time}."]
     if row.remark:
@@ -196,6 +207,25 @@ def write_row(row: Row) -> list[str]:
 def shown(figure: Figure) -> str:
     """Return Mercer's number; a dash where there is none."""
     return (read(figure.mercer) if figure.mercer is not None else "") or "-"
+
+
+def compare(row: Row, ending: str, better: str) -> str:
+    """Return how often Mercer's number is better than the printed one, to the decimals that are printed."""
+    measured, won = 0, []
+    figures = [figure for figure in row.figures if figure.what.endswith(ending) and figure.paper]
+    for figure in figures:
+        if figure.mercer is None or not len(numbers_at(figure.mercer)):
+            continue
+        printed = figure.paper.split()[0]
+        decimals = len(printed.partition(".")[2])
+        gain = (float(printed) - round(average(figure.mercer), decimals)) * (1.0 if better == "lower" else -1.0)
+        measured += 1
+        if gain > 0 or (gain == 0 and float(printed) == 0):
+            won.append(figure.what.removesuffix(ending).rstrip(", "))
+    names = f" ({', '.join(won)})" if won else ""
+    return (
+        f"{ending.strip(', ')} {better} than the paper's: {len(won)} of {measured} measured{names}, of {len(figures)}"
+    )
 
 
 def circumstances(row: Row) -> str:
@@ -285,6 +315,10 @@ def run(row: Row, data: str, jobs: int, device: str) -> int:
     if not row.commands:
         print(f"{row.item} has nothing to run: it is {row.library or 'in the library'}")
         return 0
+    if any("{data}" in command for command in row.commands) and not Path(data).is_dir():
+        raise SystemExit(
+            f"{row.item} needs data, and there is no folder {data}: give DATA=FOLDER (benchmarks/README.md)"
+        )
     print(f"{row.item}: {row.paper} {row.where}, {row.about}\nexpected from nothing: {row.time}", flush=True)
     code = 0
     for command in row.commands:

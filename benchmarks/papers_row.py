@@ -7,6 +7,7 @@ measured yet. A row without figures has nothing to measure, and `library` says w
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Row:
     parts: tuple[str, ...] = ()  # of the package that are measured
     remark: str = ""
     library: str = ""
+    compared: tuple[tuple[str, Literal["lower", "higher"]], ...] = ()  # figures that end so: how many are better
 
 
 PAPERS = {
@@ -71,6 +73,7 @@ FUNCTIONALS = ("src/mercer/learners/kfo.py", "src/mercer/learners/kernel_space.p
 CLASSES = (*FUNCTIONALS, "src/mercer/learners/kfo_classes.py", "src/mercer/learners/margin.py")
 SURFACES = ("src/mercer/learners/surface.py", "src/mercer/learners/regimes.py")
 KERNELS = ("src/mercer/kernels/leaf.py", "src/mercer/compute/fused_leaves.py")
+BARE = "python -m benchmarks.paper_cells --jobs {jobs} --cells"  # cells that need no data
 CELLS = "python -m benchmarks.paper_cells --data {data} --jobs {jobs} --cells"
 
 

@@ -169,3 +169,9 @@ def test_a_machine_on_an_indefinite_matrix(spectrum: Any, tmp_path: Any) -> None
     np.testing.assert_array_equal(mercer.load(tmp_path / "classes.mercer").predict(X), model.predict(X))
     with pytest.raises(InputError, match="spectrum must be"):
         mercer.KernelSVC("precomputed", spectrum="square").fit(gram, y)  # type: ignore[arg-type]
+
+
+def test_the_functional_of_the_paper_comes_from_the_subspaces() -> None:
+    settings = mercer.KernelFunctional.paper(subspaces=1, iterations=1, tuning=0)
+    found = mercer.GPRegressor(settings, random_state=0).fit(LINE, 0.1 * wave(3))
+    assert "KF(" in found.kernel_.text()  # and not the kernel inside, whether that is better or not

@@ -80,6 +80,8 @@ def test_a_run_says_how_long_and_goes_on(tmp_path: Path, capsys: pytest.CaptureF
     with pytest.raises(SystemExit) as ended:  # a row without commands has nothing to run
         papers.main(["--item", "kfo-figure-3"])
     assert ended.value.code == 0
+    with pytest.raises(SystemExit, match="nkn-table-2 needs data, and there is no folder"):
+        papers.main(["--item", "nkn-table-2", "--data", str(tmp_path / "nothing")])
 
 
 def test_a_pca_split_takes_both_ends_and_refuses_few_rows() -> None:

@@ -464,7 +464,10 @@ class FunctionalSearch:
     def _fit_to_all(self) -> list[Fit]:
         trials, policy = self.trials, self.policy
         best: dict[str, Fit] = {}  # for each kernel inside: shapes of the same are much alike, and say nothing new
-        for candidate in sorted(trials.candidates, key=lambda c: c.score):
+        ranked = sorted(trials.candidates, key=lambda c: c.score)
+        if not policy.compares:  # what the subspaces gave, also where the kernel inside is better as it is
+            ranked = [c for c in ranked if c.depth > 0 and c.fit is not None] or ranked
+        for candidate in ranked:
             if candidate.fit is not None:
                 best.setdefault(_plain_text(candidate.expression), candidate.fit)
         chosen = list(best.values())[: 1 if trials.stopped else policy.finalists]
