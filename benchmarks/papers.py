@@ -51,7 +51,8 @@ Settings as printed have a name: `GrammarSearch.paper()`, `NeuralKernelNetwork.p
 Numbers of Mercer come from files in [benchmarks/results](../benchmarks/results) and from nowhere else: this page is
 written by `python -m benchmarks.papers --write`, and a test compares it with the files. With each row stand the dates,
 the machines and the state of the code that it was measured with, where that was kept; **older than the code** says that
-the part of Mercer it measures has changed since. A dash is not measured. "a picture": the paper prints no number.
+the part of Mercer it measures has changed since. Behind a number made of several, such as splits, stands of how many;
+a dash is not measured. "a picture": the paper prints no number.
 """
 
 
@@ -114,6 +115,8 @@ def read(reading: Reading) -> str:
         spread = float(numbers.std())
         spread = spread / math.sqrt(len(numbers)) if reading.statistic.endswith("se") else spread
         text += f" ± {show(spread, reading.digits)}"
+    if len(numbers) < reading.of:
+        return f"{text} ({len(numbers)} of {reading.of})"
     return text if len(numbers) == 1 else f"{text} ({len(numbers)})"
 
 
@@ -166,10 +169,11 @@ def state(row: Row) -> str:
     """Return whether a row is measured, in part or not at all; rows with nothing to measure are in the library."""
     if not row.figures:
         return "in the library"
-    measured = sum(bool(figure.mercer and read(figure.mercer)) for figure in row.figures)
-    if measured == 0:
+    counts = [(len(numbers_at(f.mercer)), f.mercer.of) if f.mercer else (0, 1) for f in row.figures]
+    if not any(count for count, _ in counts):
         return NOT_MEASURED
-    return "measured" if measured == len(row.figures) else f"{measured} of {len(row.figures)} measured"
+    whole = sum(count >= of for count, of in counts)
+    return "measured" if whole == len(counts) else f"{whole} of {len(counts)} measured"
 
 
 # ------------------------------------------------------------------------------------------------------------ the page

@@ -13,7 +13,7 @@ def kfo(part: str) -> Source:
 
 
 def error(name: str, methods: str, method: str) -> Reading:
-    return Reading("kfo.json", f"results|classification/{name}/*/{methods}|{method}|error", "percent ± sd", 2)
+    return Reading("kfo.json", f"results|classification/{name}/*/{methods}|{method}|error", "percent ± sd", 2, 10)
 
 
 def kfo_table_1() -> tuple[Figure, ...]:
@@ -39,19 +39,19 @@ def kfo_table_2() -> tuple[Figure, ...]:
     for name, printed in published.KFO_TABLE_2.items():
         density = f"results|regression/{name}/*/"
         found += [
-            Figure(f"{name}, KFO", printed["KFO"], Reading("kfo.json", f"{density}kfo|kfo|nll", "mean ± sd", 1)),
+            Figure(f"{name}, KFO", printed["KFO"], Reading("kfo.json", f"{density}kfo|kfo|nll", "mean ± sd", 1, 10)),
             Figure(
                 f"{name}, KFO as printed, T = 20", printed["KFO"], cell(f"alpha-clip/{name}/*", "nll", "mean ± sd", 1)
             ),
             Figure(
                 f"{name}, RBF (Mercer: ARD)",
                 printed["RBF"],
-                Reading("kfo.json", f"{density}baselines|ard-se|nll", "mean ± sd", 1),
+                Reading("kfo.json", f"{density}baselines|ard-se|nll", "mean ± sd", 1, 10),
             ),
             Figure(
                 f"{name}, ARD Matern",
                 printed["ARD-Matern"],
-                Reading("kfo.json", f"{density}baselines|ard-matern|nll", "mean ± sd", 1),
+                Reading("kfo.json", f"{density}baselines|ard-matern|nll", "mean ± sd", 1, 10),
             ),
             Figure(f"{name}, FKL-Shared", printed["FKL-Shared"], cell(f"fkl-shared/{name}/*", "nll", "mean ± sd", 1)),
             Figure(
@@ -185,7 +185,7 @@ KFO = (
             Figure(
                 f"{word}, {short}",
                 published.KFO_TABLE_4[name][key],
-                Reading("kfo.json", f"results|synthetic/{name}/*/{methods}|{method}|log_evidence", "mean ± sd", 1),
+                Reading("kfo.json", f"results|synthetic/{name}/*/{methods}|{method}|log_evidence", "mean ± sd", 1, 10),
             )
             for word, name in WAVES
             for short, key, methods, method in (

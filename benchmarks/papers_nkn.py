@@ -15,7 +15,7 @@ def table_1() -> tuple[Figure, ...]:
         for word, key, value in MEASURES:
             digits = 6 if table == "naval" and value == "rmse" else 3
             for short, name, method in METHODS:
-                reading = Reading("nkn.json", f"results|random/{table}/*/{method}|{value}", "mean ± se", digits)
+                reading = Reading("nkn.json", f"results|random/{table}/*/{method}|{value}", "mean ± se", digits, 10)
                 found.append(Figure(f"{table}, {short}, {word}", printed[key][name], reading))
             reading = cell(f"bbb/{table}/*", value, "mean ± se", digits)
             found.append(Figure(f"{table}, BBB, {word}", printed[key]["BBB"], reading))

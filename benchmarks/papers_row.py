@@ -14,13 +14,14 @@ from typing import Literal
 class Reading:
     """Where a number lies: a file of benchmarks/results, keys with * patterns and | between them, and a statistic.
 
-    In lists `[key=value&...]` chooses entries, and `[-1]` the last. `count`: how many there must be, as the row says.
+    In lists `[key=value&...]` chooses entries, and `[-1]` the last. `of`: how many numbers a whole measurement has.
     """
 
     file: str
     path: str
     statistic: str = "mean"
     digits: int = 3
+    of: int = 1
 
 
 @dataclass(frozen=True)
@@ -84,4 +85,4 @@ def cells(pattern: str) -> Source:
 
 
 def cell(name: str, value: str, statistic: str = "mean", digits: int = 3) -> Reading:
-    return Reading("papers.json", f"results|{name}|{value}", statistic, digits)
+    return Reading("papers.json", f"results|{name}|{value}", statistic, digits, of=5 if name.endswith("/*") else 1)
