@@ -139,9 +139,7 @@ KFO = (
         "30 minutes on 16 cores; as printed and FKL, five splits, 6 hours of one core",
         FUNCTIONALS,
         "Targets lie in [0, 1], so that sums below zero are usual; the printed RBF and FKL numbers look like sums of "
-        "standardised targets. FKL is Benton et al. 2019, written from the paper. Nine of Mercer's 60 KFO "
-        "fits are of an "
-        "earlier state.",
+        "standardised targets. FKL is Benton et al. 2019, written from the paper; fits of an earlier state are not in.",
     ),
     Row(
         "kfo-table-3",

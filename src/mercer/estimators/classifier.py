@@ -139,7 +139,7 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
             folds = make_folds(labels, seed)
             score = cross_validate(split_gram(gram, folds), labels, folds)
             below = f"the Gram matrix has eigenvalues below zero; they were {REPAIRED[self.spectrum]}"
-            notes = () if gram is matrix else (below,)
+            notes = () if gram is training.X else (below,)
             learned = LearnedForClasses(None, score.cost, score.error, notes=notes, spectrum=self.spectrum)
         else:
             learned = _learn(kernel, training, seed, progress)
