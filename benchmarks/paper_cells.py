@@ -176,8 +176,8 @@ def all_cells(folder: Path) -> Cells:
         "surface/default": partial(printed_surface, folder, "default"),
     }
     for seed in SEEDS:
-        cells[f"i1/{seed}"] = partial(figures.synthetic_line, seed)
-        cells[f"i3/{seed}"] = partial(figures.unit_pattern_line, seed)
+        cells[f"i1/{seed}"] = partial(figures.judge_line, seed)
+        cells[f"i3/{seed}"] = partial(figures.judge_units, seed)
     for name in SERIES:
         cells[f"cks/{name}"] = partial(printed_search, folder, name)
     for name in TIMED:

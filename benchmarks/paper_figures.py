@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -156,46 +157,98 @@ def draw_function(kernel: str, x: Array, seed: int) -> Array:
     return np.asarray(vectors @ (np.sqrt(np.maximum(values, 0.0)) * drawn))
 
 
-def synthetic_line(seed: int) -> dict[str, Any]:
+class Line(NamedTuple):
+    """A function drawn on a line, the rows of it that were seen, and the network fitted to those."""
+
+    x: Array
+    truth: Array
+    seen: Array
+    y: Array  # with noise, of the rows seen
+    model: mercer.GPRegressor
+
+
+def synthetic_line(seed: int) -> Line:
     """NKN I.1, Figure 7: 100 rows of [-12, 0] and [6, 14] of a draw from RBF + PER; gap and both ends are tested."""
-    seen = np.concatenate(SEEN)
+    rows = np.concatenate(SEEN)
     new = np.concatenate([np.linspace(-16.0, -12.2, 20), np.linspace(0.2, 5.8, 30), np.linspace(14.2, 18.0, 20)])
-    drawn = draw_function(TOY_KERNEL, np.concatenate([seen, new]), seed)
-    noise = np.sqrt(NOISE) * np.random.default_rng([seed, 1]).standard_normal(len(seen))
-    model = mercer.GPRegressor("nkn", random_state=seed).fit(seen[:, None], drawn[: len(seen)] + noise)
-    mean, std = model.predict(new[:, None], return_std=True)
-    near = model.predict(seen[:, None], return_std=True)[1]
-    truth = drawn[len(seen) :]
+    x = np.concatenate([rows, new])
+    truth, seen = draw_function(TOY_KERNEL, x, seed), np.arange(len(x)) < len(rows)
+    y = truth[seen] + np.sqrt(NOISE) * np.random.default_rng([seed, 1]).standard_normal(len(rows))
+    return Line(x, truth, seen, y, mercer.GPRegressor("nkn", random_state=seed).fit(rows[:, None], y))
+
+
+def judge_line(seed: int) -> dict[str, Any]:
+    """How far the network is off where it saw nothing, and what it says about that."""
+    line = synthetic_line(seed)
+    mean, std = line.model.predict(line.x[:, None], return_std=True)
+    off, new = mean - line.truth, ~line.seen
     return {
-        "rmse": float(np.sqrt(np.mean((mean - truth) ** 2)) / drawn.std()),
-        "inside_95": float(np.mean(np.abs(mean - truth) < 1.959964 * std)),
-        "std_ratio": float(std.mean() / near.mean()),
+        "rmse": float(np.sqrt(np.mean(off[new] ** 2)) / line.truth.std()),
+        "inside_95": float(np.mean(np.abs(off[new]) < 1.959964 * std[new])),
+        "std_ratio": float(std[new].mean() / std[line.seen].mean()),
     }
 
 
-def unit_pattern_line(seed: int) -> dict[str, Any]:
-    """NKN I.3, Figures 10 and 11: a draw of LIN + RBF * PER, a network of LIN, PER and RBF, and its first four units.
-
-    A unit's pattern is what it alone would predict: k_u(x, X) (k_u(X, X) + noise I)^-1 y. Its frequency is where the
-    spectrum of the pattern, less a straight line, is largest, in cycles over the line.
-    """
+def unit_line(seed: int) -> Line:
+    """NKN I.3, Figure 10: a draw of LIN + RBF * PER, and a network of LIN, PER and RBF fitted to three quarters."""
     x = np.linspace(0.0, 12.0, 121)
-    drawn = draw_function(UNIT_KERNEL, x, seed)
-    seen = x <= 9.0
-    y = (drawn + np.sqrt(NOISE) * np.random.default_rng([seed, 1]).standard_normal(len(x)))[seen]
+    truth, seen = draw_function(UNIT_KERNEL, x, seed), x <= 9.0
+    y = (truth + np.sqrt(NOISE) * np.random.default_rng([seed, 1]).standard_normal(len(x)))[seen]
     learner = mercer.NeuralKernelNetwork("LIN + PER + SE", layers="Linear4-Product2-Linear1")
-    model = mercer.GPRegressor(learner, random_state=seed).fit(x[seen, None], y)
-    units = unit_patterns(model.kernel_, x[:, None])[1].values
-    noise = model.noise_ * np.eye(int(seen.sum()))
-    patterns = np.array([k[:, seen] @ np.linalg.solve(k[np.ix_(seen, seen)] + noise, y - y.mean()) for k in units])
+    return Line(x, truth, seen, y, mercer.GPRegressor(learner, random_state=seed).fit(x[seen, None], y))
+
+
+def predict_by_units(line: Line) -> Array:
+    """Return what each unit of the first layer alone would predict: k_u(x, X) (k_u(X, X) + noise I)^-1 y."""
+    units = unit_patterns(line.model.kernel_, line.x[:, None])[1].values
+    noise, y, seen = line.model.noise_ * np.eye(len(line.y)), line.y - line.y.mean(), line.seen
+    return np.array([k[:, seen] @ np.linalg.solve(k[np.ix_(seen, seen)] + noise, y) for k in units])
+
+
+def judge_units(seed: int) -> dict[str, Any]:
+    """How well the network predicts, and how much the patterns of its first four units differ (Figure 11).
+
+    The frequency of a pattern is where its spectrum, less a straight line, is largest, in cycles over the line.
+    """
+    line = unit_line(seed)
+    x, spread = line.x, line.truth.std()
+    off = line.model.predict(x[:, None]) - line.truth
+    patterns = predict_by_units(line)
     flat = patterns - np.array([np.polyval(np.polyfit(x, each, 1), x) for each in patterns])
     correlation = np.abs(np.corrcoef(flat))[np.triu_indices(4, 1)]
-    spread = drawn.std()
+    frequencies = [int(place) for place in np.abs(np.fft.rfft(flat, axis=1)).argmax(axis=1)]
     return {
-        "rmse_seen": float(np.sqrt(np.mean((model.predict(x[seen, None]) - drawn[seen]) ** 2)) / spread),
-        "rmse_beyond": float(np.sqrt(np.mean((model.predict(x[~seen, None]) - drawn[~seen]) ** 2)) / spread),
-        "frequencies": [int(place) for place in np.abs(np.fft.rfft(flat, axis=1)).argmax(axis=1)],
-        "different": len({int(place) for place in np.abs(np.fft.rfft(flat, axis=1)).argmax(axis=1)}),
+        "rmse_seen": float(np.sqrt(np.mean(off[line.seen] ** 2)) / spread),
+        "rmse_beyond": float(np.sqrt(np.mean(off[~line.seen] ** 2)) / spread),
+        "frequencies": frequencies,
+        "different": len(set(frequencies)),
         "lowest_correlation": float(correlation.min()),
         "median_correlation": float(np.median(correlation)),
     }
+
+
+def draw_lines(path: Path, seed: int = 0) -> None:
+    """Draw Figures 7, 10 and 11 for one draw."""
+    from matplotlib.figure import Figure
+
+    picture = Figure(figsize=(12, 3.6), layout="constrained")
+    axes = picture.subplots(1, 3)
+    for place, line in zip(axes, (synthetic_line(seed), unit_line(seed)), strict=False):
+        order = np.argsort(line.x)
+        mean, std = line.model.predict(line.x[order, None], return_std=True)
+        place.plot(line.x[order], line.truth[order], color="black", linewidth=1, label="truth")
+        place.plot(line.x[order], mean, color="tab:blue", label="network")
+        place.fill_between(line.x[order], mean - std, mean + std, color="tab:blue", alpha=0.2)
+        place.plot(line.x[line.seen], line.y, ".", color="tab:red", markersize=3, label="rows seen")
+        place.legend(fontsize=7)
+    axes[0].set_title("Figure 7: RBF + PER")
+    axes[1].set_title("Figure 10: LIN + RBF * PER")
+    for number, pattern in enumerate(predict_by_units(line), start=1):
+        axes[2].plot(line.x, pattern, label=f"unit {number}")
+    axes[2].set_title("Figure 11: what each unit alone predicts")
+    axes[2].legend(fontsize=7)
+    picture.savefig(path, dpi=80)
+
+
+if __name__ == "__main__":
+    draw_lines(Path(__file__).parent / "results" / "paper-figures.png")

@@ -203,8 +203,9 @@ def write_row(row: Row) -> list[str]:
         lines += ["", *(f"- {each}" for each in counted), *([""] if counted else []), circumstances(row)]
     if row.commands:
         lines += ["", f"`make paper ITEM={row.item}`: {row.time}."]
-    if row.remark:
-        lines += ["", row.remark]
+    if row.remark or row.picture:
+        picture = f"Picture: [{row.picture}](../benchmarks/results/{row.picture})." if row.picture else ""
+        lines += ["", f"{row.remark} {picture}".strip()]
     return lines
 
 

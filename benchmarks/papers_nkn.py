@@ -255,6 +255,7 @@ NKN = (
         ("python -m benchmarks.textures --data {data} --jobs {jobs}",),
         "20 minutes on one core",
         ("src/mercer/fitting/grid.py", "src/mercer/inference/grid_product.py"),
+        picture="textures.png",
     ),
     Row(
         "nkn-figure-7",
@@ -267,10 +268,11 @@ NKN = (
             Figure("standard deviation there over that at the rows", "larger", cell("i1/*", "std_ratio", "median", 1)),
         ),
         (cells("i1/*"),),
-        (f"{BARE} 'i1/*'",),
+        (f"{BARE} 'i1/*'", "python -m benchmarks.paper_figures"),
         "2 minutes on one core",
         NETWORKS,
         "The paper names no lengthscales, period or noise: 4, 3 and a thousandth.",
+        picture="paper-figures.png",
     ),
     Row(
         "nkn-figure-10",
@@ -287,11 +289,12 @@ NKN = (
             Figure("frequencies that lead a unit, of four", "4", cell("i3/*", "different", "mean", 1)),
         ),
         (cells("i3/*"),),
-        (f"{BARE} 'i3/*'",),
+        (f"{BARE} 'i3/*'", "python -m benchmarks.paper_figures"),
         "2 minutes on one core",
         NETWORKS,
         "The paper names no lengthscales, period or noise, and says of the patterns that they differ in frequency; "
         "here a pattern is what a unit alone would predict. `report()` draws every unit.",
+        picture="paper-figures.png",
     ),
     Row(
         "nkn-recovery",

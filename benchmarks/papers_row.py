@@ -58,6 +58,7 @@ class Row:
     parts: tuple[str, ...] = ()  # of the package that are measured
     remark: str = ""
     library: str = ""
+    picture: str = ""  # a file of benchmarks/results
     compared: tuple[tuple[str, Literal["lower", "higher"]], ...] = ()  # figures that end so: how many are better
 
 

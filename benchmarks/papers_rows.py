@@ -274,7 +274,8 @@ CHANGES = (
         ("python -m benchmarks.surfaces --data {data} --part measles",),
         "8 minutes on one core",
         SURFACES,
-        "A map of the states: benchmarks/results/surfaces-measles.png.",
+        "The picture is a map of the states.",
+        picture="surfaces-measles.png",
     ),
     Row(
         "cs-scale",
