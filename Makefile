@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: install demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-textures bench-regimes bench-cuda bench-scale bench-golden bench-shape bench-optimise bench-forecast bench-tables bench-interop bench-truth bench-first bench-auto fuzz package clean docs bench-app
+.PHONY: install demo test lint types contract compiled chromium unit bench-speed bench-discovery bench-nkn bench-kfo bench-surfaces bench-textures bench-regimes bench-cuda bench-scale bench-golden bench-shape bench-optimise bench-forecast bench-tables bench-interop bench-truth bench-first bench-auto fuzz package clean docs bench-app paper
 
 # Mercer in .venv, ready to use: .venv/bin/mercer --help
 install: $(VENV)/.runtime
@@ -136,6 +136,12 @@ bench-auto: $(VENV)/.dev
 # The page in the browser: time to the first picture, 50 uploads at once, 200 in a row, memory and disk.
 bench-app: $(VENV)/.dev compiled chromium
 	$(BIN)/python -W ignore -m benchmarks.app
+
+# One row of docs/papers.md again, such as ITEM=nkn-table-1: it says how long, and goes on where it was stopped.
+# Without ITEM: the rows there are. DEVICE=cuda for the large tables.
+paper: $(VENV)/.dev
+	@OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.papers --data $(or $(DATA),../shared/data) --jobs $(or $(JOBS),1) \
+	  --device $(or $(DEVICE),cpu) $(if $(ITEM),--item $(ITEM))
 
 # Size, how far a call travels, and habits that the design rules out.
 bench-shape: $(VENV)/.dev

@@ -21,10 +21,10 @@ from mercer.learners.contract import Context
 from mercer.learners.kfo_classes import ClassSearch
 from mercer.learners.margin import (
     build_machine,
-    clip_spectrum,
     cross_validate_quickly,
     log_loss,
     make_folds,
+    repair_spectrum,
     split_gram,
 )
 from mercer.learners.trials import Trials
@@ -282,7 +282,7 @@ def test_clipping_a_spectrum_and_carrying_it_to_new_rows() -> None:
     rng = np.random.default_rng(0)
     square = rng.normal(size=(20, 20))
     gram = square + square.T
-    keep = clip_spectrum(gram)
+    _, keep = repair_spectrum(gram)
     values = np.linalg.eigvalsh(keep @ gram)
     np.testing.assert_allclose(np.sort(values)[-10:], np.sort(np.maximum(np.linalg.eigvalsh(gram), 0))[-10:], atol=1e-9)
     assert values.min() > -1e-9

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -35,12 +36,13 @@ from mercer.learners.classes import (
 from mercer.learners.contract import Context, DataFacts, Learner
 from mercer.learners.grammar import SearchPolicy
 from mercer.learners.kfo import KernelFunctional
-from mercer.learners.margin import Labels, cross_validate, make_folds, split_gram
+from mercer.learners.margin import Labels, Spectrum, cross_validate, make_folds, split_gram
 from mercer.model.classes import FittedClasses, LabelledRows, fit_machine, gram_of
 from mercer.model.fitted import CLASS_KERNELS, candidate_in_data_units, expression_or_learner
 
 MIXED = "SE + M32 + LIN"
 USUAL = ("rbf", "linear", "mkl", "mkl-uniform")
+REPAIRED: dict[Spectrum, str] = {"clip": "clipped", "flip": "flipped", "shift": "shifted"}
 SYMMETRIC = 1e-8  # of the largest entry: by how much a Gram matrix may differ from its transpose
 
 
@@ -60,6 +62,10 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
         The cost of a row on the wrong side; "auto" chooses it by cross-validation on the training rows.
     nu : None, "auto" or float
         For a nu-SVM in place of a C-SVM, which has no C.
+    spectrum : "clip", "flip" or "shift"
+        What becomes of eigenvalues below zero where a Gram matrix, or a kernel that was given, is indefinite: they
+        become zero, lose their sign, or all grow by as much as the lowest is below zero. `KernelFunctional` has
+        `definite` for what it finds.
     random_state : int, RandomState or None
         Seed of folds, samples and the search.
 
@@ -80,11 +86,13 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
         *,
         C: str | float = "auto",
         nu: str | float | None = None,
+        spectrum: Spectrum = "clip",
         random_state: Any = None,
     ) -> None:
         self.kernel = kernel
         self.C = C
         self.nu = nu
+        self.spectrum = spectrum
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
@@ -125,6 +133,8 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
         nu = None if self.nu is None else _read_cost("nu", self.nu, 1.0)
         if cost is not None and self.nu is not None:
             raise InputError(f"C={self.C!r} and nu={self.nu!r} were given: a nu-SVM has no C. Give one of them")
+        if self.spectrum not in REPAIRED:
+            raise InputError(f"spectrum must be {' or '.join(map(repr, REPAIRED))}, not {self.spectrum!r}")
         matrix, columns = inputs.read_table(self, X, one_hot=True)
         matrix, target = self._read_labels(matrix, y)
         check_memory(len(matrix))
@@ -139,14 +149,17 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
         if plan is not None:
             kernel, started = plan.kernel, started + inputs.announce(plan, training, progress)
         if given:
-            gram, clip = gram_of(None, training)
+            gram, clip = gram_of(None, training, self.spectrum)
             folds = make_folds(labels, seed)
             score = cross_validate(split_gram(gram, folds), labels, folds)
-            clipped = () if clip is None else ("the Gram matrix has eigenvalues below zero; they were clipped",)
-            learned = LearnedForClasses(None, score.cost, score.error, notes=clipped)
+            below = f"the Gram matrix has eigenvalues below zero; they were {REPAIRED[self.spectrum]}"
+            notes = () if gram is training.X else (below,)
+            learned = LearnedForClasses(None, score.cost, score.error, notes=notes, spectrum=self.spectrum)
         else:
             learned = _learn(kernel, training, seed, progress, self._policy(SearchPolicy).seconds_after)
-            gram, clip = gram_of(learned.kernel, training)
+            if not isinstance(kernel, KernelFunctional):
+                learned = replace(learned, spectrum=self.spectrum)
+            gram, clip = gram_of(learned.kernel, training, learned.spectrum)
         nu = self._find_nu(nu, learned.kernel, training, seed)
         cost = float(learned.cost) if cost is None else cost
         found, functional = learned.kernel, learned.functional
@@ -167,6 +180,7 @@ class KernelSVC(TableEstimator, ClassifierMixin, BaseEstimator):
             stopped=learned.stopped,
             seconds=time.perf_counter() - started,
             plan=plan,
+            spectrum=learned.spectrum,
         )
         return self
 

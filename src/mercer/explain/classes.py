@@ -217,7 +217,7 @@ def _shuffle(fitted: FittedClasses, tables: dict[str, list[int]]) -> tuple[Colum
     """
     rng, training, labels = np.random.default_rng(0), fitted.training, fitted.training.labels
     chosen = rng.permutation(len(labels))[:MOST_SHUFFLED]
-    gram, _ = gram_of(fitted.scaled_kernel, training)
+    gram, _ = gram_of(fitted.scaled_kernel, training, fitted.spectrum)
     more = {name: list[Array]() for name in tables}  # of every row: how often it is wrong, less whether it was before
     for train, out in make_folds(labels[chosen], fitted.seed):
         known, left = chosen[train], chosen[out]

@@ -151,6 +151,7 @@ class SubspacePlan:
     acquisition: Acquisition = "ucb"
     distance: Distance = "rkhs"
     stop: Stop = "budget"
+    keeps_size: bool = False  # of the best kernel, as printed; otherwise it is made as large as a typical draw
     random_kernels: int = 4  # of each subspace before the surrogate chooses: enough to tell its slope
     least_gain: float = 0.02  # of the spread of the observations: "regret" leaves a subspace that promises less
     line_points: int = 129  # of a line that are compared: finer than any lengthscale of the surrogate
@@ -192,7 +193,8 @@ def search_subspaces(
         centre = np.zeros(space.dimensions)
         if good:
             beta = max(good, key=lambda o: o.outcome.value).beta
-            centre = beta * math.sqrt(space.dimensions) / (float(np.linalg.norm(beta)) or 1.0)
+            size = 1.0 if plan.keeps_size else math.sqrt(space.dimensions) / (float(np.linalg.norm(beta)) or 1.0)
+            centre = size * beta
         basis = np.array([space.draw(rng) for _ in range(plan.directions)])
         for _ in range(plan.random_kernels):
             observe(centre + rng.random(plan.directions) @ basis, subspace, 0)

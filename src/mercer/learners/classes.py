@@ -32,10 +32,11 @@ from mercer.learners.margin import (
     ClassScore,
     Fold,
     Labels,
-    clip_spectrum,
+    Spectrum,
     cross_validate,
     cross_validate_quickly,
     make_folds,
+    repair_spectrum,
 )
 
 COMPARED_ROWS = 400  # that kernels are compared on: one eigendecomposition for each fold and kernel
@@ -67,6 +68,7 @@ class LearnedForClasses:
     notes: tuple[str, ...] = ()
     stopped: Stopped = ""
     functional: Expression | None = None  # the one that was found, where others were added to it
+    spectrum: Spectrum = "clip"  # what becomes of eigenvalues below zero of Gram matrices
 
     def on_columns(self, columns: Sequence[int]) -> LearnedForClasses:
         """Return what was learned on some columns for the whole table."""
@@ -157,6 +159,19 @@ def fit_relevances(X: Array, labels: Labels, seed: int = 0, engine: Engine | Non
     return result
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """How kernels are compared: folds, costs, the machines, and what becomes of eigenvalues below zero."""
+
+    folds: int = 5
+    costs: tuple[float, ...] = COSTS  # of SVMs; least-squares SVMs have finer ones
+    by_svm: bool = False  # SVMs themselves compare many kernels, not least-squares SVMs, which are quicker
+    spectrum: Spectrum = "clip"
+
+
+USUAL_COMPARISON = Comparison()
+
+
 @dataclass(frozen=True, eq=False)
 class CrossValidation:
     """Rows to compare kernels on, their folds, and the column scales of each fold."""
@@ -167,17 +182,18 @@ class CrossValidation:
     seed: int
     ard: bool = True
     engine: Engine | None = None  # for relevances; None: exact
+    comparison: Comparison = USUAL_COMPARISON
 
     @staticmethod
     def draw(
-        X: Array, labels: Labels, seed: int, ard: bool = True, most: int = COMPARED_ROWS, repeats: int = 2,
-        engine: Engine | None = None,
+        X: Array, labels: Labels, seed: int, ard: bool = True, most: int | None = COMPARED_ROWS, repeats: int = 2,
+        engine: Engine | None = None, comparison: Comparison = USUAL_COMPARISON,
     ) -> CrossValidation:  # fmt: skip
         """Choose rows, with the classes in proportion where there are too many, and folds (several times of few)."""
-        chosen = draw_rows(labels, most, seed)
+        chosen = draw_rows(labels, len(labels) if most is None else most, seed)
         _, labels = np.unique(labels[chosen], return_inverse=True)
-        folds = make_folds(labels, seed, repeats if len(labels) < FEW_ROWS else 1)
-        return CrossValidation(X[chosen], labels, tuple(folds), seed, ard, engine)
+        folds = make_folds(labels, seed, repeats if len(labels) < FEW_ROWS else 1, comparison.folds)
+        return CrossValidation(X[chosen], labels, tuple(folds), seed, ard, engine, comparison)
 
     @cached_property
     def scales(self) -> tuple[ColumnScales, ...]:
@@ -185,29 +201,34 @@ class CrossValidation:
         rows = [train for train, _ in self.folds]
         return tuple(scale_columns(self.X[r], self.labels[r], self.seed, self.ard, self.engine) for r in rows)
 
-    def blocks(self, family: Family, number: int, clip: bool = False) -> tuple[Array, Array]:
+    def blocks(self, family: Family, number: int, repair: Spectrum | None = None) -> tuple[Array, Array]:
         """Return the two blocks of a fold."""
         train, out = self.folds[number]
-        return evaluate_blocks(family(self.scales[number]), self.X[train], self.X[out], clip)
+        return evaluate_blocks(family(self.scales[number]), self.X[train], self.X[out], repair)
 
     def score(self, family: Family) -> ClassScore:
-        """Return the score of a family of kernels with least-squares SVMs, which is quick."""
-        return cross_validate_quickly(lambda number: self.blocks(family, number), self.labels, self.folds)
+        """Return the score of a family of kernels, as a rule with least-squares SVMs, which is quick."""
+        if self.comparison.by_svm:
+            return self.score_by_svm(family)
+        blocks, spectrum = partial(self.blocks, family), self.comparison.spectrum
+        return cross_validate_quickly(blocks, self.labels, self.folds, spectrum=spectrum)
 
-    def score_by_svm(self, family: Family, costs: Sequence[float] = COSTS, nu: bool = False) -> ClassScore:
+    def score_by_svm(self, family: Family, costs: Sequence[float] = (), nu: bool = False) -> ClassScore:
         """Return the score with the SVMs themselves; with `nu` the costs are those of nu-SVMs."""
-        blocks = partial(self.blocks, family, clip=True)
-        return cross_validate(blocks, self.labels, self.folds, costs, nu=nu)
+        blocks = partial(self.blocks, family, repair=self.comparison.spectrum)
+        return cross_validate(blocks, self.labels, self.folds, costs or self.comparison.costs, nu=nu)
 
 
-def evaluate_blocks(kernel: Expression, rows: Array, new: Array, clip: bool = True) -> tuple[Array, Array]:
-    """Return k(rows, rows) and k(new, rows); `clip` the spectrum of a kernel that may be indefinite."""
+def evaluate_blocks(
+    kernel: Expression, rows: Array, new: Array, repair: Spectrum | None = "clip"
+) -> tuple[Array, Array]:
+    """Return k(rows, rows) and k(new, rows); `repair` the spectrum of a kernel that may be indefinite."""
     program, values = compile_program(kernel), values_of(kernel)
     within, across = fused.gram(program, values, rows), fused.cross(program, values, new, rows)
-    if not clip or is_definite(kernel):
+    if repair is None or is_definite(kernel):
         return within, across
-    keep = clip_spectrum(within)
-    return keep @ within, across @ keep
+    within, carried = repair_spectrum(within, repair)
+    return within, across if carried is None else across @ carried
 
 
 def draw_rows(labels: Labels, most: int, seed: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
@@ -235,9 +256,11 @@ def make_candidate(
     )  # fmt: skip
 
 
-def choose_cost(kernel: Expression, X: Array, labels: Labels, seed: int) -> ClassScore:
+def choose_cost(
+    kernel: Expression, X: Array, labels: Labels, seed: int, comparison: Comparison = USUAL_COMPARISON
+) -> ClassScore:
     """Return the score of one kernel with its cost chosen on the rows, or on a sample of many."""
-    folds = CrossValidation.draw(X, labels, seed, ard=False, most=COST_ROWS, repeats=1)
+    folds = CrossValidation.draw(X, labels, seed, ard=False, most=COST_ROWS, repeats=1, comparison=comparison)
     return folds.score_by_svm(lambda scales: kernel)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 
@@ -315,6 +315,16 @@ class Learner(ABC):
     makes_batches: ClassVar[bool] = False  # it gives a backend that runs batches (a GPU) what it tries
     # it puts CAT on columns of codes (`Context.categories`); otherwise it is given 0/1 columns, one for each category
     takes_categories: ClassVar[bool] = False
+    policy_kinds: ClassVar[Mapping[str, type]] = {}  # of the settings that hold a policy: None, or one of this kind
+
+    @classmethod
+    def read(cls, settings: Mapping[str, Any]) -> Self:
+        """Return the learner whose settings `describe` gave."""
+        given = dict(settings)
+        for name, kind in cls.policy_kinds.items():
+            if isinstance(plain := given.get(name), Mapping):
+                given[name] = kind(**{key: tuple(v) if isinstance(v, list) else v for key, v in plain.items()})
+        return cls(**given)
 
     @abstractmethod
     def learn(self, context: Context) -> Learned:
@@ -325,7 +335,8 @@ class Learner(ABC):
 
     def describe(self) -> dict[str, Any]:
         """Return the settings as plain data."""
-        return dict(vars(self))
+        kept = {name: value for name, value in vars(self).items() if name not in self.policy_kinds or value is not None}
+        return {name: asdict(value) if name in self.policy_kinds else value for name, value in kept.items()}
 
     @property
     def by_intervals(self) -> bool:
@@ -367,6 +378,20 @@ class Learner(ABC):
                 continue
             if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
                 raise InputError(f"{name} must be a whole number of at least {low}, not {value!r}")
+
+    def check_policies(self) -> None:
+        """Refuse policies of another kind, and those with values of another kind than their defaults."""
+        for name, kind in self.policy_kinds.items():
+            policy = getattr(self, name)
+            if policy is None:
+                continue
+            if not isinstance(policy, kind):
+                raise InputError(f"{name} must be None or a {kind.__name__}, not {policy!r:.80}")
+            for own, usual in vars(kind()).items():
+                value = getattr(policy, own)
+                wanted: Any = Real if isinstance(usual, Real) and not isinstance(usual, bool) else type(usual)
+                if not isinstance(value, wanted) and not (value is None and wanted is Real):
+                    raise InputError(f"{own} of {kind.__name__} must be like {usual!r}, not {value!r:.80}")
 
     def check_flags(self, *names: str) -> None:
         """Refuse settings that are neither True nor False."""

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -78,6 +78,9 @@ class SearchPolicy:
     first_starts: int = 2  # kernels on every column that their first step starts from, for the same reason
     bases: int = 20  # base kernels that are all fitted to the end; more, on several columns, are raced
     improvement: float = 2.0  # score that a deeper kernel must gain: less is "not worth a bare mention"
+    for_luck: float = 2.0  # times log K, that the best of a large level of K must gain: one of K is ahead by chance
+    every_column: bool = True  # begin with kernels on every column, where there are several
+    simplify: bool = True  # try kernels without a part of the best, which may have become idle
     interval_iterations: int = 20  # of candidates on the sample, where intervals decide and nobody is raced
     finalists: int = 10  # kernels to average, beside the best of every depth
     least_weight: float = 1e-3  # of a finalist on several columns: less changes no prediction, and costs a matrix
@@ -115,6 +118,7 @@ class GrammarSearch(Learner):
         from earlier origins (rolling origin on the one input column), for those who want to extrapolate.
     buffer : with too many rows for exact inference each kernel has an interval instead of a score. Besides the best,
         the search then grows this many kernels whose intervals say that they may be better.
+    policy : what is tried, and what counts as better; None: that of the estimator, or the defaults.
     """
 
     bases: Sequence[str] = ("SE", "PER", "LIN", "RQ", "M12")
@@ -131,9 +135,25 @@ class GrammarSearch(Learner):
     finalists: Literal["score", "forward"] = "score"
     max_iterations: int = 200
     buffer: int = 1
+    policy: SearchPolicy | None = None
 
     makes_batches = True
     takes_categories = True
+    policy_kinds: ClassVar = {"policy": SearchPolicy}
+
+    @classmethod
+    def paper(cls, **changes: Any) -> GrammarSearch:
+        """Return Algorithm 1 of compositional kernel search as printed (SKC, appendix A), with your changes.
+
+        Base kernels SE, LIN, PER and RQ on every column; from the one best kernel k all k + B and k * B and every
+        replacement of a base kernel in k; all fitted to the end; again until BIC no longer decreases. The winner
+        predicts alone. Different from the paper on purpose: kernels that are equal as functions are fitted once, the
+        optimiser is L-BFGS-B from four starts (the appendix names none), columns and target are standardised, and the
+        level of the target is fitted with the kernel.
+        """
+        policy = SearchPolicy(first_parents=1, improvement=0.0, for_luck=0.0, every_column=False, simplify=False)
+        bases = ("SE", "LIN", "PER", "RQ")
+        return replace(cls(bases, grammar="cks", race=False, average=False, buffer=0, policy=policy), **changes)
 
     def learn(self, context: Context) -> Learned:
         """Search on scaled data, with intervals on all rows in place of scores where these are too many."""
@@ -170,6 +190,7 @@ class GrammarSearch(Learner):
         self.check_flags("race", "average")
         if self.checkpoint is not None and not isinstance(self.checkpoint, str | Path):
             raise InputError(f"checkpoint must be the path of a folder, not {self.checkpoint!r}")
+        self.check_policies()
         check_operators(self.operators)
 
 
@@ -207,7 +228,7 @@ class Search:
     def __init__(self, settings: GrammarSearch, context: Context) -> None:
         self.settings, self.context = settings, context
         self.criterion: Criterion = criterion(settings.score)
-        self.policy, self.racing = context.policy(SearchPolicy), context.policy(RacePolicy)
+        self.policy, self.racing = settings.policy or context.policy(SearchPolicy), context.policy(RacePolicy)
         self.engine, self.columns, self.seed, self.whole = context.engine, context.columns, context.seed, context.whole
         self.data, self.held_out = self.criterion.divide(context.data, context.seed)
         jobs, clock = context.count_jobs(settings.n_jobs), Clock(settings.time_budget)
@@ -257,7 +278,7 @@ class Search:
         lines = [(line, bases)]
         with trials.stopping():
             self._keep_time()
-            if len(self.columns) > 1:
+            if len(self.columns) > 1 and self.policy.every_column:
                 lines = [(several, [*bases, *self._begin_with_every_column(several)]), (line, bases)]
             most = self.settings.max_depth if self.settings.max_depth is not None else 1000
             for depth in range(min(1, most), 1 + most):
@@ -387,6 +408,8 @@ class Search:
         A part can outlive its use: a lengthscale far beyond the data is a constant, an RQ with a large alpha an SE.
         Such kernels are a few; one that was tried before is carried on from where the best kernel stands.
         """
+        if not self.policy.simplify:
+            return []
         allowed = {*self.settings.bases, "C", "CAT", "ECAT"}  # a constant is what is left of a factor taken out
         return [
             (Child(expression, canonical_structure(expression), step), best)
@@ -526,8 +549,9 @@ class Search:
         Of a large level of K candidates the best is ahead by chance: the largest of K gains that mean nothing grows as
         2 log K.
         """
-        large = self.racing.is_large(candidates, self.data.count)
-        return 2.0 * math.log(candidates) if large else self.policy.improvement
+        if not self.racing.is_large(candidates, self.data.count):
+            return self.policy.improvement
+        return max(self.policy.improvement, self.policy.for_luck * math.log(candidates))
 
     # -------------------------------------------------------------------------------------------------------- scores
 

@@ -23,8 +23,9 @@ from scipy.optimize import nnls
 from mercer.errors import InputError
 from mercer.kernels.domains import Array
 
-Definite = Literal["series", "clip", "flip", "spectrum"]
+Definite = Literal["series", "clip", "flip", "spectrum", "spectrum-flip", "spectrum-shift"]
 Distance = Literal["rkhs", "l2"]
+SPECTRA = ("spectrum", "spectrum-flip", "spectrum-shift")  # at the Gram matrix: the kernel stays as it is
 Series = tuple[tuple[int, ...], tuple[float, ...]]  # powers and weights
 
 PLAIN: Series = ((1,), (1.0,))  # the kernel inside as it is
@@ -90,7 +91,7 @@ class KernelSpace:
         """Return powers and weights of the kernel, K(0) being one; None where nothing is left of it.
 
         clip, flip : alpha below zero becomes zero, or loses its sign: a kernel. series : weights of powers below zero
-        become zero, which is a kernel too and changes less. spectrum : everything stays as it is (Krein).
+        become zero, which is a kernel too and changes less. SPECTRA : everything stays as it is (Krein).
         The power zero is left out: a constant is the level of a Gaussian process, and the bias of an SVM.
         """
         alpha = self.alpha(beta)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.optimize import nnls
@@ -39,13 +39,16 @@ from mercer.learners.kernel_space import (
     MOST_COMPONENTS,
     PLAIN,
     RATES,
+    SPECTRA,
+    Definite,
     KernelSpace,
     Series,
     build_at,
     choose_grid,
     make_series,
 )
-from mercer.learners.kfo_classes import ClassSearch
+from mercer.learners.kfo_classes import ClassPolicy, ClassSearch
+from mercer.learners.margin import PAPER_COSTS
 from mercer.learners.trials import Trials
 from mercer.linalg.threads import one_thread
 
@@ -59,7 +62,9 @@ HYPERKERNELS = {
     "auto": ("M12", "M32", "SE"),
 }
 CHOICES: dict[str, tuple[Any, ...]] = {
-    "definite": ("series", "clip", "flip", "spectrum"),
+    "definite": ("series", "clip", "flip", *SPECTRA),
+    "start": ("known", "zero"),
+    "tuning_acquisition": ("ei", "ucb"),
     "form": ("distance", "product"),
     "stop": ("budget", "regret"),
     "acquisition": ("ucb", "ei"),
@@ -68,6 +73,22 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 OBJECTIVES = ("evidence", "loo", "cv")
 OWN = "own"  # what a file calls a hyperkernel that it does not hold
 GRID_ROWS = 64  # whose pairs the grid of the space is taken from
+
+
+@dataclass(frozen=True)
+class FunctionalPolicy:
+    """How many rows and steps a search for a shape takes."""
+
+    rows: int | None = 400  # that the shape is sought on (None: all): every shape is a fit; the best then see all rows
+    starts: int = 3  # of each kernel that may be inside
+    first_steps: int = 60  # of L-BFGS-B from each of them
+    steps: int = 10  # for each shape, from where the best is: shapes are much alike
+    weight_steps: int = 40  # for the weights of the best shape, along their gradient
+    stretches: tuple[float, ...] = (1.0, 3.0, 1.0)  # of the lengthscales before each round: powers only shorten them
+    last_steps: int = 150  # of the best, with all rows
+    finalists: int = 3  # kernels, with different kernels inside, that are fitted to all rows
+    compares: bool = True  # the best with the kernel inside as it is, which may predict as well
+    kept_share: float = 0.1  # of a time budget, for the fit of the best to all rows, or the last machine
 
 
 @dataclass(frozen=True)
@@ -92,7 +113,8 @@ class KernelFunctional(Learner):
         For classes it is always "cv", or your own.
     definite : how a kernel is made positive definite: "clip" (weights alpha below zero become zero), "flip" (they lose
         their sign), "series" (the same for the weights of the power series; changes least), or, for classification
-        only, "spectrum" (the eigenvalues of the Gram matrix are clipped).
+        only, by the eigenvalues of the Gram matrix: "spectrum" (those below zero become zero), "spectrum-flip" (they
+        lose their sign), "spectrum-shift" (all become larger by as much as the lowest is below zero).
     ard : one lengthscale for each column; False: one for all (of columns scaled to the same spread).
     form : "distance" a function of one distance, or "product" of one such function for each column.
     stop : "budget" takes all T steps, "regret" leaves a subspace when no gain worth having is to be expected there.
@@ -101,8 +123,12 @@ class KernelFunctional(Learner):
     plus : kernels to add to the one found, such as "SE + M32 + LIN"; their variances are fitted with it (KFO-MKL). For
         classes anything but None adds SE, M32 and LIN, with weights tuned by cross-validation.
     average : predict with the best kernel for each kernel inside, weighted by how well they predict rows left out.
-    tuning : steps of Bayesian optimisation of the hyperkernel's own numbers.
+    tuning, tuning_acquisition : steps of Bayesian optimisation of the hyperkernel's own numbers, by "ei" or "ucb".
+    start : "known": the first kernel of the space, and the kernel inside, are known when the subspaces are searched;
+        "zero": nothing is, as in Algorithm 1, and the best of one subspace enters the next at its own size.
     time_budget : seconds after which the best so far is taken.
+    policy, class_policy : rows, steps and comparisons, for regression and for classes; None: those of the estimator,
+        or the defaults.
     """
 
     hyperkernel: str | Hyperkernel = "auto"
@@ -112,7 +138,7 @@ class KernelFunctional(Learner):
     iterations: int = 20
     directions: int = 1
     objective: Literal["evidence", "loo", "cv"] | Callable[[Array], float] = "evidence"
-    definite: Literal["series", "clip", "flip", "spectrum"] = "series"
+    definite: Definite = "series"
     ard: bool = True
     stop: Literal["budget", "regret"] = "budget"
     form: Literal["distance", "product"] = "distance"
@@ -121,14 +147,47 @@ class KernelFunctional(Learner):
     plus: str | None = None
     average: bool = True
     tuning: int = 6
+    tuning_acquisition: Literal["ei", "ucb"] = "ei"
+    start: Literal["known", "zero"] = "known"
     time_budget: float | None = None
+    policy: FunctionalPolicy | None = None
+    class_policy: ClassPolicy | None = None
+
+    policy_kinds: ClassVar = {"policy": FunctionalPolicy, "class_policy": ClassPolicy}
+
+    @classmethod
+    def paper(cls, *, classes: bool = False, **changes: Any) -> KernelFunctional:
+        """Return the settings of KFO sections 3 to 5 and appendix A.5 as printed, with your changes.
+
+        The Matern harmonic hyperkernel of one distance on a grid of ten pairs for each column (40 at least); S = 5
+        subspaces of one direction with T = 20 steps in each, from K# = 0; GP-UCB with the printed beta_t at all levels;
+        for regression the evidence, and weights alpha below zero become zero. `classes`: C-SVMs, 10-fold
+        cross-validation of the training rows, C from 10^-3 to 10^3, and the spectrum of the Gram matrix is clipped.
+        No comparison with other kernels, no averaging, no weights along a gradient.
+
+        Different from the paper on purpose: the objective never sees test rows (the paper minimises the test error);
+        h is tuned by Bayesian optimisation, but the lengthscale is fitted by evidence for every kernel (regression) or
+        by cross-validation (classes) and not searched in (0, 1]; four random kernels in each subspace, as in the
+        paper's Table 3; the surrogate's lengthscale and noise are taken from a grid; a constant is left out of every
+        kernel, which a Gaussian process has as its level and an SVM as its bias. How long the hyperkernel is tuned is
+        not printed: 6 steps after 3 values of h.
+        """
+        alone = FunctionalPolicy(rows=None, stretches=(), finalists=1, compares=False)
+        svms = ClassPolicy(
+            folds=10, fewer_folds=False, costs=PAPER_COSTS, by_svm=True, compared_rows=None, compares=False
+        )
+        settings = cls(
+            "matern-harmonic", definite="spectrum" if classes else "clip", ard=False, average=False,
+            tuning_acquisition="ucb", start="zero", policy=alone, class_policy=svms,
+        )  # fmt: skip
+        return replace(settings, **changes)
 
     def learn(self, context: Context) -> Learned:
         """Find a kernel for scaled data."""
         self._check_whole()
-        if self.definite == "spectrum":
+        if self.definite in SPECTRA:
             raise InputError(
-                "definite='spectrum' is for classification: a Gaussian process needs a kernel that is positive "
+                f"definite={self.definite!r} is for classification: a Gaussian process needs a kernel that is positive "
                 "definite at rows not yet seen. Use 'series', 'clip' or 'flip'."
             )
         return FunctionalSearch(self, context).run()
@@ -159,8 +218,9 @@ class KernelFunctional(Learner):
     def plan(self) -> SubspacePlan:
         """Return how the search runs."""
         return SubspacePlan(
-            self.subspaces, self.iterations, self.directions, self.acquisition, self.distance, self.stop
-        )
+            self.subspaces, self.iterations, self.directions, self.acquisition, self.distance, self.stop,
+            keeps_size=self.start == "zero",
+        )  # fmt: skip
 
     def draw_grid(self, inside: Expression, X: Array, columns: int, rng: np.random.Generator) -> Array:
         """Return the grid: values of the kernel inside at pairs of rows, ten for each column or more (KFO A.5.1)."""
@@ -187,6 +247,7 @@ class KernelFunctional(Learner):
         """Refuse settings that mean nothing."""
         self.check_choices(**CHOICES)
         self.check_flags("ard", "average")
+        self.check_policies()
         if callable(self.hyperkernel) and self.form != "distance":
             raise InputError("a hyperkernel of your own takes all columns together: it goes with form='distance'")
         if not callable(self.hyperkernel) and self.hyperkernel not in (*HYPERKERNELS, OWN):
@@ -204,31 +265,17 @@ class KernelFunctional(Learner):
             parse(self.plus)
 
 
-@dataclass(frozen=True)
-class FunctionalPolicy:
-    """How many rows and steps a search for a shape takes."""
-
-    rows: int = 400  # that the shape is sought on: every shape is a fit; the best are then fitted to all rows
-    starts: int = 3  # of each kernel that may be inside
-    first_steps: int = 60  # of L-BFGS-B from each of them
-    steps: int = 10  # for each shape, from where the best is: shapes are much alike
-    weight_steps: int = 40  # for the weights of the best shape, along their gradient
-    stretches: tuple[float, ...] = (1.0, 3.0, 1.0)  # of the lengthscales before each round: powers only shorten them
-    last_steps: int = 150  # of the best, with all rows
-    finalists: int = 3  # kernels, with different kernels inside, that are fitted to all rows
-    kept_share: float = 0.1  # of a time budget, for the fit of the best to all rows, or the last machine
-
-
 class FunctionalSearch:
     """One run of the search. The best so far is the incumbent of `trials`."""
 
     def __init__(self, settings: KernelFunctional, context: Context) -> None:
-        self.settings, self.context, self.policy = settings, context, context.policy(FunctionalPolicy)
+        self.settings, self.context = settings, context
+        self.policy = settings.policy or context.policy(FunctionalPolicy)
         clock = context.start_clock(settings.seconds_allowed, self.policy.kept_share)
         self.trials = Trials(context.report, clock, context.count_jobs())
         self.data, self.columns = context.data, context.columns
         self.rng = np.random.default_rng(context.seed)
-        count = min(self.policy.rows, self.data.count)
+        count = min(self.policy.rows or self.data.count, self.data.count)
         self.rows = self.data.take(np.sort(self.rng.choice(self.data.count, count, replace=False)))
         self.fitter = Fitter(self.rows, context.engine, settings.ard, context.seed)
         names, self.has_linear = list(settings.insides), settings.has_linear
@@ -319,7 +366,7 @@ class FunctionalSearch:
             return self._score_shape(space, space.first, 0, Step("tuning", words="tuning"))
 
         first = [np.array([rate]) for rate in RATES] if settings.tuning else [np.array([0.6])]
-        best, _ = find_best(tune(score, 1, settings.tuning, self.rng, first))
+        best, _ = find_best(tune(score, 1, settings.tuning, self.rng, first, settings.tuning_acquisition))
         return build_at(best, grid, settings.components, self.context.seed)
 
     def _search_shapes(self, space: KernelSpace) -> None:
@@ -332,7 +379,8 @@ class FunctionalSearch:
 
         functional = next(find_all(self.lead.expression, Functional))
         found = np.array([functional.shape(float(u)) for u in space.grid])
-        search_subspaces(space, evaluate, self.settings.plan(), self.rng, [space.first, space.coordinates(found)])
+        known = [space.first, space.coordinates(found)] if self.settings.start == "known" else []
+        search_subspaces(space, evaluate, self.settings.plan(), self.rng, known)
 
     def _improve_weights(self) -> None:
         """Improve the weights of the best shape along the gradient of the evidence, and the parameters with them."""
@@ -402,7 +450,7 @@ class FunctionalSearch:
         finals = self._fit_to_all()
         best = max(finals, key=lambda f: self._evaluate(f).value)
         others = [f for f in finals if f is not best]
-        if not trials.stopped:
+        if not trials.stopped and self.policy.compares:
             best = self._compare_with_plain(best)
         members = [best, *others]
         if callable(settings.objective) or not settings.average or not contains(best.expression, Functional):
@@ -424,7 +472,10 @@ class FunctionalSearch:
     def _fit_to_all(self) -> list[Fit]:
         trials, policy = self.trials, self.policy
         best: dict[str, Fit] = {}  # for each kernel inside: shapes of the same are much alike, and say nothing new
-        for candidate in sorted(trials.candidates, key=lambda c: c.score):
+        ranked = sorted(trials.candidates, key=lambda c: c.score)
+        if not policy.compares:  # what the subspaces gave, also where the kernel inside is better as it is
+            ranked = [c for c in ranked if c.depth > 0 and c.fit is not None] or ranked
+        for candidate in ranked:
             if candidate.fit is not None:
                 best.setdefault(_plain_text(candidate.expression), candidate.fit)
         chosen = list(best.values())[: 1 if trials.stopped else policy.finalists]

@@ -22,12 +22,14 @@ from mercer.learners import bayesian, classes
 from mercer.learners.bayesian import ObjectiveValue, evaluate_safely, find_steadiest, tune
 from mercer.learners.contract import Context
 from mercer.learners.kernel_space import PLAIN, RATES, KernelSpace, Series, build_at
-from mercer.learners.margin import ClassScore
+from mercer.learners.margin import COSTS, ClassScore, Spectrum, refuse_few_members
 from mercer.learners.trials import Trials
 from mercer.linalg.threads import one_thread
 
 if TYPE_CHECKING:
     from mercer.learners.kfo import KernelFunctional
+
+REPAIRS: dict[str, Spectrum] = {"spectrum": "clip", "spectrum-flip": "flip", "spectrum-shift": "shift"}
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,12 @@ class ClassPolicy:
     final_rows: int = 1200  # that they are compared on
     final_repeats: int = 3  # of the folds, where rows are few
     mixing_steps: int = 12  # of Bayesian optimisation of the weights of a sum
+    compared_rows: int | None = classes.COMPARED_ROWS  # that kernels are compared on; None: all
+    folds: int = 5  # of cross-validation
+    fewer_folds: bool = True  # where a class has fewer members; otherwise that is refused
+    costs: tuple[float, ...] = COSTS  # that SVMs are tried with
+    by_svm: bool = False  # SVMs themselves compare the shapes: least-squares SVMs are quicker, and rank them alike
+    compares: bool = True  # the last few, with the usual kernels among them; otherwise the best of all is taken
 
 
 @dataclass(frozen=True)
@@ -69,15 +77,21 @@ class ClassSearch:
     settings: KernelFunctional
     context: Context
     trials: Trials
-    policy: ClassPolicy = field(default_factory=ClassPolicy)
     scores: dict[FunctionalForm, ClassScore] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         data, seed = self.context.data, self.context.seed
+        policy = self.policy = self.settings.class_policy or self.context.policy(ClassPolicy)
         self.X, self.labels, self.engine = data.X, data.y.astype(np.intp), self.context.engine
         self.rng = np.random.default_rng(seed)
         ard = self.settings.ard
-        self.folds = classes.CrossValidation.draw(self.X, self.labels, seed, ard, engine=self.engine)
+        if not policy.fewer_folds:
+            refuse_few_members(self.labels, policy.folds)
+        self.spectrum: Spectrum = REPAIRS.get(self.settings.definite, "clip")
+        self.comparison = classes.Comparison(policy.folds, policy.costs, policy.by_svm, self.spectrum)
+        self.folds = classes.CrossValidation.draw(
+            self.X, self.labels, seed, ard, policy.compared_rows, engine=self.engine, comparison=self.comparison
+        )
         self.scales = classes.scale_columns(self.X, self.labels, seed, ard, self.engine)
         plan = self.settings.plan()
         self.total = 34 + 2 * self.settings.tuning + len(RATES) + plan.subspaces * (plan.iterations + 4)
@@ -91,17 +105,19 @@ class ClassSearch:
         if not self.scores and trials.stopped == "request":
             raise KeyboardInterrupt  # there is nothing yet to go on with
         chosen = chosen or self._best()
-        if not trials.stopped and not own_objective:
+        if not trials.stopped and not own_objective and self.policy.compares:
             with trials.stopping():
                 chosen = self._choose_finalist(chosen)
         kernel = chosen.kernel(self.scales)
-        score = classes.choose_cost(kernel, self.X, self.labels, self.context.seed)
+        score = classes.choose_cost(kernel, self.X, self.labels, self.context.seed, self.comparison)
         trials.note_stop("search", "kernel")
         compared, rows = len(self.folds.labels), len(self.labels)
         if compared < rows:
             trials.notes.append(f"kernels were compared on {compared} of the {rows} rows")
         tried, notes = tuple(trials.candidates), tuple(trials.notes)
-        learned = classes.LearnedForClasses(kernel, score.cost, score.error, tried, notes, trials.stopped)
+        learned = classes.LearnedForClasses(
+            kernel, score.cost, score.error, tried, notes, trials.stopped, spectrum=self.spectrum
+        )
         if self.settings.plus is None or trials.stopped or own_objective:
             return learned
         with trials.stopping():
@@ -144,7 +160,8 @@ class ClassSearch:
             if f.symbol == best.symbol
         }
         first_points = [np.array(point) for point in known]
-        tune(lambda p: known.get((p[0], p[1])) or score(p), 2, self.settings.tuning, self.rng, first_points)
+        steps, by = self.settings.tuning, self.settings.tuning_acquisition
+        tune(lambda p: known.get((p[0], p[1])) or score(p), 2, steps, self.rng, first_points, by)
         return self._best()
 
     def _search_shapes(self, plain: FunctionalForm) -> FunctionalForm | None:
@@ -166,15 +183,19 @@ class ClassSearch:
             return score_shape(space, space.first, "rate")
 
         rates = [np.array([rate]) for rate in RATES]
-        rate = find_steadiest(tune(score_rate, 1, settings.tuning, self.rng, rates))
+        rate = find_steadiest(tune(score_rate, 1, settings.tuning, self.rng, rates, settings.tuning_acquisition))
         space = build_at(rate, grid, settings.components, seed)
         found = bayesian.search_subspaces(
             space,
             lambda beta, subspace, step: score_shape(space, beta, "shape"),
             settings.plan(),
             self.rng,
-            [space.first, space.coordinates(space.grid)],  # the second is u itself
+            # the second is u itself
+            [space.first, space.coordinates(space.grid)] if settings.start == "known" else [],
         )
+        if not self.policy.compares:  # as printed: the best that was observed
+            best = max((o for o in found if o.outcome.good), key=lambda o: o.outcome.value, default=None)
+            return None if best is None else forms.get(best.beta.tobytes())
         chosen = bayesian.choose_steadiest(space, found, settings.plan())
         return None if chosen is None else forms.get(chosen.beta.tobytes())
 
@@ -225,8 +246,9 @@ class ClassSearch:
         """Other folds, of more rows, for the last few."""
         policy, seed = self.policy, self.context.seed + 1000
         return classes.CrossValidation.draw(
-            self.X, self.labels, seed, self.settings.ard, policy.final_rows, policy.final_repeats, self.engine
-        )
+            self.X, self.labels, seed, self.settings.ard, policy.final_rows, policy.final_repeats, self.engine,
+            self.comparison,
+        )  # fmt: skip
 
     # --------------------------------------------------------------------------------------- sums with other kernels
 
@@ -256,7 +278,7 @@ class ClassSearch:
             if folds.score_by_svm(mix_families).score < folds.score_by_svm(chosen.kernel).score:
                 return replace(learned, functional=learned.kernel)  # the others add nothing
             kernel = mix_families(self.scales)
-            final = classes.choose_cost(kernel, self.X, self.labels, self.context.seed)
+            final = classes.choose_cost(kernel, self.X, self.labels, self.context.seed, self.comparison)
         seconds = learned.candidates[-1].seconds
         row = classes.make_candidate(kernel, scores[weights.tobytes()], 1, "weights of the sum", seconds)
         return replace(
@@ -292,7 +314,7 @@ class ClassSearch:
             if not callable(objective):
                 scores.append(self.folds.score(form.kernel))
                 return scores[0].score
-            gram, _ = classes.evaluate_blocks(form.kernel(self.scales), self.X, self.X[:1])
+            gram, _ = classes.evaluate_blocks(form.kernel(self.scales), self.X, self.X[:1], self.spectrum)
             value = float(objective(gram))
             scores.append(ClassScore(1.0, -value, 0.0))
             return value

@@ -11,19 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from mercer.errors import InputError
 from mercer.kernels.domains import Array
 
 Labels = NDArray[np.intp]
 Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
+Spectrum = Literal["clip", "flip", "shift"]  # what becomes of eigenvalues of a Gram matrix that are below zero
 Blocks = Callable[[int], tuple[Array, Array]]  # number of a fold -> k(train, train), k(left out, train)
 
 COSTS = (0.1, 1.0, 10.0, 100.0, 1000.0)
+PAPER_COSTS = tuple(10.0**power for power in range(-3, 4))  # KFO 5.2: "in the exponent space of [-3, 3]"
 FINE_COSTS = tuple(float(c) for c in np.geomspace(0.1, 1e4, 11))
 TEMPERATURES = np.geomspace(0.1, 30.0, 12)
 SHARE_OF_LOSS = 0.5
@@ -120,9 +123,9 @@ def cross_validate(
 
 def cross_validate_quickly(
     blocks: Blocks, labels: Labels, folds: Sequence[Fold],
-    costs: Sequence[float] = FINE_COSTS,
+    costs: Sequence[float] = FINE_COSTS, spectrum: Spectrum = "clip",
 ) -> ClassScore:  # fmt: skip
-    """Return the score of the best cost for least-squares SVMs; a spectrum below zero is clipped.
+    """Return the score of the best cost for least-squares SVMs; a spectrum below zero is repaired.
 
     Margins K* a + b with (K + I / cost) a = y - b, y one column of +1 and -1 for each class, b such that 1'a = 0.
     """
@@ -132,12 +135,11 @@ def cross_validate_quickly(
     for number, (train, _) in enumerate(folds):
         within, across = blocks(number)
         values, vectors = eigh(within, driver="evd", check_finite=False)
-        kept = values > 0.0
+        factors, repaired = _repair_values(values, spectrum)
         turned = vectors.T @ np.column_stack([signs[train], np.ones(len(train))])
-        onto = across @ (vectors * kept)
-        clipped = np.where(kept, values, 0.0)
+        onto = across @ (vectors * factors)
         for place, cost in enumerate(costs):
-            solved = turned / (clipped + 1.0 / cost)[:, None]  # V' A^-1 [y, 1]
+            solved = turned / (repaired + 1.0 / cost)[:, None]  # V' A^-1 [y, 1]
             level = (turned[:, -1] @ solved[:, :-1]) / (turned[:, -1] @ solved[:, -1])
             margins[place].append(onto @ (solved[:, :-1] - np.outer(solved[:, -1], level)) + level)
     return _best_cost(margins, labels, folds, costs)
@@ -165,11 +167,34 @@ def split_gram(gram: Array, folds: Sequence[Fold]) -> Blocks:
     return blocks
 
 
-def clip_spectrum(gram: Array) -> Array:
-    """Return the linear map P that clips the spectrum of a symmetric matrix: P gram is positive semi-definite.
+def repair_spectrum(gram: Array, spectrum: Spectrum = "clip") -> tuple[Array, Array | None]:
+    """Return a positive semi-definite matrix in place of a symmetric one, and the map P that made it so.
 
-    C = Z D Z', P = Z [D >= 0] Z' (KFO 3.2). Rows not seen are carried along: k(new, train) P.
+    C = Z D Z'. clip: P = Z [D >= 0] Z' (KFO 3.2). flip: P = Z sign(D) Z', so that |D| is left. P C is the matrix, and
+    rows not seen are carried along: k(new, train) P. shift: C - min(D) I, which changes what a row has in common with
+    itself alone, so that P is None and rows not seen stay as they are (Chen et al. 2009, 2.2).
     """
     values, vectors = eigh(gram, driver="evd", check_finite=False)
-    kept = vectors[:, values >= 0.0]
-    return np.asarray(kept @ kept.T)
+    factors, repaired = _repair_values(values, spectrum)
+    if spectrum == "shift":
+        return gram + (repaired[0] - values[0]) * np.eye(len(gram)), None
+    return np.asarray((vectors * repaired) @ vectors.T), np.asarray((vectors * factors) @ vectors.T)
+
+
+def _repair_values(values: Array, spectrum: Spectrum) -> tuple[Array, Array]:
+    """Return the eigenvalues of P and of the repaired matrix, from those of a matrix in rising order."""
+    if spectrum == "shift":
+        return np.ones(len(values)), values - min(float(values[0]), 0.0)
+    factors = np.where(values >= 0.0, 1.0, 0.0 if spectrum == "clip" else -1.0)
+    return factors, factors * values
+
+
+def refuse_few_members(labels: Labels, folds: int) -> None:
+    """Refuse folds that are more than a class has members."""
+    fewest = int(np.bincount(labels).min())
+    if fewest < folds:
+        fits = f"at most {fewest} folds fit: ClassPolicy(folds={fewest})" if fewest > 1 else "no number of folds fits"
+        raise InputError(
+            f"{folds} folds need {folds} rows of every class, and one class has {fewest}: {fits}. Or leave "
+            "fewer_folds=True, the default, which takes as many as fit; or give more rows of that class"
+        )

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -49,6 +49,32 @@ Kernel = str | Expression | Learner
 
 
 @dataclass(frozen=True)
+class SurfacePolicy:
+    """How many rows and steps the learning of a surface takes, and which kernels are tried where none is given."""
+
+    some_rows: int | None = 400  # that surfaces are drawn on (None: all): there are a hundred evaluations for each draw
+    few_steps: int = 20  # of the partial optimisation of each drawn surface
+    trial_steps: int = 60  # where one kernel is tried in place of another
+    last_steps: int = 40  # with all rows, of a kernel that was fitted to some of them
+    finalists: int = 3  # surfaces that are optimised to the end
+    linear_starts: int = 3  # surfaces of many features that start from a linear one: a few draws may all miss it
+    level_starts: int = 3  # and that start from rows grouped by the level of the target
+    parts: bool = True  # begin three regimes and more by parting one of the best fit with one fewer
+    cut_off: float = 4.0  # of w(x) of those, where a share is near 0 or 1
+    least_rows: int = 3  # where a regime holds: with fewer it has died
+    few_rows: int = 10  # where a regime holds: with fewer, a note says so
+    priors: bool = True  # weak ones on surfaces of many features, which could bend at every row
+    known_noise: bool = True  # every second draw begins with the noise of one regime, which a poor fit hides
+    quickens: bool = True  # look for what varies fast in one regime and was taken for noise
+    passes: int = 2  # over the regimes, trying other kernels in each
+    alone: tuple[str, ...] = ("C", "LIN", "SE", "M52", "M32", "M12", "PER", "SE + PER", "SE * PER", "SE + LIN")
+    # for one regime as well, but no change is added to them: a line that fades slowly into nothing has two regimes and
+    # is a smooth curve, so one regime must have such curves too
+    curves: tuple[str, ...] = ("SE * LIN", "LIN * LIN", "LIN * LIN * LIN")
+    tried: tuple[str, ...] = ("C", "LIN", "SE", "PER")  # in each of several regimes
+
+
+@dataclass(frozen=True)
 class ChangeSurface(Learner):
     """Regimes with kernels of their own, and a surface that says where each holds (Herlands et al. 2016).
 
@@ -68,6 +94,7 @@ class ChangeSurface(Learner):
         each, the best of which is optimised a little; the best of the surfaces is then optimised to the end.
     restarts : starts of the last optimisation where the kernel is not SE.
     max_iterations : of the last optimisation.
+    policy : rows, steps and starts; None: those of the estimator, or the defaults.
     """
 
     regimes: int = 2
@@ -80,6 +107,27 @@ class ChangeSurface(Learner):
     kernel_draws: int = 10
     restarts: int = 3
     max_iterations: int = 200
+    policy: SurfacePolicy | None = None
+
+    policy_kinds: ClassVar = {"policy": SurfacePolicy}
+
+    @classmethod
+    def paper(cls, **changes: Any) -> ChangeSurface:
+        """Return Algorithm 2 as printed (change surfaces, supplement), with your changes.
+
+        Two regimes with RBF kernels joined by random kitchen sinks; g draws of a, omega and b from the printed priors
+        (Lambda = (range / 2)^2, sigma_0 = std y, sigma_n = mean |y| / 10), h draws of the kernels for each, the best
+        of which is optimised a little; the best of the g is optimised to convergence, on all rows, by the marginal
+        likelihood alone. `paper(kernel="SM4")`: spectral mixtures take the place of the RBF kernels afterwards.
+
+        Different from the paper on purpose: columns and target are standardised; one regime is fitted too, to compare
+        with. The supplement gives no values of g, h and m: 10, 10 and 10 features.
+        """
+        policy = SurfacePolicy(
+            some_rows=None, finalists=1, linear_starts=0, level_starts=0, parts=False, priors=False,
+            known_noise=False, quickens=False,
+        )  # fmt: skip
+        return replace(cls(kernel="SE", surface="rks", policy=policy), **changes)
 
     def learn(self, context: Context) -> Learned:
         """Learn from scaled data."""
@@ -143,6 +191,7 @@ class ChangeSurface(Learner):
 
     def check(self) -> None:
         """Refuse settings that mean nothing."""
+        self.check_policies()
         self.check_counts(draws=1, kernel_draws=1, restarts=1, max_iterations=1, regimes=2)
         if self.regimes > MOST_REGIMES:
             raise InputError(f"regimes must be at most {MOST_REGIMES}, not {self.regimes}")
@@ -171,33 +220,12 @@ def _numbers(columns: Any) -> tuple[int, ...]:
     return tuple(int(c) for c in given)
 
 
-@dataclass(frozen=True)
-class SurfacePolicy:
-    """How many rows and steps the learning of a surface takes, and which kernels are tried where none is given."""
-
-    some_rows: int = 400  # that surfaces are drawn and kernels chosen on: there are a hundred evaluations for each draw
-    few_steps: int = 20  # of the partial optimisation of each drawn surface
-    trial_steps: int = 60  # where one kernel is tried in place of another
-    last_steps: int = 40  # with all rows, of a kernel that was fitted to some of them
-    finalists: int = 3  # surfaces that are optimised to the end
-    linear_starts: int = 3  # surfaces of many features that start from a linear one: a few draws may all miss it
-    level_starts: int = 3  # and that start from rows grouped by the level of the target
-    cut_off: float = 4.0  # of w(x) of those, where a share is near 0 or 1
-    least_rows: int = 3  # where a regime holds: with fewer it has died
-    few_rows: int = 10  # where a regime holds: with fewer, a note says so
-    passes: int = 2  # over the regimes, trying other kernels in each
-    alone: tuple[str, ...] = ("C", "LIN", "SE", "M52", "M32", "M12", "PER", "SE + PER", "SE * PER", "SE + LIN")
-    # for one regime as well, but no change is added to them: a line that fades slowly into nothing has two regimes and
-    # is a smooth curve, so one regime must have such curves too
-    curves: tuple[str, ...] = ("SE * LIN", "LIN * LIN", "LIN * LIN * LIN")
-    tried: tuple[str, ...] = ("C", "LIN", "SE", "PER")  # in each of several regimes
-
-
 class SurfaceSearch:
     """Fits one regime, two, and so on to the number asked for."""
 
     def __init__(self, settings: ChangeSurface, context: Context) -> None:
-        self.settings, self.context, self.policy = settings, context, context.policy(SurfacePolicy)
+        self.settings, self.context = settings, context
+        self.policy = settings.policy or context.policy(SurfacePolicy)
         self.form = settings.form(context.columns, context.data.X.shape[1])
         self.trials = Trials(context.report, jobs=context.count_jobs())
         self.data = context.data
@@ -208,7 +236,7 @@ class SurfaceSearch:
         # one of many features could bend at every row: weak priors keep the surface smooth
         self.options = FitOptions(
             restarts=max(2, settings.restarts), max_iterations=settings.max_iterations, seed=context.seed,
-            priors=self.form.kind in FEATURES, n_jobs=self.trials.jobs,
+            priors=self.policy.priors and self.form.kind in FEATURES, n_jobs=self.trials.jobs,
         )  # fmt: skip
         # BIC would count every number of such a surface, although the priors hold most of them
         self.criterion = EVIDENCE if self.options.priors else BIC
@@ -387,7 +415,7 @@ class SurfaceSearch:
         if found.status in ("failed", "interrupted"):
             return found
         problem = self._prepare(found.expression, rows)
-        fast = quicken(problem, problem.point(found.values, found.likelihood))
+        fast = self._quicken(problem, problem.point(found.values, found.likelihood))
         if fast is not None:
             run = descend(problem, [fast], self.settings.max_iterations)
             other = problem.conclude([run], fast, found.evaluations)
@@ -417,14 +445,17 @@ class SurfaceSearch:
         slots = [s for s in problem.layout.slots if starts.leaves[s.leaf] is own.surface]
         place = np.concatenate([np.arange(s.offset, s.offset + s.size) for s in slots])
         noises = [max(1e-4, float(np.abs(data.y).mean() / 10.0) ** 2)]  # s_n = mean|y| / 10
-        if 1 in self.best:
+        if 1 in self.best and policy.known_noise:
             noises.append(self.best[1].full_fit.noise)
         kinds, borders, parted = ["drawn"] * settings.draws, dict[str, Array](), list[Array]()
         if own.surface.kind in FEATURES:
             line = surface("linear", own.surface.regimes, on=own.surface.columns)
-            borders["linear"] = self._log_shares(self._sketch(expression, line, data), data.X)
-            borders["level"] = self._log_levels(own.surface, data)
-            parted = self._part_regimes(expression, data, place)
+            if policy.linear_starts:
+                borders["linear"] = self._log_shares(self._sketch(expression, line, data), data.X)
+            if policy.level_starts:
+                borders["level"] = self._log_levels(own.surface, data)
+            if policy.parts:
+                parted = self._part_regimes(expression, data, place)
             kinds = ["linear"] * policy.linear_starts + ["level"] * policy.level_starts + kinds
             kinds = kinds[: settings.draws] + ["parted"] * len(parted)
         drawn: list[list[Array]] = []
@@ -513,12 +544,15 @@ class SurfaceSearch:
         most = self.policy.finalists + (own.kind in FEATURES and own.regimes > 2)  # a kind of starts more
         points = [problem.point(*each) for each in surfaces[:most]]
         runs = self._minimise(problem, [[point] for point in points], settings.max_iterations)
-        if (fast := quicken(problem, min(runs, key=lambda run: run.value).point)) is not None:
+        if (fast := self._quicken(problem, min(runs, key=lambda run: run.value).point)) is not None:
             runs.append(descend(problem, [fast], settings.max_iterations))
         runs = [run for run in runs if not self._has_died(problem, run)] or runs
         if self.criterion is EVIDENCE:  # the highest optimum may be so narrow that there is little evidence for it
             runs = [max(runs, key=lambda run: average_evidence(problem, run.point))]
         return self._fit_on(problem.conclude(runs, points[0], settings.draws * settings.kernel_draws), rows)
+
+    def _quicken(self, problem: Problem, point: Array) -> Array | None:
+        return quicken(problem, point) if self.policy.quickens else None
 
     def _resume(self, expression: Expression, noise: float, steps: int | None = None) -> Fit:
         """Fit a kernel that has all its values from there on."""

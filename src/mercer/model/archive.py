@@ -33,6 +33,7 @@ from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import Units, bind, to_data_units, to_scaled_units, values_of
 from mercer.kernels.text import from_json, parse, to_json
 from mercer.learners.contract import Candidate, DataFacts, Learner, Plan, Stopped, Verdict, Weights, read_step
+from mercer.learners.margin import Spectrum
 from mercer.linalg.factor import Failure
 from mercer.model.classes import FittedClasses, LabelledRows, fit_machine, gram_of
 from mercer.model.fitted import (
@@ -202,7 +203,7 @@ def read_kernel_setting(data: Any) -> str | Learner:
     name = data["learner"]
     if name not in LEARNERS:
         raise InputError(f"it was learned by {name!r}, and there is no learner of that name here; give it to LEARNERS")
-    learner: Learner = LEARNERS[name](**data["settings"])
+    learner: Learner = LEARNERS[name].read(data["settings"])
     learner.check()
     return learner
 
@@ -236,6 +237,7 @@ SETTINGS: dict[str, Callable[[Any], bool]] = {
     "random_state": lambda value: value is None or (_is_number(value, 0, 2**32 - 1) and value == int(value)),
     "C": lambda value: value == "auto" or (_is_number(value, 0.0) and 0.0 < value < math.inf),
     "nu": lambda value: value in (None, "auto") or _is_number(value, 0.0, 1.0),
+    "spectrum": lambda value: isinstance(value, str) and value in get_args(Spectrum),
 }
 REGRESSION = ("noise", "restarts", "priors", "max_iterations", "device", "n_jobs", "random_state")
 
@@ -530,6 +532,7 @@ def _write_classes(fitted: FittedClasses) -> tuple[Document, Arrays]:
         "fit_seconds": fitted.seconds,
         "plan": _plan_to_plain(fitted.plan),
         "candidates": candidates_to_plain(fitted.candidates),
+        "spectrum": fitted.spectrum,
     }
     return document, {"X": training.X, "y": training.labels.astype(np.float64)}
 
@@ -551,7 +554,10 @@ def _read_classes(document: Document, arrays: Arrays) -> FittedClasses:
     kernel = bind(from_json(document["kernel"]), rows.shape[1])
     scaled_kernel = to_scaled_units(kernel, units)
     cost, nu = _finite(document["C"]), None if document["nu"] is None else _finite(document["nu"])
-    gram, clip = gram_of(scaled_kernel, training)
+    spectrum = document.get("spectrum", "clip")
+    if not SETTINGS["spectrum"](spectrum):
+        raise InputError(f"its spectrum is {spectrum!r:.40}")
+    gram, clip = gram_of(scaled_kernel, training, spectrum)
     seed = int(document["seed"])
     return FittedClasses(
         training=training,
@@ -569,6 +575,7 @@ def _read_classes(document: Document, arrays: Arrays) -> FittedClasses:
         stopped=str(document.get("stopped", "")),
         seconds=_finite(document.get("fit_seconds", 0.0)),
         plan=_read_plan(document.get("plan")),
+        spectrum=spectrum,
     )
 
 

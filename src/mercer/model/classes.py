@@ -16,7 +16,15 @@ from mercer.kernels.expression import Expression
 from mercer.kernels.functional import is_definite
 from mercer.kernels.parameters import Units, values_of
 from mercer.learners.contract import Candidate, Plan
-from mercer.learners.margin import Labels, build_machine, clip_spectrum, compute_margins, fit_sharpness, make_folds
+from mercer.learners.margin import (
+    Labels,
+    Spectrum,
+    build_machine,
+    compute_margins,
+    fit_sharpness,
+    make_folds,
+    repair_spectrum,
+)
 from mercer.model.fitted import Columns, refuse_undefined, unchecked
 
 NEGATIVE = 1e-8  # of the largest entry: an eigenvalue below minus this is one below zero
@@ -72,6 +80,7 @@ class FittedClasses:
     stopped: str = ""
     seconds: float = 0.0
     plan: Plan | None = None  # where the learner was chosen by the data
+    spectrum: Spectrum = "clip"  # what became of eigenvalues below zero
 
     @property
     def columns(self) -> Columns:
@@ -105,16 +114,17 @@ class FittedClasses:
         return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
 
 
-def gram_of(kernel: Expression | None, training: LabelledRows) -> tuple[Array, Array | None]:
-    """Return a positive semi-definite Gram matrix of the training rows, and the matrix that made it so."""
+def gram_of(
+    kernel: Expression | None, training: LabelledRows, spectrum: Spectrum = "clip"
+) -> tuple[Array, Array | None]:
+    """Return a positive semi-definite Gram matrix of the training rows, and what carries rows not seen along."""
     if kernel is None:
         gram = training.X
-        clips = float(np.linalg.eigvalsh(gram)[0]) < -NEGATIVE * float(np.abs(gram).max() or 1.0)
+        definite = float(np.linalg.eigvalsh(gram)[0]) >= -NEGATIVE * float(np.abs(gram).max() or 1.0)
     else:
         gram = fused.gram(compile_program(kernel), values_of(kernel), training.scaled)
-        clips = not is_definite(kernel)
-    clip = clip_spectrum(gram) if clips else None
-    return (gram if clip is None else clip @ gram), clip
+        definite = is_definite(kernel)
+    return (gram, None) if definite else repair_spectrum(gram, spectrum)
 
 
 def fit_machine(gram: Array, labels: Labels, cost: float, nu: float | None, seed: int) -> Machine:

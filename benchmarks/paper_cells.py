@@ -1,0 +1,281 @@
+"""Experiments of the papers that no other benchmark has: each cell is one fit or one check.
+
+    python -m benchmarks.paper_cells --data FOLDER --cells 'i1/*' [--jobs 16] [--minutes 4] [--fresh]
+
+What was measured is not measured again unless `--fresh`, so a run can be stopped and continued. Nothing is chosen by
+looking at test rows. Results: benchmarks/results/papers.json; every cell has its date, machine and state of the code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import fnmatch
+import json
+import os
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from joblib import Parallel, delayed, parallel_config
+from sklearn.model_selection import train_test_split
+
+import mercer
+from benchmarks import paper_figures as figures
+from benchmarks.discovery import scores
+from benchmarks.kfo import CLASSES, TABLES, TIMED, class_rows, filled, numbers_of
+from benchmarks.machine import processor
+from benchmarks.nkn import code
+from benchmarks.splits import pca_split
+from mercer.learners.margin import PAPER_COSTS, cross_validate, make_folds, split_gram
+
+RESULTS = Path(__file__).parent / "results"
+KEPT = RESULTS / "papers.json"
+SEED = 0
+SEEDS = range(5)
+SPLITS = range(5)  # of ten: baselines and variants
+COMPONENTS = (1, 2, 3, 4)
+NKN_TABLES = ("yacht", "boston", "energy", "concrete", "wine", "kin8nm", "naval", "power_plant")
+SERIES = (
+    "01-airline", "02-solar", "03-mauna", "04-wheat", "05-temperature", "06-internet", "07-call-centre", "08-radio",
+    "09-gas-production", "10-sulphuric", "11-unemployment", "12-births", "13-wages",
+)  # fmt: skip
+
+Found = dict[str, Any]
+Cells = dict[str, Callable[[], Found]]
+
+
+# ------------------------------------------------------------------------------------------------------------- NKN
+
+
+def table_rows(folder: Path, name: str, split: int | None) -> tuple[Any, Any, Any, Any]:
+    """Return inputs and target of the training and of the test rows; no split: the PCA split."""
+    table = pd.read_csv(folder / "regression" / f"{name}.csv")
+    stored = json.loads((folder / "regression" / "splits_nkn.json").read_text())[name]
+    rows = stored["pca_test_rows_low"] + stored["pca_test_rows_high"]
+    rows = rows if split is None else stored["random_test_rows"][str(split + 1)]
+    out = np.isin(np.arange(len(table)), rows)
+    X, y = table.iloc[:, :-1].to_numpy(dtype=float), table.iloc[:, -1].to_numpy(dtype=float)
+    return X[~out], y[~out], X[out], y[out]
+
+
+def bayes_by_backprop(folder: Path, name: str, split: int) -> Found:
+    from benchmarks.bayes_by_backprop import BayesByBackprop
+
+    X, y, Z, t = table_rows(folder, name, split)
+    return BayesByBackprop(seed=SEED).fit(X, y).score(Z, t)
+
+
+def validated_mixture(folder: Path, name: str) -> Found:
+    """The SM kernel of NKN Table 2: one to four components, chosen on a PCA split of the training rows."""
+    X, y, Z, t = table_rows(folder, name, None)
+    out = pca_split(X)
+    errors = {}
+    for count in COMPONENTS:
+        model = mercer.GPRegressor(f"SM{count}", random_state=SEED).fit(X[~out], y[~out])
+        errors[count] = float(np.sqrt(np.mean((model.predict(X[out]) - y[out]) ** 2)))
+    best = min(errors, key=lambda count: errors[count])
+    model = mercer.GPRegressor(f"SM{best}", random_state=SEED).fit(X, y)
+    return {"components": best, "validation_rmse": errors, **scores(model, Z, t)}
+
+
+# ------------------------------------------------------------------------------------------------------------- KFO
+
+
+def printed_classes(folder: Path, name: str, split: int, **changes: Any) -> Found:
+    """KFO for classes as printed (T = 20), or with `definite` changed: the test error of one split."""
+    train, test, labels, truth = class_rows(folder, name, split)
+    learner = mercer.KernelFunctional.paper(classes=True, **changes)
+    model = mercer.KernelSVC(learner, random_state=SEED).fit(train, labels)
+    return {"error": float(np.mean(model.predict(test) != truth)), "cv": model.error_, "C": model.C_}
+
+
+def scaled_split(folder: Path, name: str, split: int) -> tuple[Any, Any, Any, Any]:
+    """Return the rows of KFO's regression: everything between 0 and 1, as in the paper's code."""
+    rows = filled(numbers_of(folder / "regression" / f"{name}.csv"))
+    rows = (rows - rows.min(axis=0)) / np.where(np.ptp(rows, axis=0) > 0, np.ptp(rows, axis=0), 1.0)
+    return tuple(train_test_split(rows[:, :-1], rows[:, -1], test_size=0.2, random_state=split))
+
+
+def printed_regression(folder: Path, name: str, split: int, **changes: Any) -> Found:
+    """KFO for regression as printed (T = 20, alpha clipped), or with `definite` changed: one split."""
+    X, Z, y, t = scaled_split(folder, name, split)
+    model = mercer.GPRegressor(mercer.KernelFunctional.paper(**changes), random_state=SEED).fit(X, y)
+    rmse = float(np.sqrt(np.mean((model.predict(Z) - t) ** 2)))
+    return {"nll": -float(model.log_density(Z, t).sum()), "rmse": rmse, "log_evidence": model.log_evidence_}
+
+
+def functional_kernel(folder: Path, name: str, split: int, kind: Any) -> Found:
+    from benchmarks.functional_kernels import FunctionalKernel
+
+    X, Z, y, t = scaled_split(folder, name, split)
+    return {"nll": -float(FunctionalKernel(kind, seed=SEED).fit(X, y).log_density(Z, t).sum())}
+
+
+def runtime_shares(folder: Path, name: str) -> Found:
+    """KFO Table 3: S = T = 5; the share of the time in the objective (10-fold C-SVMs) and in all else."""
+    train, _, labels, _ = class_rows(folder, name, 0)
+    _, codes = np.unique(labels, return_inverse=True)
+    folds, spent = make_folds(codes, SEED, most=10), [0.0]
+
+    def objective(gram: Any) -> float:
+        began = time.process_time()
+        found = cross_validate(split_gram(gram, folds), codes, folds, PAPER_COSTS)
+        spent[0] += time.process_time() - began
+        return -found.error
+
+    began = time.process_time()
+    learner = mercer.KernelFunctional.paper(classes=True, subspaces=5, iterations=5, objective=objective)
+    mercer.KernelSVC(learner, random_state=SEED).fit(train, labels)
+    total = time.process_time() - began
+    return {"evaluation": spent[0] / total, "optimisation": 1.0 - spent[0] / total, "cpu_seconds": total}
+
+
+# ---------------------------------------------------------------------------------------- CKS and change surfaces
+
+
+def printed_search(folder: Path, name: str) -> Found:
+    """CKS as printed on the first 90 % of a series, the rest forecast by the winner alone."""
+    table = pd.read_csv(folder / "timeseries" / f"{name}.csv")
+    train, test = table[table["extrap_9010"] == "train"], table[table["extrap_9010"] == "test"]
+    model = mercer.GPRegressor(mercer.GrammarSearch.paper(), random_state=SEED).fit(train[["x"]], train["y"])
+    kept = {"kernel": model.kernel_.text(digits=3), "bic": model.bic_, "candidates": len(model.candidates_)}
+    return kept | scores(model, test[["x"]], test["y"].to_numpy())
+
+
+def printed_surface(folder: Path, settings: str) -> Found:
+    """Algorithm 2 as printed, or Mercer's own settings, on the surface over two columns whose truth is known."""
+    plane = pd.read_csv(folder / "change" / "synth_changesurface_2d.csv").iloc[::4]
+    learner = mercer.ChangeSurface.paper() if settings == "printed" else mercer.ChangeSurface()
+    X = plane[["x1", "x2"]]
+    model = mercer.GPRegressor(learner, random_state=SEED).fit(X, plane["y"])
+    if model.change_ is None:
+        return {"error": None, "log_evidence": model.log_evidence_, "rows": len(plane)}
+    shares = model.change_.shares(X.to_numpy())
+    errors = [float(np.mean(np.abs(shares[:, regime] - plane["true_s"]))) for regime in (0, 1)]
+    return {"error": min(errors), "log_evidence": model.log_evidence_, "rows": len(plane)}
+
+
+# ------------------------------------------------------------------------------------------------------------- all
+
+
+def all_cells(folder: Path) -> Cells:
+    """Return every cell: name -> call without arguments."""
+    cells: Cells = {
+        "kernels": figures.printed_kernels,
+        "features": figures.printed_features,
+        "figure-6": figures.figure_6,
+        "example-1": figures.example_1,
+        "surface/printed": partial(printed_surface, folder, "printed"),
+        "surface/default": partial(printed_surface, folder, "default"),
+    }
+    for seed in SEEDS:
+        cells[f"i1/{seed}"] = partial(figures.judge_line, seed)
+        cells[f"i3/{seed}"] = partial(figures.judge_units, seed)
+    for name in SERIES:
+        cells[f"cks/{name}"] = partial(printed_search, folder, name)
+    for name in TIMED:
+        cells[f"shares/{name}"] = partial(runtime_shares, folder, name)
+    for name in NKN_TABLES:
+        cells[f"sm/{name}"] = partial(validated_mixture, folder, name)
+    for split in SPLITS:
+        for name in NKN_TABLES:
+            cells[f"bbb/{name}/{split}"] = partial(bayes_by_backprop, folder, name, split)
+        for name in TABLES:
+            for kind in ("shared", "separate"):
+                cells[f"fkl-{kind}/{name}/{split}"] = partial(functional_kernel, folder, name, split, kind)
+            for definite in ("clip", "flip"):
+                call = partial(printed_regression, folder, name, split, definite=definite)
+                cells[f"alpha-{definite}/{name}/{split}"] = call
+        for name in CLASSES:
+            cells[f"classes/{name}/{split}"] = partial(printed_classes, folder, name, split)
+            call = partial(printed_classes, folder, name, split, definite="clip")
+            cells[f"classes-alpha-clip/{name}/{split}"] = call
+    return cells
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many cells run at a time, after how many minutes none begins, and whether all are measured again."""
+
+    jobs: int = 1
+    minutes: float = float("inf")
+    fresh: bool = False
+
+
+UNLIMITED = Limits()
+
+
+def keep(path: Path, name: str, found: Found) -> None:
+    """Add a cell to the file as it is now, in one go: another process may have written to it."""
+    kept = json.loads(path.read_text()) if path.exists() else {"results": {}}
+    kept["results"][name] = found
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_suffix(f".{os.getpid()}")
+    beside.write_text(json.dumps(kept, indent=1) + "\n")
+    beside.replace(path)
+
+
+def measure(name: str, call: Callable[[], Found], until: float) -> tuple[str, Found | None]:
+    """Run one cell; return what it found with its circumstances, why it failed, or None where time is over."""
+    if time.time() > until:
+        return name, None
+    warnings.simplefilter("ignore")
+    began, worked = time.perf_counter(), time.process_time()
+    try:
+        found = call()
+    except Exception as error:  # one of many: the others are worth having
+        return name, {"failed": f"{type(error).__name__}: {error}"[:300]}
+    return name, found | {
+        "seconds": time.perf_counter() - began,
+        "cpu": time.process_time() - worked,
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "machine": f"{processor()}, {os.cpu_count()} cores",
+        "code": code(),
+    }
+
+
+def run(patterns: list[str], folder: Path, path: Path, limits: Limits = UNLIMITED) -> int:
+    """Run the cells that fit a pattern and are not there yet; return how many could not be run, or had no time."""
+    until, left = time.time() + 60.0 * limits.minutes, 0
+    known = set() if limits.fresh or not path.exists() else set(json.loads(path.read_text())["results"])
+    cells = all_cells(folder)
+    chosen = [name for name in cells if any(fnmatch.fnmatchcase(name, each) for each in patterns)]
+    if not chosen:
+        kinds = ", ".join(sorted({name.split("/")[0] for name in cells}))
+        raise SystemExit(f"no cell fits {' '.join(patterns)}; there are {kinds}")
+    calls = [delayed(measure)(name, cells[name], until) for name in chosen if name not in known]
+    with parallel_config("loky", n_jobs=limits.jobs, inner_max_num_threads=1 if limits.jobs > 1 else None):
+        for name, found in Parallel(return_as="generator_unordered", batch_size=1)(calls):
+            if found is None or "failed" in found:
+                left += 1
+            else:
+                keep(path, name, found)
+            if found is not None:
+                print(name, json.dumps(found)[:240], flush=True)
+    return left
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--cells", nargs="+", required=True, help="names, or patterns such as 'bbb/yacht/*'")
+    parser.add_argument("--jobs", type=int, default=1, help="cells at a time, one thread each")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no cell after so many")
+    parser.add_argument("--out", type=Path, default=KEPT)
+    parser.add_argument("--fresh", action="store_true")
+    arguments = parser.parse_args()
+    limits = Limits(arguments.jobs, arguments.minutes, arguments.fresh)
+    left = run(arguments.cells, arguments.data, arguments.out, limits)
+    if left:
+        raise SystemExit(f"{left} cells are left; the same command goes on with them")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,367 @@
+"""The papers, row by row: docs/papers.md from benchmarks/papers_rows.py and benchmarks/results, its check, its runs.
+
+    python -m benchmarks.papers                        # what there is, and how old
+    python -m benchmarks.papers --item nkn-table-1 --data FOLDER [--jobs 8] [--device cuda]
+    python -m benchmarks.papers --write                # docs/papers.md from what is there
+    python -m benchmarks.papers --check                # rows without a file, numbers that differ, what is old
+
+A run says how long it takes, can be stopped, and goes on where it was with the same command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import functools
+import importlib.util
+import json
+import math
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.papers_row import PAPERS, Figure, Reading, Row, Source
+from benchmarks.papers_rows import ROWS
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+PAGE = ROOT / "docs" / "papers.md"
+NOT_MEASURED = "not measured"
+OLD = re.compile(r" \*\*Older than the code\*\* \([^)]*\)\.| \(old\)")
+CORES = {"cores": " cores"}  # what a path that ends so counts
+DATE = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d)?")
+
+INTRODUCTION = """# The papers, row by row
+
+Every algorithm, table, figure and named kernel of the papers that Mercer is built on: what the paper reports, what
+Mercer gets, and why it differs where it does. `make paper ITEM=nkn-table-1 DATA=FOLDER` runs one row again: it says how
+long that takes, can be stopped, and goes on where it was. `make paper` alone lists the rows. DATA is the folder
+described in [benchmarks](../benchmarks/README.md).
+
+Settings as printed have a name: `GrammarSearch.paper()`, `NeuralKernelNetwork.paper()`, `KernelFunctional.paper()` and
+`ChangeSurface.paper()`. Their docstrings name the sections and every deviation.
+
+Numbers of Mercer come from files in [benchmarks/results](../benchmarks/results) and from nowhere else: this page is
+written by `python -m benchmarks.papers --write`, and a test compares it with the files. With each row stand the dates,
+the machines and the state of the code that it was measured with, where that was kept; **older than the code** says that
+the part of Mercer it measures has changed since. Behind a number made of several, such as splits, stands of how many;
+a dash is not measured. "a picture": the paper prints no number.
+"""
+
+
+# ------------------------------------------------------------------------------------------------------------- reading
+
+
+@functools.cache
+def load(file: str) -> Any:
+    """Return a file of results; None where there is none."""
+    path = RESULTS / file
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def find(data: Any, path: str) -> list[Any]:
+    """Return everything at a path: keys with * patterns, [key=value&...] and [number] for lists, | between them."""
+    found = [data]
+    for key in path.split("|"):
+        found = [each for one in found for each in _step(one, key)]
+    return found
+
+
+def _step(data: Any, key: str) -> Iterator[Any]:
+    if isinstance(data, list) and key.startswith("["):
+        inside = key[1:-1]
+        if "=" not in inside:
+            number = int(inside)
+            if -len(data) <= number < len(data):
+                yield data[number]
+            return
+        wanted = dict(part.split("=") for part in inside.split("&"))
+        for each in data:
+            if all(fnmatch.fnmatchcase(str(each.get(name)), value) for name, value in wanted.items()):
+                yield each
+    elif isinstance(data, dict):
+        if key in data:
+            yield data[key]
+        elif any(sign in key for sign in "*?"):
+            yield from (value for name, value in data.items() if fnmatch.fnmatchcase(name, key))
+
+
+def numbers_at(reading: Reading) -> np.ndarray[Any, Any]:
+    """Return the numbers that a figure is made of."""
+    found = [value for value in find(load(reading.file), reading.path) if isinstance(value, int | float)]
+    return np.array(found, dtype=float) * (100.0 if reading.statistic.startswith("percent") else 1.0)
+
+
+def average(reading: Reading) -> float:
+    """Return their mean, or median."""
+    numbers = numbers_at(reading)
+    return float(np.median(numbers) if reading.statistic == "median" else numbers.mean())
+
+
+def read(reading: Reading) -> str:
+    """Return a number as the page shows it, with how many it was made of where these are several; "" for none."""
+    numbers = numbers_at(reading)
+    if not len(numbers):
+        return ""
+    text = show(average(reading), reading.digits)
+    if "±" in reading.statistic and len(numbers) > 1:
+        spread = float(numbers.std())
+        spread = spread / math.sqrt(len(numbers)) if reading.statistic.endswith("se") else spread
+        text += f" ± {show(spread, reading.digits)}"
+    if len(numbers) < reading.of:
+        return f"{text} ({len(numbers)} of {reading.of})"
+    return text if len(numbers) == 1 else f"{text} ({len(numbers)})"
+
+
+def show(number: float, digits: int) -> str:
+    """Return a number with some decimals; one that would vanish with its order of magnitude."""
+    if number != 0 and abs(number) < 0.5 * 10**-digits:
+        return f"{number:.0e}"
+    return f"{number:,.{min(digits, 1) if abs(number) >= 1000 else digits}f}"
+
+
+def texts(source: Source, path: str) -> list[str]:
+    """Return the different values at a path of a source, in order, as short texts."""
+    found: list[str] = []
+    for value in find(load(source.file), path) if path else []:
+        lines = value if isinstance(value, list) else [value]
+        line = next((each for each in lines if str(each).startswith("processor")), lines[0])
+        text = str(line).removeprefix("processor").split(";")[0].strip()[:60]
+        if text not in found:
+            found.append(text)
+    return found
+
+
+def dates(source: Source) -> list[str]:
+    """Return the dates of a source, the earliest first."""
+    values = find(load(source.file), source.date)
+    found = [DATE.search(" ".join(value) if isinstance(value, list) else str(value)) for value in values]
+    return sorted(each[0] for each in found if each is not None)
+
+
+@functools.cache
+def last_change(parts: tuple[str, ...]) -> str:
+    """Return when some files were last changed, by git, as UTC; "" where git does not know."""
+    command = ["git", "log", "-1", "--date=format-local:%Y-%m-%d %H:%M", "--format=%ad", "--", *parts]
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, "TZ": "UTC"}
+        )
+    except OSError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def is_old(row: Row) -> bool:
+    """Tell whether the earliest number of a row is older than the last change of what it measures."""
+    changed = last_change(row.parts) if row.parts else ""
+    return bool(changed) and any(dates(source)[:1] and dates(source)[0] < changed for source in row.sources)
+
+
+def state(row: Row) -> str:
+    """Return whether a row is measured, in part or not at all; rows with nothing to measure are in the library."""
+    if not row.figures:
+        return "in the library"
+    counts = [(len(numbers_at(f.mercer)), f.mercer.of) if f.mercer else (0, 1) for f in row.figures]
+    if not any(count for count, _ in counts):
+        return NOT_MEASURED
+    whole = sum(count >= of for count, of in counts)
+    return "measured" if whole == len(counts) else f"{whole} of {len(counts)} measured"
+
+
+# ------------------------------------------------------------------------------------------------------------ the page
+
+
+def write_page() -> str:
+    """Return the page."""
+    lines = [INTRODUCTION, "## Overview", "", "| item | paper | what | state |", "|---|---|---|---|"]
+    for row in ROWS:
+        old = " (old)" if is_old(row) else ""
+        about = row.about.replace("|", "\\|")
+        lines.append(f"| [{row.item}](#{row.item}) | {row.paper}, {row.where} | {about} | {state(row)}{old} |")
+    for paper, title in PAPERS.items():
+        lines += ["", f"## {title}"]
+        for row in (row for row in ROWS if row.paper == paper):
+            lines += ["", f"### {row.item}", "", *write_row(row)]
+    return "\n".join(lines) + "\n"
+
+
+def write_row(row: Row) -> list[str]:
+    """Return a row as lines of Markdown."""
+    lines = [f"{row.paper}, {row.where}: {row.about}." + (f" {row.library}." if row.library else "")]
+    if row.figures:
+        lines += ["", "| | paper | Mercer |", "|---|---|---|"]
+        lines += [f"| {figure.what} | {figure.paper} | {shown(figure)} |" for figure in row.figures]
+        counted = [compare(row, *each) for each in row.compared if state(row) != NOT_MEASURED]
+        lines += ["", *(f"- {each}" for each in counted), *([""] if counted else []), circumstances(row)]
+    if row.commands:
+        lines += ["", f"`make paper ITEM={row.item}`: {row.time}."]
+    if row.remark or row.picture:
+        picture = f"Picture: [{row.picture}](../benchmarks/results/{row.picture})." if row.picture else ""
+        lines += ["", f"{row.remark} {picture}".strip()]
+    return lines
+
+
+def shown(figure: Figure) -> str:
+    """Return Mercer's number; a dash where there is none."""
+    return (read(figure.mercer) if figure.mercer is not None else "") or "-"
+
+
+def compare(row: Row, ending: str, better: str) -> str:
+    """Return how often Mercer's number is better than the printed one, to the decimals that are printed."""
+    measured, won = 0, []
+    figures = [figure for figure in row.figures if figure.what.endswith(ending) and figure.paper]
+    for figure in figures:
+        if figure.mercer is None or not len(numbers_at(figure.mercer)):
+            continue
+        printed = figure.paper.split()[0]
+        decimals = len(printed.partition(".")[2])
+        gain = (float(printed) - round(average(figure.mercer), decimals)) * (1.0 if better == "lower" else -1.0)
+        measured += 1
+        if gain > 0 or (gain == 0 and float(printed) == 0):
+            won.append(figure.what.removesuffix(ending).rstrip(", "))
+    names = f" ({', '.join(won)})" if won else ""
+    return (
+        f"{ending.strip(', ')} {better} than the paper's: {len(won)} of {measured} measured{names}, of {len(figures)}"
+    )
+
+
+def circumstances(row: Row) -> str:
+    """Return when, where and with which code a row was measured."""
+    found = []
+    for source in row.sources:
+        days = dates(source)
+        if not days:
+            continue
+        when = days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
+        where = ", ".join(" and ".join(texts(source, path)) + CORES.get(path[-5:], "") for path in source.machine)
+        codes = texts(source, source.code)
+        code = f"code {', '.join(codes[:6])}{' and others' if len(codes) > 6 else ''}" if codes else "code not kept"
+        found.append(f"[{source.file}](../benchmarks/results/{source.file}) {when} UTC, {where}, {code}")
+    if not found:
+        return f"Mercer: {NOT_MEASURED}."
+    old = f" **Older than the code** ({last_change(row.parts)[:10]})." if is_old(row) else ""
+    return f"Mercer: {'; '.join(found)}.{old}"
+
+
+# ----------------------------------------------------------------------------------------------------------- the check
+
+
+def problems(page: Path = PAGE) -> list[str]:
+    """Return what is wrong with the rows and the page; that a result is old is said there and is no problem."""
+    found = []
+    items = [row.item for row in ROWS]
+    found += [f"{item}: twice" for item in sorted({item for item in items if items.count(item) > 1})]
+    for row in ROWS:
+        found += [f"{row.item}: {problem}" for problem in row_problems(row)]
+    if not page.exists():
+        return [*found, f"{page.name} is not there: python -m benchmarks.papers --write"]
+    kept, made = (OLD.sub("", text).splitlines() for text in (page.read_text(encoding="utf-8"), write_page()))
+    differing = [(a, b) for a, b in zip(kept, made, strict=False) if a != b]
+    if differing or len(kept) != len(made):
+        first = differing[0] if differing else (f"{len(kept)} lines", f"{len(made)} lines")
+        found.append(
+            f"{page.name} differs from the files, at first {first[0]!r:.90}, by them "
+            f"{first[1]!r:.90}: python -m benchmarks.papers --write"
+        )
+    return found
+
+
+def row_problems(row: Row) -> Iterator[str]:
+    """Yield what is wrong with one row."""
+    if row.paper not in PAPERS:
+        yield f"there is no paper {row.paper}"
+    if not row.figures and not row.library:
+        yield "neither a number nor where it is in the library"
+    if row.figures and not (row.commands and row.time and row.sources and row.parts):
+        yield "figures, but no command, time, source or part of the package"
+    for name in sorted({f.mercer.file for f in row.figures if f.mercer} | {s.file for s in row.sources}):
+        if load(name) is None:
+            yield f"benchmarks/results/{name} does not exist"
+    if state(row) not in (NOT_MEASURED, "in the library") and not any(map(dates, row.sources)):
+        yield "numbers without a date"
+    for part in row.parts:
+        if not (ROOT / part).exists():
+            yield f"it measures {part}, which does not exist"
+    for command in row.commands:
+        module = shlex.split(command)[2]
+        if importlib.util.find_spec(module) is None:
+            yield f"there is no {module}"
+
+
+# ------------------------------------------------------------------------------------------------------------- running
+
+
+def find_row(item: str) -> Row:
+    """Return the row of an item; one that does not exist ends with a list of those that do."""
+    for row in ROWS:
+        if row.item == item:
+            return row
+    raise SystemExit(f"there is no item {item!r}; there are:\n{overview()}")
+
+
+def overview() -> str:
+    """Return all items with their state."""
+    return "\n".join(
+        f"  {row.item:20} {state(row) + (', old' if is_old(row) else ''):30} {row.paper} {row.where}: {row.about}"
+        for row in ROWS
+    )
+
+
+def run(row: Row, data: str, jobs: int, device: str) -> int:
+    """Run the commands of a row, and write the page again; return the exit code of the first that failed."""
+    if not row.commands:
+        print(f"{row.item} has nothing to run: it is {row.library or 'in the library'}")
+        return 0
+    if any("{data}" in command for command in row.commands) and not Path(data).is_dir():
+        raise SystemExit(
+            f"{row.item} needs data, and there is no folder {data}: give DATA=FOLDER (benchmarks/README.md)"
+        )
+    print(f"{row.item}: {row.paper} {row.where}, {row.about}\nexpected from nothing: {row.time}", flush=True)
+    code = 0
+    for command in row.commands:
+        given = shlex.split(command.format(data=shlex.quote(data), jobs=jobs, device=device))
+        print("$", shlex.join(given), flush=True)
+        try:
+            done = subprocess.run([sys.executable, *given[1:]], cwd=ROOT, check=False)
+        except KeyboardInterrupt:
+            print("stopped: the same command goes on", flush=True)
+            code = code or 130
+            break
+        code = code or done.returncode
+    load.cache_clear()
+    PAGE.write_text(write_page(), encoding="utf-8")
+    print(f"{row.item}: {state(row)}; see docs/papers.md#{row.item}")
+    return code
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--item", default="", help="what to run; without it, a list")
+    parser.add_argument("--data", default="../shared/data", help="the folder of benchmarks/README.md")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--device", default="cpu", help="of the large tables: cpu or cuda")
+    parser.add_argument("--write", action="store_true", help="write docs/papers.md")
+    parser.add_argument("--check", action="store_true")
+    given = parser.parse_args(arguments)
+    if given.item:
+        raise SystemExit(run(find_row(given.item), str(Path(given.data).resolve()), given.jobs, given.device))
+    if given.write:
+        PAGE.write_text(write_page(), encoding="utf-8")
+        return
+    if given.check:
+        found = problems()
+        print("\n".join([*found, *(f"{row.item}: older than the code" for row in ROWS if is_old(row))]))
+        raise SystemExit(1 if found else 0)
+    print(overview())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""What a row of docs/papers.md is made of: an item of a paper, its figures, and where their numbers lie.
+
+A `Figure` is one line of a row: what it is, what the paper prints, and the reading of Mercer's number; None: not
+measured yet. A row without figures has nothing to measure, and `library` says where it is in Mercer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Where a number lies: a file of benchmarks/results, keys with * patterns and | between them, and a statistic.
+
+    In lists `[key=value&...]` chooses entries, and `[-1]` the last. `of`: how many numbers a whole measurement has.
+    """
+
+    file: str
+    path: str
+    statistic: str = "mean"
+    digits: int = 3
+    of: int = 1
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One line of a row."""
+
+    what: str
+    paper: str
+    mercer: Reading | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a row's circumstances lie: dates, machines, and the state of the code where that was kept."""
+
+    file: str
+    date: str
+    machine: tuple[str, ...]
+    code: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One item of a paper."""
+
+    item: str  # as in make paper ITEM=...
+    paper: str  # CKS, NKN, KFO, CS or SKC
+    where: str
+    about: str
+    figures: tuple[Figure, ...] = ()
+    sources: tuple[Source, ...] = ()
+    commands: tuple[str, ...] = ()  # with {data} and {jobs}
+    time: str = ""  # that they take, from nothing
+    parts: tuple[str, ...] = ()  # of the package that are measured
+    remark: str = ""
+    library: str = ""
+    picture: str = ""  # a file of benchmarks/results
+    compared: tuple[tuple[str, Literal["lower", "higher"]], ...] = ()  # figures that end so: how many are better
+
+
+PAPERS = {
+    "CKS": "Compositional kernel search and the Automatic Statistician (Duvenaud et al. 2013, Lloyd et al. 2014)",
+    "SKC": "Scalable kernel composition (Kim and Teh 2018)",
+    "NKN": "Neural kernel networks (Sun et al. 2018)",
+    "KFO": "Kernel functional optimisation (Arun Kumar et al. 2021)",
+    "CS": "Change surfaces (Herlands et al. 2016)",
+}
+GRAMMAR = ("src/mercer/learners/grammar.py", "src/mercer/learners/racing.py", "src/mercer/fitting/starts.py")
+NETWORKS = ("src/mercer/learners/nkn.py", "src/mercer/kernels/network.py", "src/mercer/fitting/starts.py")
+FUNCTIONALS = ("src/mercer/learners/kfo.py", "src/mercer/learners/kernel_space.py", "src/mercer/learners/bayesian.py")
+CLASSES = (*FUNCTIONALS, "src/mercer/learners/kfo_classes.py", "src/mercer/learners/margin.py")
+SURFACES = ("src/mercer/learners/surface.py", "src/mercer/learners/regimes.py")
+KERNELS = ("src/mercer/kernels/leaf.py", "src/mercer/compute/fused_leaves.py")
+BARE = "python -m benchmarks.paper_cells --jobs {jobs} --cells"  # cells that need no data
+CELLS = "python -m benchmarks.paper_cells --data {data} --jobs {jobs} --cells"
+
+
+def cells(pattern: str) -> Source:
+    """Return the circumstances of cells of `benchmarks.paper_cells`."""
+    path = f"results|{pattern}|"
+    return Source("papers.json", f"{path}date", (f"{path}machine",), f"{path}code")
+
+
+def cell(name: str, value: str, statistic: str = "mean", digits: int = 3) -> Reading:
+    return Reading("papers.json", f"results|{name}|{value}", statistic, digits, of=5 if name.endswith("/*") else 1)

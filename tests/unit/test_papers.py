@@ -1,0 +1,112 @@
+"""The page of the papers: numbers from files, rows that name what exists, and the runs of its items."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmarks import paper_cells, papers
+from benchmarks.functional_kernels import FunctionalKernel
+from benchmarks.papers_row import Figure, Reading
+from benchmarks.papers_rows import ROWS
+from benchmarks.splits import pca_split
+
+from mercer.errors import InputError
+
+
+def test_the_page_is_what_the_files_say() -> None:
+    assert papers.problems() == []
+
+
+def test_every_cell_that_a_row_runs_exists() -> None:
+    known = paper_cells.all_cells(Path())
+    for row in ROWS:
+        for figure in row.figures:
+            if figure.mercer is not None and figure.mercer.file == "papers.json":
+                pattern = figure.mercer.path.split("|")[1]
+                assert any(papers.fnmatch.fnmatchcase(name, pattern) for name in known), pattern
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"figures": (Figure("RMSE", "1", Reading("nothing.json", "a")),)}, "nothing.json does not exist"),
+        ({"parts": ("src/mercer/nothing.py",)}, "which does not exist"),
+        ({"commands": ("python -m benchmarks.nothing",)}, "there is no benchmarks.nothing"),
+        ({"figures": (), "library": ""}, "neither a number nor"),
+        ({"commands": ()}, "no command"),
+    ],
+)
+def test_rows_with_something_missing_are_found(change: dict[str, Any], problem: str) -> None:
+    row = next(row for row in ROWS if row.item == "nkn-table-3")
+    assert list(papers.row_problems(row)) == []
+    assert any(problem in each for each in papers.row_problems(replace(row, **change)))
+
+
+def test_numbers_are_read_from_dictionaries_and_lists() -> None:
+    data = {"runs": [{"kernel": "SE", "best": [3.0, 1.0]}, {"kernel": "NKN", "best": [2.0, 0.5]}], "a/1": {"x": 4}}
+    assert papers.find(data, "runs|[kernel=*]|best|[-1]") == [1.0, 0.5]
+    assert papers.find(data, "runs|[kernel=NKN]|best|[0]") == [2.0]
+    assert papers.find(data, "a/*|x") == [4]
+    assert papers.find(data, "b|x") == []
+
+
+def test_a_number_that_differs_from_its_file_is_found(tmp_path: Path) -> None:
+    page, other = papers.PAGE.read_text(encoding="utf-8"), tmp_path / "papers.md"
+    other.write_text(page.replace("| airline, NKN | 201 | ", "| airline, NKN | 201 | 1"), encoding="utf-8")
+    assert any("differs from the files" in each for each in papers.problems(other))
+    assert any("is not there" in each for each in papers.problems(tmp_path / "nothing.md"))
+
+
+def test_an_item_that_does_not_exist_lists_those_that_do() -> None:
+    with pytest.raises(SystemExit, match=r"(?s)no item 'nkn-table-9'.*nkn-table-1 .*cs-scale"):
+        papers.main(["--item", "nkn-table-9"])
+
+
+def test_a_run_says_how_long_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "papers.json"
+    assert paper_cells.run(["figure-6", "example-1"], tmp_path, path) == 0
+    first = papers.json.loads(path.read_text())["results"]["figure-6"]
+    assert first["difference"] < 1e-12
+    assert {"date", "machine", "code"} <= set(first)
+    capsys.readouterr()
+    assert paper_cells.run(["figure-6"], tmp_path, path) == 0
+    assert capsys.readouterr().out == ""  # nothing was left to do
+    with pytest.raises(SystemExit, match=r"no cell fits nothing; there are .*bbb"):
+        paper_cells.run(["nothing"], tmp_path, path)
+    with pytest.raises(SystemExit) as ended:  # a row without commands has nothing to run
+        papers.main(["--item", "kfo-figure-3"])
+    assert ended.value.code == 0
+    with pytest.raises(SystemExit, match="nkn-table-2 needs data, and there is no folder"):
+        papers.main(["--item", "nkn-table-2", "--data", str(tmp_path / "nothing")])
+
+
+def test_a_pca_split_takes_both_ends_and_refuses_few_rows() -> None:
+    X = np.column_stack([np.arange(45.0), np.zeros(45)])
+    assert list(np.flatnonzero(pca_split(X))) == [0, 1, 2, 42, 43, 44]
+    with pytest.raises(InputError, match=r"10 rows are too few.*part=5\), or 30 rows"):
+        pca_split(X[:10])
+    assert pca_split(X[:10], part=5).sum() == 4
+    with pytest.raises(InputError, match="all the same"):
+        pca_split(np.ones((40, 2)))
+
+
+def test_bayes_by_backprop_learns_a_line() -> None:
+    from benchmarks.bayes_by_backprop import BayesByBackprop
+
+    X = np.random.default_rng(0).uniform(-1.0, 1.0, (60, 1))
+    found = BayesByBackprop(steps=150).fit(X, 2.0 * X[:, 0]).score(X, 2.0 * X[:, 0])
+    assert found["rmse"] < 0.6
+    assert found["log_density"] > -1.5
+
+
+@pytest.mark.parametrize("kind", ["shared", "separate"])
+def test_functional_kernel_learning_predicts_a_wave(kind: Any) -> None:
+    x = np.linspace(0.0, 1.0, 40)[:, None]
+    X, y = np.hstack([x, x[::-1]]), np.sin(9.0 * x[:, 0])
+    model = FunctionalKernel(kind, rounds=6).fit(X[::2], y[::2])
+    level = -0.5 * np.log(2.0 * np.pi * y.var()) - 0.5  # of a normal density with the target's own spread
+    assert model.log_density(X[1::2], y[1::2]).mean() > level
