@@ -41,6 +41,7 @@ def learn(runs: Path, without: str | None, kinds: list[str], each: int, known: P
         steps, sources = dict(old.steps), list(old.sources)
     for kind in kinds:
         many = []
+        sources = [each for each in sources if f" {kind}: " not in each]
         for collection in COLLECTIONS:
             if collection != without and (collection, kind) in data:
                 drawn = draw(data[collection, kind], each, seed=1)

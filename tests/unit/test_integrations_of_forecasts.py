@@ -1,6 +1,7 @@
 """Forecasts inside sktime and statsforecast; skipped where the package is absent."""
 
 import importlib
+import pickle
 
 import numpy as np
 import pandas as pd
@@ -102,3 +103,9 @@ def test_sktime_passes_known_causes_by_their_index():
     some = forecaster.predict(fh=[2, 5], X=price.iloc[[49, 52]])
     every = forecaster.predict(fh=np.arange(1, 7), X=price.iloc[48:])
     np.testing.assert_allclose(some.to_numpy(), every.to_numpy()[[1, 4]], rtol=1e-9)
+
+
+def test_a_fitted_forecaster_can_be_pickled():
+    model = mercer.Forecaster().fit(monthly(24))
+    again = pickle.loads(pickle.dumps(model))
+    pd.testing.assert_frame_equal(again.predict(3), model.predict(3))

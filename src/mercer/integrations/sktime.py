@@ -31,6 +31,14 @@ class MercerForecaster(BaseForecaster):  # type: ignore[misc]
 
     The columns of X are known causes; `predict` needs those of the steps that are asked for. `forecaster_` is the
     fitted `mercer.Forecaster`, with `explain`, `effects`, `report` and `save`.
+
+    Examples
+    --------
+    >>> from mercer.integrations.sktime import MercerForecaster
+    >>> from sktime.datasets import load_airline
+    >>> forecaster = MercerForecaster().fit(load_airline(), fh=[1, 2, 3])
+    >>> forecaster.predict().round(-2).astype(int).tolist()
+    [400, 400, 500]
     """
 
     _tags: ClassVar[dict[str, Any]] = {
