@@ -30,14 +30,12 @@ from mercer.kernels.parameters import layout
 
 SEASONAL = " + PER(0, period=fixed(1)) * SE(0)"
 FADING = "C + LIN(0, offset=fixed(0)) + RW(0) + IOU(0){season}"
-GROWING = "C + RW(0) + IOU(0)"  # on the logarithm, without a season: growth that lasts for ever makes forecasts explode
 STEADY = "C + LIN(0, offset=fixed(0)) + RW(0){season}"  # the average slope goes on from the last level, as in Theta
 WANDERING = "C + LIN(0, offset=fixed(0)) + RW(0) + IRW(0){season} + M12(0)"
 SEASONAL_TEXTS = ((FADING, "level"), (FADING, "root"), (FADING, "log"), (STEADY, "level"), (STEADY, "root"),
                   (STEADY, "log"), (WANDERING, "level"))  # fmt: skip
-# Without a season short series that grow fast are many: fewer members that carry on the latest growth.
-PLAIN_TEXTS = ((FADING, "level"), (FADING, "root"), (GROWING, "log"), (STEADY, "level"), (STEADY, "root"),
-               (WANDERING, "level"))  # fmt: skip
+# Without a season none on the logarithm: short series that grow fast are many, and growth carried on there explodes.
+PLAIN_TEXTS = ((FADING, "level"), (FADING, "root"), (STEADY, "level"), (STEADY, "root"), (WANDERING, "level"))
 # Before anything is learned: the middle of the logarithm of each parameter, inputs in seasons, target of variance one.
 # Spreads are wide enough for the rounds to move them: a factor of e in lengthscales, of e^1.5 in variances.
 SEASON_BEGIN = {"C.variance": 0.0, "LIN.variance": -3.0, "RW.variance": -3.5, "IRW.variance": -4.5,
@@ -149,7 +147,7 @@ def learn_bands(many: Sequence[Series], bare: Experience, horizon: int, policy: 
     """Return the experience with weights, widening and tails from what was held back."""
     bare = replace(bare, members=tuple(replace(member, weight=1.0) for member in bare.members))
     held = []
-    for series in many:
+    for series in (each.since(policy.most_rows) for each in many):
         for back in range(1, policy.origins + 1):
             count = len(series.values) - back * horizon
             if count >= max(policy.least_rows, policy.seasons * series.season + 2 if series.season > 1 else 0):

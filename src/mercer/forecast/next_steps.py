@@ -1,7 +1,7 @@
 """The next steps of a table that was explained: what `mercer forecast` says of a column of dates and its target.
 
-They come from experience, as all forecasts do, and not from the kernel that was found: that one explains the data, these
-average kernels with priors learned from other series, and were measured on thousands of them.
+They come from experience, as all forecasts do, and not from the kernel that was found: that one explains the data,
+these average kernels with priors learned from other series, and were measured on thousands of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OTHERWISE = 10
 
 @dataclass(frozen=True, eq=False)
 class NextSteps:
-    """What comes, as a table (`ds`, `mean`, ends of the bands), as rows for a page, and in a sentence with its origin."""
+    """What comes: as a table (`ds`, `mean`, ends of the bands), as rows for a page, in a sentence, and its origin."""
 
     table: pd.DataFrame
     rows: list[dict[str, Any]]

@@ -55,9 +55,7 @@ class Steps(Protocol):
     origin: str
 
 
-def report_html(
-    fitted: Fitted | View, explanation: Explanation | None = None, steps: Steps | None = None
-) -> str:
+def report_html(fitted: Fitted | View, explanation: Explanation | None = None, steps: Steps | None = None) -> str:
     """Return the page."""
     view = View.of(fitted)
     fitted = view.fitted
