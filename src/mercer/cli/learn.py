@@ -100,7 +100,7 @@ def learn_and_write(request: Request, read: Callable[[], LoadedTable | ParquetRo
     elapsed = time.perf_counter() - started
     listing = "\n".join(f"wrote     {path}" for path in files.values())
     ahead = "" if steps is None else f"{show_steps(steps, terminal.width)}\n"
-    document = {"command": request.command, "explanation": explanation.to_json(), "files": files}
+    document: dict[str, Any] = {"command": request.command, "explanation": explanation.to_json(), "files": files}
     if steps is not None:
         document["next"] = steps.table.assign(ds=steps.table["ds"].astype(str)).to_dict("records")
     terminal.finish(

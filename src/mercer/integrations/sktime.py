@@ -22,7 +22,7 @@ except ImportError:
     raise ImportError("mercer.integrations.sktime needs the package sktime: pip install sktime") from None
 
 
-class MercerForecaster(BaseForecaster):  # type: ignore[misc]
+class MercerForecaster(BaseForecaster):
     """Forecast a series with priors that were learned from thousands of others: `mercer.Forecaster` for sktime.
 
     Parameters
@@ -107,7 +107,7 @@ class MercerForecaster(BaseForecaster):  # type: ignore[misc]
             raise InputError(f"the series goes in steps of {named.calendar.words}; times between are not foreseen")
         if np.any(np.rint(steps) < 1):
             raise InputError("the horizon lies before the end of the series: only what comes is foreseen")
-        return np.rint(steps).astype(int)
+        return np.asarray(np.rint(steps), dtype=int)
 
     def _causes_until(self, X: Any, fh: Any, steps: np.ndarray, causes: tuple[str, ...]) -> pd.DataFrame:
         """Return a row of causes for every step up to the last; those of steps that are not asked for are not read."""

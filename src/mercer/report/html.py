@@ -50,9 +50,17 @@ Draw = Callable[..., Figure | None]
 class Steps(Protocol):
     """What comes next, as the page shows it: a sentence, a row for each step, and where they come from."""
 
-    sentence: str
-    rows: list[dict[str, Any]]
-    origin: str
+    @property
+    def sentence(self) -> str:
+        """What comes at the last step."""
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """For each step `when`, `mean` and `bands`."""
+
+    @property
+    def origin(self) -> str:
+        """Where they come from."""
 
 
 def report_html(fitted: Fitted | View, explanation: Explanation | None = None, steps: Steps | None = None) -> str:
