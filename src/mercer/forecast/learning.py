@@ -56,7 +56,7 @@ class LearningPolicy:
 
     rounds: int = 3  # after these, centres move by less than a fifth of their spread
     least_spread: float = 0.3  # no parameter is known better than to a third of itself
-    origins: int = 2  # of forecasts from each series: one alone may lie before an event that all of them share
+    origins: int = 1  # of forecasts from each series: earlier ones have fewer rows, and bands from there are too wide
     least_rows: int = 8  # of a series whose end is held back
     seasons: float = 2.0  # that are left of a series whose end is held back
     most_rows: int = 144  # the last ones of each series: twelve years of months; a prior learns little from more
