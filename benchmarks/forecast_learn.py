@@ -1,19 +1,21 @@
 """Learn priors from the training parts of M1, M3 and Tourism: `python -m benchmarks.forecast_learn --help`.
 
 Without options it writes the file that comes with the package, learned from all three. `--without M3` learns from the
-other two, for the figures on M3. No test part is read.
+other two, for the figures on M3; `--without each --jobs 16` learns everything. No test part is read.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from multiprocessing import Pool
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.forecast_data import COLLECTIONS, SEASONS, STEPS, draw, read_data
 from mercer.forecast.experience import Experience, Priors, from_json, to_json
-from mercer.forecast.learning import LearningPolicy, learn_bands, learn_experience
+from mercer.forecast.learning import LEAST_SERIES, LearningPolicy, learn_bands, learn_experience
 from mercer.forecast.model import Series
 
 HORIZONS = {"monthly": 18, "quarterly": 8, "yearly": 6, "other": 8}
@@ -30,45 +32,75 @@ def as_series(values: np.ndarray, season: int) -> Series:
     return Series(np.arange(len(values)) / season, values, np.empty((len(values), 0)), float(season))
 
 
-def learn(runs: Path, without: str | None, kinds: list[str], each: int, known: Path, bands: bool) -> Priors:
-    """Learn from `each` series of every collection and kind; what is in the file `known` is kept for other kinds.
+def learn_kind(work: tuple[Path, str | None, str, int, Experience | None]) -> tuple[str, list[str], Experience | None]:
+    """Learn one kind of step from `each` series of every collection but one; return its name and its sources as well.
 
-    bands : the priors in that file are kept for all kinds, and only weights and bands learned.
+    Where an experience is given its priors are kept, and only weights and bands learned.
     """
-    data, steps, sources = read_data(runs), dict[str, Experience](), list[str]()
-    if known.exists():
-        old = from_json(known.read_text())
+    runs, without, kind, each, kept = work
+    data, many, sources = read_data(runs), [], []
+    for collection in COLLECTIONS:
+        if collection != without and (collection, kind) in data:
+            drawn = draw(data[collection, kind], each, seed=1)
+            many += [as_series(entry.train, SEASONS[kind]) for entry in drawn]
+            sources.append(f"{collection} {kind}: training parts of {len(drawn)} series drawn at random (seed 1)")
+    if len(many) < LEAST_SERIES:
+        return name_of(kind), [], None
+    found = (
+        learn_experience(many, HORIZONS[kind])
+        if kept is None
+        else learn_bands(many, kept, HORIZONS[kind], LearningPolicy())
+    )
+    print(without, kind, len(many), found.widening, found.growth, found.freedom, flush=True)
+    return name_of(kind), sources, found
+
+
+def name_of(kind: str) -> str:
+    """Return what an experience calls a kind of series."""
+    return STEPS[kind] if SEASONS[kind] > 1 or kind == "yearly" else f"{STEPS[kind]} without season"
+
+
+def file_without(without: str | None) -> Path:
+    """Return where what was learned without a collection is kept; without None: what comes with the package."""
+    return PACKAGED if without is None else priors_without(without)
+
+
+def learn(runs: Path, sets: Sequence[str | None], kinds: Sequence[str], each: int, bands: bool, jobs: int) -> None:
+    """Learn some kinds for some files; what a file has of other kinds is kept."""
+    known = {without: read_known(file_without(without)) for without in sets}
+    work = [
+        (runs, without, kind, each, known[without].steps[name_of(kind)] if bands else None)
+        for kind in kinds
+        for without in sets
+    ]
+    with Pool(jobs) as pool:
+        found = pool.map(learn_kind, work, chunksize=1)
+    for without, old in known.items():
         steps, sources = dict(old.steps), list(old.sources)
-    for kind in kinds:
-        many = []
-        for collection in COLLECTIONS:
-            if collection != without and (collection, kind) in data:
-                drawn = draw(data[collection, kind], each, seed=1)
-                many += [as_series(entry.train, SEASONS[kind]) for entry in drawn]
-                sources.append(f"{collection} {kind}: training parts of {len(drawn)} series drawn at random (seed 1)")
-        name = STEPS[kind] if SEASONS[kind] > 1 or kind == "yearly" else f"{STEPS[kind]} without season"
-        if len(many) >= 5:
-            if bands:
-                steps[name] = learn_bands(many, steps[name], HORIZONS[kind], LearningPolicy())
-            else:
-                steps[name] = learn_experience(many, HORIZONS[kind])
-            print(without, kind, len(many), steps[name].widening, steps[name].growth, steps[name].freedom, flush=True)
-    return Priors(steps, tuple(dict.fromkeys(sources)))
+        for (_, own, kind, _, _), (name, learned_from, experience) in zip(work, found, strict=True):
+            if own == without and experience is not None:
+                steps[name] = experience
+                sources = [line for line in sources if f" {kind}: " not in line] + learned_from
+        file_without(without).write_text(to_json(Priors(steps, tuple(sources))))
+        print(file_without(without))
+
+
+def read_known(path: Path) -> Priors:
+    """Return what is in a file; nothing where there is none."""
+    return from_json(path.read_text()) if path.exists() else Priors({})
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=Path, default=Path("benchmarks/forecast-runs"), help="where series.json is")
-    parser.add_argument("--without", choices=COLLECTIONS, default=None)
-    parser.add_argument("--kinds", default="yearly,quarterly,monthly,other")
-    parser.add_argument("--each", type=int, default=16, help="series of each collection and kind")
+    parser.add_argument("--without", choices=[*COLLECTIONS, "each"], help="a collection; each: all files there are")
+    parser.add_argument("--kinds", default="monthly,quarterly,yearly,other")
+    parser.add_argument("--each", type=int, default=60, help="series of each collection and kind")
     parser.add_argument("--bands", action="store_true", help="keep the priors in the file, learn weights and bands")
-    parser.add_argument("--out", type=Path, default=None)
+    parser.add_argument("--jobs", type=int, default=1)
     given = parser.parse_args()
-    out = given.out or (PACKAGED if given.without is None else priors_without(given.without))
-    found = learn(given.runs, given.without, given.kinds.split(","), given.each, out, given.bands)
-    out.write_text(to_json(found))
-    print(out)
+    sets = [*COLLECTIONS, None] if given.without == "each" else [given.without]
+    learn(given.runs, sets, given.kinds.split(","), given.each, given.bands, given.jobs)
 
 
 if __name__ == "__main__":

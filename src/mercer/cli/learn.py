@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mercer.cli.files import prepare_folder, write_json
+from mercer.cli.forecast import show
 from mercer.cli.terminal import Terminal, interrupt_once
 from mercer.errors import InputError
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from mercer.estimators import GPRegressor, KernelSVC
+    from mercer.forecast.next_steps import NextSteps
     from mercer.model.classes import FittedClasses
     from mercer.model.fitted import Fitted
     from mercer.tables import LoadedTable
@@ -32,6 +34,7 @@ MOST_SECONDS = 600.0  # of a search, where the user does not say: a person waits
 MOST_CLASSES = 50
 SECONDS_AFTER = 5.0  # of a time budget that words, pictures and files take after a search, whatever the rows
 MOST_BUSY = 4.0  # times as long on a busy machine, as far as the time before the search can tell
+WIDE = 88  # characters of a line in which all bands have room
 EVALUATIONS_AFTER = 40.0  # and as many evaluations' worth: predictions of every component at all rows
 
 
@@ -74,6 +77,7 @@ def learn_and_write(request: Request, read: Callable[[], LoadedTable | ParquetRo
         from mercer.estimators import GPRegressor, KernelSVC
         from mercer.explain import explain
         from mercer.explain.classes import explain_classes
+        from mercer.forecast.next_steps import foresee
         from mercer.model.classes import FittedClasses
 
     kernel = choose_kernel(request)
@@ -101,13 +105,28 @@ def learn_and_write(request: Request, read: Callable[[], LoadedTable | ParquetRo
         fitted = remember_day_order(replace(fitted, notes=tuple(terminal.notes)), table)
         with terminal.working("explaining"):
             explanation = explain_classes(fitted) if isinstance(fitted, FittedClasses) else explain(fitted)
-            files = write_results(fitted, explanation, folder)
+            steps = None if isinstance(fitted, FittedClasses) else foresee(fitted)
+            files = write_results(fitted, explanation, folder, steps)
     elapsed = time.perf_counter() - started
     listing = "\n".join(f"wrote     {path}" for path in files.values())
+    ahead = "" if steps is None else f"{show_steps(steps, terminal.width)}\n"
+    document: dict[str, Any] = {"command": request.command, "explanation": explanation.to_json(), "files": files}
+    if steps is not None:
+        document["next"] = steps.table.assign(ds=steps.table["ds"].astype(str)).to_dict("records")
     terminal.finish(
-        f"{explanation.to_text(terminal.width)}\n{listing}\ndone in {elapsed:.1f} s",
-        {"command": request.command, "explanation": explanation.to_json(), "files": files, "elapsed_seconds": elapsed},
+        f"{explanation.to_text(terminal.width)}\n{ahead}{listing}\ndone in {elapsed:.1f} s",
+        {**document, "elapsed_seconds": elapsed},
     )
+
+
+def show_steps(steps: NextSteps, width: int) -> str:
+    """Return the next steps as text: the outer band alone where lines are short."""
+    from mercer.explain.wording import wrap
+
+    indent = " " * 10
+    table = steps.table if width >= WIDE else steps.table[["ds", "mean", "lower_95", "upper_95"]]
+    rows = [f"{indent}{line}" for line in show(table).splitlines()]
+    return "\n".join([*wrap(steps.sentence, f"{'steps':<10}", width), *rows, *wrap(f"{steps.origin}.", indent, width)])
 
 
 def leave_time(estimator: type[Any], seconds: float, worked: float) -> type[Any]:
@@ -301,7 +320,9 @@ def _check_classes(target: pd.Series, rows: int) -> None:
         )
 
 
-def write_results(fitted: Fitted | FittedClasses, explanation: Any, folder: Path) -> dict[str, str]:
+def write_results(
+    fitted: Fitted | FittedClasses, explanation: Any, folder: Path, steps: NextSteps | None = None
+) -> dict[str, str]:
     """Write everything; return the paths by kind, the report first."""
     from mercer.explain.search import winner_of
     from mercer.model.archive import candidates_to_plain, save
@@ -319,7 +340,7 @@ def write_results(fitted: Fitted | FittedClasses, explanation: Any, folder: Path
     if isinstance(fitted, Fitted):
         files |= {"fit": folder / "fit.png", "components": folder / "components.png"}
         view = View(fitted)
-        write_report(view, files["report"], explanation)
+        write_report(view, files["report"], explanation, steps)
         save_figure(fit_figure(view), files["fit"])
         save_figure(components_figure(view, explanation), files["components"])
         document["winner"] = winner_of(fitted.candidates, fitted.kernel)  # `winner` and `parent` count from 0

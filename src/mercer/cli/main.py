@@ -195,7 +195,7 @@ def discover(  # noqa: PLR0913  # typer makes an option of every parameter
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Find out what explains one column of a table; write a report, the model, and every kernel tried."""
+    """Find out what explains one column of a table, and what comes next along dates; write a report and the model."""
     terminal: Terminal = context.obj
     with terminal.starting():
         from mercer.cli.files import read_rows

@@ -80,7 +80,7 @@ def _read_by_date(dates: pd.Series, values: Array, named: Named, reading: Readin
     ends = named.calendar.times(last + np.arange(horizon + 1))
     if not len(dates):
         raise InputError(f"the future table has no rows{of}; it needs {horizon}, from {show(ends[1])}")
-    steps = _count_steps(dates, named, of) - last
+    steps = count_steps(dates, named, of) - last
     if (early := np.flatnonzero(steps < 1 - NEAR)).size:
         raise InputError(
             f"the future table has {show(dates.iloc[early[0]])}{of}, which is not after the end of the data, "
@@ -105,8 +105,8 @@ def _read_by_date(dates: pd.Series, values: Array, named: Named, reading: Readin
     return result
 
 
-def _count_steps(dates: pd.Series, named: Named, of: str) -> Array:
-    """Return dates as places counted in steps, as the series counts them."""
+def count_steps(dates: pd.Series, named: Named, of: str) -> Array:
+    """Return dates as places counted in steps from the first row, as the series counts them."""
     numbers, timeline = read_times(dates.to_numpy(), f"the future table{of}")
     own = named.calendar.timeline
     if (own is None) != (timeline is None):

@@ -30,8 +30,12 @@ from mercer.kernels.parameters import layout
 
 SEASONAL = " + PER(0, period=fixed(1)) * SE(0)"
 FADING = "C + LIN(0, offset=fixed(0)) + RW(0) + IOU(0){season}"
-GROWING = "C + RW(0) + IOU(0)"  # on the logarithm, without a season: growth that lasts for ever makes forecasts explode
+STEADY = "C + LIN(0, offset=fixed(0)) + RW(0){season}"  # the average slope goes on from the last level, as in Theta
 WANDERING = "C + LIN(0, offset=fixed(0)) + RW(0) + IRW(0){season} + M12(0)"
+SEASONAL_TEXTS = ((FADING, "level"), (FADING, "root"), (FADING, "log"), (STEADY, "level"), (STEADY, "root"),
+                  (STEADY, "log"), (WANDERING, "level"))  # fmt: skip
+# Without a season none on the logarithm: short series that grow fast are many, and growth carried on there explodes.
+PLAIN_TEXTS = ((FADING, "level"), (FADING, "root"), (STEADY, "level"), (STEADY, "root"), (WANDERING, "level"))
 # Before anything is learned: the middle of the logarithm of each parameter, inputs in seasons, target of variance one.
 # Spreads are wide enough for the rounds to move them: a factor of e in lengthscales, of e^1.5 in variances.
 SEASON_BEGIN = {"C.variance": 0.0, "LIN.variance": -3.0, "RW.variance": -3.5, "IRW.variance": -4.5,
@@ -52,22 +56,21 @@ class LearningPolicy:
 
     rounds: int = 3  # after these, centres move by less than a fifth of their spread
     least_spread: float = 0.3  # no parameter is known better than to a third of itself
-    origins: int = 2  # of forecasts from each series: one alone may lie before an event that all of them share
+    origins: int = 1  # of forecasts from each series: earlier ones have fewer rows, and bands from there are too wide
     least_rows: int = 8  # of a series whose end is held back
     seasons: float = 2.0  # that are left of a series whose end is held back
+    most_rows: int = 144  # the last ones of each series: twelve years of months; a prior learns little from more
 
 
 def compositions(seasonal: bool) -> list[Member]:
-    """Return the members before anything is learned: a trend that fades on all scales, one that wanders on two.
+    """Return the members before anything is learned: trends that fade, go on or wander, on up to three scales.
 
     Those that differ more are worth more together: short-lived deviations (M12) go with the trend that wanders only. A
     trend that wanders on the logarithm is left out: its forecasts explode.
     """
     season, begin = (SEASONAL, SEASON_BEGIN) if seasonal else ("", STEP_BEGIN)
     members = []
-    growing = FADING if seasonal else GROWING
-    texts = ((FADING, "level"), (FADING, "root"), (growing, "log"), (WANDERING, "level"), (WANDERING, "root"))
-    for text, scale in texts:
+    for text, scale in SEASONAL_TEXTS if seasonal else PLAIN_TEXTS:
         kernel = text.format(season=season)
         paths = [*layout(build_kernel(kernel, 0)).free_paths(), "noise"]
         entries = [(path, begin[path.split(":")[-1]], 1.0 if "length" in path else 1.5) for path in paths]
@@ -78,6 +81,7 @@ def compositions(seasonal: bool) -> list[Member]:
 def learn_experience(many: Sequence[Series], horizon: int, policy: LearningPolicy | None = None) -> Experience:
     """Learn from series with the same kind of step, all with a season or all without."""
     policy = policy or LearningPolicy()
+    many = [series.since(policy.most_rows) for series in many]
     members = [learn_member(many, member, policy) for member in compositions(many[0].season > 1)]
     bare = Experience(tuple(members), series=len(many))
     return learn_bands(many, bare, horizon, policy)
@@ -143,7 +147,7 @@ def learn_bands(many: Sequence[Series], bare: Experience, horizon: int, policy: 
     """Return the experience with weights, widening and tails from what was held back."""
     bare = replace(bare, members=tuple(replace(member, weight=1.0) for member in bare.members))
     held = []
-    for series in many:
+    for series in (each.since(policy.most_rows) for each in many):
         for back in range(1, policy.origins + 1):
             count = len(series.values) - back * horizon
             if count >= max(policy.least_rows, policy.seasons * series.season + 2 if series.season > 1 else 0):

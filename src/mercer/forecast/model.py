@@ -58,6 +58,11 @@ class Series:
         """Return the places of the next steps."""
         return np.asarray(self.places[-1] + np.arange(1, horizon + 1) / self.season)
 
+    def since(self, count: int) -> Series:
+        """Return the last rows alone."""
+        places = self.places[-count:] - self.places[-count:][0]
+        return replace(self, places=places, values=self.values[-count:], causes=self.causes[-count:])
+
     def until(self, count: int) -> Series:
         """Return the first rows alone."""
         return replace(self, places=self.places[:count], values=self.values[:count], causes=self.causes[:count])

@@ -49,12 +49,22 @@ def _square(values: Array) -> Array:
     return np.asarray(np.maximum(values, 0.0) ** 2)
 
 
+def _root_slope(values: Array) -> Array:
+    """Log of 1 / (2 sqrt y)."""
+    return np.asarray(-np.log(2.0 * np.sqrt(values)))
+
+
+def _log_slope(values: Array) -> Array:
+    """Log of 1 / y."""
+    return np.asarray(-np.log(values))
+
+
 SCALES = {
     scale.name: scale
     for scale in (
         Scale("level", _as_it_is, _as_it_is, np.zeros_like, positive=False),
-        Scale("root", _root, _square, lambda y: -np.log(2.0 * np.sqrt(y)), positive=True),
-        Scale("log", _logarithm, np.exp, lambda y: -np.log(y), positive=True),
+        Scale("root", _root, _square, _root_slope, positive=True),
+        Scale("log", _logarithm, np.exp, _log_slope, positive=True),
     )
 }
 

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-_MODULES = ("optuna",)
+_MODULES = ("optuna", "sktime", "statsforecast")
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -49,7 +49,23 @@ LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "torch")
 Draw = Callable[..., Figure | None]
 
 
-def report_html(fitted: Fitted | View, explanation: Explanation | None = None) -> str:
+class Steps(Protocol):
+    """What comes next, as the page shows it: a sentence, a row for each step, and where they come from."""
+
+    @property
+    def sentence(self) -> str:
+        """What comes at the last step."""
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """For each step `when`, `mean` and `bands`."""
+
+    @property
+    def origin(self) -> str:
+        """Where they come from."""
+
+
+def report_html(fitted: Fitted | View, explanation: Explanation | None = None, steps: Steps | None = None) -> str:
     """Return the page."""
     view = View.of(fitted)
     fitted = view.fitted
@@ -64,6 +80,7 @@ def report_html(fitted: Fitted | View, explanation: Explanation | None = None) -
     return render(
         "report.html",
         explanation=explanation,
+        steps=steps,
         pictures=_draw_pictures(view, explanation),
         symbols=symbols,
         questions=QUESTIONS,
