@@ -82,6 +82,7 @@ class Residual:
     column: str | None = None
     distance: float | None = None  # along the column, between errors that are alike
     at: float | None = None  # the place of the largest error on it
+    enough: bool = True  # rows to see what is small
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def check_residuals(
                 distance = place * step
         if at is not None and check.name == "shape":
             worst = float(at[place])
-        value = Residual(check, len(errors), column, distance, worst)
+        value = Residual(check, len(errors), column, distance, worst, can_see(subject))
         evidence = ClaimEvidence(p_value=check.p_value, rows=len(errors))
         sentence = narrator.say(Claim(KINDS[check.name], subject.target, value, evidence=evidence))
         doubtful, numbers = check.doubtful, (check.statistic, check.p_value)

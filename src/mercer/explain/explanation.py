@@ -34,6 +34,7 @@ from mercer.explain.functionals import FunctionalExplanation, explain_functional
 from mercer.explain.gathering import Curves
 from mercer.explain.networks import NetworkExplanation, explain_networks
 from mercer.explain.partitions import PartitionExplanation, explain_partitions
+from mercer.explain.rhythms import Rhythm, find_rhythms
 from mercer.explain.search import (
     CLEAR,
     NotFound,
@@ -59,8 +60,9 @@ from mercer.model.fitted import Fitted
 
 LONGEST_KERNEL = 600  # characters on a terminal
 PATTERNS = ("autocorrelation", "period", "inputs")  # checks that find what the model has not: then not all is noise
-MOVING = ("rises", "falls", "goes up and down", "differs")
+MOVING = ("rises", "falls", "goes up and down", "changes", "differs")
 ROWS_FOR_A_NUMBER = 2  # fewer rows for each number that was fitted, and any model fits them
+MANY_FOR_A_NUMBER = 10  # with as many a model that passes through all of them was not made to
 Finder = Callable[[Subject], Sequence[Claim]]  # of claims that are added to an explanation
 
 
@@ -299,7 +301,7 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     change = change_in(fitted) if contains(kernel, Blend) else None
     narrator.claims += () if change is None else change.claims
     noise_share = min(1.0, noise_std**2 / subject.variance)
-    likely = sum(not each.minor and each.certainty >= 0.5 for each in components)
+    likely = sum(not each.minor and each.likely for each in components)
     composition = Composition(max(1, likely), noise_share, pure)
     doubts = bool(fitted.stopped) or fitted.status in ("stopped", "interrupted") or not all(c.clear for c in checks)
     claimed = _claim_structure(subject, composition, gain, fitted.scores.parameters if guess else None, doubts)
@@ -361,6 +363,7 @@ class _First:
 
     rate: Rate | None = None
     seasons: tuple[Season, ...] = ()
+    rhythms: tuple[Rhythm, ...] = ()
     unusual: UnusualRows | None = None
     sentences: tuple[Answer, ...] = ()
 
@@ -373,17 +376,18 @@ def _answer_first(curves: Curves, found: bool, checks: Sequence[ResidualCheck], 
     pattern = any(not each.clear and not each.doubtful for each in checks if each.name in PATTERNS)
     rate, seasons, unusual = None if pattern else find_rate(subject), find_seasons(curves), find_unusual(subject)
     said = [] if rate is None else [Answer("trend", narrator.say(rate))]
-    said += [Answer("season", narrator.say(claim)) for claim in seasons]
+    rhythms = find_rhythms(curves)
+    said += [Answer("season", narrator.say(claim)) for claim in (*seasons, *rhythms)]
     said.append(Answer("unusual", narrator.say(unusual)))
-    value = None if rate is None else rate.value
-    return _First(value, tuple(claim.value for claim in seasons), unusual.value, tuple(said))
+    value, named = None if rate is None else rate.value, tuple(claim.value for claim in rhythms)
+    return _First(value, tuple(claim.value for claim in seasons), named, unusual.value, tuple(said))
 
 
 def _suspect(answers: _First, checks: Sequence[ResidualCheck], missed: Collection[str]) -> Suspects:
     """Return what may not be denied, whatever the search says."""
     trend = answers.rate is not None and answers.rate.clear
     rhythm = any(check.name == "period" and not check.clear for check in checks)
-    return Suspects(trend, rhythm or bool(answers.seasons), frozenset(missed))
+    return Suspects(trend, rhythm or bool(answers.seasons or answers.rhythms), frozenset(missed))
 
 
 def _list_answers(
@@ -416,10 +420,13 @@ def matters(effect: InputEffect) -> bool:
 def _is_guess(subject: Subject, fitted: Fitted) -> bool:
     """Whether there are so few rows for each number that was fitted that any model fits them.
 
-    Many numbers of a network, or of a surface of many features, say the same.
+    Or not many, and the curve passes through all of them: the rows cannot tell its numbers from noise. Many numbers of
+    a network, or of a surface of many features, say the same.
     """
-    few = subject.data.count < ROWS_FOR_A_NUMBER * fitted.scores.parameters
-    return few and not has_many_numbers(subject.fitted)
+    rows, numbers = subject.data.count, fitted.scores.parameters
+    if rows >= MANY_FOR_A_NUMBER * numbers or has_many_numbers(subject.fitted):
+        return False
+    return rows < ROWS_FOR_A_NUMBER * numbers or subject.freedom < numbers
 
 
 def _claim_structure(

@@ -29,7 +29,6 @@ from mercer.explain.claims import WITHIN_95
 from mercer.explain.phrases import (
     FEW_CYCLES,
     LITTLE,
-    ONCE,
     Groups,
     Joint,
     KernelFactor,
@@ -38,6 +37,7 @@ from mercer.explain.phrases import (
     find_acting,
     find_wave_period,
     group_factors,
+    is_seldom,
     judge_by_rule,
     merge_factors,
     open_gates,
@@ -70,6 +70,7 @@ OF_LARGEST = 0.2  # of what the column most joined with others does with them: l
 SMALL = 0.001  # of the variance of the target: what a smaller component joins is not worth a sentence
 MOST_COLUMNS = 8  # exchanged; with more the kernel alone is looked at
 WANDERING = ("trend", "slow change", "variation", "short-lived variation", "random walk")  # may be the same curve
+ROWS_FOR_A_HARMONIC = 3.0  # that the test of a season must leave
 QUICK = ("variation", "short-lived variation")
 
 
@@ -348,7 +349,7 @@ def _find_shape(factors: list[KernelFactor], column: Column, step: float) -> tup
         period = find_wave_period(head)
         if period is None:
             return "variation", None
-        if period > span / ONCE:
+        if is_seldom(period, column):
             return "slow change" if memory > SLOW * span else "variation", None
         if memory < period or period < FEWEST_STEPS * step:
             return "short-lived variation" if memory <= SHORT * step else "variation", None
@@ -407,6 +408,7 @@ class Curves:
         self._middles: dict[MemberPart, float] = {}
         self._means: dict[MemberPart, Array] = {}
         self._at_rows: dict[GatheredComponent, Prediction] = {}
+        self._chances: dict[GatheredComponent, float] = {}
 
     @cached_property
     def reference(self) -> Array:
@@ -471,6 +473,22 @@ class Curves:
         )  # fmt: skip
         return found
 
+    def test_season(self, component: GatheredComponent) -> float | None:
+        """Return the p-value of a season's waves in what the other components leave of the data, were it pure noise.
+
+        An F-test of the first harmonics, corrected for all the frequencies that the data could have shown (Bonferroni).
+        None where the component is no season.
+        """
+        period = component.kind.period
+        if period is None or len(component.columns) != 1:
+            return None
+        if component not in self._chances:
+            others = [self.at_rows(each).mean for each in self.components if each is not component]
+            rest = self.subject.targets - self.level - (np.sum(others, axis=0) if others else 0.0)
+            at = self.subject.in_user_units(component.columns[0])
+            self._chances[component] = test_waves(at, rest, period, self.subject.step_along(component.columns[0]))
+        return self._chances[component]
+
     def _weigh(self, component: GatheredComponent, rows: Array, means: Sequence[Array]) -> Array:
         weights, _ = self._weights(component, rows)
         return np.asarray((weights * np.array(means)).sum(axis=0))
@@ -493,6 +511,25 @@ class Curves:
             centred = own - 2.0 * both[:count, count:].mean(axis=1) + both[count:, count:].sum() / some**2
             found[start : start + count] = np.maximum(centred, 0.0)
         return found
+
+
+def test_waves(at: Array, values: Array, period: float, step: float) -> float:
+    """Return the p-value of the first harmonics of a period in values that are noise, times the frequencies there are.
+
+    The F-test of a regression; n / 2 frequencies (Bonferroni).
+    """
+    from scipy.stats import f
+
+    harmonics = int(min(3, max(1, period / (2.0 * step)), max(1, len(values) / (2 * ROWS_FOR_A_HARMONIC))))
+    phase = 2.0 * np.pi * np.outer(at, np.arange(1, harmonics + 1)) / period
+    waves = np.column_stack([np.cos(phase), np.sin(phase), np.ones(len(at))])
+    left = values - waves @ np.linalg.lstsq(waves, values, rcond=None)[0]
+    free = len(values) - waves.shape[1]
+    whole, own = float(np.sum((values - values.mean()) ** 2)), float(left @ left)
+    if free < 1 or whole <= 0:
+        return 1.0
+    ratio = (whole - own) / (2 * harmonics) / max(own / free, 1e-300)
+    return float(min(1.0, len(values) / 2.0 * f.sf(ratio, 2 * harmonics, free)))
 
 
 def thin(count: int, most: int = MOST_BANDS) -> NDArray[np.intp]:

@@ -42,6 +42,8 @@ ABSENCES = {"effect": "No effect of", "trend": "No linear trend", "period": "No 
 NAMED_TERMS, WORTH_NAMING = 3, 0.005  # of a network: how many are named, and from which share of the fitted curve on
 SHARP = 0.01  # of the range of the data: a change over less is sharp
 BARELY, CLEARLY = 2.0, 10.0  # differences of BIC
+CHANCE = 0.01  # the p-value from which a season may be chance
+LIKELY, SURE = 0.5, 0.99  # what is less probable is not described as being there; what is more so needs no number
 SHARES = "(shares of the variance; with the noise they add up to 100 %)"  # the numbers in front of components
 FLOW_CAPTION = (
     "Each unit adds (+, with weights) or multiplies (×) the units before it. The thicker a line, the more of the "
@@ -111,7 +113,16 @@ SENTENCES |= {  # those of one sentence without any choice
 
 
 def _say_sure(certainty: float | None) -> str:
-    return "" if certainty is None or certainty > 0.99 else f", with a probability of {probability(certainty)}"
+    return "" if certainty is None or certainty > SURE else f", with a probability of {probability(certainty)}"
+
+
+def _say_there(certainty: float) -> str:
+    """Say how sure it is that a component is there: of few of the kernels only that they have it."""
+    if certainty > SURE:
+        return ""
+    if certainty < LIKELY:
+        return f" Kernels with {probability(certainty)} of the weight have it."
+    return f" It is there with a probability of {probability(certainty)}."
 
 
 def words_for(*kinds: str) -> Callable[[Sentence], Sentence]:
@@ -169,7 +180,11 @@ def _say_component(claim: Claim, vocabulary: Vocabulary) -> str:
     seen = claim.value.seen
     if seen is not None and seen.jump is not None:
         return _say_jump(seen.jump, columns[next(term.leaves()).columns[0]])
-    return f"{capital(phrase(term, columns, claim.value.joint, seen))}{steep}."
+    return f"{capital(phrase(term, columns, claim.value.joint, seen))}{steep}.{_say_chance(claim.value.p_value)}"
+
+
+def _say_chance(p: float | None) -> str:
+    return "" if p is None or p < CHANCE else f" It may be chance ({p_value(p)})."
 
 
 def _say_jump(jump: Jump, column: Column) -> str:
@@ -227,14 +242,12 @@ def _say_gathered(claim: Claim, vocabulary: Vocabulary) -> str:
         text += f", over about {low}" if low == high else f", over {low} to {high}"
     if facts.jump is not None:
         column = next(c for c in vocabulary.columns if c.table_name == facts.kind.columns[0])
-        sure = "" if facts.certainty > 0.99 else f" It is there with a probability of {probability(facts.certainty)}."
-        return _say_jump(facts.jump, column) + sure
+        return _say_jump(facts.jump, column) + _say_there(facts.certainty)
     if facts.likely is not None:
         text += _say_likely(facts.likely)
     regimes = [f"regime {regime + 1}" for _, regime in facts.kind.where]
     text += f", in {list_names(regimes)} of a change" if regimes else ""
-    sure = "" if facts.certainty > 0.99 else f" It is there with a probability of {probability(facts.certainty)}."
-    return f"{capital(text)}.{sure}"
+    return f"{capital(text)}.{_say_there(facts.certainty)}{_say_chance(facts.p_value)}"
 
 
 def _say_likely(likely: Any) -> str:
@@ -306,7 +319,8 @@ def _say_season(claim: Claim, vocabulary: Vocabulary) -> str:
         if found.rhythm
         else f"Pattern with a period of {column.length(found.period)}"
     )
-    may = f" (it may be chance: {p_value(found.p_value)})" if found.p_value >= 0.01 else ""
+    may = f" (it may be chance: {p_value(found.p_value)})" if found.p_value >= CHANCE else ""
+    may += _say_sure(claim.certainty)
     grown = "now, its swings growing" if found.growing else "in its last cycle"
     between = f"95 % between {number(found.low)} and {number(found.high)}"
     text = f"{what}{may}: {number(found.swing)} from bottom to top {grown} ({between})"
@@ -316,6 +330,15 @@ def _say_season(claim: Claim, vocabulary: Vocabulary) -> str:
                    ((found.top, found.top_certainty), (found.bottom, found.bottom_certainty)))  # fmt: skip
     at = "at" if found.rhythm == "daily" else "on" if found.rhythm == "weekly" else "in"
     return f"{text}, highest {at} {top}, lowest {at} {bottom}."
+
+
+@words_for("rhythm")
+def _say_rhythm(claim: Claim, vocabulary: Vocabulary) -> str:
+    """Say that a rhythm runs through the data that no component has."""
+    found, column = claim.value, vocabulary.column(claim.value.column)
+    what = f"{article(found.rhythm).capitalize()} {found.rhythm} pattern" if found.rhythm else "A pattern"
+    period, chance = column.length(found.period), p_value(found.p_value)
+    return f"{what} with a period of {period} runs through the data ({chance}), though no component of the model repeats so."
 
 
 def _list_either(names: Sequence[str], sure: float) -> str:
@@ -375,10 +398,7 @@ def _say_effect(claim: Claim, vocabulary: Vocabulary) -> str:
     if effect.direction == "left out":
         return f"The model makes hardly any use of {effect.column}, but its errors go with it: it does matter."
     if effect.direction == "depends on others":
-        return (
-            f"What {effect.column} does depends on the other inputs: where these are typical, {target} changes by "
-            f"{size} along it."
-        )
+        return f"What {effect.column} does depends on the other inputs."
     if effect.direction == "not clear":
         return f"Whether {target} rises or falls along {effect.column} is not clear: it changes by less than its band."
     if effect.direction == "differs" and effect.levels:
@@ -392,6 +412,11 @@ def _say_effect(claim: Claim, vocabulary: Vocabulary) -> str:
         return (
             f"Along {effect.column}, {target} goes up and down by {size}: it is lowest near {effect.lowest_at} and "
             f"highest near {effect.highest_at}."
+        )
+    if effect.direction == "changes":
+        return (
+            f"Along {effect.column}, {target} changes by {size}: it is lowest near {effect.lowest_at} and highest near "
+            f"{effect.highest_at}; whether it turns on the way is not clear."
         )
     ends = (effect.lowest_at, effect.highest_at)
     low, high = ends if effect.direction == "rises" else ends[::-1]
@@ -544,7 +569,8 @@ def _say_residual(claim: Claim, vocabulary: Vocabulary) -> str:
         doubt = f": the band may be too {side}." if check.doubtful else "."
         return f"{text}{doubt}" if check.clear else f"{text}: the band is too {side}."
     if check.clear or (claim.kind == "period in errors" and check.place is None):
-        return f"{(DOUBTFUL if check.doubtful else FINE)[claim.kind]} ({p})."
+        few = "" if found.enough or check.doubtful else ", as far as so few rows can tell"
+        return f"{(DOUBTFUL if check.doubtful else FINE)[claim.kind]}{few} ({p})."
     if claim.kind == "autocorrelation of errors":
         lag = int(check.place or 1)
         apart = "next to each other" if lag == 1 else f"{lag} rows apart"
