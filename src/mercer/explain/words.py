@@ -338,7 +338,8 @@ def _say_rhythm(claim: Claim, vocabulary: Vocabulary) -> str:
     found, column = claim.value, vocabulary.column(claim.value.column)
     what = f"{article(found.rhythm).capitalize()} {found.rhythm} pattern" if found.rhythm else "A pattern"
     period, chance = column.length(found.period), p_value(found.p_value)
-    return f"{what} with a period of {period} runs through the data ({chance}), though no component of the model repeats so."
+    text = f"{what} with a period of {period} runs through the data ({chance})"
+    return f"{text}, though no component of the model repeats so."
 
 
 def _list_either(names: Sequence[str], sure: float) -> str:
