@@ -303,7 +303,8 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     noise_share = min(1.0, noise_std**2 / subject.variance)
     likely = sum(not each.minor and each.likely for each in components)
     composition = Composition(max(1, likely), noise_share, pure)
-    doubts = bool(fitted.stopped) or fitted.status in ("stopped", "interrupted") or not all(c.clear for c in checks)
+    unfinished = bool(fitted.stopped) or fitted.status in ("stopped", "interrupted")
+    doubts = unfinished or not sees or not all(check.clear for check in checks)
     claimed = _claim_structure(subject, composition, gain, fitted.scores.parameters if guess else None, doubts)
     structure = Structure(found, gain, narrator.say(claimed))
     networks = explain_networks(subject, narrator) if contains(kernel, Network) else ()
@@ -434,8 +435,8 @@ def _claim_structure(
 ) -> Claim:
     """Claim what was found, or that it is noise alone, or that `too_many` numbers were fitted to so few rows.
 
-    That it is noise alone cannot be said of a fit that was cut short, or whose errors show a pattern (`doubts`), nor
-    where the model is the better one, if not clearly.
+    That it is noise alone cannot be said of a fit that was cut short, or whose errors show a pattern, nor where there
+    are too few rows to see what is small (`doubts`), nor where the model is the better one, if not clearly.
     """
     rows = ClaimEvidence(rows=subject.data.count)
     if too_many is not None:

@@ -43,7 +43,7 @@ from mercer.explain.phrases import (
     open_gates,
 )
 from mercer.explain.subject import KernelPart, PredictingKernel, Subject, average, summand_mean
-from mercer.explain.wording import Column
+from mercer.explain.wording import INDISTINCT, Column
 from mercer.inference.contract import Prediction
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, contains, sum_of
@@ -255,7 +255,7 @@ def classify(subject: Subject, kernel: PredictingKernel, part: KernelPart) -> Co
     place = factors[0].leaf.columns[0]
     name, period = _find_shape(factors, column, subject.step_along(place))
     if period is not None:
-        period = find_period(subject, kernel, part, place, period)
+        period = column.by_calendar(find_period(subject, kernel, part, place, period))
     return ComponentKind(name, involved, period, where)
 
 
@@ -476,8 +476,8 @@ class Curves:
     def test_season(self, component: GatheredComponent) -> float | None:
         """Return the p-value of a season's waves in what the other components leave of the data, were it pure noise.
 
-        An F-test of the first harmonics, corrected for all the frequencies that the data could have shown (Bonferroni).
-        None where the component is no season.
+        An F-test of the first harmonics, at the period and at those that the data hardly tell from it, corrected for all
+        the frequencies that they could have shown (Bonferroni). None where the component is no season.
         """
         period = component.kind.period
         if period is None or len(component.columns) != 1:
@@ -485,8 +485,10 @@ class Curves:
         if component not in self._chances:
             others = [self.at_rows(each).mean for each in self.components if each is not component]
             rest = self.subject.targets - self.level - (np.sum(others, axis=0) if others else 0.0)
-            at = self.subject.in_user_units(component.columns[0])
-            self._chances[component] = test_waves(at, rest, period, self.subject.step_along(component.columns[0]))
+            at, step = self.subject.in_user_units(component.columns[0]), self.subject.step_along(component.columns[0])
+            near = [1.0 / (1.0 / period + part / float(np.ptp(at))) for part in (-INDISTINCT, 0.0, INDISTINCT)]
+            found = [test_waves(at, rest, each, step) for each in near if each > 0]
+            self._chances[component] = min(1.0, len(found) * min(found))
         return self._chances[component]
 
     def _weigh(self, component: GatheredComponent, rows: Array, means: Sequence[Array]) -> Array:
