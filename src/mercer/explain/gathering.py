@@ -43,7 +43,7 @@ from mercer.explain.phrases import (
     open_gates,
 )
 from mercer.explain.subject import KernelPart, PredictingKernel, Subject, average, summand_mean
-from mercer.explain.wording import INDISTINCT, Column
+from mercer.explain.wording import INDISTINCT, RHYTHMS, Column
 from mercer.inference.contract import Prediction
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, contains, sum_of
@@ -477,7 +477,8 @@ class Curves:
         """Return the p-value of a season's waves in what the other components leave of the data, were it pure noise.
 
         An F-test of the first harmonics, at the period and at those that the data hardly tell from it, corrected for all
-        the frequencies that they could have shown (Bonferroni). None where the component is no season.
+        that could have been: the few that a calendar names, or as many frequencies as the data show. None where the
+        component is no season.
         """
         period = component.kind.period
         if period is None or len(component.columns) != 1:
@@ -487,8 +488,9 @@ class Curves:
             rest = self.subject.targets - self.level - (np.sum(others, axis=0) if others else 0.0)
             at, step = self.subject.in_user_units(component.columns[0]), self.subject.step_along(component.columns[0])
             near = [1.0 / (1.0 / period + part / float(np.ptp(at))) for part in (-INDISTINCT, 0.0, INDISTINCT)]
+            named = self.subject.columns[component.columns[0]].rhythm(period) is not None
             found = [test_waves(at, rest, each, step) for each in near if each > 0]
-            self._chances[component] = min(1.0, len(found) * min(found))
+            self._chances[component] = min(1.0, len(found) * min(found) * (len(RHYTHMS) if named else len(at) / 2.0))
         return self._chances[component]
 
     def _weigh(self, component: GatheredComponent, rows: Array, means: Sequence[Array]) -> Array:
@@ -516,10 +518,7 @@ class Curves:
 
 
 def test_waves(at: Array, values: Array, period: float, step: float) -> float:
-    """Return the p-value of the first harmonics of a period in values that are noise, times the frequencies there are.
-
-    The F-test of a regression; n / 2 frequencies (Bonferroni).
-    """
+    """Return the p-value of the first harmonics of a period in values that are noise: the F-test of a regression."""
     from scipy.stats import f
 
     harmonics = int(min(3, max(1, period / (2.0 * step)), max(1, len(values) / (2 * ROWS_FOR_A_HARMONIC))))
@@ -531,7 +530,7 @@ def test_waves(at: Array, values: Array, period: float, step: float) -> float:
     if free < 1 or whole <= 0:
         return 1.0
     ratio = (whole - own) / (2 * harmonics) / max(own / free, 1e-300)
-    return float(min(1.0, len(values) / 2.0 * f.sf(ratio, 2 * harmonics, free)))
+    return float(f.sf(ratio, 2 * harmonics, free))
 
 
 def thin(count: int, most: int = MOST_BANDS) -> NDArray[np.intp]:
