@@ -476,8 +476,8 @@ class Curves:
     def test_season(self, component: GatheredComponent) -> float | None:
         """Return the p-value of a season's waves in what the other components leave of the data, were it pure noise.
 
-        An F-test of the first harmonics, at the period and at those that the data hardly tell from it, corrected for all
-        that could have been: the few that a calendar names, or as many frequencies as the data show. None where the
+        An F-test of the first harmonics, at the period and at those that the data hardly tell from it, corrected for
+        all that could have been: the few that a calendar names, or as many frequencies as the data show. None where the
         component is no season.
         """
         period = component.kind.period
