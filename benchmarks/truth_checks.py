@@ -100,6 +100,8 @@ def judge_components(case: Case, claim: Claim) -> Verdict:
         return unjudged(claim, "the truth is not known")
     if truth.signal_share < NOTHING and not truth.effects:
         return verdict(claim, False, "there is nothing but noise")
+    if not claim["value"].get("known", True):
+        return verdict(claim, True, "there is structure; the noise is said not to be known")
     said, true = float(claim["value"]["noise_share"]), min(truth.noise_share, 1.0)
     allowed = SMALLEST + ERRORS * true * float(np.sqrt(2.0 / truth.rows))
     core = true if truth.noise_core is None else true * (truth.noise_core / case.noise) ** 2
@@ -136,6 +138,11 @@ def judge_noise(case: Case, claim: Claim) -> Verdict:
     said = float(claim["value"])
     most = np.inf if claim["kind"] == "unexplained" else high * allowed  # the noise, or more than it
     return verdict(claim, low / allowed <= said <= most, f"the noise has a standard deviation of {high:.4g}")
+
+
+@rule_for("noise not known")
+def judge_noise_not_known(case: Case, claim: Claim) -> Verdict:
+    return unjudged(claim, "said not to be known")
 
 
 @rule_for("held-out error", "left-out error")

@@ -540,13 +540,35 @@ def test_what_is_somewhat_better_than_noise_is_not_called_noise() -> None:
         kinds |= said
         if explanation.structure.gain > 0 and not explanation.structure.found:
             assert said == {"nothing found yet"}
-    assert {"noise alone", "nothing found yet", "components"} <= kinds
+    assert kinds == {"nothing found yet", "components"}
+    many = pd.DataFrame({"x": np.arange(400.0)})
+    claims = fit("LIN", many, np.random.default_rng(0).normal(size=400)).explain().claims
+    assert "noise alone" in {claim.kind for claim in claims}
 
 
 def test_noise_is_no_more_than_the_data_vary() -> None:
     explanation = fit("SE(0, lengthscale=fixed(5))", MONTHS, NOISE, noise=10.0).explain()
     assert explanation.noise_share <= 1.0
     assert explanation.noise_std**2 == pytest.approx(explanation.noise_share * np.var(NOISE), rel=1e-6)
+
+
+def test_noise_that_the_curve_has_taken_in_is_not_known() -> None:
+    season = 4.0 * np.sin(2 * np.pi * COUNT / 12) + NOISE
+    explanation = fit("PER(0, period=fixed(12)) + M12(0, lengthscale=fixed(0.3))", MONTHS, season, noise=1e-5).explain()
+    assert explanation.structure.found
+    assert "cannot be told" in explanation.structure.sentence
+    assert not any(claim.kind in ("noise", "unexplained") for claim in explanation.claims)
+
+
+def test_few_rows_are_not_called_noise() -> None:
+    assert "noise alone" not in {claim.kind for claim in fit("LIN", MONTHS, NOISE).explain().claims}
+
+
+def test_a_season_near_one_of_the_calendar_has_its_period() -> None:
+    month = Column("month", "months", low=0.0, high=71.0)
+    assert month.by_calendar(11.9) == pytest.approx(12.0, rel=1e-3)
+    assert month.by_calendar(11.0) == 11.0
+    assert replace(month, high=2000.0).by_calendar(11.9) == 11.9
 
 
 def test_constants_are_no_causes() -> None:

@@ -145,10 +145,10 @@ def _check_inputs(subject: Subject, dependences: Sequence[Dependence], narrator:
     return [ResidualCheck("inputs", least.linear, least.p_value, not doubtful, sentence, doubtful)]
 
 
-def can_see(subject: Subject) -> bool:
-    """Whether there are rows enough for the checks to see what is `SMALL_EFFECT` of the variance."""
-    noise = max(subject.noise_variance / subject.variance, SMALL_EFFECT)
-    return bool(len(subject.one_step_errors[1]) * SMALL_EFFECT / noise >= SEEN)
+def can_see(subject: Subject, noise_share: float | None = None) -> bool:
+    """Whether there are rows enough for the checks to see what is `SMALL_EFFECT` of the variance, in so much noise."""
+    noise = subject.noise_variance / subject.variance if noise_share is None else noise_share
+    return bool(len(subject.one_step_errors[1]) * SMALL_EFFECT / max(noise, SMALL_EFFECT) >= SEEN)
 
 
 def find_dependences(subject: Subject) -> tuple[Dependence, ...]:

@@ -62,6 +62,8 @@ LONGEST_KERNEL = 600  # characters on a terminal
 PATTERNS = ("autocorrelation", "period", "inputs")  # checks that find what the model has not: then not all is noise
 MOVING = ("rises", "falls", "goes up and down", "changes", "differs")
 ROWS_FOR_A_NUMBER = 2  # fewer rows for each number that was fitted, and any model fits them
+NUMBERS_OF_NOISE = 1  # rows left for each number, or a curve passes through all of them and noise is not known
+VERY_CLEAR = 3 * CLEAR  # in BIC: one search in many finds as much in noise as is called clear
 MANY_FOR_A_NUMBER = 10  # with as many a model that passes through all of them was not made to
 Finder = Callable[[Subject], Sequence[Claim]]  # of claims that are added to an explanation
 
@@ -280,7 +282,8 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     """Explain a fit at the rows it was learned from; `finders` add claims of their own."""
     subject = subject_of(fitted)
     kernel, narrator, curves = subject.fitted, Narrator(subject.vocabulary), Curves(subject)
-    gain, guess = find_gain(subject, fitted), _is_guess(subject, fitted)
+    gain = find_gain(subject, fitted)
+    guess = _is_guess(subject, fitted, gain)
     found = gain >= CLEAR and not guess
     ranking = rank_contributions(subject) if found and subject.alone else None  # else "it removes 90 %" would mislead
     components = explain_components(curves, ranking, narrator)
@@ -288,7 +291,9 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     dependences, sees = find_dependences(subject), can_see(subject)
     checks = check_residuals(subject, dependences, narrator)
     pure = all(check.clear or check.doubtful for check in checks if check.name in PATTERNS)
-    noise_sentence = narrator.say(Claim("noise" if pure else "unexplained", subject.target, noise_std))
+    known = subject.freedom >= NUMBERS_OF_NOISE * fitted.scores.parameters or has_many_numbers(kernel)
+    noise_kind = ("noise" if pure else "unexplained") if known else "noise not known"
+    noise_sentence = narrator.say(Claim(noise_kind, subject.target, noise_std))
     answers = _answer_first(curves, found, checks, narrator)
     story = tell_story(subject, fitted.candidates, score_name(fitted), narrator)
     missed = {name for each in dependences if not each.clear for name in each.columns}
@@ -302,9 +307,9 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     narrator.claims += () if change is None else change.claims
     noise_share = min(1.0, noise_std**2 / subject.variance)
     likely = sum(not each.minor and each.likely for each in components)
-    composition = Composition(max(1, likely), noise_share, pure)
+    composition = Composition(max(1, likely), noise_share, pure, known)
     unfinished = bool(fitted.stopped) or fitted.status in ("stopped", "interrupted")
-    doubts = unfinished or not sees or not all(check.clear for check in checks)
+    doubts = unfinished or not can_see(subject, noise_share=1.0) or not all(check.clear for check in checks)
     claimed = _claim_structure(subject, composition, gain, fitted.scores.parameters if guess else None, doubts)
     structure = Structure(found, gain, narrator.say(claimed))
     networks = explain_networks(subject, narrator) if contains(kernel, Network) else ()
@@ -418,16 +423,16 @@ def matters(effect: InputEffect) -> bool:
     return effect.direction in (*MOVING, "depends on others")
 
 
-def _is_guess(subject: Subject, fitted: Fitted) -> bool:
+def _is_guess(subject: Subject, fitted: Fitted, gain: float) -> bool:
     """Whether there are so few rows for each number that was fitted that any model fits them.
 
-    Or not many, and the curve passes through all of them: the rows cannot tell its numbers from noise. Many numbers of
-    a network, or of a surface of many features, say the same.
+    Or not many, and the curve passes through all of them: unless it gains very much, the rows cannot tell its numbers
+    from noise. Many numbers of a network, or of a surface of many features, say the same.
     """
     rows, numbers = subject.data.count, fitted.scores.parameters
     if rows >= MANY_FOR_A_NUMBER * numbers or has_many_numbers(subject.fitted):
         return False
-    return rows < ROWS_FOR_A_NUMBER * numbers or subject.freedom < numbers
+    return rows < ROWS_FOR_A_NUMBER * numbers or (subject.freedom < numbers and gain < VERY_CLEAR)
 
 
 def _claim_structure(

@@ -60,7 +60,7 @@ SLOW = 0.5  # of the range of the data: what varies over more is a slow change
 FEWEST_STEPS = 2.0  # of the data in a period: with fewer it cannot be seen
 PARTS_OF_A_PERIOD = (6, 5, 4, 3, 2)  # a pattern that repeats within its period has a shorter one
 ALIKE = 0.9  # the correlation from which two parts of a period are the same
-GROWN = 1.5  # times the first swing
+GROWN, GROWS_CLEARLY = 1.5, 3.0  # times the first swing; standard errors of growth in the data
 PLACES = 120  # in a period
 SURELY = 0.99  # of the weight of the kernels with a component: then its kind is not in doubt
 SAME_CURVE = 0.9  # the correlation from which the curves of two kernels are the same
@@ -473,6 +473,12 @@ class Curves:
         )  # fmt: skip
         return found
 
+    def without_others(self, component: GatheredComponent) -> Array:
+        """Return what the other components leave of the data."""
+        others = [self.at_rows(each).mean for each in self.components if each is not component]
+        rest = self.subject.targets - self.level
+        return np.asarray(rest - np.sum(others, axis=0)) if others else rest
+
     def test_season(self, component: GatheredComponent) -> float | None:
         """Return the p-value of a season's waves in what the other components leave of the data, were it pure noise.
 
@@ -484,8 +490,7 @@ class Curves:
         if period is None or len(component.columns) != 1:
             return None
         if component not in self._chances:
-            others = [self.at_rows(each).mean for each in self.components if each is not component]
-            rest = self.subject.targets - self.level - (np.sum(others, axis=0) if others else 0.0)
+            rest = self.without_others(component)
             at, step = self.subject.in_user_units(component.columns[0]), self.subject.step_along(component.columns[0])
             near = [1.0 / (1.0 / period + part / float(np.ptp(at))) for part in (-INDISTINCT, 0.0, INDISTINCT)]
             named = self.subject.columns[component.columns[0]].rhythm(period) is not None
@@ -521,16 +526,21 @@ def test_waves(at: Array, values: Array, period: float, step: float) -> float:
     """Return the p-value of the first harmonics of a period in values that are noise: the F-test of a regression."""
     from scipy.stats import f
 
-    harmonics = int(min(3, max(1, period / (2.0 * step)), max(1, len(values) / (2 * ROWS_FOR_A_HARMONIC))))
-    phase = 2.0 * np.pi * np.outer(at, np.arange(1, harmonics + 1)) / period
-    waves = np.column_stack([np.cos(phase), np.sin(phase), np.ones(len(at))])
+    waves = _list_waves(at, len(values), period, step)
     left = values - waves @ np.linalg.lstsq(waves, values, rcond=None)[0]
     free = len(values) - waves.shape[1]
     whole, own = float(np.sum((values - values.mean()) ** 2)), float(left @ left)
     if free < 1 or whole <= 0:
         return 1.0
-    ratio = (whole - own) / (2 * harmonics) / max(own / free, 1e-300)
-    return float(f.sf(ratio, 2 * harmonics, free))
+    numbers = waves.shape[1] - 1
+    return float(f.sf((whole - own) / numbers / max(own / free, 1e-300), numbers, free))
+
+
+def _list_waves(at: Array, rows: int, period: float, step: float) -> Array:
+    """Return the first harmonics of a period as columns, and a constant; no more than the rows can tell."""
+    harmonics = int(min(3, max(1, period / (2.0 * step)), max(1, rows / (2 * ROWS_FOR_A_HARMONIC))))
+    phase = 2.0 * np.pi * np.outer(at, np.arange(1, harmonics + 1)) / period
+    return np.column_stack([np.cos(phase), np.sin(phase), np.ones(len(at))])
 
 
 def thin(count: int, most: int = MOST_BANDS) -> NDArray[np.intp]:
@@ -550,13 +560,35 @@ def share_out(means: Sequence[Array], targets: Array, noise: float) -> list[floa
 
 
 def is_growing(curves: Curves, component: GatheredComponent) -> bool:
-    """Say whether the last cycle of a season clearly swings more than the first: by more than its band, too."""
+    """Say whether the last cycle of a season clearly swings more than the first: in its curve, and in the data.
+
+    A kernel like LIN * PER takes growth for granted, so that its band does not say whether there is any.
+    """
     subject, place, period = curves.subject, component.columns[0], component.kind.period
-    if period is None:
+    if period is None or subject.freedom < len(component.members[0].of.values):  # then noise is part of the curve
         return False
     values, cycle = subject.in_user_units(place), np.linspace(0.0, period, PLACES)
     ends = [subject.rows_along(place, at) for at in (values.min() + cycle, values.max() - cycle)]
     found = [curves.at(component, rows) for rows in ends]
     first, last = (float(np.ptp(each.mean)) for each in found)
     spread = math.sqrt(2.0 * sum(float(np.median(each.variance)) for each in found))
-    return last > GROWN * first and last - first > WITHIN_95 * spread
+    if not (last > GROWN * first and last - first > WITHIN_95 * spread):
+        return False
+    return measure_growth(values, curves.without_others(component), period, subject.step_along(place)) > GROWS_CLEARLY
+
+
+def measure_growth(at: Array, values: Array, period: float, step: float) -> float:
+    """Return by how many standard errors a pattern g that repeats grows: the size of b in values = a g + b g t + noise.
+
+    g is the fit of the first harmonics, and t the place, less its mean.
+    """
+    waves = _list_waves(at, len(values), period, step)
+    pattern = waves @ np.linalg.lstsq(waves, values, rcond=None)[0]
+    pattern -= pattern.mean()
+    design = np.column_stack([pattern, pattern * (at - at.mean()), np.ones(len(at))])
+    fitted, _, rank, _ = np.linalg.lstsq(design, values, rcond=None)
+    free = len(values) - waves.shape[1] - 1
+    if rank < 3 or free < 1:
+        return 0.0
+    left = float(np.sum((values - design @ fitted) ** 2)) / free
+    return float(fitted[1] / math.sqrt(max(left * np.linalg.inv(design.T @ design)[1, 1], 1e-300)))

@@ -78,6 +78,10 @@ SENTENCES |= {  # those of one sentence without any choice
         claim.value.kernel, names.columns, claim.value.horizon, claim.value.rest
     ),
     "noise": lambda claim, _: f"Noise of standard deviation {number(claim.value)}.",
+    "noise not known": lambda *_: (
+        "How much of this is noise cannot be told: the curve passes through nearly every row, and the rest is next to "
+        "nothing."
+    ),
     "unexplained": lambda claim, _: (
         f"Noise or what the model has not found, of standard deviation {number(claim.value)}."
     ),
@@ -165,6 +169,8 @@ def _say_components(claim: Claim, _: Vocabulary) -> str:
     count = claim.value.components
     what = "One component makes" if count == 1 else f"{capital(COUNTS.get(count, str(count)))} components make"
     share = percent(min(claim.value.noise_share, 1.0))
+    if not claim.value.known:
+        return f"{what} up {claim.subject}; how much of its variance is noise cannot be told."
     if not claim.value.pure:
         return f"{what} up {claim.subject}; {share} of its variance is noise or what the model has not found."
     return f"{what} up {claim.subject}; {share} of its variance is noise."
