@@ -127,12 +127,14 @@ class Answer:
 def find_rate(subject: Subject) -> Claim | None:
     """Claim how much the target rises on average along the only input.
 
-    None where there is none, where there are too few rows, or where what the model leaves over, or calls a season,
-    rises or falls itself. The variance c'Cc holds if the kernel is right; c'y of what is left over says how well the
+    None where there is none, where there are too few rows or none left to tell noise by, or where what the model leaves
+    over, or calls a season, rises or falls itself. The variance c'Cc holds if the kernel is right; c'y of what is left over says how well the
     slope is known in any case: n_e of n errors are independent, n / n_e = 1 + 2 sum_k r_k while these are positive.
     """
     place = subject.only_column
     if place is None or len(subject.data.y) < FEWEST_FOR_RATE or np.ptp(subject.data.X[:, place]) <= 0:
+        return None
+    if subject.freedom < count_numbers(subject):
         return None
     chosen, column = thin(len(subject.data.X)), subject.columns[place]
     rows, line = subject.data.X[chosen], Line.through(subject.in_user_units(place)[chosen])
@@ -185,9 +187,14 @@ def find_reach(subject: Subject, variance: float) -> float:
     """
     from scipy.stats import t
 
-    numbers = sum(each.within * len(each.values) for each in subject.heard) / sum(e.within for e in subject.heard)
-    left = max(1.0, subject.freedom - numbers)
+    left = max(1.0, subject.freedom - count_numbers(subject))
     return float(t.ppf(0.975, left)) * math.sqrt(max(variance, 0.0) * max(1.0, min(subject.freedom / left, MOST_WIDER)))
+
+
+def count_numbers(subject: Subject) -> float:
+    """Return how many numbers the kernels have, by their weights."""
+    weights = np.array([each.within for each in subject.heard])
+    return float(weights @ [len(each.values) for each in subject.heard] / max(weights.sum(), 1e-12))
 
 
 def _find_slopes(subject: Subject, kernel: PredictingKernel, rows: Array, line: Line) -> tuple[float, float] | None:
