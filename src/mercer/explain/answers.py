@@ -128,8 +128,9 @@ def find_rate(subject: Subject) -> Claim | None:
     """Claim how much the target rises on average along the only input.
 
     None where there is none, where there are too few rows or none left to tell noise by, or where what the model leaves
-    over, or calls a season, rises or falls itself. The variance c'Cc holds if the kernel is right; c'y of what is left over says how well the
-    slope is known in any case: n_e of n errors are independent, n / n_e = 1 + 2 sum_k r_k while these are positive.
+    over, or calls a season, rises or falls itself. The variance c'Cc holds if the kernel is right; c'y of what is left
+    over says how well the slope is known in any case: n_e of n errors are independent, n / n_e = 1 + 2 sum_k r_k while
+    these are positive.
     """
     place = subject.only_column
     if place is None or len(subject.data.y) < FEWEST_FOR_RATE or np.ptp(subject.data.X[:, place]) <= 0:
