@@ -22,6 +22,7 @@ from benchmarks.truth_case import (
 )
 from benchmarks.truth_checks import CLEAR, ERRORS, NOTHING, SURE, TINY, Claim, find_input, rule_for, unjudged, verdict
 
+LIKELY = 0.5  # a component with less weight is not said to be there
 CALLED_UNUSUAL = 0.05  # the chance with which any row may be called unusual where none is
 
 
@@ -38,9 +39,11 @@ def judge_gathered(case: Case, claim: Claim) -> Verdict:
     if share < TINY:
         return unjudged(claim, f"less than {TINY:.1%} of the variance")
     holds, why = find_kind(case, claim, share)
-    if holds is None:
-        return unjudged(claim, why)
-    sure = float(claim["value"]["certainty"])
+    sure, p = float(claim["value"]["certainty"]), claim["value"].get("p_value")
+    if holds is None or sure < LIKELY:
+        return unjudged(claim, why if holds is None else "said only that some kernels have it", CHANCE)
+    if not holds and p is not None and p >= CLEAR:
+        return unjudged(claim, "said that it may be chance")
     return verdict(claim, holds, why, PLAIN if sure > SURE else CHANCE, sure)
 
 
@@ -130,12 +133,14 @@ def judge_season(case: Case, claim: Claim) -> list[Verdict]:
     if not case.truth.known or case.truth.kind != "series":
         return [unjudged(claim, "the truth is not known")]
     said = case.in_true_unit(float(value["period"]), claim["unit"])
-    season = case.season_of(said)
+    season, sure = case.season_of(said), float(claim["certainty"] or 1.0)
+    sort = PLAIN if sure > SURE else CHANCE
     if season is None:
         there = ", ".join(f"{each.period:g}" for each in case.truth.seasons) or "none"
-        holds = value["p_value"] >= CLEAR  # then it is said that it may be chance
-        return [verdict(claim, holds, f"periods ({case.truth.unit}): {there}; said is {said:.4g}")]
-    found = [verdict(claim, True, f"a season of {season.period:g}")]
+        if value["p_value"] >= CLEAR:
+            return [unjudged(claim, "said that it may be chance", sort)]
+        return [verdict(claim, False, f"periods ({case.truth.unit}): {there}; said is {said:.4g}", sort, sure)]
+    found = [verdict(claim, True, f"a season of {season.period:g}", sort, sure)]
     if not case.same_period(said, season):
         return [*found, unjudged(claim, "a harmonic of a season", INTERVAL)]
     why = f"from bottom to top {season.swing:.4g}, said is {value['low']:.4g} to {value['high']:.4g}"
@@ -148,6 +153,16 @@ def judge_season(case: Case, claim: Claim) -> list[Verdict]:
     if value["growing"] and not (season.grows or season.drifts):
         found.append(verdict(claim, False, f"the season of {season.period:g} does not grow"))
     return found
+
+
+@rule_for("rhythm")
+def judge_rhythm(case: Case, claim: Claim) -> Verdict:
+    """A period that runs through the data, whatever the components are: there must be one."""
+    if not case.truth.known or case.truth.kind != "series":
+        return unjudged(claim, "the truth is not known")
+    said = case.in_true_unit(float(claim["value"]["period"]), claim["unit"])
+    there = ", ".join(f"{each.period:g}" for each in case.truth.seasons) or "none"
+    return verdict(claim, case.season_of(said) is not None, f"periods ({case.truth.unit}): {there}; said is {said:.4g}")
 
 
 @rule_for("next values")

@@ -100,6 +100,8 @@ def judge_components(case: Case, claim: Claim) -> Verdict:
         return unjudged(claim, "the truth is not known")
     if truth.signal_share < NOTHING and not truth.effects:
         return verdict(claim, False, "there is nothing but noise")
+    if not claim["value"].get("known", True):
+        return verdict(claim, True, "there is structure; the noise is said not to be known")
     said, true = float(claim["value"]["noise_share"]), min(truth.noise_share, 1.0)
     allowed = SMALLEST + ERRORS * true * float(np.sqrt(2.0 / truth.rows))
     core = true if truth.noise_core is None else true * (truth.noise_core / case.noise) ** 2
@@ -120,7 +122,7 @@ def judge_noise_alone(case: Case, claim: Claim) -> Verdict:
 @rule_for("too few rows")
 def judge_too_few(case: Case, claim: Claim) -> Verdict:
     value = claim["value"]
-    few = value["rows"] == len(case.known.frame) and value["rows"] < 3 * value["parameters"]
+    few = value["rows"] == len(case.known.frame) and value["rows"] < 10 * value["parameters"]
     return verdict(claim, few, f"{len(case.known.frame)} rows", ITSELF)
 
 
@@ -136,6 +138,11 @@ def judge_noise(case: Case, claim: Claim) -> Verdict:
     said = float(claim["value"])
     most = np.inf if claim["kind"] == "unexplained" else high * allowed  # the noise, or more than it
     return verdict(claim, low / allowed <= said <= most, f"the noise has a standard deviation of {high:.4g}")
+
+
+@rule_for("noise not known")
+def judge_noise_not_known(case: Case, claim: Claim) -> Verdict:
+    return unjudged(claim, "said not to be known")
 
 
 @rule_for("held-out error", "left-out error")
@@ -174,7 +181,10 @@ def judge_component(case: Case, claim: Claim) -> Verdict:
         return unjudged(claim, f"less than {TINY:.1%} of the variance")
     leaves = case.leaves(claim["value"]["kernel"])
     own = judge_series_part if case.truth.kind == "series" else judge_table_part
-    return own(case, claim, leaves, share)
+    found, p = own(case, claim, leaves, share), claim["value"].get("p_value")
+    if found.outcome == FALSE and p is not None and p >= CLEAR:
+        return unjudged(claim, "said that it may be chance")
+    return found
 
 
 def judge_series_part(case: Case, claim: Claim, leaves: list[Leaf], share: float) -> Verdict:
@@ -389,8 +399,7 @@ def judge_effect(case: Case, claim: Claim) -> Verdict:
     error = ERRORS * case.error(6.0) + 0.05 * case.spread
     why = f"{found.name}: share {found.share:.1%}, size {found.size:.4g}, said is {size:.4g} ({direction})"
     if direction == "depends on others":
-        together = any(found.name in names for names, _ in case.truth.interactions)
-        return verdict(claim, together and found.size <= 0.5 * case.spread, why)
+        return verdict(claim, any(found.name in names for names, _ in case.truth.interactions), why)
     if abs(size - found.size) > RELATIVE * found.size + error:
         return verdict(claim, False, why)
     if found.size < error:
@@ -489,8 +498,11 @@ def judge_check(case: Case, claim: Claim) -> Verdict:
     why = f"noise: {truth.noise}; {left:.1%} of the variance is left over, {missed:.1%} missed"
     if p < CLEAR:
         unnamed = [f"{effect.kind} {effect.subject}" for effect in find_unnamed(case)[1]]
+        unnamed += ["a rhythm that no component has"] * bool(case.of_kind("rhythm"))  # judged by itself
         found = truth.noise != "normal" or missed >= 0.01 or bool(unnamed)
         return verdict(claim, found, f"{why}; not named: {', '.join(unnamed) or 'nothing'}", TEST, CLEAR)
+    if claim["value"].get("enough") is False:
+        return unjudged(claim, "said that so few rows cannot tell")
     if kind == "shape of errors" and truth.unusual:
         return verdict(claim, False, f"{len(truth.unusual)} rows are 8 standard deviations off")
     if kind in ("autocorrelation of errors", "period in errors") and left >= SMALLEST:

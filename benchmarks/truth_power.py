@@ -11,6 +11,7 @@ from benchmarks.truth_data import DETECTABLE, Effect
 
 SLOW = 0.25  # of the range: a smooth function that varies over more names a trend
 LIKELY = 0.5  # what is less probable is not named
+CHANCE = 0.01  # nor is what may be chance, by its own p-value
 MOST_NAMED = 5  # rows that stand out
 
 
@@ -38,7 +39,8 @@ def described_parts(case: Case) -> Iterator[Part]:
         if component is None or not component["minor"]:
             share = 1.0 if component is None else float(component["share"])
             read = read_summand if claim["kind"] == "component" else read_gathered
-            yield replace(read(case, claim), share=share)
+            part, p = read(case, claim), claim["value"].get("p_value")
+            yield replace(part, share=share, known=part.known and not (p is not None and p >= CHANCE))
 
 
 def read_summand(case: Case, claim: dict[str, Any]) -> Part:
@@ -98,12 +100,12 @@ def is_clear(claim: dict[str, Any]) -> bool:
 
 
 def names_season(case: Case, effect: Effect) -> bool:
-    for part in named_parts(case):
-        for period in part.periods:
-            season = case.season_of(period)
-            if season is not None and season.period == effect.period:
-                return True
-    return False
+    """A component that repeats, or a rhythm that is said to run through the data, with the period or a harmonic."""
+    periods = [period for part in named_parts(case) for period in part.periods]
+    said = [] if case.disclaimed else case.of_kind("rhythm")
+    periods += [case.in_true_unit(float(each["value"]["period"]), each["unit"]) for each in said]
+    seasons = [case.season_of(period) for period in periods]
+    return any(season is not None and season.period == effect.period for season in seasons)
 
 
 def names_curve(case: Case, effect: Effect) -> bool:
@@ -116,7 +118,7 @@ def names_input(case: Case, effect: Effect) -> bool:
         return False
     said = {claim["value"]["column"]: claim["value"]["direction"] for claim in case.of_kind("effect")}
     if effect.subject in said:
-        return said[effect.subject] not in ("hardly matters", "not in the model")
+        return said[effect.subject] not in ("hardly matters", "not in the model", "not clear")  # it must be told
     return any(effect.subject in part.columns for part in named_parts(case))
 
 

@@ -183,7 +183,10 @@ def zone(name: str, rng: Generator) -> KnownSet:
     times = pd.date_range("2024-05-06 10:51", periods=1 + len(known.frame) + len(known.unseen), freq="h")
     texts = [f"{moment:%Y-%m-%dT%H:%M:%S}+02:00" for moment in times]
     seen, unseen = known.frame.assign(time=texts[:120]), known.unseen.assign(time=texts[120 : 120 + len(known.unseen)])
-    return replace(known, frame=seen, unseen=unseen)
+    (season,) = known.truth.seasons  # whose hours were those of a clock that began at midnight
+    top, bottom = (f"{(int(str(each).split(':')[0]) + 10) % 24}:00" for each in (season.top, season.bottom))
+    truth = replace(known.truth, seasons=(replace(season, top=top, bottom=bottom),))
+    return replace(known, frame=seen, unseen=unseen, truth=truth)
 
 
 def columns_alike(name: str, rng: Generator) -> KnownSet:

@@ -163,7 +163,7 @@ CLASS_FIELDS: list[Callable[[Case], Iterator[Verdict]]] = [class_numbers, class_
 
 def find_contradictions(case: Case) -> list[str]:
     """Return pairs of statements of one explanation of which only one can hold."""
-    return [] if case.known.classes or case.disclaimed else [found for check in CONTRADICTIONS for found in check(case)]
+    return [] if case.known.classes else [found for check in CONTRADICTIONS for found in check(case)]
 
 
 def absent_and_there(case: Case) -> Iterator[str]:

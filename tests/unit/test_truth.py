@@ -20,7 +20,7 @@ from mercer.explain.checks import (
 )
 from mercer.explain.claims import Claim
 from mercer.explain.components import find_direction, find_horizon
-from mercer.explain.gathering import Curves, covariance_of, gather
+from mercer.explain.gathering import Curves, covariance_of, gather, share_out
 from mercer.explain.subject import subject_of
 from mercer.explain.wording import Column, Vocabulary
 from mercer.explain.words import NOTHING_LEFT, say
@@ -295,10 +295,52 @@ def test_a_pattern_that_repeats_within_its_period_has_a_shorter_one(times: int) 
 
 def test_a_season_that_may_be_chance_is_called_so() -> None:
     y = 5.0 * np.sin(2 * np.pi * COUNT / 12) + NOISE
-    kernel = "PER(0, period=fixed(12)) + PER(0, variance=fixed(0.3), period=fixed(32.8), lengthscale=fixed(1))"
-    seasons = {round(season.period, 1): season for season in fit(kernel, MONTHS, y).explain().seasons}
+    kernel = "PER(0, period=fixed(12)) + PER(0, variance=fixed(0.3), period=fixed(17.3), lengthscale=fixed(1))"
+    explanation = fit(kernel, MONTHS, y).explain()
+    seasons = {round(season.period, 1): season for season in explanation.seasons}
     assert seasons[12.0].p_value < 1e-6
-    assert seasons[32.8].p_value >= 0.01
+    assert seasons[17.3].p_value >= 0.01
+    (doubted,) = (each for each in explanation.components if each.p_value is not None and each.p_value >= 0.01)
+    assert "It may be chance" in doubted.sentence
+    assert explanation.structure.sentence.startswith("One component")
+
+
+@pytest.mark.parametrize(("period", "is_season"), [(32.8, False), (24.0, True)])
+def test_a_wave_that_the_data_show_seldom_is_no_season(period: float, is_season: bool) -> None:
+    """2.2 times in the data, 12 months being the truth; three times is enough."""
+    y = 3.0 * np.sin(2 * np.pi * COUNT / period) + 5.0 * np.sin(2 * np.pi * COUNT / 12) + NOISE
+    kernel = f"PER(0, period=fixed(12)) + PER(0, period=fixed({period}), lengthscale=fixed(1))"
+    found = [round(season.period, 1) for season in fit(kernel, MONTHS, y).explain().seasons]
+    assert (period in found) == is_season
+
+
+def test_a_curve_that_follows_a_season_is_said_to_repeat() -> None:
+    """A smooth function fits any season; that it goes on in step is no coincidence. A walk has no such rhythm."""
+    season = fit("SE(0, lengthscale=fixed(2.5))", MONTHS, 4.0 * np.sin(2 * np.pi * COUNT / 12) + NOISE)
+    (claim,) = (claim for claim in season.explain().claims if claim.kind == "rhythm")
+    assert claim.value.rhythm == "yearly"
+    assert not any(absence.what == "period" for absence in season.explain().not_found)
+    for seed in range(3):
+        walk = np.cumsum(np.random.default_rng(seed).normal(size=72)) + 0.2 * NOISE
+        assert not any(claim.kind == "rhythm" for claim in fit("M12", MONTHS, walk).explain().claims)
+
+
+def test_a_curve_through_every_row_of_few_is_a_guess() -> None:
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame({"x": np.arange(20.0)})
+    kernel = "PER(0, period=fixed(3.7), lengthscale=fixed(0.2)) + LIN + SE(0, lengthscale=fixed(9))"
+    explanation = fit(kernel, X, rng.normal(size=20), noise=1e-6).explain()
+    assert {claim.kind for claim in explanation.claims} & {"too few rows", "noise alone"}
+    assert explanation.extrapolation is None or not explanation.structure.found
+
+
+def test_a_rate_counts_the_line_within_a_season_that_grows() -> None:
+    """LIN * PER has a line beside the season, as PER has a mean."""
+    y = 0.5 * COUNT + (1.0 + 0.05 * COUNT) * 3.0 * np.sin(2 * np.pi * COUNT / 12) + 0.5 * NOISE
+    rate = fit("LIN * PER(0, period=fixed(12))", MONTHS, y).explain().rate
+    assert rate is not None
+    assert rate.low < 0.5 < rate.high
+    assert rate.high - rate.low < 0.2
 
 
 def test_what_fades_within_its_period_is_no_season() -> None:
@@ -331,11 +373,11 @@ def test_seasons_have_the_names_of_the_calendar(period: float, unit: str | None,
 
 
 def test_a_jump_is_no_sine() -> None:
-    y = np.where(COUNT % 36 < 18, 5.0, -5.0) + 0.1 * NOISE
-    kernel = "PER(0, variance=fixed(1e6), period=fixed(36), lengthscale=fixed(2.5))"
+    y = np.where(COUNT % 24 < 12, 5.0, -5.0) + 0.1 * NOISE
+    kernel = "PER(0, variance=fixed(1e6), period=fixed(24), lengthscale=fixed(2.5))"
     (component,) = fit(kernel, MONTHS, y, noise=0.01).explain().components
     assert "sinusoidal" not in component.sentence
-    sine = fit(kernel, MONTHS, 5.0 * np.sin(2 * np.pi * COUNT / 36) + 0.1 * NOISE, noise=0.01).explain().components[0]
+    sine = fit(kernel, MONTHS, 5.0 * np.sin(2 * np.pi * COUNT / 24) + 0.1 * NOISE, noise=0.01).explain().components[0]
     assert "a nearly sinusoidal function" in sine.sentence.lower()
 
 
@@ -442,6 +484,12 @@ def test_a_turn_within_its_band_is_none() -> None:
     assert find_direction(rising, shared) == "goes up and down"
 
 
+def test_a_turn_that_is_hardly_clear_is_left_open() -> None:
+    course = np.concatenate([np.linspace(0.3, 0.0, 12), np.linspace(0.0, 1.0, 30)])
+    words = [find_direction(course, np.eye(42) * spread**2 / 2.0) for spread in (0.05, 0.1, 0.2, 2.0)]
+    assert words == ["goes up and down", "changes", "rises", "not clear"]
+
+
 def test_an_input_that_acts_with_another_has_no_direction_of_its_own() -> None:
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.uniform(-1, 1, (120, 3)), columns=["heat", "feed", "load"])
@@ -492,13 +540,59 @@ def test_what_is_somewhat_better_than_noise_is_not_called_noise() -> None:
         kinds |= said
         if explanation.structure.gain > 0 and not explanation.structure.found:
             assert said == {"nothing found yet"}
-    assert {"noise alone", "nothing found yet", "components"} <= kinds
+    assert kinds == {"nothing found yet", "components"}
+    many = pd.DataFrame({"x": np.arange(400.0)})
+    claims = fit("LIN", many, np.random.default_rng(0).normal(size=400)).explain().claims
+    assert "noise alone" in {claim.kind for claim in claims}
 
 
 def test_noise_is_no_more_than_the_data_vary() -> None:
     explanation = fit("SE(0, lengthscale=fixed(5))", MONTHS, NOISE, noise=10.0).explain()
     assert explanation.noise_share <= 1.0
     assert explanation.noise_std**2 == pytest.approx(explanation.noise_share * np.var(NOISE), rel=1e-6)
+
+
+def test_noise_that_the_curve_has_taken_in_is_not_known() -> None:
+    season = 4.0 * np.sin(2 * np.pi * COUNT / 12) + NOISE
+    explanation = fit("PER(0, period=fixed(12)) + M12(0, lengthscale=fixed(0.3))", MONTHS, season, noise=1e-5).explain()
+    assert explanation.structure.found
+    assert "cannot be told" in explanation.structure.sentence
+    assert not any(claim.kind in ("noise", "unexplained") for claim in explanation.claims)
+
+
+def test_few_rows_are_not_called_noise() -> None:
+    assert "noise alone" not in {claim.kind for claim in fit("LIN", MONTHS, NOISE).explain().claims}
+
+
+def test_a_season_near_one_of_the_calendar_has_its_period() -> None:
+    month = Column("month", "months", low=0.0, high=71.0)
+    assert month.by_calendar(11.9) == pytest.approx(12.0, rel=1e-3)
+    assert month.by_calendar(11.0) == 11.0
+    assert replace(month, high=2000.0).by_calendar(11.9) == 11.9
+
+
+def test_constants_are_no_causes() -> None:
+    X = pd.DataFrame({"Datum": np.arange(30.0), "Größe": 7.5})
+    explanation = fit("SE", X, np.sin(X["Datum"] / 4.0)).explain()
+    assert explanation.headline == "sales explained by Datum, from 30 rows"
+
+
+def test_shares_add_up_where_components_cancel() -> None:
+    """71 + 44 + 1.9 = 117 %: two curves that lean against each other have more variance than their sum."""
+    one, noise = np.linspace(-3.0, 3.0, 72), 0.05
+    shares = share_out([one, -0.6 * one + np.sin(COUNT)], 0.4 * one + np.sin(COUNT), noise)
+    assert sum(shares) + noise == pytest.approx(1.0)
+    assert min(shares) >= 0.0
+
+
+def test_few_rows_are_said_to_see_little() -> None:
+    rows, many = MONTHS.iloc[:24], 600
+    days = pd.DataFrame({"day": pd.date_range("2010-01-01", periods=many, freq="D")})
+    y = np.random.default_rng(1).normal(size=many)
+    for X, told in ((rows, True), (days, False)):
+        checks = fit("LIN", X, 0.1 * np.arange(len(X)) + y[: len(X)]).explain().checks
+        text = " ".join(check.sentence for check in checks)
+        assert ("as far as so few rows can tell" in text) == told
 
 
 def test_from_the_horizon_on_bands_stay_wide() -> None:

@@ -23,17 +23,19 @@ from mercer.explain.gathering import (
     mean_of,
     thin,
 )
-from mercer.explain.subject import Subject, average
+from mercer.explain.subject import KernelPart, PredictingKernel, Subject, average
 from mercer.explain.wording import DAYS, Column
+from mercer.explain.words import LIKELY
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import sum_of
 from mercer.linalg.factor import Failure, factorise
 
-LIKELY = 0.5  # a season that is less probable is not described
 DRAWS = 400  # of a season's curve: enough for a 95 % interval
 FEWEST_FOR_RATE = 5  # rows
 MOST_LAGS = 20  # that errors are compared over
 MOST_SLANT = 0.1  # of the variance of a season: the share of a line, were there two and a half cycles of a sine
+MOST_AVERAGED, SHIFTS = 60, 8  # places whose cycles are averaged; values in a cycle
+MOST_WIDER = 4.0  # times: of a variance; more means that the noise is not known
 MISSED = 3.0  # standard errors: a line left in the errors is one that the model has not
 UNUSUAL = 0.01  # the chance that any row at all is called unusual where none is
 MAD, FREEDOM = 1.4826, 30  # of a normal distribution; degrees of freedom: real errors have somewhat heavier tails
@@ -41,8 +43,6 @@ MOST_NAMED = 5  # unusual rows
 MOST_PLACES = 400  # in a cycle
 SURE = 0.9  # of the probability: months are named until they have as much
 MOST_MONTHS = 3
-TOO_MANY_TRIED = 3.0  # rows for each harmonic of a season that its test must leave
-CHANCE = 0.01  # the p-value from which a season may be chance
 
 
 @dataclass(frozen=True)
@@ -127,42 +127,119 @@ class Answer:
 def find_rate(subject: Subject) -> Claim | None:
     """Claim how much the target rises on average along the only input.
 
-    None where there is none, where there are too few rows, or where what the model leaves over, or calls a season,
-    rises or falls itself. The variance c'Cc holds if the kernel is right; c'y of what is left over says how well the
-    slope is known in any case: n_e of n errors are independent, n / n_e = 1 + 2 sum_k r_k while these are positive.
+    None where there is none, where there are too few rows or none left to tell noise by, or where what the model leaves
+    over, or calls a season, rises or falls itself. The variance c'Cc holds if the kernel is right; c'y of what is left
+    over says how well the slope is known in any case: n_e of n errors are independent, n / n_e = 1 + 2 sum_k r_k while
+    these are positive.
     """
     place = subject.only_column
     if place is None or len(subject.data.y) < FEWEST_FOR_RATE or np.ptp(subject.data.X[:, place]) <= 0:
         return None
+    if subject.freedom < count_numbers(subject):
+        return None
     chosen, column = thin(len(subject.data.X)), subject.columns[place]
-    rows, along = subject.data.X[chosen], subject.in_user_units(place)[chosen]
-    centred = along - along.mean()
-    slopes = centred / float(centred @ centred)
-    means, variances, weights = [], [], []
-    least = subject.noise_variance * float(slopes @ slopes) * _count_repeats(subject)
+    rows, line = subject.data.X[chosen], Line.through(subject.in_user_units(place)[chosen])
+    least = subject.noise_variance * line.own_variance * _count_repeats(subject)
+    found, weights = list[tuple[float, float]](), list[float]()
     for kernel in subject.heard:
-        kinds = [(part, classify(subject, kernel, part).name) for part in kernel.parts]
-        kept = [part for part, name in kinds if name not in ("season", "constant", "noise")]
-        seasons = [mean_of(subject, kernel, part, rows) for part, name in kinds if name == "season"]
-        if kernel.within > LIKELY and any(_is_slanted(season, slopes, centred) for season in seasons):
+        slopes = _find_slopes(subject, kernel, rows, line)
+        if slopes is None and kernel.within > LIKELY:
             return None
+        found.append((0.0, least) if slopes is None else (slopes[0], max(least, slopes[1])))
         weights.append(kernel.within)
-        means.append(0.0)
-        variances.append(least)
-        if kept:
-            part = kept[0] if len(kept) == 1 else subject.part_of(sum_of([each.scaled for each in kept]))
-            means[-1] = float(slopes @ mean_of(subject, kernel, part, rows))
-            variances[-1] = max(least, float(slopes @ covariance_of(subject, kernel, part, rows) @ slopes))
-    found = average(np.array(weights)[:, None], np.array(means)[:, None], np.array(variances)[:, None])
-    slope, reach = float(found.mean[0]), WITHIN_95 * math.sqrt(max(float(found.variance[0]), 0.0))
+    means, variances = np.array(found).T
+    known = average(np.array(weights)[:, None], means[:, None], variances[:, None])
+    slope, reach = float(known.mean[0]), find_reach(subject, float(known.variance[0]))
     fitted = subject.level + subject.units.y_scale * subject.mean_at(rows)
-    missed = abs(float(slopes @ (subject.targets[chosen] - fitted)))  # the slope of what the model leaves over
-    if missed > MISSED * math.sqrt(subject.noise_variance * float(slopes @ slopes)):
+    missed = abs(float(line.slopes @ (subject.targets[chosen] - fitted)))  # the slope of what the model leaves over
+    if missed > MISSED * math.sqrt(subject.noise_variance * line.own_variance):
         return None
     per, units = choose_per(column)
     rate = Rate(column.name, slope, slope - reach, slope + reach, per, units)
     evidence = ClaimEvidence(rows=len(subject.data.y))
     return Claim("rate", subject.target, rate, column.unit, certainty=0.95, evidence=evidence)
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A least-squares line over places: c'f is the slope of values f there, with c = x / x'x of centred places x."""
+
+    places: Array
+    centred: Array
+    slopes: Array
+
+    @classmethod
+    def through(cls, places: Array) -> Line:
+        """Return that of all places."""
+        centred = places - places.mean()
+        return cls(places, centred, centred / float(centred @ centred))
+
+    @property
+    def own_variance(self) -> float:
+        """The variance of the slope of independent values of variance one: c'c."""
+        return float(self.slopes @ self.slopes)
+
+
+def find_reach(subject: Subject, variance: float) -> float:
+    """Return the half-width of a 95 % interval whose variance rests on a noise that was fitted.
+
+    With v = n - tr K A^-1 - k rows left (`Subject.freedom`, less the k numbers of the kernel), the noise is larger by
+    (v + k) / v than the likelihood has it, and a difference over it has Student's t distribution.
+    """
+    from scipy.stats import t
+
+    left = max(1.0, subject.freedom - count_numbers(subject))
+    return float(t.ppf(0.975, left)) * math.sqrt(max(variance, 0.0) * max(1.0, min(subject.freedom / left, MOST_WIDER)))
+
+
+def count_numbers(subject: Subject) -> float:
+    """Return how many numbers the kernels have, by their weights."""
+    weights = np.array([each.within for each in subject.heard])
+    return float(weights @ [len(each.values) for each in subject.heard] / max(weights.sum(), 1e-12))
+
+
+def _find_slopes(subject: Subject, kernel: PredictingKernel, rows: Array, line: Line) -> tuple[float, float] | None:
+    """Return the slope of all that is no season in a kernel, and its variance; None where a season is partly a line."""
+    kinds = [(part, classify(subject, kernel, part)) for part in kernel.parts]
+    kept = [part for part, kind in kinds if kind.name not in ("season", "constant", "noise")]
+    slope = variance = 0.0
+    if kept:
+        part = kept[0] if len(kept) == 1 else subject.part_of(sum_of([each.scaled for each in kept]))
+        slope = float(line.slopes @ mean_of(subject, kernel, part, rows))
+        variance = float(line.slopes @ covariance_of(subject, kernel, part, rows) @ line.slopes)
+    for part, kind in kinds:
+        if kind.name == "season" and kind.period is not None:
+            own, spread, left = _average_cycles(subject, kernel, part, kind.period, line)
+            if _is_slanted(left, line):
+                return None
+            slope, variance = slope + own, variance + spread
+    return slope, variance
+
+
+def _average_cycles(
+    subject: Subject, kernel: PredictingKernel, part: KernelPart, period: float, line: Line
+) -> tuple[float, float, Array]:
+    """Return the slope of a season averaged over a cycle around each place, its variance, and what is left of it.
+
+    LIN * PER holds a line beside a season that grows, as PER has a mean: sum_j f(x + d_j) / J has the line alone.
+    """
+    (place,) = part.columns
+    few = thin(len(line.places), MOST_AVERAGED)
+    short = Line.through(line.places[few])
+    shifts = period * ((np.arange(SHIFTS) + 0.5) / SHIFTS - 0.5)
+    moved = subject.rows_along(place, (short.places[None, :] + shifts[:, None]).ravel())
+    cycle = mean_of(subject, kernel, part, moved).reshape(SHIFTS, -1).mean(axis=0)
+    weights = np.tile(short.slopes, SHIFTS) / SHIFTS
+    spread = float(weights @ covariance_of(subject, kernel, part, moved) @ weights)
+    season = mean_of(subject, kernel, part, subject.rows_along(place, line.places))
+    left = season - np.interp(line.places, *sort_by(short.places, cycle))
+    return float(short.slopes @ cycle), max(spread, 0.0), left
+
+
+def sort_by(places: Array, values: Array) -> tuple[Array, Array]:
+    """Return both in the order of the places."""
+    order = np.argsort(places, kind="stable")
+    return places[order], values[order]
 
 
 def _count_repeats(subject: Subject) -> float:
@@ -178,9 +255,9 @@ def _count_repeats(subject: Subject) -> float:
     return total
 
 
-def _is_slanted(season: Array, slopes: Array, centred: Array) -> bool:
+def _is_slanted(season: Array, line: Line) -> bool:
     """Whether a season is partly a line: a period that is slightly off can follow a trend through its cycle."""
-    return float(np.var(float(slopes @ season) * centred)) > MOST_SLANT * float(np.var(season))
+    return float(np.var(float(line.slopes @ season) * line.centred)) > MOST_SLANT * float(np.var(season))
 
 
 def choose_per(column: Column) -> tuple[str | None, float]:
@@ -236,22 +313,22 @@ def _describe_season(curves: Curves, component: GatheredComponent) -> Season | N
     labels = [name_place(column, period, float(at)) for at in places]
     top, top_sure = _name_most(labels, known.argmax(axis=0), int(np.argmax(mean)))
     bottom, bottom_sure = _name_most(labels, known.argmin(axis=0), int(np.argmin(mean)))
-    swing, reach = float(np.ptp(mean)), _find_reach(subject, component, rows, contrast)
+    swing, reach = float(np.ptp(mean)), _find_swing_reach(subject, component, rows, contrast)
     low, high = swing - reach, swing + reach
     return Season(
         column.name, period, column.rhythm(period), swing, max(low, 0.0), high, top, bottom,
-        top_sure, bottom_sure, is_growing(curves, component), _test_season(curves, component, period),
+        top_sure, bottom_sure, is_growing(curves, component), curves.test_season(component) or 0.0,
     )  # fmt: skip
 
 
-def _find_reach(subject: Subject, component: GatheredComponent, rows: Array, contrast: Array) -> float:
+def _find_swing_reach(subject: Subject, component: GatheredComponent, rows: Array, contrast: Array) -> float:
     """Return the half-width of the 95 % interval of c'f, the top of a season less its bottom."""
     members = [each for each in component.members if each.of.within > 0]
     means = [float(contrast @ mean_of(subject, each.of, each.part, rows)) for each in members]
     spreads = [float(contrast @ covariance_of(subject, each.of, each.part, rows) @ contrast) for each in members]
     weights = np.array([[each.of.within] for each in members])
     found = average(weights, np.array(means)[:, None], np.array(spreads)[:, None])
-    return WITHIN_95 * math.sqrt(max(float(found.variance[0]), 0.0))
+    return find_reach(subject, float(found.variance[0]))
 
 
 def _draw(subject: Subject, member: MemberPart, rows: Array) -> Array | None:
@@ -277,29 +354,6 @@ def _name_most(labels: Sequence[str], drawn: Array, best: int) -> tuple[tuple[st
         if sure >= SURE:
             break
     return tuple(named), sure
-
-
-def _test_season(curves: Curves, component: GatheredComponent, period: float) -> float:
-    """Return the p-value of waves with a period in what the other components leave of the data, were it pure noise.
-
-    An F-test of the first harmonics, corrected for all the frequencies that the data could have shown (Bonferroni).
-    """
-    from scipy.stats import f
-
-    subject, place = curves.subject, component.columns[0]
-    others = [curves.at_rows(each).mean for each in curves.components if each is not component]
-    rest = subject.targets - curves.level - np.sum(others, axis=0) if others else subject.targets - curves.level
-    at, step = subject.in_user_units(place), subject.step_along(place)
-    harmonics = int(min(3, max(1, period / (2.0 * step)), max(1, len(rest) / (2 * TOO_MANY_TRIED))))
-    phase = 2.0 * np.pi * np.outer(at, np.arange(1, harmonics + 1)) / period
-    waves = np.column_stack([np.cos(phase), np.sin(phase), np.ones(len(at))])
-    left = rest - waves @ np.linalg.lstsq(waves, rest, rcond=None)[0]
-    free = len(rest) - waves.shape[1]
-    whole, own = float(np.sum((rest - rest.mean()) ** 2)), float(left @ left)
-    if free < 1 or whole <= 0:
-        return 1.0
-    ratio = (whole - own) / (2 * harmonics) / max(own / free, 1e-300)
-    return float(min(1.0, len(rest) / 2.0 * f.sf(ratio, 2 * harmonics, free)))
 
 
 MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",

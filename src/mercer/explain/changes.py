@@ -11,11 +11,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from mercer.compute.surfaces import shares, values_in
+from mercer.explain import wording
 from mercer.explain.claims import Claim, certainty_of
 from mercer.explain.phrases import phrase, where_phrase
 from mercer.explain.subject import Subject, subject_of
-from mercer.explain.wording import name_columns
-from mercer.explain.words import say
+from mercer.explain.wording import Vocabulary, name_columns
+from mercer.explain.words import say, words_for
 from mercer.fitting.starts import WEIGHT
 from mercer.fitting.uncertainty import Profile, profile, slice_draws
 from mercer.inference.exact import Exact
@@ -33,6 +34,8 @@ NINE = float(2 * np.log(9.0))  # a logistic function goes from a tenth to nine t
 MOST_ROWS = 500  # that the uncertainty is worked out with; more are sampled
 FINE = 2001  # places along one column at which crossings are looked for
 MESH = 120  # places along each of two columns
+SHARP = 0.01  # of the range of the data: a change over less is sharp
+BARELY, CLEARLY = 2.0, 10.0  # differences of BIC
 VARYING = {  # the parameters of a kind of surface whose uncertainty is worked out
     "CP": ("location",), "CW": ("start", "duration"), "linear": ("slope", "bias"), "rks": ("amplitude",),
     "gp": ("weights",),
@@ -365,3 +368,51 @@ def _rows(surface: Surface, x: Array) -> Array:
     rows = np.zeros((len(x), 1 + max(surface.columns)))
     rows[:, surface.columns[0]] = x
     return rows
+
+
+# --------------------------------------------------------------------------------------------------------------- words
+
+
+@words_for("learned regimes")
+def _say_learned_regimes(claim: Claim, _: Vocabulary) -> str:
+    count, most = claim.value.kernels, claim.value.most
+    kernels = f"{count} kernels" if count > 1 else "one kernel"
+    compared = f"were fitted and compared by {'their evidence under the priors' if claim.value.under_priors else 'BIC'}"
+    if most == 1:
+        fitted = compared if count > 1 else "was fitted"
+        return f"A change surface was sought and not reached: {kernels} with one regime {fitted}."
+    price = ", in which the place of a change counts as two parameters" if claim.value.places else ""
+    return f"A change surface was learned: {kernels} with 1 to {most} regimes {compared}{price}."
+
+
+@words_for("crossing")
+def _say_crossing(claim: Claim, vocabulary: Vocabulary) -> str:
+    found, column = claim.value, vocabulary.column(claim.subject)
+    sharp = found.width <= SHARP * (column.span or found.width)
+    speed = "sharply" if sharp else f"over about {column.length(found.width)}"
+    return (
+        f"Along {found.column} regime {found.before} gives way to regime {found.after} at about {found.shown} (95 % "
+        f"interval {found.shown_low} to {found.shown_high}), {speed}."
+    )
+
+
+@words_for("regime")
+def _say_regime(claim: Claim, vocabulary: Vocabulary) -> str:
+    found = claim.value
+    average = found.average
+    level = "" if average is None else f" (there {vocabulary.target} is {wording.number(average)} on average)"
+    return f"Regime {found.number}, {found.where}{level}: {found.words}."
+
+
+@words_for("more regimes")
+def _say_more_regimes(claim: Claim, _: Vocabulary) -> str:
+    """Compare a number of regimes with one fewer."""
+    fewer, more = claim.value
+    gain, one = fewer.score - more.score, f"{more.regimes} regimes against {fewer.regimes}"
+    by = f"the BIC is {'larger' if gain <= 0 else 'smaller'} by {abs(gain):.1f}"
+    if more.log_evidence_under_priors is not None:
+        by = f"the log evidence under the priors is {'smaller' if gain <= 0 else 'larger'} by {abs(gain) / 2.0:.1f}"
+    if gain <= 0:
+        return f"The evidence does not ask for {one}: {by}."
+    clearly = "clearly " if gain > CLEARLY else ""
+    return f"The evidence {'barely ' if gain < BARELY else clearly}prefers {one}: {by}."

@@ -82,6 +82,7 @@ class Residual:
     column: str | None = None
     distance: float | None = None  # along the column, between errors that are alike
     at: float | None = None  # the place of the largest error on it
+    enough: bool = True  # rows to see what is small
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def check_residuals(
                 distance = place * step
         if at is not None and check.name == "shape":
             worst = float(at[place])
-        value = Residual(check, len(errors), column, distance, worst)
+        value = Residual(check, len(errors), column, distance, worst, can_see(subject))
         evidence = ClaimEvidence(p_value=check.p_value, rows=len(errors))
         sentence = narrator.say(Claim(KINDS[check.name], subject.target, value, evidence=evidence))
         doubtful, numbers = check.doubtful, (check.statistic, check.p_value)
@@ -144,10 +145,10 @@ def _check_inputs(subject: Subject, dependences: Sequence[Dependence], narrator:
     return [ResidualCheck("inputs", least.linear, least.p_value, not doubtful, sentence, doubtful)]
 
 
-def can_see(subject: Subject) -> bool:
-    """Whether there are rows enough for the checks to see what is `SMALL_EFFECT` of the variance."""
-    noise = max(subject.noise_variance / subject.variance, SMALL_EFFECT)
-    return bool(len(subject.one_step_errors[1]) * SMALL_EFFECT / noise >= SEEN)
+def can_see(subject: Subject, noise_share: float | None = None) -> bool:
+    """Whether there are rows enough for the checks to see what is `SMALL_EFFECT` of the variance, in so much noise."""
+    noise = subject.noise_variance / subject.variance if noise_share is None else noise_share
+    return bool(len(subject.one_step_errors[1]) * SMALL_EFFECT / max(noise, SMALL_EFFECT) >= SEEN)
 
 
 def find_dependences(subject: Subject) -> tuple[Dependence, ...]:

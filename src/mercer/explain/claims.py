@@ -56,12 +56,14 @@ class Claim:
 class Composition:
     """Of how many components a target is made, and the share of its variance that is noise.
 
-    `pure`: nothing was found in it; else it may hold what the model has not found.
+    `pure`: nothing was found in it; else it may hold what the model has not found. Not `known`: the curve passes
+    through nearly every row, and how much of it is noise cannot be told.
     """
 
     components: int
     noise_share: float
     pure: bool = True
+    known: bool = True
 
 
 @dataclass(frozen=True)

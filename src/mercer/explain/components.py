@@ -13,6 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mercer.compute import fused
 from mercer.errors import NumericalError
@@ -34,7 +35,7 @@ from mercer.explain.gathering import (
 from mercer.explain.phrases import Joint, Jump, Seen, correlation, drifts
 from mercer.explain.subject import HEARD, Subject, summand_mean
 from mercer.explain.wording import Column
-from mercer.explain.words import FARTHEST, Narrator, gathered_title
+from mercer.explain.words import CHANCE, FARTHEST, LIKELY, Narrator, gathered_title
 from mercer.inference.contract import Prediction
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
@@ -59,7 +60,8 @@ AVERAGE = 0.1  # of its swing over the data: what is nearer to its average has r
 AT_REST = 0.05  # of its swing over the data: a component that moves less beyond them stays where it is
 STEPS = 41
 MOST_EXCHANGED = 500  # rows that say how much an input matters
-TWICE, LEAST_TURN = 2.0, 0.15  # standard deviations of a difference; of the size of an effect: a smaller turn is none
+TWICE = 2.0  # standard deviations of a difference: a move that is smaller is none
+FOUR_TIMES, LEAST_TURN = 4.0, 0.15  # a turn is sought at all places and needs more; of the whole: a smaller is none
 MOSTLY_WITH_OTHERS = 0.25  # of the variance that goes with an input: with less by itself, it acts with others
 HARDLY = 0.05  # of the standard deviation of the target: smaller effects are not worth a direction
 
@@ -74,6 +76,7 @@ class ComponentFacts:
     horizon: float | None = None  # how far beyond the data it is known; None: without end
     seen: Seen | None = None  # what its curve shows; None: judged by the kernel alone
     rest: float | None = None  # where it stays beyond the data, less its average over them; None: it moves on
+    p_value: float | None = None  # of a season in pure noise
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,7 @@ class GatheredFacts:
     growing: bool = False  # the swings of a season
     jump: Jump | None = None  # most of what it does
     likely: LikelyKind | None = None  # what it is most probably, where kernels differ about that
+    p_value: float | None = None  # of a season in pure noise
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,12 @@ class ComponentExplanation:
     std: tuple[float, ...] = field(repr=False)
     certainty: float = 1.0
     certainty_beyond: float = 1.0
+    p_value: float | None = None  # of a season in pure noise
+
+    @property
+    def likely(self) -> bool:
+        """Whether it is more likely there than not, and no chance."""
+        return self.certainty >= LIKELY and (self.p_value is None or self.p_value < CHANCE)
 
 
 def explain_components(
@@ -164,6 +174,7 @@ def explain_components(
                 std_high=float(np.max(std)), minor=shares[place] < MINOR and small,
                 mean=round_all(at_rows[place].mean, BAND_DIGITS), std=round_all(std, BAND_DIGITS),
                 certainty=component.certainty, certainty_beyond=component.certainty_beyond,
+                p_value=curves.test_season(component),
             )
         )  # fmt: skip
     order = sorted(range(len(found)), key=lambda place: -found[place].share) if ranking is None else ranking.order
@@ -205,7 +216,7 @@ def _describe_summand(curves: Curves, place: int, share: float, at_rows: Predict
         stays = _find_rest(curves, component)
         facts = ComponentFacts(stated, joint, slope, horizon, seen, stays)
         continuation = narrator.say(Claim("continuation", column.name, facts, column.unit, evidence=about))
-    facts = ComponentFacts(stated, joint, slope, seen=seen)
+    facts = ComponentFacts(stated, joint, slope, seen=seen, p_value=curves.test_season(component))
     sentence = narrator.say(Claim("component", subject.target, facts, evidence=about))
     title = phrases.title(stated, columns, len(subject.table_columns) < 2, joint)
     if seen.jump is not None and column is not None:
@@ -277,7 +288,7 @@ def _describe_gathered(curves: Curves, place: int, narrator: Narrator) -> _Descr
     lengths = _measure(subject, component)
     jump = _find_jump(subject, component, curves.at_rows(component).mean)
     sure = component.certainty, component.certainty_beyond
-    facts = GatheredFacts(kind, *sure, lengths, growing, jump, component.likely)
+    facts = GatheredFacts(kind, *sure, lengths, growing, jump, component.likely, curves.test_season(component))
     unit = subject.columns[component.columns[0]].unit if len(component.columns) == 1 else None
     evidence = ClaimEvidence(components=(place,))
     claim = Claim("gathered component", subject.target, facts, unit, certainty=component.certainty, evidence=evidence)
@@ -480,7 +491,7 @@ def find_horizon(subject: Subject, column: int) -> Horizon:
             return subject.mixture.predict(subject.rows_along(column, end + sign * at), include_noise=True)
 
         wide = np.sqrt(look(distances).variance) >= spread
-        lasting = [place for place in np.flatnonzero(wide) if wide[place:].mean() > 0.5]  # a cycle may narrow it again
+        lasting = [place for place in np.flatnonzero(wide) if _stays(wide[place:])]
         if not lasting:
             continue
         narrow = np.arange(lasting[0])
@@ -495,6 +506,11 @@ def find_horizon(subject: Subject, column: int) -> Horizon:
         returns = abs(float(ahead.mean[nearest]) - average) < NEAR * spread
         found.append(Horizon(float(between[nearest]) if len(narrow) else 0.0, returns, sign < 0))
     return min(found, key=lambda each: each.distance or 0.0, default=Horizon(None, False))
+
+
+def _stays(wide: NDArray[np.bool_]) -> bool:
+    """Whether a band stays wide from its first place on: mostly, up to any place, as a cycle may narrow it again."""
+    return bool(np.all(2 * np.cumsum(wide) >= np.arange(1, len(wide) + 1)))
 
 
 def forecast(subject: Subject, column: int) -> list[Forecast]:
@@ -528,10 +544,10 @@ def _distances(subject: Subject, column: int) -> Array:
 class InputEffect:
     """How the mean moves along one column of the table, the others at their median or most common category.
 
-    `direction` is "rises", "falls", "goes up and down", "differs" (categories), "depends on others" (it hardly moves
-    there, but elsewhere), "not clear" (all of it is within its band), "hardly matters", "not in the model" (and too few
-    rows to say more) or "left out" (but errors go with it); the places of the lowest and highest mean are written as a
-    reader would. `share` is that of the variance that goes with it, alone or with others.
+    `direction` is "rises", "falls", "goes up and down", "changes" (it may turn), "differs" (categories), "depends on
+    others" (it hardly moves there, but elsewhere), "not clear" (all of it is within its band), "hardly matters", "not
+    in the model" (and too few rows to say more) or "left out" (but errors go with it); the places of the lowest and
+    highest mean are written as a reader would. `share` is that of the variance that goes with it, alone or with others.
     """
 
     column: str
@@ -592,7 +608,8 @@ def find_direction(mean: Array, covariance: Array) -> str:
     """Say whether a curve with a joint band rises, falls or goes up and down, or that this is not clear.
 
     Its largest rise and its largest fall count where they exceed two standard deviations of the difference of their
-    ends; a turn must be a fair part of the whole, too.
+    ends. A turn is the largest of all that go the other way, and must be a fair part of the whole: if it exceeds four,
+    the curve goes up and down; if it exceeds two, it is not denied either, and the curve just "changes".
     """
     moves = []
     for course in (mean, -mean):
@@ -600,15 +617,13 @@ def find_direction(mean: Array, covariance: Array) -> str:
         end = int(np.argmax(rises))
         start = int(np.argmin(course[: end + 1]))
         spread = covariance[start, start] + covariance[end, end] - 2.0 * covariance[start, end]
-        clear = float(rises[end]) > TWICE * math.sqrt(max(float(spread), 0.0))
-        moves.append((float(rises[end]), clear))
-    (up, rises_clearly), (down, falls_clearly) = moves
-    turns = min(up, down) > LEAST_TURN * max(up, down)
-    if rises_clearly and falls_clearly and turns:
-        return "goes up and down"
-    if not (rises_clearly if up >= down else falls_clearly):
+        moves.append((float(rises[end]), math.sqrt(max(float(spread), 0.0))))
+    (more, spread), (less, spread_of_turn) = sorted(moves, reverse=True)
+    if more <= TWICE * spread:
         return "not clear"
-    return "rises" if up >= down else "falls"
+    if less > max(TWICE * spread_of_turn, LEAST_TURN * more):
+        return "goes up and down" if less > FOUR_TIMES * spread_of_turn else "changes"
+    return "rises" if moves[0] >= moves[1] else "falls"
 
 
 def _share_alone(subject: Subject, place: int, mean: Array) -> float:

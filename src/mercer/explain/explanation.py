@@ -34,6 +34,7 @@ from mercer.explain.functionals import FunctionalExplanation, explain_functional
 from mercer.explain.gathering import Curves
 from mercer.explain.networks import NetworkExplanation, explain_networks
 from mercer.explain.partitions import PartitionExplanation, explain_partitions
+from mercer.explain.rhythms import Rhythm, find_rhythms
 from mercer.explain.search import (
     CLEAR,
     ChosenLearner,
@@ -61,8 +62,11 @@ from mercer.model.fitted import Fitted
 
 LONGEST_KERNEL = 600  # characters on a terminal
 PATTERNS = ("autocorrelation", "period", "inputs")  # checks that find what the model has not: then not all is noise
-MOVING = ("rises", "falls", "goes up and down", "differs")
+MOVING = ("rises", "falls", "goes up and down", "changes", "differs")
 ROWS_FOR_A_NUMBER = 2  # fewer rows for each number that was fitted, and any model fits them
+NUMBERS_OF_NOISE = 1  # rows left for each number, or a curve passes through all of them and noise is not known
+VERY_CLEAR = 3 * CLEAR  # in BIC: one search in many finds as much in noise as is called clear
+MANY_FOR_A_NUMBER = 10  # with as many a model that passes through all of them was not made to
 Finder = Callable[[Subject], Sequence[Claim]]  # of claims that are added to an explanation
 
 
@@ -288,7 +292,8 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     """Explain a fit at the rows it was learned from; `finders` add claims of their own."""
     subject = subject_of(fitted)
     kernel, narrator, curves = subject.fitted, Narrator(subject.vocabulary), Curves(subject)
-    gain, guess = find_gain(subject, fitted), _is_guess(subject, fitted)
+    gain = find_gain(subject, fitted)
+    guess = _is_guess(subject, fitted, gain)
     found = gain >= CLEAR and not guess
     ranking = rank_contributions(subject) if found and subject.alone else None  # else "it removes 90 %" would mislead
     components = explain_components(curves, ranking, narrator)
@@ -296,7 +301,9 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     dependences, sees = find_dependences(subject), can_see(subject)
     checks = check_residuals(subject, dependences, narrator)
     pure = all(check.clear or check.doubtful for check in checks if check.name in PATTERNS)
-    noise_sentence = narrator.say(Claim("noise" if pure else "unexplained", subject.target, noise_std))
+    known = subject.freedom >= NUMBERS_OF_NOISE * fitted.scores.parameters or has_many_numbers(kernel)
+    noise_kind = ("noise" if pure else "unexplained") if known else "noise not known"
+    noise_sentence = narrator.say(Claim(noise_kind, subject.target, noise_std))
     answers = _answer_first(curves, found, checks, narrator)
     story = tell_story(subject, fitted.candidates, score_name(fitted), narrator)
     missed = {name for each in dependences if not each.clear for name in each.columns}
@@ -309,9 +316,10 @@ def explain(fitted: Fitted, finders: Sequence[Finder] = ()) -> Explanation:
     change = change_in(fitted) if contains(kernel, Blend) else None
     narrator.claims += () if change is None else change.claims
     noise_share = min(1.0, noise_std**2 / subject.variance)
-    likely = sum(not each.minor and each.certainty >= 0.5 for each in components)
-    composition = Composition(max(1, likely), noise_share, pure)
-    doubts = bool(fitted.stopped) or fitted.status in ("stopped", "interrupted") or not all(c.clear for c in checks)
+    likely = sum(not each.minor and each.likely for each in components)
+    composition = Composition(max(1, likely), noise_share, pure, known)
+    unfinished = bool(fitted.stopped) or fitted.status in ("stopped", "interrupted")
+    doubts = unfinished or not can_see(subject, noise_share=1.0) or not all(check.clear for check in checks)
     claimed = _claim_structure(subject, composition, gain, fitted.scores.parameters if guess else None, doubts)
     structure = Structure(found, gain, narrator.say(claimed))
     plan = fitted.origin.plan
@@ -373,6 +381,7 @@ class _First:
 
     rate: Rate | None = None
     seasons: tuple[Season, ...] = ()
+    rhythms: tuple[Rhythm, ...] = ()
     unusual: UnusualRows | None = None
     sentences: tuple[Answer, ...] = ()
 
@@ -385,17 +394,18 @@ def _answer_first(curves: Curves, found: bool, checks: Sequence[ResidualCheck], 
     pattern = any(not each.clear and not each.doubtful for each in checks if each.name in PATTERNS)
     rate, seasons, unusual = None if pattern else find_rate(subject), find_seasons(curves), find_unusual(subject)
     said = [] if rate is None else [Answer("trend", narrator.say(rate))]
-    said += [Answer("season", narrator.say(claim)) for claim in seasons]
+    rhythms = find_rhythms(curves)
+    said += [Answer("season", narrator.say(claim)) for claim in (*seasons, *rhythms)]
     said.append(Answer("unusual", narrator.say(unusual)))
-    value = None if rate is None else rate.value
-    return _First(value, tuple(claim.value for claim in seasons), unusual.value, tuple(said))
+    value, named = None if rate is None else rate.value, tuple(claim.value for claim in rhythms)
+    return _First(value, tuple(claim.value for claim in seasons), named, unusual.value, tuple(said))
 
 
 def _suspect(answers: _First, checks: Sequence[ResidualCheck], missed: Collection[str]) -> Suspects:
     """Return what may not be denied, whatever the search says."""
     trend = answers.rate is not None and answers.rate.clear
     rhythm = any(check.name == "period" and not check.clear for check in checks)
-    return Suspects(trend, rhythm or bool(answers.seasons), frozenset(missed))
+    return Suspects(trend, rhythm or bool(answers.seasons or answers.rhythms), frozenset(missed))
 
 
 def _list_answers(
@@ -425,13 +435,16 @@ def matters(effect: InputEffect) -> bool:
     return effect.direction in (*MOVING, "depends on others")
 
 
-def _is_guess(subject: Subject, fitted: Fitted) -> bool:
+def _is_guess(subject: Subject, fitted: Fitted, gain: float) -> bool:
     """Whether there are so few rows for each number that was fitted that any model fits them.
 
-    Many numbers of a network, or of a surface of many features, say the same.
+    Or not many, and the curve passes through all of them: unless it gains very much, the rows cannot tell its numbers
+    from noise. Many numbers of a network, or of a surface of many features, say the same.
     """
-    few = subject.data.count < ROWS_FOR_A_NUMBER * fitted.scores.parameters
-    return few and not has_many_numbers(subject.fitted)
+    rows, numbers = subject.data.count, fitted.scores.parameters
+    if rows >= MANY_FOR_A_NUMBER * numbers or has_many_numbers(subject.fitted):
+        return False
+    return rows < ROWS_FOR_A_NUMBER * numbers or (subject.freedom < numbers and gain < VERY_CLEAR)
 
 
 def _claim_structure(
@@ -439,8 +452,8 @@ def _claim_structure(
 ) -> Claim:
     """Claim what was found, or that it is noise alone, or that `too_many` numbers were fitted to so few rows.
 
-    That it is noise alone cannot be said of a fit that was cut short, or whose errors show a pattern (`doubts`), nor
-    where the model is the better one, if not clearly.
+    That it is noise alone cannot be said of a fit that was cut short, or whose errors show a pattern, nor where there
+    are too few rows to see what is small (`doubts`), nor where the model is the better one, if not clearly.
     """
     rows = ClaimEvidence(rows=subject.data.count)
     if too_many is not None:

@@ -13,8 +13,8 @@ from scipy.optimize import minimize_scalar
 from mercer.compute import fused
 from mercer.compute.program import compile_program
 from mercer.explain.claims import Claim, round_all
-from mercer.explain.wording import Column
-from mercer.explain.words import Narrator
+from mercer.explain.wording import Column, Vocabulary, number
+from mercer.explain.words import Narrator, words_for
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, Expression, Parameter, find_all
 from mercer.kernels.functional import Functional
@@ -176,3 +176,22 @@ def spectrum_of(functional: Functional, reach: float) -> tuple[Array, Array]:
     density = np.array([(curve * window * np.cos(2.0 * np.pi * f * at)).sum() * step for f in frequencies])
     density = np.maximum(density, 0.0)
     return frequencies, density / (float(density.max()) or 1.0)
+
+
+# --------------------------------------------------------------------------------------------------------------- words
+
+
+@words_for("shape of a functional")
+def _say_shape_of_a_functional(claim: Claim, _: Vocabulary) -> str:
+    found = claim.value
+    if found.repeats:
+        return "The kernel has no formula: it is a learned function that repeats, which no SE or Matern kernel does."
+    half = "" if found.half is None else f"It falls to one half at {number(found.half)} ({claim.unit}). "
+    nearest = ", ".join(
+        f"{near.name} with lengthscale {number(near.lengthscale)} is off by at most {near.off:.2f}"
+        for near in found.nearest
+    )
+    closest = min(found.nearest, key=lambda near: near.off)
+    same = f"It is {closest.name} for all practical purposes"
+    verdict = same if closest.off < 0.01 else "It is none of the usual kernels"
+    return f"The kernel has no formula: it is a learned function of the distance. {half}{verdict}: {nearest}."

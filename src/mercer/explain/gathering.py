@@ -29,7 +29,6 @@ from mercer.explain.claims import WITHIN_95
 from mercer.explain.phrases import (
     FEW_CYCLES,
     LITTLE,
-    ONCE,
     Groups,
     Joint,
     KernelFactor,
@@ -38,12 +37,13 @@ from mercer.explain.phrases import (
     find_acting,
     find_wave_period,
     group_factors,
+    is_seldom,
     judge_by_rule,
     merge_factors,
     open_gates,
 )
 from mercer.explain.subject import KernelPart, PredictingKernel, Subject, average, summand_mean
-from mercer.explain.wording import Column
+from mercer.explain.wording import INDISTINCT, RHYTHMS, Column
 from mercer.inference.contract import Prediction
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Base, contains, sum_of
@@ -60,7 +60,7 @@ SLOW = 0.5  # of the range of the data: what varies over more is a slow change
 FEWEST_STEPS = 2.0  # of the data in a period: with fewer it cannot be seen
 PARTS_OF_A_PERIOD = (6, 5, 4, 3, 2)  # a pattern that repeats within its period has a shorter one
 ALIKE = 0.9  # the correlation from which two parts of a period are the same
-GROWN = 1.5  # times the first swing
+GROWN, GROWS_CLEARLY = 1.5, 3.0  # times the first swing; standard errors of growth in the data
 PLACES = 120  # in a period
 SURELY = 0.99  # of the weight of the kernels with a component: then its kind is not in doubt
 SAME_CURVE = 0.9  # the correlation from which the curves of two kernels are the same
@@ -70,6 +70,7 @@ OF_LARGEST = 0.2  # of what the column most joined with others does with them: l
 SMALL = 0.001  # of the variance of the target: what a smaller component joins is not worth a sentence
 MOST_COLUMNS = 8  # exchanged; with more the kernel alone is looked at
 WANDERING = ("trend", "slow change", "variation", "short-lived variation", "random walk")  # may be the same curve
+ROWS_FOR_A_HARMONIC = 3.0  # that the test of a season must leave
 QUICK = ("variation", "short-lived variation")
 
 
@@ -254,7 +255,7 @@ def classify(subject: Subject, kernel: PredictingKernel, part: KernelPart) -> Co
     place = factors[0].leaf.columns[0]
     name, period = _find_shape(factors, column, subject.step_along(place))
     if period is not None:
-        period = find_period(subject, kernel, part, place, period)
+        period = column.by_calendar(find_period(subject, kernel, part, place, period))
     return ComponentKind(name, involved, period, where)
 
 
@@ -348,7 +349,7 @@ def _find_shape(factors: list[KernelFactor], column: Column, step: float) -> tup
         period = find_wave_period(head)
         if period is None:
             return "variation", None
-        if period > span / ONCE:
+        if is_seldom(period, column):
             return "slow change" if memory > SLOW * span else "variation", None
         if memory < period or period < FEWEST_STEPS * step:
             return "short-lived variation" if memory <= SHORT * step else "variation", None
@@ -407,6 +408,7 @@ class Curves:
         self._middles: dict[MemberPart, float] = {}
         self._means: dict[MemberPart, Array] = {}
         self._at_rows: dict[GatheredComponent, Prediction] = {}
+        self._chances: dict[GatheredComponent, float] = {}
 
     @cached_property
     def reference(self) -> Array:
@@ -471,6 +473,31 @@ class Curves:
         )  # fmt: skip
         return found
 
+    def without_others(self, component: GatheredComponent) -> Array:
+        """Return what the other components leave of the data."""
+        others = [self.at_rows(each).mean for each in self.components if each is not component]
+        rest = self.subject.targets - self.level
+        return np.asarray(rest - np.sum(others, axis=0)) if others else rest
+
+    def test_season(self, component: GatheredComponent) -> float | None:
+        """Return the p-value of a season's waves in what the other components leave of the data, were it pure noise.
+
+        An F-test of the first harmonics, at the period and at those that the data hardly tell from it, corrected for
+        all that could have been: the few that a calendar names, or as many frequencies as the data show. None where the
+        component is no season.
+        """
+        period = component.kind.period
+        if period is None or len(component.columns) != 1:
+            return None
+        if component not in self._chances:
+            rest = self.without_others(component)
+            at, step = self.subject.in_user_units(component.columns[0]), self.subject.step_along(component.columns[0])
+            near = [1.0 / (1.0 / period + part / float(np.ptp(at))) for part in (-INDISTINCT, 0.0, INDISTINCT)]
+            named = self.subject.columns[component.columns[0]].rhythm(period) is not None
+            found = [test_waves(at, rest, each, step) for each in near if each > 0]
+            self._chances[component] = min(1.0, len(found) * min(found) * (len(RHYTHMS) if named else len(at) / 2.0))
+        return self._chances[component]
+
     def _weigh(self, component: GatheredComponent, rows: Array, means: Sequence[Array]) -> Array:
         weights, _ = self._weights(component, rows)
         return np.asarray((weights * np.array(means)).sum(axis=0))
@@ -495,6 +522,27 @@ class Curves:
         return found
 
 
+def test_waves(at: Array, values: Array, period: float, step: float) -> float:
+    """Return the p-value of the first harmonics of a period in values that are noise: the F-test of a regression."""
+    from scipy.stats import f
+
+    waves = _list_waves(at, len(values), period, step)
+    left = values - waves @ np.linalg.lstsq(waves, values, rcond=None)[0]
+    free = len(values) - waves.shape[1]
+    whole, own = float(np.sum((values - values.mean()) ** 2)), float(left @ left)
+    if free < 1 or whole <= 0:
+        return 1.0
+    numbers = waves.shape[1] - 1
+    return float(f.sf((whole - own) / numbers / max(own / free, 1e-300), numbers, free))
+
+
+def _list_waves(at: Array, rows: int, period: float, step: float) -> Array:
+    """Return the first harmonics of a period as columns, and a constant; no more than the rows can tell."""
+    harmonics = int(min(3, max(1, period / (2.0 * step)), max(1, rows / (2 * ROWS_FOR_A_HARMONIC))))
+    phase = 2.0 * np.pi * np.outer(at, np.arange(1, harmonics + 1)) / period
+    return np.column_stack([np.cos(phase), np.sin(phase), np.ones(len(at))])
+
+
 def thin(count: int, most: int = MOST_BANDS) -> NDArray[np.intp]:
     """Return the places of all rows, or of evenly chosen ones."""
     return np.arange(count) if count <= most else np.linspace(0, count - 1, most).astype(np.intp)
@@ -512,13 +560,35 @@ def share_out(means: Sequence[Array], targets: Array, noise: float) -> list[floa
 
 
 def is_growing(curves: Curves, component: GatheredComponent) -> bool:
-    """Say whether the last cycle of a season clearly swings more than the first: by more than its band, too."""
+    """Say whether the last cycle of a season clearly swings more than the first: in its curve, and in the data.
+
+    A kernel like LIN * PER takes growth for granted, so that its band does not say whether there is any.
+    """
     subject, place, period = curves.subject, component.columns[0], component.kind.period
-    if period is None:
+    if period is None or subject.freedom < len(component.members[0].of.values):  # then noise is part of the curve
         return False
     values, cycle = subject.in_user_units(place), np.linspace(0.0, period, PLACES)
     ends = [subject.rows_along(place, at) for at in (values.min() + cycle, values.max() - cycle)]
     found = [curves.at(component, rows) for rows in ends]
     first, last = (float(np.ptp(each.mean)) for each in found)
     spread = math.sqrt(2.0 * sum(float(np.median(each.variance)) for each in found))
-    return last > GROWN * first and last - first > WITHIN_95 * spread
+    if not (last > GROWN * first and last - first > WITHIN_95 * spread):
+        return False
+    return measure_growth(values, curves.without_others(component), period, subject.step_along(place)) > GROWS_CLEARLY
+
+
+def measure_growth(at: Array, values: Array, period: float, step: float) -> float:
+    """Return by how many standard errors a pattern g that repeats grows: the size of b in values = a g + b g t + noise.
+
+    g is the fit of the first harmonics, and t the place, less its mean.
+    """
+    waves = _list_waves(at, len(values), period, step)
+    pattern = waves @ np.linalg.lstsq(waves, values, rcond=None)[0]
+    pattern -= pattern.mean()
+    design = np.column_stack([pattern, pattern * (at - at.mean()), np.ones(len(at))])
+    fitted, _, rank, _ = np.linalg.lstsq(design, values, rcond=None)
+    free = len(values) - waves.shape[1] - 1
+    if rank < 3 or free < 1:
+        return 0.0
+    left = float(np.sum((values - design @ fitted) ** 2)) / free
+    return float(fitted[1] / math.sqrt(max(left * np.linalg.inv(design.T @ design)[1, 1], 1e-300)))

@@ -12,7 +12,8 @@ import numpy as np
 from mercer.explain.claims import Claim, ClaimEvidence, InputChance, PartitionFound, PartitionsTried
 from mercer.explain.components import share_of_input
 from mercer.explain.subject import Subject
-from mercer.explain.words import Narrator
+from mercer.explain.wording import LISTED, Vocabulary, first_few, list_names, probability, write_count
+from mercer.explain.words import SENTENCES, Narrator, words_for
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression, Sum
 from mercer.learners.contract import Candidate
@@ -188,3 +189,81 @@ def _claim(
     if idle:
         claims.append(("acting unknown", idle, None))
     return claims
+
+
+# --------------------------------------------------------------------------------------------------------------- words
+
+
+@words_for("partition")
+def _say_partition(claim: Claim, _: Vocabulary) -> str:
+    found, rows = claim.value, write_count(claim.evidence.rows or 0, "row")
+    if not found.informative:
+        return f"Which inputs act together is not settled: {rows} tell too little of it."
+    most = _say_groups(found.groups)
+    if found.probability < 0.5:
+        return (
+            f"Which inputs act together is not settled by {rows}: the most probable answer ({most}) has a probability "
+            f"of {probability(found.probability)}."
+        )
+    return f"Most probable is: {most} (probability {probability(found.probability)})."
+
+
+def _say_groups(groups: Sequence[Sequence[str]]) -> str:
+    """Write "a and b together, c by itself"."""
+    parts = [f"{_name_inputs(group)} together" for group in groups if len(group) > 1]
+    single = [group[0] for group in groups if len(group) == 1]
+    if len(single) == 1:
+        parts.append(f"{single[0]} by itself")
+    elif single:
+        parts.append(f"{'the others' if parts and len(single) > LISTED else _name_inputs(single)} by themselves")
+    return ", ".join(parts)
+
+
+def _name_inputs(names: Sequence[str]) -> str:
+    return list_names(names) if len(names) <= 2 * LISTED else f"{len(names)} inputs"
+
+
+def _list_chances(found: Sequence[InputChance]) -> str:
+    parts = [f"{list_names(each.names)} ({probability(each.probability)})" for each in found]
+    rest = len(parts) - 2 * LISTED
+    return "; ".join(parts if rest <= 1 else [*parts[: 2 * LISTED], f"{rest} others"])
+
+
+SENTENCES |= {
+    "acting together": lambda claim, _: f"Acting together: {_list_chances(claim.value)}.",
+    "acting alone": lambda claim, _: (
+        f"Acting by themselves: {_list_chances(claim.value)}."
+        if len(claim.value) > 1
+        else f"Acting by itself: {_list_chances(claim.value)}."
+    ),
+    "acting together unsettled": lambda claim, _: (
+        f"Not settled is whether these act together: {_list_chances(claim.value)}."
+    ),
+    "acting unknown": lambda claim, _: (
+        f"What {first_few(list(claim.value))} act{'s' if len(claim.value) == 1 else ''} together with is not known: "
+        f"{'it accounts' if len(claim.value) == 1 else 'each accounts'} for less than 1 % of the variance. Kernels "
+        f"that differ only in {'its' if len(claim.value) == 1 else 'their'} place count as one here; where kernels are "
+        "averaged, each of them has a weight of its own."
+    ),
+}
+
+
+@words_for("partitions tried")
+def _say_partitions_tried(claim: Claim, _: Vocabulary) -> str:
+    found = claim.value
+    among = (
+        f"all {found.possible:,} ways to group the inputs"
+        if found.tried == found.possible
+        else f"the {found.tried:,} of {found.possible:,} ways to group the inputs that were tried"
+    )
+    stay = f"; the chain spent {probability(found.visits)} of its steps at the most probable" if found.visits else ""
+    return f"Probabilities are among {among}{stay}."
+
+
+@words_for("sampled partitions")
+def _say_sampled_partitions(claim: Claim, _: Vocabulary) -> str:
+    found = claim.value
+    return (
+        f"Groups of inputs were sampled, splitting and merging them: {write_count(found.tried, 'grouping')} "
+        f"{'was' if found.tried == 1 else 'were'} fitted, with {list_names(found.families)}."
+    )

@@ -46,7 +46,8 @@ GROWTH = {1: "linearly", 2: "quadratically", 3: "cubically"}
 GOING_ON = {1: "in a straight line", 2: "as a parabola", 3: "as a cubic curve, which soon leaves all bounds"}
 UNFORESEEN = "Nothing of it can be foreseen"
 LONG = 3.0  # a lengthscale of this many times the range of the data changes next to nothing within it
-ONCE = 1.5  # cycles: of a wave that the data show fewer times nobody knows that it repeats
+SELDOM = 2.5  # cycles: of a wave that the data show fewer times nobody knows that it repeats
+SELDOM_BY_CALENDAR = 1.5  # but years, weeks and days do repeat
 FEW_CYCLES = 3.0  # a pattern that the data show fewer times may not be one that repeats
 NEARLY_SINUSOIDAL = 2.0  # the lengthscale of PER from which its second harmonic is below 7 % of the first
 
@@ -409,11 +410,12 @@ def _noun(factor: KernelFactor, altered: bool, seen: Seen) -> str:
 
 
 def _wave(factor: KernelFactor, altered: bool, judged: bool | None = None) -> str:
-    """Name what repeats with one period along each column; of a wave that the data show hardly once, nobody knows."""
+    """Name what repeats with one period along each column; of a wave that they show seldom, nobody knows."""
     leaf, on, of = factor.leaf, factor.on, name_columns(factor.on)
     period = find_wave_period(factor)
-    if period is not None and on[0].span is not None and on[0].span < ONCE * period:
-        return f"a slow curve of {of}, like a part of a wave{_shown(period, on[0])}"
+    if period is not None and is_seldom(period, on[0]):
+        part = "a part of " if on[0].span is not None and on[0].span < period else ""
+        return f"a slow curve of {of}, like {part}a wave{_shown(period, on[0])}"
     if not leaf.spec.has("period"):
         base = f"{'an approximately regular' if altered else 'a pure'} wave in {of}"
         frequencies = leaf.parameter("frequency").values
@@ -443,6 +445,12 @@ def _shown(period: float, column: Column) -> str:
         return text
     times = f", which the data show only {column.span / period:.1f} times"
     return text + (", of which the data show only a part" if column.span < period else times)
+
+
+def is_seldom(period: float, column: Column) -> bool:
+    """Whether the data show a period too few times to know that it repeats."""
+    least = SELDOM if column.rhythm(period) is None else SELDOM_BY_CALENDAR
+    return column.span is not None and column.span < least * period
 
 
 def find_wave_period(factor: KernelFactor) -> float | None:
@@ -629,8 +637,8 @@ def _title_of_factors(factors: list[KernelFactor], of: str) -> str:
         adjectives.append("changing")
     described = " and ".join(adjectives) + " " if adjectives else ""
     if head.role == "wave":
-        period, span = find_wave_period(head), head.on[0].span if head.on else None
-        if period is not None and span is not None and span < ONCE * period:
+        period = find_wave_period(head)
+        if period is not None and is_seldom(period, head.on[0]):
             return f"Slow change{of}"
         rhythm = None if period is None else head.on[0].rhythm(period)
         if rhythm is not None:

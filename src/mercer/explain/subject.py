@@ -271,6 +271,17 @@ class Subject:
         return order, (data.y - ahead.mean) / np.sqrt(ahead.variance)
 
     @cached_property
+    def freedom(self) -> float:
+        """How many rows are left to tell noise by: n less the effective numbers of the curve.
+
+        n - tr K A^-1 = s2 tr A^-1 with A = K + s2 I, and 1 / (A^-1)_ii is the variance of a row that is left out; of an
+        average by the weights. A curve that passes through every row leaves none.
+        """
+        left = [each.noise * float(np.sum(1.0 / each.posterior.leave_one_out().variance)) for each in self.heard]
+        weights = np.array([each.within for each in self.heard])
+        return float(weights @ left / weights.sum()) if weights.sum() > 0 else left[0]
+
+    @cached_property
     def left_out(self) -> Prediction:
         """Every row from all the others, by all kernels that predict (scaled)."""
         left = [each.posterior.leave_one_out() for each in self.heard]

@@ -14,6 +14,7 @@ DAYS = {"seconds": 1 / 86400, "minutes": 1 / 1440, "hours": 1 / 24, "days": 1.0,
 LONGER = {"seconds": ("minutes", 120.0), "minutes": ("hours", 120.0), "hours": ("days", 72.0)}
 RHYTHMS = {"hourly": 1 / 24, "daily": 1.0, "weekly": 7.0, "monthly": 30.44, "quarterly": 91.31, "yearly": 365.25}
 SAME_RHYTHM = 0.025  # of a period: how far it may be off what a calendar has a name for
+INDISTINCT = 0.5  # of a cycle over the data
 WIDE = 20  # steps of whole numbers: on fewer a fraction of a step matters
 UNBROKEN = "\u00a0"  # the space between a number and its sign, where no line ends
 LISTED = 3  # things that are named one by one; the rest is counted
@@ -83,6 +84,17 @@ class Column:
         while unit in LONGER and value > LONGER[unit][1] * (1.0 - 1e-9):
             value, unit = value * DAYS[unit] / DAYS[LONGER[unit][0]], LONGER[unit][0]
         return f"{number(value)} {unit}" if unit else number(value)
+
+    def by_calendar(self, period: float) -> float:
+        """Return the period that a calendar has a name for, where the data cannot tell the two apart.
+
+        Half a cycle over all of the data: a season that drifts a little is known no better.
+        """
+        name = self.rhythm(period)
+        if name is None or self.unit is None or self.span is None:
+            return period
+        own = RHYTHMS[name] / DAYS[self.unit]
+        return own if abs(self.span / period - self.span / own) < INDISTINCT else period
 
     def rhythm(self, period: float) -> str | None:
         """What a calendar calls a period along this column: "yearly" of 12 months; None: it has no name."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from mercer.errors import InputError
 from mercer.explain.categories import say_interaction, say_levels
-from mercer.explain.claims import Claim, InputChance
+from mercer.explain.claims import Claim
 from mercer.explain.phrases import Jump, after, continuation, phrase, slope_phrase
 from mercer.explain.wording import (
     LISTED,
@@ -41,8 +41,8 @@ HINT = "a prediction is little more than a hint"
 CONSTANT = "no structure: the value does not vary"
 ABSENCES = {"effect": "No effect of", "trend": "No linear trend", "period": "No period"}
 NAMED_TERMS, WORTH_NAMING = 3, 0.005  # of a network: how many are named, and from which share of the fitted curve on
-SHARP = 0.01  # of the range of the data: a change over less is sharp
-BARELY, CLEARLY = 2.0, 10.0  # differences of BIC
+CHANCE = 0.01  # the p-value from which a season may be chance
+LIKELY, SURE = 0.5, 0.99  # what is less probable is not described as being there; what is more so needs no number
 SHARES = "(shares of the variance; with the noise they add up to 100 %)"  # the numbers in front of components
 FLOW_CAPTION = (
     "Each unit adds (+, with weights) or multiplies (×) the units before it. The thicker a line, the more of the "
@@ -79,6 +79,10 @@ SENTENCES |= {  # those of one sentence without any choice
         claim.value.kernel, names.columns, claim.value.horizon, claim.value.rest
     ),
     "noise": lambda claim, _: f"Noise of standard deviation {number(claim.value)}.",
+    "noise not known": lambda *_: (
+        "How much of this is noise cannot be told: the curve passes through nearly every row, and the rest is next to "
+        "nothing."
+    ),
     "unexplained": lambda claim, _: (
         f"Noise or what the model has not found, of standard deviation {number(claim.value)}."
     ),
@@ -112,7 +116,16 @@ SENTENCES |= {  # those of one sentence without any choice
 
 
 def _say_sure(certainty: float | None) -> str:
-    return "" if certainty is None or certainty > 0.99 else f", with a probability of {probability(certainty)}"
+    return "" if certainty is None or certainty > SURE else f", with a probability of {probability(certainty)}"
+
+
+def _say_there(certainty: float) -> str:
+    """Say how sure it is that a component is there: of few of the kernels only that they have it."""
+    if certainty > SURE:
+        return ""
+    if certainty < LIKELY:
+        return f" Kernels with {probability(certainty)} of the weight have it."
+    return f" It is there with a probability of {probability(certainty)}."
 
 
 def words_for(*kinds: str) -> Callable[[Sentence], Sentence]:
@@ -157,6 +170,8 @@ def _say_components(claim: Claim, _: Vocabulary) -> str:
     count = claim.value.components
     what = "One component makes" if count == 1 else f"{capital(COUNTS.get(count, str(count)))} components make"
     share = percent(min(claim.value.noise_share, 1.0))
+    if not claim.value.known:
+        return f"{what} up {claim.subject}; how much of its variance is noise cannot be told."
     if not claim.value.pure:
         return f"{what} up {claim.subject}; {share} of its variance is noise or what the model has not found."
     return f"{what} up {claim.subject}; {share} of its variance is noise."
@@ -170,7 +185,11 @@ def _say_component(claim: Claim, vocabulary: Vocabulary) -> str:
     seen = claim.value.seen
     if seen is not None and seen.jump is not None:
         return _say_jump(seen.jump, columns[next(term.leaves()).columns[0]])
-    return f"{capital(phrase(term, columns, claim.value.joint, seen))}{steep}."
+    return f"{capital(phrase(term, columns, claim.value.joint, seen))}{steep}.{_say_chance(claim.value.p_value)}"
+
+
+def _say_chance(p: float | None) -> str:
+    return "" if p is None or p < CHANCE else f" It may be chance ({p_value(p)})."
 
 
 def _say_jump(jump: Jump, column: Column) -> str:
@@ -228,14 +247,12 @@ def _say_gathered(claim: Claim, vocabulary: Vocabulary) -> str:
         text += f", over about {low}" if low == high else f", over {low} to {high}"
     if facts.jump is not None:
         column = next(c for c in vocabulary.columns if c.table_name == facts.kind.columns[0])
-        sure = "" if facts.certainty > 0.99 else f" It is there with a probability of {probability(facts.certainty)}."
-        return _say_jump(facts.jump, column) + sure
+        return _say_jump(facts.jump, column) + _say_there(facts.certainty)
     if facts.likely is not None:
         text += _say_likely(facts.likely)
     regimes = [f"regime {regime + 1}" for _, regime in facts.kind.where]
     text += f", in {list_names(regimes)} of a change" if regimes else ""
-    sure = "" if facts.certainty > 0.99 else f" It is there with a probability of {probability(facts.certainty)}."
-    return f"{capital(text)}.{sure}"
+    return f"{capital(text)}.{_say_there(facts.certainty)}{_say_chance(facts.p_value)}"
 
 
 def _say_likely(likely: Any) -> str:
@@ -307,7 +324,8 @@ def _say_season(claim: Claim, vocabulary: Vocabulary) -> str:
         if found.rhythm
         else f"Pattern with a period of {column.length(found.period)}"
     )
-    may = f" (it may be chance: {p_value(found.p_value)})" if found.p_value >= 0.01 else ""
+    may = f" (it may be chance: {p_value(found.p_value)})" if found.p_value >= CHANCE else ""
+    may += _say_sure(claim.certainty)
     grown = "now, its swings growing" if found.growing else "in its last cycle"
     between = f"95 % between {number(found.low)} and {number(found.high)}"
     text = f"{what}{may}: {number(found.swing)} from bottom to top {grown} ({between})"
@@ -317,6 +335,16 @@ def _say_season(claim: Claim, vocabulary: Vocabulary) -> str:
                    ((found.top, found.top_certainty), (found.bottom, found.bottom_certainty)))  # fmt: skip
     at = "at" if found.rhythm == "daily" else "on" if found.rhythm == "weekly" else "in"
     return f"{text}, highest {at} {top}, lowest {at} {bottom}."
+
+
+@words_for("rhythm")
+def _say_rhythm(claim: Claim, vocabulary: Vocabulary) -> str:
+    """Say that a rhythm runs through the data that no component has."""
+    found, column = claim.value, vocabulary.column(claim.value.column)
+    what = f"{article(found.rhythm).capitalize()} {found.rhythm} pattern" if found.rhythm else "A pattern"
+    period, chance = column.length(found.period), p_value(found.p_value)
+    text = f"{what} with a period of {period} runs through the data ({chance})"
+    return f"{text}, though no component of the model repeats so."
 
 
 def _list_either(names: Sequence[str], sure: float) -> str:
@@ -376,10 +404,7 @@ def _say_effect(claim: Claim, vocabulary: Vocabulary) -> str:
     if effect.direction == "left out":
         return f"The model makes hardly any use of {effect.column}, but its errors go with it: it does matter."
     if effect.direction == "depends on others":
-        return (
-            f"What {effect.column} does depends on the other inputs: where these are typical, {target} changes by "
-            f"{size} along it."
-        )
+        return f"What {effect.column} does depends on the other inputs."
     if effect.direction == "not clear":
         return f"Whether {target} rises or falls along {effect.column} is not clear: it changes by less than its band."
     if effect.direction == "differs" and effect.levels:
@@ -394,84 +419,14 @@ def _say_effect(claim: Claim, vocabulary: Vocabulary) -> str:
             f"Along {effect.column}, {target} goes up and down by {size}: it is lowest near {effect.lowest_at} and "
             f"highest near {effect.highest_at}."
         )
+    if effect.direction == "changes":
+        return (
+            f"Along {effect.column}, {target} changes by {size}: it is lowest near {effect.lowest_at} and highest near "
+            f"{effect.highest_at}; whether it turns on the way is not clear."
+        )
     ends = (effect.lowest_at, effect.highest_at)
     low, high = ends if effect.direction == "rises" else ends[::-1]
     return f"Along {effect.column}, {target} {effect.direction} by {size} from {low} to {high}."
-
-
-@words_for("partition")
-def _say_partition(claim: Claim, _: Vocabulary) -> str:
-    found, rows = claim.value, write_count(claim.evidence.rows or 0, "row")
-    if not found.informative:
-        return f"Which inputs act together is not settled: {rows} tell too little of it."
-    most = _say_groups(found.groups)
-    if found.probability < 0.5:
-        return (
-            f"Which inputs act together is not settled by {rows}: the most probable answer ({most}) has a probability "
-            f"of {probability(found.probability)}."
-        )
-    return f"Most probable is: {most} (probability {probability(found.probability)})."
-
-
-def _say_groups(groups: Sequence[Sequence[str]]) -> str:
-    """Write "a and b together, c by itself"."""
-    parts = [f"{_name_inputs(group)} together" for group in groups if len(group) > 1]
-    single = [group[0] for group in groups if len(group) == 1]
-    if len(single) == 1:
-        parts.append(f"{single[0]} by itself")
-    elif single:
-        parts.append(f"{'the others' if parts and len(single) > LISTED else _name_inputs(single)} by themselves")
-    return ", ".join(parts)
-
-
-def _name_inputs(names: Sequence[str]) -> str:
-    return list_names(names) if len(names) <= 2 * LISTED else f"{len(names)} inputs"
-
-
-def _list_chances(found: Sequence[InputChance]) -> str:
-    parts = [f"{list_names(each.names)} ({probability(each.probability)})" for each in found]
-    rest = len(parts) - 2 * LISTED
-    return "; ".join(parts if rest <= 1 else [*parts[: 2 * LISTED], f"{rest} others"])
-
-
-SENTENCES |= {
-    "acting together": lambda claim, _: f"Acting together: {_list_chances(claim.value)}.",
-    "acting alone": lambda claim, _: (
-        f"Acting by themselves: {_list_chances(claim.value)}."
-        if len(claim.value) > 1
-        else f"Acting by itself: {_list_chances(claim.value)}."
-    ),
-    "acting together unsettled": lambda claim, _: (
-        f"Not settled is whether these act together: {_list_chances(claim.value)}."
-    ),
-    "acting unknown": lambda claim, _: (
-        f"What {first_few(list(claim.value))} act{'s' if len(claim.value) == 1 else ''} together with is not known: "
-        f"{'it accounts' if len(claim.value) == 1 else 'each accounts'} for less than 1 % of the variance. Kernels "
-        f"that differ only in {'its' if len(claim.value) == 1 else 'their'} place count as one here; where kernels are "
-        "averaged, each of them has a weight of its own."
-    ),
-}
-
-
-@words_for("partitions tried")
-def _say_partitions_tried(claim: Claim, _: Vocabulary) -> str:
-    found = claim.value
-    among = (
-        f"all {found.possible:,} ways to group the inputs"
-        if found.tried == found.possible
-        else f"the {found.tried:,} of {found.possible:,} ways to group the inputs that were tried"
-    )
-    stay = f"; the chain spent {probability(found.visits)} of its steps at the most probable" if found.visits else ""
-    return f"Probabilities are among {among}{stay}."
-
-
-@words_for("sampled partitions")
-def _say_sampled_partitions(claim: Claim, _: Vocabulary) -> str:
-    found = claim.value
-    return (
-        f"Groups of inputs were sampled, splitting and merging them: {write_count(found.tried, 'grouping')} "
-        f"{'was' if found.tried == 1 else 'were'} fitted, with {list_names(found.families)}."
-    )
 
 
 @words_for("horizon")
@@ -545,7 +500,8 @@ def _say_residual(claim: Claim, vocabulary: Vocabulary) -> str:
         doubt = f": the band may be too {side}." if check.doubtful else "."
         return f"{text}{doubt}" if check.clear else f"{text}: the band is too {side}."
     if check.clear or (claim.kind == "period in errors" and check.place is None):
-        return f"{(DOUBTFUL if check.doubtful else FINE)[claim.kind]} ({p})."
+        few = "" if found.enough or check.doubtful else ", as far as so few rows can tell"
+        return f"{(DOUBTFUL if check.doubtful else FINE)[claim.kind]}{few} ({p})."
     if claim.kind == "autocorrelation of errors":
         lag = int(check.place or 1)
         apart = "next to each other" if lag == 1 else f"{lag} rows apart"
@@ -703,18 +659,6 @@ def _say_chosen(claim: Claim, _: Vocabulary) -> str:
     return f"Mercer chose {CHOSEN[chosen.learner]}: {reason}. {may} {limit}{took}."
 
 
-@words_for("learned regimes")
-def _say_learned_regimes(claim: Claim, _: Vocabulary) -> str:
-    count, most = claim.value.kernels, claim.value.most
-    kernels = f"{count} kernels" if count > 1 else "one kernel"
-    compared = f"were fitted and compared by {'their evidence under the priors' if claim.value.under_priors else 'BIC'}"
-    if most == 1:
-        fitted = compared if count > 1 else "was fitted"
-        return f"A change surface was sought and not reached: {kernels} with one regime {fitted}."
-    price = ", in which the place of a change counts as two parameters" if claim.value.places else ""
-    return f"A change surface was learned: {kernels} with 1 to {most} regimes {compared}{price}."
-
-
 @words_for("intervals")
 def _say_intervals(claim: Claim, _: Vocabulary) -> str:
     """Say where the winner lies, whether anything could be better, and how many kernels were given up, and why."""
@@ -823,52 +767,3 @@ def distilled_note(seconds: float, network: tuple[float, float, int], expression
     for evidence, left_out, count in (network, expression):
         texts.append(f"log evidence {evidence:.2f}, leave-one-out {left_out:.2f}, {write_count(count, 'parameter')}")
     return f"distilled from a network in {seconds:.1f} s; the network has {texts[0]}, this expression {texts[1]}"
-
-
-@words_for("shape of a functional")
-def _say_shape_of_a_functional(claim: Claim, _: Vocabulary) -> str:
-    found = claim.value
-    if found.repeats:
-        return "The kernel has no formula: it is a learned function that repeats, which no SE or Matern kernel does."
-    half = "" if found.half is None else f"It falls to one half at {number(found.half)} ({claim.unit}). "
-    nearest = ", ".join(
-        f"{near.name} with lengthscale {number(near.lengthscale)} is off by at most {near.off:.2f}"
-        for near in found.nearest
-    )
-    closest = min(found.nearest, key=lambda near: near.off)
-    same = f"It is {closest.name} for all practical purposes"
-    verdict = same if closest.off < 0.01 else "It is none of the usual kernels"
-    return f"The kernel has no formula: it is a learned function of the distance. {half}{verdict}: {nearest}."
-
-
-@words_for("crossing")
-def _say_crossing(claim: Claim, vocabulary: Vocabulary) -> str:
-    found, column = claim.value, vocabulary.column(claim.subject)
-    sharp = found.width <= SHARP * (column.span or found.width)
-    speed = "sharply" if sharp else f"over about {column.length(found.width)}"
-    return (
-        f"Along {found.column} regime {found.before} gives way to regime {found.after} at about {found.shown} (95 % "
-        f"interval {found.shown_low} to {found.shown_high}), {speed}."
-    )
-
-
-@words_for("regime")
-def _say_regime(claim: Claim, vocabulary: Vocabulary) -> str:
-    found = claim.value
-    average = found.average
-    level = "" if average is None else f" (there {vocabulary.target} is {number(average)} on average)"
-    return f"Regime {found.number}, {found.where}{level}: {found.words}."
-
-
-@words_for("more regimes")
-def _say_more_regimes(claim: Claim, _: Vocabulary) -> str:
-    """Compare a number of regimes with one fewer."""
-    fewer, more = claim.value
-    gain, one = fewer.score - more.score, f"{more.regimes} regimes against {fewer.regimes}"
-    by = f"the BIC is {'larger' if gain <= 0 else 'smaller'} by {abs(gain):.1f}"
-    if more.log_evidence_under_priors is not None:
-        by = f"the log evidence under the priors is {'smaller' if gain <= 0 else 'larger'} by {abs(gain) / 2.0:.1f}"
-    if gain <= 0:
-        return f"The evidence does not ask for {one}: {by}."
-    clearly = "clearly " if gain > CLEARLY else ""
-    return f"The evidence {'barely ' if gain < BARELY else clearly}prefers {one}: {by}."
