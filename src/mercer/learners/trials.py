@@ -138,7 +138,7 @@ class Trials:
         kernel, score = (None, math.inf) if best is None else (best.expression, best.score)
         noise, clock = None if best is None or best.fit is None else best.fit.noise, self.clock
         times = clock.seconds, clock.seconds_left
-        self.report(Progress(done, total, self.counted, kernel, score, *times, depth, rung, noise))
+        self.report(Progress(done, total, self.counted, kernel, score, *times, depth, rung, noise=noise))
 
     def failure(self, what: str) -> BaseException:
         """Return what to raise where nothing was found: Ctrl-C goes on, otherwise an error with all reasons."""
