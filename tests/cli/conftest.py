@@ -48,7 +48,7 @@ def mercer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 @pytest.fixture
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawing takes longer than all the rest; where nothing about the picture is new, it is left out."""
-    monkeypatch.setattr("mercer.cli.learn.write_results", lambda model, explanation, folder: {})
+    monkeypatch.setattr("mercer.cli.learn.write_results", lambda *given: {})
 
 
 def table(path: Path, text: str) -> str:
