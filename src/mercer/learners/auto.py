@@ -38,8 +38,8 @@ class AutoPolicy:
     # Rows of several columns from which on a network of kernels is nearer: at 2,500 rows of four columns its error is
     # 0.018 after 15 s, that of a search 0.031, which gets no further than one kernel on all columns.
     network_rows: int = 1500
-    # With 600 rows of four columns a search has overtaken it after 100 s: 0.028 against 0.031. With more columns a search
-    # is nearer, because it leaves columns out: at 600 rows of ten, five of them idle, 0.030 after 10 s, a network 0.037.
+    # (With 600 rows a search has overtaken it after 100 s: 0.028 against 0.031.) With more columns a search is nearer,
+    # because it leaves columns out: at 600 rows of ten, five of them idle, 0.030 after 10 s, a network 0.037.
     network_columns: int = 8
     network_most_rows: int = 10_000  # above, the last posterior of a network, of thousands of points, takes too long
     network_seconds: float = 60.0  # with less it may do so on few rows: 17.5 s of 15 at 2,500 rows
@@ -72,8 +72,9 @@ def build_functional(seconds: float | None, _: int | None) -> Learner:
 
 def is_for_network(facts: DataFacts, seconds: float | None, policy: AutoPolicy) -> bool:
     """Tell whether there are so many rows, of a few columns, that a search would not come far in its time."""
-    enough = policy.network_rows <= facts.rows <= policy.network_most_rows and facts.columns <= policy.network_columns
-    return enough and seconds is not None and seconds >= policy.network_seconds
+    rows = policy.network_rows <= facts.rows <= policy.network_most_rows
+    time = seconds is not None and seconds >= policy.network_seconds
+    return rows and time and facts.columns <= policy.network_columns
 
 
 # Neither a grid nor few different values have a rule: on 4,900 cells of a grid a search, by sparse inference, and one
