@@ -19,8 +19,10 @@ LARGEST = 400_000  # characters; of more the beginning is enough to read
 
 def collect(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield the name, the content and the template of every page."""
-    for name in list_sources():
-        path = ROOT / name
+    for path in (ROOT / name for name in list_sources()):
+        if not path.exists():  # the check after the build names the page that links to it
+            continue
+        name = name_of(path)
         shown = show_folder(path) if path.is_dir() else show_file(app, path)
         body = f'<h1>{escape(name)}</h1><div class="source-file">{shown}</div>'
         yield f"source/{name}", {"title": name, "body": body}, "page.html"

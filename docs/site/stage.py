@@ -86,6 +86,8 @@ def redirect(link: str, page: Page, places: dict[str, str]) -> str:
     here = str(Path(page.place).parent.as_posix())
     if target == "README.md":
         return relpath(README.get(heading, README[""]), here)
+    if target == "benchmarks/results":
+        return relpath("results/index.md", here)
     if target in places:
         return relpath(places[target], here) + (f"#{heading}" if heading else "")
     if Path(target).suffix in {".png", ".svg"}:

@@ -113,6 +113,12 @@ def test_a_script_of_the_gallery_has_a_title_a_picture_and_names_that_exist(scri
 # --------------------------------------------------------------------------------------------------------- docstrings
 
 
+def test_everything_public_is_on_a_page_of_the_api() -> None:
+    pages = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "site" / "api").glob("*.rst"))
+    shown = set(re.findall(r"^\.\. auto\w+:: mercer\.(\w+)$", pages, re.MULTILINE)) | set(vars(mercer.errors))
+    assert sorted(set(mercer.__all__) - shown) == []
+
+
 def test_docstrings_keep_their_stars_and_underscores() -> None:
     (line, _) = module("docstrings").translate(["`SE*PER` and SE*PER, kernel_ and `kernel_`, |x| by `GPRegressor`s."])
     assert line == r"``SE*PER`` and SE\*PER, kernel\_ and ``kernel_``, \|x\| by :py:obj:`~mercer.GPRegressor`\ s."
