@@ -1,7 +1,7 @@
 """The page in the browser under load: `python -m benchmarks.app` (`make bench-app`), some minutes.
 
 A server as users have it, in a process of its own. How long from the drop of a file to the first picture, and from the
-start of a search to its first fit (in Chromium); 50 uploads at once; 200 in a row, each deleted again, and 400 more
+start of a search to its first fit (in Chromium); 50 uploads at once; 200 in a row, each deleted again, and 330 more
 that are left to the server, with memory and disk before and after. The table goes to benchmarks/results/app.md.
 """
 
@@ -28,8 +28,16 @@ from mercer.datasets import airline
 
 RESULT = Path(__file__).parent / "results" / "app.md"
 AT_ONCE, IN_A_ROW, PICTURES = 50, 200, 5
+MORE = 330  # that are not deleted: more than the server keeps
+FIRST = 60  # in a row before memory is measured: until caches are as they stay
 LIMIT = 3.0  # seconds from the drop of a file to the first picture
 SETTLED = 1.1  # memory after the work, relative to before: what Python keeps for the next time
+END = [
+    "",
+    "Memory is what the system counts as resident: of the server alone, and with the process that reads tables and the",
+    "one that is ready for the next search. Of tables that are not deleted the server keeps the last 300, for a day.",
+    "",
+]
 
 
 @contextmanager
@@ -83,7 +91,7 @@ def measure_disk(folder: Path) -> tuple[int, float]:
 
 def show_pictures(site: Site, file: Path, work: Path) -> tuple[list[float], list[float]]:
     """Return seconds to the first picture of a dropped file, and of a search to its first fit, by the browser."""
-    pictures, fits = [], []
+    pictures, fits = list[float](), list[float]()
     with browsing(work / "profile") as browser:
         browser.resize(1200)
         for number in range(PICTURES):
@@ -92,7 +100,7 @@ def show_pictures(site: Site, file: Path, work: Path) -> tuple[list[float], list
             browser.choose_file("#file", file)
             browser.wait("document.querySelector('svg[data-chart] .c-dots')")
             pictures.append(time.perf_counter() - started)
-            if number >= 2:
+            if number:
                 continue
             browser.evaluate("document.querySelector('#field-seconds').value = '10'")
             started = time.perf_counter()
@@ -118,14 +126,14 @@ def upload_at_once(site: Site, content: str) -> tuple[int, float, float]:
     return read, answered, seconds
 
 
-def upload_in_a_row(site: Site, content: str, delete: bool) -> float:
+def upload_in_a_row(site: Site, content: str, count: int, delete: bool) -> float:
     """Upload and read a table many times; return the seconds for one."""
     started = time.perf_counter()
-    for number in range(IN_A_ROW):
+    for number in range(count):
         path = site.read(f"table{number}.csv", content)
         if delete:
             site.post(f"{path}/delete")
-    return (time.perf_counter() - started) / IN_A_ROW
+    return (time.perf_counter() - started) / count
 
 
 def main() -> int:
@@ -133,13 +141,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.app", description=__doc__)
     parser.add_argument("--report", type=Path, default=RESULT)
     options = parser.parse_args()
-    started, rows, failures = time.perf_counter(), [], []
+    rows, failures = list[str](), list[str]()
+    head = [
+        "# The page in the browser", "",
+        f"{machine.describe()['date']}, {machine.processor()}, {os.cpu_count()} cores, load average {machine.load()}.",
+        "`make bench-app`.", "", "| what | asked | found |", "|---|---|---|",
+    ]  # fmt: skip
 
     def note(what: str, asked: str, found: str, good: bool = True) -> None:
         rows.append(f"| {what} | {asked} | {found} |")
         print(f"{what}: {found}" + (f" (asked: {asked})" if asked else ""), flush=True)
         if not good:
             failures.append(what)
+        options.report.write_text("\n".join([*head, *rows, *END]))  # a run that is cut off has written what it found
 
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
@@ -153,7 +167,7 @@ def main() -> int:
                 found = f"{statistics.median(pictures):.2f} s (median of {len(pictures)}; slowest {max(pictures):.2f})"
                 good = max(pictures) <= LIMIT
                 note("drop of the file to the first picture, airline", f"at most {LIMIT:g} s", found, good)
-                note("start of a search to its first fit", "", f"{min(fits):.1f} to {max(fits):.1f} s")
+                note("start of a search to its first fit", "", f"{fits[0]:.1f} s")
             for path in [f"/table/{each['name']}" for each in site.store.list("tables")]:
                 site.post(f"{path}/delete")
             for path in [f"/model/{each['name']}" for each in site.store.list("models")]:
@@ -162,24 +176,14 @@ def main() -> int:
             told = f"{read} read; all answered after {answered:.1f} s, read after {seconds:.1f} s"
             note(f"{AT_ONCE} uploads at once", "none lost", told, read == AT_ONCE)
             measure_row(site, process.pid, content, note)
-    lines = [
-        "# The page in the browser", "",
-        f"{machine.describe()['date']}, {machine.processor()}, {os.cpu_count()} cores, load average "
-        f"{machine.load()}; {time.perf_counter() - started:.0f} s. `make bench-app`.", "",
-        "| what | asked | found |", "|---|---|---|", *rows, "",
-        "Memory is what the system counts as resident: of the server alone, and with the process that reads tables and",
-        "the one that is ready for the next search. Of tables that are not deleted the server keeps the last 300,",
-        "for a day.", "",
-    ]  # fmt: skip
-    options.report.write_text("\n".join(lines))
     return 1 if failures else 0
 
 
 def measure_row(site: Site, process: int, content: str, note: Callable[..., None]) -> None:
     """Measure memory and disk around many uploads in a row."""
-    upload_in_a_row(site, content, delete=True)  # until caches are as they stay
+    upload_in_a_row(site, content, FIRST, delete=True)
     (own, family), (files, size) = measure_memory(process), measure_disk(site.store.folder)
-    each = upload_in_a_row(site, content, delete=True)
+    each = upload_in_a_row(site, content, IN_A_ROW, delete=True)
     (own_after, family_after), (files_after, size_after) = measure_memory(process), measure_disk(site.store.folder)
     note(f"{IN_A_ROW} uploads in a row, each deleted", "", f"{each:.2f} s each")
     good = own_after <= SETTLED * own and family_after <= SETTLED * family
@@ -187,12 +191,11 @@ def measure_row(site: Site, process: int, content: str, note: Callable[..., None
     note("memory of the server", "where it was", told, good)
     told = f"{files} files, {size:.2f} MB before; {files_after} files, {size_after:.2f} MB after"
     note("disk", "where it was", told, files_after == files)
-    upload_in_a_row(site, content, delete=False)
-    upload_in_a_row(site, content, delete=False)
+    upload_in_a_row(site, content, MORE, delete=False)
     tables = len(site.store.list("tables"))
     (own_left, _), (files_left, size_left) = measure_memory(process), measure_disk(site.store.folder)
     told = f"{tables} tables are kept: {files_left} files, {size_left:.1f} MB; memory of the server {own_left:.0f} MB"
-    note(f"{2 * IN_A_ROW} more, not deleted", "bounded", told, tables <= 300)
+    note(f"{MORE} more, not deleted", "bounded", told, tables <= 301)  # and the one at work
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ const seen = [...document.querySelectorAll("svg")].filter(svg => svg.getBounding
 const small = seen.flatMap(svg => [...svg.querySelectorAll("text")]).map(text => text.getBoundingClientRect().height);
 document.documentElement.dataset.measured = JSON.stringify({
   overflow: document.documentElement.scrollWidth - innerWidth,
-  sizes: [...new Set(seen.map(svg => svg.getAttribute("class")))],
+  sizes: [...new Set(seen.map(svg => svg.getAttribute("class")))].filter(size => size !== "moving"),
   pictures: seen.length, text: Math.min(...small)});
 </script>"""
 

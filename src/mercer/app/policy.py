@@ -19,7 +19,7 @@ class AppPolicy:
     searches: int = 1  # at a time: one keeps all cores busy
     quick: int = 1  # readings, forecasts and predictions at a time
     quick_seconds: float = 120.0  # for one of them; the largest table that is allowed takes about a minute to read
-    quick_jobs: int = 50  # of one process: then another takes its place, and what memory it had kept is free
+    quick_jobs: int = 200  # of one process: then another takes its place, and what memory it had kept is free
     warm: bool = True  # processes begin before there is a job for them: nobody waits for their imports
     ready_seconds: float = 300.0  # for a process to be ready: the first of all compiles the numerical core
     checked_bytes: int = 16 * 2**20  # of a table whose rows are looked at before a search waits: within a few seconds
