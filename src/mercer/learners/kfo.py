@@ -197,7 +197,8 @@ class KernelFunctional(Learner):
         self._check_whole()
         if callable(self.hyperkernel):
             raise InputError("a hyperkernel of your own is for regression; for classes name one, such as 'auto'")
-        clock = context.start_clock(self.seconds_allowed, context.policy(FunctionalPolicy).kept_share)
+        policy = self.policy or context.policy(FunctionalPolicy)
+        clock = context.start_clock(self.seconds_allowed, policy.kept_share)
         return ClassSearch(self, context, Trials(context.report, clock)).run()
 
     @property
