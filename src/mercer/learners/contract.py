@@ -315,13 +315,14 @@ class Learner(ABC):
     makes_batches: ClassVar[bool] = False  # it gives a backend that runs batches (a GPU) what it tries
     # it puts CAT on columns of codes (`Context.categories`); otherwise it is given 0/1 columns, one for each category
     takes_categories: ClassVar[bool] = False
-    policy_kinds: ClassVar[Mapping[str, type]] = {}  # of the settings that hold a policy: None, or one of this kind
+    # of the settings that hold a policy, each with its kind: None, or one of that
+    policy_kinds: ClassVar[tuple[tuple[str, type], ...]] = ()
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> Self:
         """Return the learner whose settings `describe` gave."""
         given = dict(settings)
-        for name, kind in cls.policy_kinds.items():
+        for name, kind in cls.policy_kinds:
             if isinstance(plain := given.get(name), Mapping):
                 given[name] = kind(**{key: tuple(v) if isinstance(v, list) else v for key, v in plain.items()})
         return cls(**given)
@@ -335,8 +336,9 @@ class Learner(ABC):
 
     def describe(self) -> dict[str, Any]:
         """Return the settings as plain data."""
-        kept = {name: value for name, value in vars(self).items() if name not in self.policy_kinds or value is not None}
-        return {name: asdict(value) if name in self.policy_kinds else value for name, value in kept.items()}
+        held = {name for name, _ in self.policy_kinds}
+        kept = {name: value for name, value in vars(self).items() if name not in held or value is not None}
+        return {name: asdict(value) if name in held else value for name, value in kept.items()}
 
     @property
     def by_intervals(self) -> bool:
@@ -381,7 +383,7 @@ class Learner(ABC):
 
     def check_policies(self) -> None:
         """Refuse policies of another kind, and those with values of another kind than their defaults."""
-        for name, kind in self.policy_kinds.items():
+        for name, kind in self.policy_kinds:
             policy = getattr(self, name)
             if policy is None:
                 continue

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -139,7 +139,7 @@ class GrammarSearch(Learner):
 
     makes_batches = True
     takes_categories = True
-    policy_kinds: ClassVar = {"policy": SearchPolicy}
+    policy_kinds = (("policy", SearchPolicy),)
 
     @classmethod
     def paper(cls, **changes: Any) -> GrammarSearch:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.optimize import nnls
@@ -153,7 +153,7 @@ class KernelFunctional(Learner):
     policy: FunctionalPolicy | None = None
     class_policy: ClassPolicy | None = None
 
-    policy_kinds: ClassVar = {"policy": FunctionalPolicy, "class_policy": ClassPolicy}
+    policy_kinds = (("policy", FunctionalPolicy), ("class_policy", ClassPolicy))
 
     @classmethod
     def paper(cls, *, classes: bool = False, **changes: Any) -> KernelFunctional:
@@ -174,7 +174,7 @@ class KernelFunctional(Learner):
         """
         alone = FunctionalPolicy(rows=None, stretches=(), finalists=1, compares=False)
         svms = ClassPolicy(
-            folds=10, fewer_folds=False, costs=PAPER_COSTS, by_svm=True, compared_rows=None, compares=False
+            folds=10, fewer_folds=False, costs=PAPER_COSTS, by_svm=True, repeats=1, compared_rows=None, compares=False
         )
         settings = cls(
             "matern-harmonic", definite="spectrum" if classes else "clip", ard=False, average=False,
@@ -197,7 +197,8 @@ class KernelFunctional(Learner):
         self._check_whole()
         if callable(self.hyperkernel):
             raise InputError("a hyperkernel of your own is for regression; for classes name one, such as 'auto'")
-        clock = context.start_clock(self.seconds_allowed, context.policy(FunctionalPolicy).kept_share)
+        policy = self.policy or context.policy(FunctionalPolicy)
+        clock = context.start_clock(self.seconds_allowed, policy.kept_share)
         return ClassSearch(self, context, Trials(context.report, clock)).run()
 
     @property

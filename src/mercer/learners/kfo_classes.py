@@ -45,6 +45,7 @@ class ClassPolicy:
     mixing_steps: int = 12  # of Bayesian optimisation of the weights of a sum
     compared_rows: int | None = classes.COMPARED_ROWS  # that kernels are compared on; None: all
     folds: int = 5  # of cross-validation
+    repeats: int = 2  # of the folds, where rows are few: errors come in whole rows
     fewer_folds: bool = True  # where a class has fewer members; otherwise that is refused
     costs: tuple[float, ...] = COSTS  # that SVMs are tried with
     by_svm: bool = False  # SVMs themselves compare the shapes: least-squares SVMs are quicker, and rank them alike
@@ -90,7 +91,7 @@ class ClassSearch:
         self.spectrum: Spectrum = REPAIRS.get(self.settings.definite, "clip")
         self.comparison = classes.Comparison(policy.folds, policy.costs, policy.by_svm, self.spectrum)
         self.folds = classes.CrossValidation.draw(
-            self.X, self.labels, seed, ard, policy.compared_rows, engine=self.engine, comparison=self.comparison
+            self.X, self.labels, seed, ard, policy.compared_rows, policy.repeats, self.engine, self.comparison
         )
         self.scales = classes.scale_columns(self.X, self.labels, seed, ard, self.engine)
         plan = self.settings.plan()

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -109,7 +109,7 @@ class ChangeSurface(Learner):
     max_iterations: int = 200
     policy: SurfacePolicy | None = None
 
-    policy_kinds: ClassVar = {"policy": SurfacePolicy}
+    policy_kinds = (("policy", SurfacePolicy),)
 
     @classmethod
     def paper(cls, **changes: Any) -> ChangeSurface:
