@@ -560,6 +560,8 @@ def judge_horizon(case: Case, claim: Claim) -> Verdict:
         return unjudged(claim, "no rows to come are known")
     if claim["value"].get("below"):
         return unjudged(claim, "it is about the lower end")
+    if claim["value"].get("mixed"):
+        return unjudged(claim, "said to differ from place to place")
     std, distance = np.array(predicted["std"]), claim["value"]["distance"]
     end = np.inf if distance is None else case.in_true_unit(float(distance), claim["unit"])
     before, after = steps < 0.99 * end, steps >= max(1.1 * end, steps[0])

@@ -176,7 +176,7 @@ def test_noise_alone_has_no_structure() -> None:
     search = mercer.GrammarSearch(max_depth=1, restarts=2)
     explanation = mercer.GPRegressor(search, random_state=0).fit(pd.DataFrame({"x": np.arange(50.0)}), noise).explain()
     assert not explanation.structure.found
-    assert explanation.structure.sentence.startswith("No structure found: y looks like pure noise around 6.35")
+    assert explanation.structure.sentence.startswith("No structure found so far: noise around 6.35")
     assert explanation.structure.sentence in " ".join(str(explanation).split())
 
 

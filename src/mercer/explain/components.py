@@ -412,6 +412,7 @@ class Horizon:
     distance: float | None
     returns: bool  # the mean has come back to their average there; that of a trend or a random walk has not
     below: bool = False  # at the lower end of the data, not at the upper one
+    mixed: bool = False  # there is none, and yet the band is as wide in places
 
 
 def extrapolate(
@@ -482,7 +483,7 @@ def find_horizon(subject: Subject, column: int) -> Horizon:
     """
     distances, places, step = _distances(subject, column), subject.in_user_units(column), subject.step_along(column)
     average, spread = float(np.mean(subject.data.y)), float(np.std(subject.data.y))  # scaled
-    sides, found = [(float(places.max()), 1.0)], []
+    sides, found, mixed = [(float(places.max()), 1.0)], list[Horizon](), False
     if subject.columns[column].unit is None:
         sides.append((float(places.min()), -1.0))
     for end, sign in sides:
@@ -491,7 +492,7 @@ def find_horizon(subject: Subject, column: int) -> Horizon:
             return subject.mixture.predict(subject.rows_along(column, end + sign * at), include_noise=True)
 
         wide = np.sqrt(look(distances).variance) >= spread
-        lasting = [place for place in np.flatnonzero(wide) if _stays(wide[place:])]
+        lasting, mixed = [place for place in np.flatnonzero(wide) if _stays(wide[place:])], mixed or bool(wide.any())
         if not lasting:
             continue
         narrow = np.arange(lasting[0])
@@ -505,7 +506,7 @@ def find_horizon(subject: Subject, column: int) -> Horizon:
         nearest = min(int(late[-1]) + 1 if len(late) else 0, len(between) - 1)
         returns = abs(float(ahead.mean[nearest]) - average) < NEAR * spread
         found.append(Horizon(float(between[nearest]) if len(narrow) else 0.0, returns, sign < 0))
-    return min(found, key=lambda each: each.distance or 0.0, default=Horizon(None, False))
+    return min(found, key=lambda each: each.distance or 0.0, default=Horizon(None, False, mixed=mixed))
 
 
 def _stays(wide: NDArray[np.bool_]) -> bool:

@@ -440,6 +440,8 @@ def _say_horizon(claim: Claim, vocabulary: Vocabulary) -> str:
     else:
         side, place = ("below", column.low) if horizon.below else ("above", column.high)
         end = f"{side} {column.name} {column.at(place)}"
+    if horizon.mixed:
+        return f"The band {end} is narrower than the spread of the data in some places and as wide in others."
     if horizon.distance is None:
         return (
             f"Even {FARTHEST} times the range of the data {end} the band stays narrower than the spread of the data: "
