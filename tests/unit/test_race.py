@@ -21,10 +21,20 @@ RACE = RacePolicy()
 
 
 def test_a_crowd_is_thinned_out_on_few_rows_first():
-    few, crowd = RACE.rungs(True, 200, 50, RACE.many_rows), RACE.rungs(True, 200, 1000, RACE.many_rows)
+    few, crowd = RACE.rungs(True, 200, 50, RACE.many_rows + 1), RACE.rungs(True, 200, 1000, RACE.many_rows + 1)
+    assert crowd[0].sample is not None
+    assert few[0].sample is not None
     assert crowd[0].sample < few[0].sample
-    assert crowd[-3:] == few[-3:]
+    assert crowd[-2:] == few[-2:]
+    assert RACE.rungs(True, 200, 1000, RACE.many_rows)[-3:] == RACE.rungs(True, 200, 50, RACE.many_rows)[-3:]
     assert RACE.rungs(True, 200, 50, RACE.many_rows, finish=4)[-1].at_least == 4
+
+
+def test_the_first_rung_of_a_series_has_a_part_of_its_rows() -> None:
+    assert RACE.rungs(True, 200, 50, RACE.sample - 1, series=True)[0].sample is None
+    assert [rung.sample for rung in RACE.rungs(True, 200, 50, 360, series=True)] == [240, None, None, None]
+    assert RACE.rungs(True, 200, 50, 360)[0].sample is None
+    assert RACE.rungs(True, 200, 50, 1000, series=True)[0].sample == 500
 
 
 def test_of_a_crowd_on_many_rows_only_some_go_on():

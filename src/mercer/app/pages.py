@@ -49,9 +49,7 @@ class Pages:
         most = self.policy.most_bytes
         return self._fill("home.html", tables=tables, models=models, most=most, days=self.policy.kept_seconds / 86400)
 
-    def table(
-        self, document: Document, reading: Document | None, form: Form, problems: Problems
-    ) -> HTMLResponse:
+    def table(self, document: Document, reading: Document | None, form: Form, problems: Problems) -> HTMLResponse:
         """Return the page of a table; with what was filled in and what is wrong about it."""
         options = UNSAID | document["options"]
         if document.get("problem"):
@@ -133,4 +131,3 @@ def write_size(count: int) -> str:
         if count >= size:
             return f"{count / size:.0f} {unit}"
     return f"{count} bytes"
-

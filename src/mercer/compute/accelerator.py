@@ -107,6 +107,10 @@ class TorchBackend(Backend):
         right = self.send(vector)
         return self.fetch(torch.cat([strip @ right for _, strip in self.strips(program, values, X)]))
 
+    def multiply(self, program: Program, values: Array, at: Tensor, vector: Array) -> Array:
+        lower, right = self.gram_lower(program, values, at).tril_(), self.send(vector)
+        return self.fetch(lower @ right + lower.mT @ right - lower.diagonal() * right)
+
     def contract(self, program: Program, values: Array, X: Array, weights: Tensor) -> Array:
         return self.fetch(kernels.contract(program, self.send(values), self.send(X), weights))
 

@@ -87,6 +87,10 @@ class Backend(ABC):
     def times(self, program: Program, values: Array, X: Array, vector: Array) -> Array:
         """Return K(X, X) v without forming the matrix."""
 
+    @abstractmethod
+    def multiply(self, program: Program, values: Array, at: Any, vector: Array) -> Array:
+        """Return K v at inputs that were prepared: K is formed, as for a factorisation."""
+
     # -------------------------------------------------------------------------------------- gradients by the values
 
     @abstractmethod
@@ -211,6 +215,11 @@ class NumbaBackend(Backend):
             out[last:] += vector[first:last] @ strip[:, last - first :]
             first = last
         return out
+
+    def multiply(self, program: Program, values: Array, at: Any, vector: Array) -> Array:
+        matrix = fused.gram_lower(program, values, at, scratch(len(vector), len(vector)))
+        with one_thread(when=len(vector) < SMALL):
+            return np.asarray(blas.dsymv(1.0, matrix.T, vector, lower=0))
 
     def contract(self, program: Program, values: Array, X: Array, weights: Matrix) -> Array:
         matrix = np.ascontiguousarray(np.asarray(weights))

@@ -212,8 +212,7 @@ def check_progress(progress: Any) -> None:
     """Refuse what cannot be called."""
     if progress is not None and not callable(progress):
         raise InputError(
-            "progress must be True (a bar), a function that is given the state of the fit, or None, "
-            f"not {progress!r}"
+            f"progress must be True (a bar), a function that is given the state of the fit, or None, not {progress!r}"
         )
 
 

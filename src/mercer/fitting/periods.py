@@ -32,6 +32,8 @@ STRONGEST, AT_LEAST, TOLERANCE = 5, 3, 0.06  # waves looked at for a common peri
 LEAST_ROWS = 5  # on either side of a change that is worth trying
 PLACES = 6  # where something may change
 NEAR = 3  # rows whose median is the level there
+LEAST_FOR_SEASONS = 60  # rows; fewer show one pattern at most, which `periods` finds
+SLOW = 12  # of all rows: what is slower than this part of them is taken out of the first view of seasons
 SAME = 0.5  # cycles over the whole span: periods nearer to each other cannot be distinguished
 
 
@@ -76,6 +78,38 @@ def periods(column: Array, y: Array, count: int) -> Array:
     merged = [*_common(waves[:STRONGEST], span), *patterns[:much], *waves[:2], *in_turn(patterns[much:], waves[2:])]
     distinct = (p for i, p in enumerate(merged) if all(abs(span / p - span / q) > SAME for q in merged[:i]))
     return np.array(list(islice(distinct, count)))  # thousands of peaks are never compared with each other
+
+
+def seasons(column: Array, y: Array, count: int) -> Array:
+    """Return up to `count` periods of patterns that repeat, each found in what those before it leave over.
+
+    A slow movement fills the slow end of a periodogram and hides what is fast: patterns are looked for beside a moving
+    average first, then in all of y. One that takes out no more than the best of N would by chance is none: of N sums of
+    k squares of noise the largest is about k + 2 sqrt(k log N) + 2 log N (Laurent and Massart 2000).
+    """
+    order = np.argsort(column, kind="stable")
+    x, rest = column[order], y[order] - np.polyval(np.polyfit(column, y, 1), column[order])
+    n, span, found = len(x), float(np.ptp(x)), list[float]()
+    if n < LEAST_FOR_SEASONS or span <= 0:
+        return np.empty(0)
+    numbers = 4 * OVERTONES
+    chance = (numbers + 2.0 * math.sqrt(numbers * math.log(n)) + 2.0 * math.log(n)) / n
+    views = [rest - _moving_average(rest, n // SLOW), rest]
+    for view in (0, 0, 1, 1):
+        left = views[view]
+        period = next(iter(periods(x, left, 1)), math.nan)
+        if len(found) == count or not (math.isfinite(period) and span >= AT_LEAST * period):
+            continue
+        share = 1.0 - _left_over(x, left, period) / float(left @ left)
+        if share > chance and all(abs(span / period - span / other) > 2 * SAME for other in found):
+            found.append(float(period))
+        views = [each - _pattern(x, each, period) for each in views]
+    return np.array(found)
+
+
+def _moving_average(values: Array, width: int) -> Array:
+    window = np.ones(2 * (width // 2) + 1)
+    return np.asarray(np.convolve(values, window, "same") / np.convolve(np.ones(len(values)), window, "same"))
 
 
 def _common(waves: Array, span: float) -> list[float]:
@@ -151,13 +185,25 @@ def _patterns(column: Array, rest: Array, gap: float) -> Array:
 
 def _left_over(column: Array, rest: Array, period: float) -> float:
     """Sum of squares left by waves of the period and its overtones, with sizes that may change along the column."""
+    basis, numbers = _fit_pattern(column, rest, period)
+    return float(rest @ rest - (basis.T @ rest) @ numbers)
+
+
+def _pattern(column: Array, rest: Array, period: float) -> Array:
+    """Return the part of some values that repeats with a period."""
+    basis, numbers = _fit_pattern(column, rest, period)
+    return np.asarray(basis @ numbers)
+
+
+def _fit_pattern(column: Array, rest: Array, period: float) -> tuple[Array, Array]:
+    """Return waves of the period and its overtones, with sizes that may change along the column, and their sizes."""
     angle = 2 * np.pi / period * column[:, None] * np.arange(1, OVERTONES + 1)
     waves = np.hstack([np.ones((len(column), 1)), np.cos(angle), np.sin(angle)])
     basis = np.hstack([waves, waves * ((column[:, None] - column.mean()) / np.ptp(column))])
     against = basis.T @ rest
     # Normal equations: a fifth of the time of a singular value decomposition; the ridge is far below any noise.
     square = basis.T @ basis + 1e-9 * len(rest) * np.eye(basis.shape[1])
-    return float(rest @ rest - against @ np.linalg.solve(square, against))
+    return basis, np.asarray(np.linalg.solve(square, against))
 
 
 def in_turn(first: Array, second: Array) -> Array:

@@ -14,13 +14,14 @@ import numpy as np
 
 from mercer.compute.program import Program, compile_program
 from mercer.fitting.starts import NOISE, GaussianPrior, LearnedPrior, Starts, free_bounds, may_vanish, weak_prior
-from mercer.inference.contract import Data, Engine, Evidence
+from mercer.inference.contract import Data, Engine, Evidence, Move
 from mercer.inference.likelihood import Gaussian
 from mercer.kernels.domains import Array
 from mercer.kernels.expression import Expression
 from mercer.kernels.parameters import Layout, layout, with_values
 
 Status = Literal["converged", "at a bound", "stopped", "interrupted", "failed"]
+ASIDE = 1e-6  # along a free number: how far to go for a slope of the kernel
 FAILED_VALUE = 1e15  # what the line search sees where the evidence cannot be computed: it turns back
 
 
@@ -180,6 +181,23 @@ class Problem:
         """Return the evidence at a point."""
         values, likelihood = self.split(point)
         return self.engine.evidence(self.program, values, likelihood, self.data, gradient)
+
+    def information(self, point: Array) -> Array | None:
+        """Return about how fast what is minimised bends at a point, a matrix that is never negative; None: not known.
+
+        The engine's information in free numbers, by a small step along each, and what the prior adds.
+        """
+        values, likelihood = self.split(point)
+        moves = []
+        for number in range(self.layout.n_free):
+            beside = point.copy()
+            beside[number] += ASIDE if point[number] + ASIDE <= self.bounds[number, 1] else -ASIDE
+            moves.append(Move(self.split(beside)[0], beside[number] - point[number]))
+        found = self.engine.information(self.program, values, likelihood, self.data, moves)
+        if found is None:
+            return None
+        found = found if self.noise is None else found[:-1, :-1]
+        return found if self.prior is None else found + np.diag(self.prior.spread**-2.0)
 
     def loss(self, point: Array, record: Evaluations | None = None) -> tuple[float, Array]:
         """Return what is minimised and its gradient; a record spares what was evaluated before."""

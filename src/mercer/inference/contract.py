@@ -7,7 +7,7 @@ exceptions.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, cast
@@ -228,6 +228,13 @@ class Posterior(ABC):
         return half.T @ half if joint else (half * half).sum(0)
 
 
+class Move(NamedTuple):
+    """Values a little way along some direction, and how far that is."""
+
+    values: Array
+    size: float
+
+
 class Engine(ABC):
     """A way to compute the evidence and the posterior, and what it can do, as data."""
 
@@ -235,6 +242,7 @@ class Engine(ABC):
     exact: ClassVar[bool] = False  # its evidence is that of the kernel, whatever the data
     is_bound: ClassVar[bool] = False  # it is a lower bound of the exact one, so that an interval around that can be had
     replaces_kernel: ClassVar[bool] = False  # its evidence is that of another kernel near the one that is given
+    has_information: ClassVar[bool] = False  # it can tell how fast its evidence bends (`information`)
     streams: ClassVar[bool] = False  # it needs nothing but sums over the rows, which need not be in memory or here
     held: ClassVar[bool] = False  # what it chooses by the values has been chosen, and stays
     likelihoods: ClassVar[tuple[type[Likelihood], ...]] = GAUSSIAN_ONLY  # `noise_of` refuses others
@@ -289,6 +297,15 @@ class Engine(ABC):
         self, program: Program, values: Array, likelihood: Likelihood, data: Data, gradient: bool = True
     ) -> Evidence:
         """Return the log evidence, with its gradient if asked."""
+
+    def information(
+        self, program: Program, values: Array, likelihood: Likelihood, data: Data, moves: Sequence[Move]
+    ) -> Array | None:
+        """Return how fast the log evidence bends along some moves of the values and, last, along the log noise.
+
+        None where the covariance cannot be factorised, and where the engine has none.
+        """
+        return None
 
     @abstractmethod
     def posterior(self, program: Program, values: Array, likelihood: Likelihood, data: Data) -> Posterior:

@@ -18,7 +18,7 @@ from scipy.special import gammaln, logsumexp
 
 from mercer.compute.program import compile_program
 from mercer.errors import NumericalError
-from mercer.fitting.minimise import minimise
+from mercer.fitting.newton import descend
 from mercer.fitting.problem import Fit, FitOptions, Problem, Run, prepare
 from mercer.inference.contract import Data, Engine
 from mercer.inference.likelihood import LOG_2_PI
@@ -30,7 +30,7 @@ Rows = NDArray[np.intp]
 
 HORIZON = 1.0 / 9.0  # of the range: forecasting a tenth of the whole from the other nine
 ORIGINS = 4
-REFIT_ITERATIONS = 40
+REFIT_ITERATIONS = 10  # from the optimum on all rows, which is near
 LEAST = 10  # rows to refit on
 HOPELESS = 1.0  # this much worse in mean log density than the best forecast: out
 STRENGTH = 0.3  # rows that the prior counts for, for each finalist: neighbouring rows of a forecast say the same
@@ -46,7 +46,7 @@ def resume(
     """Return the problem of fitting the kernel to other rows, and where the optimiser came from the old optimum."""
     options = FitOptions(priors=priors, noise=fit.noise if known_noise else None)
     problem = prepare(fit.expression, data, engine, options)
-    return problem, minimise(problem, [problem.point(fit.values, fit.likelihood)], iterations, until=until)[0]
+    return problem, descend(problem, [problem.point(fit.values, fit.likelihood)], iterations, until=until)[0]
 
 
 def refit(fit: Fit, data: Data, engine: Engine, iterations: int) -> Fit:

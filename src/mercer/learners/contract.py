@@ -85,6 +85,7 @@ STEP_TEXTS = {
     "base": "{part}",
     "every column": "every column at once: {part}",
     "each column": "each column by itself: {part}",
+    "usual parts": "usual parts: {part}",
     "add": "+ {part}",
     "multiply": "* {part}",
     "replace": "{part} -> {other}",

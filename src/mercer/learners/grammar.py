@@ -33,7 +33,7 @@ from joblib import effective_n_jobs
 from mercer.compute.program import compile_program
 from mercer.errors import InputError, KernelError, NumericalError
 from mercer.fitting.minimise import Clock, OutOfTimeError, Work, run_parallel
-from mercer.fitting.periods import in_turn, periods
+from mercer.fitting.periods import in_turn, periods, seasons
 from mercer.fitting.problem import FAILED_VALUE, Fit, FitOptions
 from mercer.fitting.starts import may_repeat
 from mercer.inference.contract import Data
@@ -60,10 +60,14 @@ from mercer.learners.trials import Attempt, Journal, Trials, fingerprint
 
 Grammar = Literal["full", "cks"]
 OPERATORS = "+*r|"
+LEFT_BEHIND = "left behind in the race: it could not have won"
 MOST_PLACES = 8  # categories that may each have a place of its own: with more the data seldom tell so much
 SHARPENING = 1000  # the rung, in a journal, of a closer bracket of the best: behind all others
 STAGES_BEFORE_GROWTH = 5_000
 EVERY_COLUMN = 10_000  # added to the stages, in a journal, of what grows from kernels on every column
+USUAL_PARTS = 20_000  # the same of what grows from the usual parts of a series
+SAMPLE = 100_000  # added to the stages, in a journal, of a search on a sample that comes before one on all rows
+CARRIED = 50_000  # the stage, in a journal, at which its best kernels are fitted to all rows
 # What may change when a search goes on from its checkpoint.
 ANY_TIME = ("n_jobs", "time_budget", "checkpoint", "average", "finalists")
 
@@ -77,6 +81,10 @@ class SearchPolicy:
     first_parents: int = 4  # base kernels that the first step starts from: the best alone may stand in for two
     first_starts: int = 2  # kernels on every column that their first step starts from, for the same reason
     bases: int = 20  # base kernels that are all fitted to the end; more, on several columns, are raced
+    seasons: int = 3  # among the usual parts of a series: each costs three numbers, and is dropped where it is none
+    sample_share: float = 0.6  # of a time budget, for a search on a sample before the one on all rows
+    carried: int = 4  # of its best kernels that are fitted to all rows, beside those that led to the best
+    carried_steps: int = 20  # of those fits: the optimum on a sample is near
     improvement: float = 2.0  # score that a deeper kernel must gain: less is "not worth a bare mention"
     for_luck: float = 2.0  # times log K, that the best of a large level of K must gain: one of K is ahead by chance
     every_column: bool = True  # begin with kernels on every column, where there are several
@@ -127,7 +135,7 @@ class GrammarSearch(Learner):
     score: str = "bic"
     max_depth: int | None = None
     time_budget: float | None = None
-    restarts: int = 4
+    restarts: int = 3
     race: bool = True
     n_jobs: int | None = None
     checkpoint: str | Path | None = None
@@ -148,12 +156,13 @@ class GrammarSearch(Learner):
         Base kernels SE, LIN, PER and RQ on every column; from the one best kernel k all k + B and k * B and every
         replacement of a base kernel in k; all fitted to the end; again until BIC no longer decreases. The winner
         predicts alone. Different from the paper on purpose: kernels that are equal as functions are fitted once, the
-        optimiser is L-BFGS-B from four starts (the appendix names none), columns and target are standardised, and the
+        optimiser is a quasi-Newton method from four starts (the appendix names none), columns and target are standardised, and the
         level of the target is fitted with the kernel.
         """
         policy = SearchPolicy(first_parents=1, improvement=0.0, for_luck=0.0, every_column=False, simplify=False)
         bases = ("SE", "LIN", "PER", "RQ")
-        return replace(cls(bases, grammar="cks", race=False, average=False, buffer=0, policy=policy), **changes)
+        settings = cls(bases, grammar="cks", restarts=4, race=False, average=False, buffer=0, policy=policy)
+        return replace(settings, **changes)
 
     def learn(self, context: Context) -> Learned:
         """Search on scaled data, with intervals on all rows in place of scores where these are too many."""
@@ -222,15 +231,17 @@ class Search:
     """One run of the search; `run` fills `trials`, `conclude` chooses among the finalists.
 
     `data` are the rows to learn from; where some are held out, `held_out` judges what was learned. Where `data` are a
-    sample of too many rows for exact inference, `whole` are all of them, and intervals on those decide.
+    sample of too many rows for exact inference, `whole` are all of them, and intervals on those decide. `shown` are
+    rows that are looked at for periods, where these are more. `stages` is added to the stages in the journal.
     """
 
-    def __init__(self, settings: GrammarSearch, context: Context) -> None:
-        self.settings, self.context = settings, context
+    def __init__(self, settings: GrammarSearch, context: Context, shown: Data | None = None, stages: int = 0) -> None:
+        self.settings, self.context, self.stages = settings, context, stages
         self.criterion: Criterion = criterion(settings.score)
         self.policy, self.racing = settings.policy or context.policy(SearchPolicy), context.policy(RacePolicy)
         self.engine, self.columns, self.seed, self.whole = context.engine, context.columns, context.seed, context.whole
         self.data, self.held_out = self.criterion.divide(context.data, context.seed)
+        self.shown = self.data if shown is None else shown
         jobs, clock = context.count_jobs(settings.n_jobs), Clock(settings.time_budget)
         journal = self._open_journal()
         self.trials = Trials(context.report, clock, jobs, backend=context.backend, journal=journal)
@@ -254,8 +265,18 @@ class Search:
 
     @cached_property
     def own(self) -> dict[int, Array]:
-        """Periods of the target, by column."""
-        return self._periods(self.data.y)
+        """Periods of the target, by column: those that are clear, then all others."""
+        clear, nothing = self.seasons, np.empty(0)
+        found = self._periods(self.shown.y)
+        both = {c: [*clear[c], *found.get(c, nothing)] for c in self.number_columns}
+        most = self.policy.peaks
+        return {column: np.array(list(dict.fromkeys(each))[:most]) for column, each in both.items() if each}
+
+    @cached_property
+    def seasons(self) -> dict[int, list[float]]:
+        """Periods of patterns that repeat clearly, by column of numbers."""
+        X, y = self.shown.X, self.shown.y
+        return {column: seasons(X[:, column], y, self.policy.seasons).tolist() for column in self.number_columns}
 
     def _open_journal(self) -> Journal | None:
         folder, whole = self.settings.checkpoint, self.whole
@@ -281,7 +302,12 @@ class Search:
             if len(self.columns) > 1 and self.policy.every_column:
                 lines = [(several, [*bases, *self._begin_with_every_column(several)]), (line, bases)]
             most = self.settings.max_depth if self.settings.max_depth is not None else 1000
+            begun = self._begin_with_sample(line) if self._begins_with_sample else -1
+            if self.shown is not self.data:
+                self._begin_with_usual_parts(Line(USUAL_PARTS), bases, most)
             for depth in range(min(1, most), 1 + most):
+                if depth <= begun:
+                    continue
                 for each, usable in lines:
                     if each is line and depth <= 1:
                         self.race(line, 0, 0, [(Child(base, base, Step("base", base)), None) for base in alone])
@@ -304,6 +330,101 @@ class Search:
         looks_ahead = self.settings.average and self.forecast_column is not None
         ahead = policy.forecast_share * (clock.budget - self.kept) if looks_ahead else 0.0
         self.trials.clock = replace(clock, reserve=self.kept + ahead)
+
+    @property
+    def _begins_with_sample(self) -> bool:
+        """Whether a whole search on a sample comes first: on a series, where there are many rows to score by."""
+        series = len(self.columns) == 1 and not self.context.categories and self.whole is None
+        many = self.data.count > self.racing.many_rows
+        return series and many and self.settings.race and self.criterion.by_evidence and self.held_out is None
+
+    def _begin_with_sample(self, line: Line) -> int:
+        """Search on a sample of the rows, then fit the best kernels to all of them; return how deep they are.
+
+        A search on some hundred rows takes seconds, and finds what is strong: seasons, a trend. Periods are still
+        looked for in all rows. What is weak is left to the levels that follow, on all rows.
+        """
+        trials, left = self.trials, self.trials.clock.seconds_left
+        settings = replace(
+            self.settings, time_budget=None if left is None else self.policy.sample_share * left, checkpoint=None
+        )
+        sample = replace(self.context, data=self._sample(self.racing.sample), kept_share=0.0)
+        first = Search(settings, sample, self.data, SAMPLE)
+        first.trials.journal = trials.journal
+        first.run()
+        if first.trials.stopped == "request":
+            trials.candidates[:] = first.trials.candidates
+            raise KeyboardInterrupt
+        carried = first.find_carried()
+        self._note_sampled(line, first)
+        entries, work = [], {}
+        for place, candidate in enumerate(carried):
+            fit, key = candidate.full_fit, canonical_structure(candidate.expression)
+            options = FitOptions(1, max_iterations=self.settings.max_iterations, until=trials.clock.until)
+            task = Task(fit.expression, key.text(), fit.noise, False, {}, {}, options)
+            entries.append(Entry(Child(fit.expression, key, candidate.step), None, task))
+            work[place] = (task, None, self.data, self.engine, self.policy.carried_steps, 1, True)
+        for place, reached in trials.run(advance, work, stage=self.stages + CARRIED, batched=True):
+            self._add(line, entries[place], reached, carried[place].depth, False, 0.0)
+        return 0 if line.best is None else trials.candidates[line.best].depth
+
+    def _begin_with_usual_parts(self, line: Line, bases: Sequence[Base], most: int) -> None:
+        """Fit what most series consist of, leave out what does not pay, and grow from there to the end.
+
+        A line, a smooth curve, the seasons that all rows show and what is short-lived: a kernel that a search from base
+        kernels reaches after some levels. What that search finds otherwise comes after.
+        """
+        symbols, column = set(self.settings.bases), self.columns[0]
+        found = self.seasons[column] if "PER" in symbols else []
+        slow = [build_base(symbol, column) for symbol in ("LIN", "SE") if symbol in symbols]
+        waves = [build_base("PER", column, period=float(period)) for period in found]
+        parts = [*slow, *waves, *(build_base(symbol, column) for symbol in ("M12",) if symbol in symbols)]
+        if not 2 <= len(parts) <= most + 1 or "+" not in self.settings.operators:
+            return
+        whole, depth = sum_of(parts), len(parts) - 1
+        child = Child(whole, canonical_structure(whole), Step("usual parts", structure(whole)))
+        rungs = self.racing.rungs_of_few(self.settings.max_iterations)
+        self.race(line, depth, line.first, [(child, None)], rungs)
+        for turn in range(depth):
+            before = line.best
+            if before is None:
+                return
+            rungs = self.racing.rungs_of_simpler(self.settings.max_iterations)
+            self.race(line, depth, line.first + 1 + turn, self.find_simpler(before), rungs)
+            if line.best == before:
+                break
+        for level in range(depth + 1, 1 + most):
+            self._grow(line, level, bases)
+            if line.ended:
+                break
+
+    def find_carried(self) -> list[Candidate]:
+        """Return the best finished kernels, the best first, and then those that led to it."""
+        candidates = self.trials.candidates
+        ranked = sorted(self.trials.find_finished(), key=lambda i: candidates[i].score)
+        chosen, parent = ranked[: self.policy.carried], ranked[0] if ranked else None
+        while parent is not None:
+            parent = candidates[parent].parent
+            if parent in ranked and parent not in chosen:
+                chosen.append(parent)
+        return [candidates[i] for i in chosen]
+
+    def _note_sampled(self, line: Line, first: Search) -> None:
+        """Write down what a search on a sample tried, as kernels left behind, with the scores they would come to."""
+        for candidate in first.trials.candidates:
+            evidence = candidate.log_evidence * self.rows / first.rows
+            score = self.criterion.score(evidence, candidate.parameters, self.rows)
+            failed = candidate.status == "failed"
+            status, message = ("failed", candidate.message) if failed else ("raced out", LEFT_BEHIND)
+            number = self.trials.add(
+                replace(
+                    candidate, log_evidence=evidence, score=math.inf if failed else score, status=status,
+                    message=message, fit=None,
+                ),
+                leads=False,
+            )  # fmt: skip
+            line.members.add(number)
+        self.numbers.update(first.numbers)
 
     def _begin_with_every_column(self, line: Line) -> list[Base]:
         """Fit kernels on all columns at once: the first alone, and from its lengthscales the others; return them.
@@ -433,18 +554,22 @@ class Search:
             replaced = len(list(child.expression.leaves())) <= len(list(grown_from.expression.leaves()))
             if not replaced:  # a parent without periods may follow them closely, and then leaves nothing of them over
                 both, nothing = {**unexplained, **own}, np.empty(0)
-                peaks = {c: in_turn(unexplained.get(c, nothing), own.get(c, nothing)) for c in both}
+                most = self.policy.peaks + 1
+                peaks = {c: in_turn(unexplained.get(c, nothing), own.get(c, nothing))[:most] for c in both}
         return Entry(child, parent, Task(child.expression, key, noise, replaced, peaks, own, options))
 
     def _periods(self, y: Array) -> dict[int, Array]:
         numbers = [column for column in self.columns if column not in self.context.categories]
-        found = {column: periods(self.data.X[:, column], y, self.policy.peaks) for column in numbers}
+        found = {column: periods(self.shown.X[:, column], y, self.policy.peaks) for column in numbers}
         return {column: peaks for column, peaks in found.items() if len(peaks)}
 
     def _find_unexplained(self, parent: int) -> dict[int, Array]:
         """Periods of what a kernel cannot predict of a row from the others, in units of what it says about that."""
         fit = self.trials.candidates[parent].full_fit
         posterior = self.engine.posterior(compile_program(fit.expression), fit.values, fit.likelihood, self.data)
+        if self.shown is not self.data:  # from the sample to all rows; what it predicts of itself is a small part
+            found = posterior.predict(self.shown.X)
+            return self._periods((self.shown.y - found.mean) / np.sqrt(found.variance + fit.noise))
         left = posterior.leave_one_out()
         return self._periods((self.data.y - left.mean) / np.sqrt(left.variance))
 
@@ -471,9 +596,9 @@ class Search:
             return
         finish = self.policy.first_parents if depth == 0 else 3
         if not rungs:
-            rungs = self.racing.rungs(race, limit, len(level), rows, finish)
-            if few:  # everything grows from them: all of their starts run to the end at once
-                rungs = (Rung(limit, ALL_STARTS, math.inf, 0),)
+            rungs = self.racing.rungs(race, limit, len(level), rows, finish, self.forecast_column is not None)
+            if few:  # everything grows from them: none is left behind
+                rungs = self.racing.rungs_of_few(limit)
         attempts: list[Attempt | None] = [None] * len(level)
         running = list(range(len(level)))
         try:
@@ -483,7 +608,7 @@ class Search:
                 effort = (rung.iterations, rung.starts, number == len(rungs) - 1)
                 data = self.data if rung.sample is None else self._sample(rung.sample)
                 work = {i: (entries[i].task, attempts[i], data, self.engine, *effort) for i in running}
-                for i, reached in self.trials.run(advance, work, depth, number, stage, batched=True):
+                for i, reached in self.trials.run(advance, work, depth, number, self.stages + stage, batched=True):
                     attempts[i] = reached
         except (KeyboardInterrupt, OutOfTimeError):
             begun = [i for i, attempt in enumerate(attempts) if attempt is not None]
@@ -516,7 +641,9 @@ class Search:
         rung = Rung(self.policy.interval_iterations, ALL_STARTS, math.inf, 0)
         if race:
             rung = self.racing.rungs(True, self.settings.max_iterations, len(entries), self.data.count)[0]
-        sample = self._sample(rung.sample or self.racing.sample)
+        sample = self.data
+        if self.data.count > self.racing.many_rows:
+            sample = self._sample(rung.sample or self.racing.sample)
         beginning = Beginning(sample, self.engine, rung.iterations, rung.starts)
         try:
             contest.run(beginning)
@@ -580,7 +707,7 @@ class Search:
             # what it raced by is no score where the score is another one
             score = self._provisional(task, attempt) if self.criterion.by_evidence else math.inf
             parameters = layout(task.expression).n_free + 1
-            status, message = "raced out", "left behind in the race: it could not have won"
+            status, message = "raced out", LEFT_BEHIND
             if running:
                 status, message = "not finished", "the search was stopped before its fit was finished"
             if attempt.runs[0].value >= FAILED_VALUE:
@@ -702,8 +829,8 @@ class Search:
 
     def _for_each(self, ranked: list[Candidate], function: Callable[..., Any], *arguments: Any) -> list[Any]:
         work = {i: (c.fit, *arguments) for i, c in enumerate(ranked)}
-        # Ctrl-C ends the workers of a terminal as well
-        done = dict(run_parallel(function, work, 1 if self.trials.stopped == "request" else self.trials.jobs))
+        jobs = 1 if self.trials.stopped == "request" else self.trials.jobs
+        done = dict(run_parallel(function, work, jobs, prefer="threads"))
         return [done[i] for i in range(len(ranked))]
 
 

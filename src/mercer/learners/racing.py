@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mercer.fitting.minimise import Batch, minimise, starting_points
-from mercer.fitting.problem import Evaluations, FitOptions, Problem, Run, prepare
+from mercer.fitting.minimise import Batch, screen, starting_points
+from mercer.fitting.newton import descend
+from mercer.fitting.problem import FitOptions, Problem, Run, prepare
 from mercer.fitting.starts import Starts
 from mercer.inference.contract import Data, Engine
 from mercer.inference.likelihood import Gaussian
@@ -34,7 +35,7 @@ ALL_STARTS = 99
 class Rung:
     """How far candidates run, from how many of their starts, and which of them are promoted to it."""
 
-    iterations: int  # in all, since they began on these rows
+    iterations: int  # steps from where they are
     starts: int
     margin: float  # by how much a score may be behind the best of the rung before
     at_least: int  # this many are promoted in any case
@@ -48,6 +49,8 @@ class RacePolicy:
 
     many_rows: int = 450  # above, the first rungs run on a sample: their cost grows with the cube of the rows
     sample: int = 300  # rows that show which could win
+    largest_sample: int = 600  # of a long series, on which a search on fewer rows came before
+    stretches: int = 4  # of neighbouring rows in a sample of a series: each shows some cycles of what is fast
     small_sample: int = 150  # rows of the first rung of a large level, enough to leave most of it behind
     large_level: int = 300  # candidates; several input columns make that many
     grown_starts: int = 2  # of each in a large level on many rows: a kernel of many parts begun afresh is slow
@@ -56,26 +59,33 @@ class RacePolicy:
         """Tell whether there are hundreds of candidates on many rows."""
         return candidates > self.large_level and rows > self.many_rows
 
-    def rungs(self, race: bool, max_iterations: int, candidates: int, rows: int, finish: int = 3) -> tuple[Rung, ...]:
+    def rungs(
+        self, race: bool, max_iterations: int, candidates: int, rows: int, finish: int = 3, series: bool = False
+    ) -> tuple[Rung, ...]:
         """Return the rungs, of which `finish` candidates at least reach the last; without racing all of them do.
 
-        A sample says little about what is left when most is explained: those not far behind on it run a few steps on
-        all rows. In a large level on many rows hundreds are level there, each with a part more that is of no use: only
-        the first of them are promoted.
+        Of some hundred rows of a series two thirds show as well as all of them who is promising. A sample says little
+        about what is left when most is explained: those not far behind on it run a few steps on all rows. In a large
+        level on many rows hundreds are level there, each with a part more that is of no use: only the first of them are
+        promoted.
         """
         many, large = rows > self.many_rows, candidates > self.large_level
-        first: tuple[Rung, ...] = (Rung(6, ALL_STARTS, math.inf, 0, self.sample),)
+        sample = self.sample if many else None
+        if many and series:
+            sample = max(self.sample, min(rows // 2, self.largest_sample))
+        part = 2 * rows // 3 if series and self.sample <= rows <= self.many_rows else sample
+        first: tuple[Rung, ...] = (Rung(3, ALL_STARTS, math.inf, 0, part),)
         if large:
             starts = self.grown_starts if many else ALL_STARTS
             first = (
-                Rung(6, starts, math.inf, 0, self.small_sample),
-                Rung(6, 3, 150.0, self.large_level // 4, self.sample),
+                Rung(3, starts, math.inf, 0, self.small_sample if many else None),
+                Rung(3, 3, 150.0, self.large_level // 4, sample),
             )
         rungs = (
             *first,
-            Rung(21, 2, 60.0, 15, self.sample),
-            *((Rung(8, 2, 30.0, 10),) if many else ()),
-            Rung(48 if many else 61, 2, 12.0, 2 * finish),
+            Rung(5, 2, 40.0, 10, sample),
+            *((Rung(3, 1, 30.0, 6),) if many else ()),
+            Rung(10, 1, 8.0, finish + 1),
             Rung(max_iterations, 1, 4.0, finish),
         )
         if self.is_large(candidates, rows):
@@ -83,9 +93,35 @@ class RacePolicy:
             rungs = tuple(replace(rung, at_most=most) for rung, most in zip(rungs, slots, strict=True))
         return rungs if race else tuple(replace(rung, margin=math.inf, at_most=None) for rung in rungs)
 
+    def rungs_of_few(self, max_iterations: int) -> tuple[Rung, ...]:
+        """Return the rungs of kernels of which none is left behind: all starts go a little way, the best to the end."""
+        return Rung(6, ALL_STARTS, math.inf, 0), Rung(max_iterations, 2, math.inf, 0)
+
+    def rungs_of_simpler(self, max_iterations: int) -> tuple[Rung, ...]:
+        """Return the rungs of kernels with a part less than one that was fitted, each from its optimum."""
+        return Rung(4, 1, math.inf, 0), Rung(max_iterations, 1, 4.0, 2)
+
     def draw(self, data: Data, count: int, seed: int) -> Data:
-        """Return a random sample of the rows, in their order, where there are many; all of them otherwise."""
-        return data if data.count <= self.many_rows else draw_some(data, count, seed)
+        """Return a sample of the rows, in their order, where there are many; all of them otherwise.
+
+        Of a series half are drawn at random, which shows what is slow, and half are stretches of neighbouring rows,
+        which show what is fast: of one row in seven hardly two lie within a week.
+        """
+        if data.count <= count:
+            return data
+        return draw_some(data, count, seed) if data.X.shape[1] > 1 else self._draw_stretches(data, count, seed)
+
+    def _draw_stretches(self, data: Data, count: int, seed: int) -> Data:
+        rng = np.random.default_rng(seed)
+        order = np.argsort(data.X[:, 0], kind="stable")
+        chosen = np.zeros(data.count, dtype=bool)
+        length = count // (2 * self.stretches)
+        for part in np.array_split(np.arange(data.count), self.stretches):  # one in each part of the series
+            first = part[0] + rng.integers(0, max(1, len(part) - length + 1))
+            chosen[first : first + length] = True
+        rest = np.flatnonzero(~chosen)
+        chosen[rng.choice(rest, count - int(chosen.sum()), replace=False)] = True
+        return data.take(np.sort(order[chosen]))
 
 
 def promote(scores: Sequence[float], rung: Rung) -> list[int]:
@@ -129,7 +165,7 @@ def advance(
         problem = prepare(task.expression, data, engine, task.options, task.peaks)
         if attempt is None:
             points, afresh, screened = _starting_points(problem, task, keep, batch)
-            runs = minimise(problem, [*points, *afresh], iterations, batch=batch, until=task.options.until)
+            runs = descend(problem, [*points, *afresh], iterations, batch, task.options.until)
             runs[len(points) :] = [replace(run, afresh=True) for run in runs[len(points) :]]
         else:
             screened = attempt.screened
@@ -164,15 +200,18 @@ def _starting_points(
     if task.noise is None:
         points, screened = starting_points(problem, task.options, batch=batch)
         return points, [], screened
-    half = replace(task.options, restarts=max(1, task.options.restarts // 2))
+    half = replace(task.options, restarts=(task.options.restarts + 1) // 2)
     points, screened = starting_points(problem, half, task.noise, not task.replaced, batch)
     if most <= half.restarts:
         return points[:most], [], screened
     starts = Starts(structure(task.expression), problem.layout, problem.data, task.own_peaks)
     afresh = replace(problem, starts=starts)
-    others = replace(task.options, restarts=task.options.restarts - half.restarts)
+    wanted = task.options.restarts - half.restarts
+    others = replace(task.options, restarts=max(2, wanted))
     more, also_screened = starting_points(afresh, others, batch=batch)
-    return points, more, screened + also_screened
+    if wanted == 1 and len(more) > 1:  # the typical one, or the best that was drawn
+        more = [more[int(np.argmax(screen(afresh, more, batch, task.options.until)))]]
+    return points, more[:wanted], screened + also_screened
 
 
 def _continue(
@@ -184,14 +223,9 @@ def _continue(
     """
     result, rows = list(runs), problem.data.count
     going = [i for i, run in enumerate(runs) if not (run.converged and run.rows == rows)]
-    if going:
-        trails = [runs[i].trail if runs[i].rows == rows else None for i in going]
-        points = [runs[i].point if trail is None else trail.start for i, trail in zip(going, trails, strict=True)]
-        records = [Evaluations(trail) for trail in trails]
-        later_runs = minimise(problem, points, iterations, records, batch, until)
-        for i, trail, later in zip(going, trails, later_runs, strict=False):  # fewer where time ended
-            earlier = runs[i].evaluations if trail is None else 0
-            result[i] = replace(later, evaluations=earlier + later.evaluations, afresh=runs[i].afresh)
+    later_runs = descend(problem, [runs[i].point for i in going], iterations, batch, until)
+    for i, later in zip(going, later_runs, strict=False):  # fewer where time ended
+        result[i] = replace(later, evaluations=runs[i].evaluations + later.evaluations, afresh=runs[i].afresh)
     return [run for run in result if run.rows == rows]
 
 

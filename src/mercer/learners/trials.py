@@ -4,7 +4,7 @@ A learner keeps its own idea of what to try next; the bookkeeping is here, once:
 
     trials = Trials(context.report, Clock(time_budget), jobs)
     with trials.stopping():                                   # Ctrl-C and the end of the budget: `trials.stopped`
-        for number, attempt in trials.run(advance, work):     # here, in other processes, or as one batch on a device
+        for number, attempt in trials.run(advance, work):     # here, in other threads, or as one batch on a device
             trials.add(candidate)
     if trials.best is None:
         raise trials.failure("the search found no kernel")
@@ -166,7 +166,8 @@ class Trials:
         if self.backend.batches and batched:
             results: Iterable[tuple[int, Any]] = run_on_device(function, todo, self.backend)
         elif self.jobs != 1 and len(todo) > 1:
-            results = run_parallel(function, todo, self.jobs)
+            # threads: the work is in compiled code that releases Python's lock, and processes take seconds to begin
+            results = run_parallel(function, todo, self.jobs, prefer="threads")
         else:
             results, here = todo.items(), True
         for i, given in results:
