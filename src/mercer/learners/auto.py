@@ -43,8 +43,8 @@ class AutoPolicy:
     network_columns: int = 8
     network_most_rows: int = 10_000  # above, the last posterior of a network, of thousands of points, takes too long
     network_seconds: float = 60.0  # with less it may do so on few rows: 17.5 s of 15 at 2,500 rows
-    # Of the seconds; the rest is for its words and pictures: 29 s of 60 at 2,500 rows, on a busy machine.
-    network_share: float = 0.7
+    # Of the seconds; the rest is for its words and pictures: 29 s at 2,500 rows, on a busy machine.
+    network_share: float = 0.6
     parallel_seconds: float = 60.0  # with less, all in this process: workers start in seconds, on a busy machine in 20
 
 
