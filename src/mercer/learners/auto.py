@@ -43,6 +43,8 @@ class AutoPolicy:
     network_columns: int = 8
     network_most_rows: int = 10_000  # above, the last posterior of a network, of thousands of points, takes too long
     network_seconds: float = 60.0  # with less it may do so on few rows: 17.5 s of 15 at 2,500 rows
+    # Of the seconds; the rest is for its words and pictures: 29 s at 2,500 rows, on a busy machine.
+    network_share: float = 0.6
     parallel_seconds: float = 60.0  # with less, all in this process: workers start in seconds, on a busy machine in 20
 
 
@@ -52,20 +54,20 @@ class Rule(NamedTuple):
     reason: str
     learner: str
     holds: Callable[[DataFacts, float | None, AutoPolicy], bool]  # by the seconds too; None: no limit
-    build: Callable[[float | None, int | None], Expression | Learner]  # of its seconds and jobs; None: no limit
+    build: Callable[[float | None, int | None, AutoPolicy], Expression | Learner]  # of its seconds and jobs
 
 
-def build_search(seconds: float | None, jobs: int | None) -> Learner:
+def build_search(seconds: float | None, jobs: int | None, _: AutoPolicy) -> Learner:
     """Return a search for a structure that may take so long."""
     return GrammarSearch(time_budget=seconds, n_jobs=jobs)
 
 
-def build_network(seconds: float | None, jobs: int | None) -> Learner:
-    """Return a network of kernels that may be trained so long."""
-    return NeuralKernelNetwork(time_budget=seconds, n_jobs=jobs)
+def build_network(seconds: float | None, jobs: int | None, policy: AutoPolicy) -> Learner:
+    """Return a network of kernels that is trained for a share of that time."""
+    return NeuralKernelNetwork(time_budget=None if seconds is None else policy.network_share * seconds, n_jobs=jobs)
 
 
-def build_functional(seconds: float | None, _: int | None) -> Learner:
+def build_functional(seconds: float | None, jobs: int | None, _: AutoPolicy) -> Learner:
     """Return a search for a kernel without a formula that may take so long; it makes one after the other."""
     return KernelFunctional(time_budget=seconds)
 
@@ -113,7 +115,7 @@ class AutoKernel(Learner):
         seconds = given if math.isfinite(given) else None
         rule = next(rule for rule in RULES if rule.holds(facts, seconds, policy))
         jobs = 1 if seconds is not None and seconds < policy.parallel_seconds else None
-        return Plan(rule.build(seconds, jobs), rule.learner, rule.reason, seconds, facts)
+        return Plan(rule.build(seconds, jobs, policy), rule.learner, rule.reason, seconds, facts)
 
     def learn(self, context: Context) -> Learned:
         """Learn by what is chosen for these rows, where no estimator has chosen before."""
