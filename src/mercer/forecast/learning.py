@@ -178,9 +178,9 @@ def learn_bands(many: Sequence[Series], bare: Experience, horizon: int, policy: 
     members = tuple(
         replace(member, weight=float(share)) for member, share in zip(bare.members, shares / shares.sum(), strict=True)
     )
-    freedom, widening = min(60.0, 2.5 + math.exp(found[2])), math.exp(found[0])
-    numbers = {"widening": widening, "growth": float(found[1]), "settling": float(found[3]), "freedom": freedom}
-    return replace(bare, members=members, **numbers)
+    widening, growth, settling = math.exp(found[0]), float(found[1]), float(found[3])
+    freedom = min(60.0, 2.5 + math.exp(found[2]))
+    return replace(bare, members=members, widening=widening, growth=growth, settling=settling, freedom=freedom)
 
 
 def _hold_back(series: Series, count: int, bare: Experience) -> Held:
