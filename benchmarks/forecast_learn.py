@@ -51,7 +51,7 @@ def learn_kind(work: tuple[Path, str | None, str, int, Experience | None]) -> tu
         if kept is None
         else learn_bands(many, kept, HORIZONS[kind], LearningPolicy())
     )
-    print(without, kind, len(many), found.widening, found.growth, found.freedom, flush=True)
+    print(without, kind, len(many), found.widening, found.growth, found.settling, found.freedom, flush=True)
     return name_of(kind), sources, found
 
 

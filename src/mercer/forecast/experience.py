@@ -15,12 +15,16 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mercer.errors import InputError
 from mercer.fitting.starts import LearnedPrior
 from mercer.forecast.scales import scale_called
+from mercer.kernels.domains import Array
 
 FORMAT = "mercer experience"
 VERSION = 1
+USUAL_ROWS = 40  # of a series whose deviations are widened by `widening` alone
 NO_SEASON = "year"  # serves where nothing was learned for series without a season
 
 
@@ -38,7 +42,8 @@ class Member:
 class Experience:
     """What was learned for one kind of step.
 
-    widening, growth : standard deviations are multiplied by widening * horizon^growth, the horizon counted in steps.
+    widening, growth, settling : deviations are multiplied by widening * horizon^growth * (rows / 40)^-settling,
+        the horizon counted in steps: what a few rows say of the parameters is less certain.
     freedom : of Student's t. series : how many were learned from.
     """
 
@@ -47,6 +52,11 @@ class Experience:
     growth: float = 0.0
     freedom: float = 30.0
     series: int = 0
+    settling: float = 0.0
+
+    def widen(self, steps: Array, rows: int) -> Array:
+        """Return what standard deviations are multiplied by at each step ahead of a series with that many rows."""
+        return np.asarray(self.widening * steps**self.growth * (rows / USUAL_ROWS) ** -self.settling)
 
 
 @dataclass(frozen=True)
@@ -87,6 +97,7 @@ def to_json(priors: Priors) -> str:
             "series": each.series,
             "widening": round(each.widening, 4),
             "growth": round(each.growth, 4),
+            "settling": round(each.settling, 4),
             "freedom": round(each.freedom, 2),
             "members": [
                 {
@@ -125,7 +136,8 @@ def _read_experience(plain: Any) -> Experience:
     widening, growth, freedom = float(plain["widening"]), float(plain["growth"]), float(plain["freedom"])
     if not members or widening <= 0 or freedom <= 2:
         raise ValueError("no members, a widening not above zero, or tails too heavy for a variance")
-    return Experience(tuple(members), widening, growth, freedom, int(plain["series"]))
+    settling = float(plain.get("settling", 0.0))  # files of earlier versions have none
+    return Experience(tuple(members), widening, growth, freedom, int(plain["series"]), settling)
 
 
 @lru_cache(maxsize=1)

@@ -21,7 +21,7 @@ from scipy.special import gammaln, logsumexp
 from mercer.errors import InputError
 from mercer.fitting.problem import Problem
 from mercer.fitting.starts import LearnedPrior
-from mercer.forecast.experience import Experience, Member, Priors
+from mercer.forecast.experience import USUAL_ROWS, Experience, Member, Priors
 from mercer.forecast.model import Series, build_kernel, find_optimum, fit_series, pose
 from mercer.forecast.reading import read_series
 from mercer.forecast.scales import scale_called
@@ -141,6 +141,7 @@ class Held:
     log_weights: Array  # (members,), by tempered evidence; -inf where the member does not serve
     away: Array  # (members, horizon): (value - middle) / deviation on the member's scale
     log_unit: Array  # (members, horizon): log of the slope of the scale over the deviation
+    rows: int  # that were fitted
 
 
 def learn_bands(many: Sequence[Series], bare: Experience, horizon: int, policy: LearningPolicy) -> Experience:
@@ -157,27 +158,29 @@ def learn_bands(many: Sequence[Series], bare: Experience, horizon: int, policy: 
     steps = np.arange(1, horizon + 1)
     by_evidence = np.array([each.log_weights for each in held])  # (series, members)
     away, unit = np.array([each.away for each in held]), np.array([each.log_unit for each in held])
+    fewer = np.log([[[USUAL_ROWS / each.rows]] for each in held])  # (series, 1, 1)
 
     def loss(numbers: Array) -> float:
         """Minus the log density of what was held back, each value at its own horizon, under weak priors."""
-        shares = np.concatenate([numbers[3:], [0.0]])
-        wider = numbers[0] + numbers[1] * np.log(steps)
+        shares = np.concatenate([numbers[4:], [0.0]])
+        wider = numbers[0] + numbers[1] * np.log(steps) + numbers[3] * fewer
         weights = by_evidence + shares
         weights = weights - logsumexp(weights, axis=1, keepdims=True)
         density = _log_t(away / np.exp(wider), 2.5 + math.exp(numbers[2])) - wider + unit
         total = float(logsumexp(weights[:, :, None] + density, axis=1).mean(axis=1).sum())
-        prior = 0.5 * float(shares @ shares) + 0.5 * float(numbers[0] ** 2 + (numbers[1] / 0.2) ** 2)
-        return prior - total
+        bands = numbers[0] ** 2 + (numbers[1] / 0.2) ** 2 + (numbers[3] / 0.3) ** 2
+        return 0.5 * float(shares @ shares) + 0.5 * float(bands) - total
 
-    begin = np.zeros(3 + len(bare.members) - 1)
+    begin = np.zeros(4 + len(bare.members) - 1)
     begin[0], begin[2] = 0.2, math.log(6.0)
     found = minimize(loss, begin, method="Powell", options={"maxiter": 12, "xtol": 1e-2, "ftol": 1e-5}).x
-    shares = np.exp(np.concatenate([found[3:], [0.0]]))
+    shares = np.exp(np.concatenate([found[4:], [0.0]]))
     members = tuple(
         replace(member, weight=float(share)) for member, share in zip(bare.members, shares / shares.sum(), strict=True)
     )
+    widening, growth, settling = math.exp(found[0]), float(found[1]), float(found[3])
     freedom = min(60.0, 2.5 + math.exp(found[2]))
-    return replace(bare, members=members, widening=math.exp(found[0]), growth=float(found[1]), freedom=freedom)
+    return replace(bare, members=members, widening=widening, growth=growth, settling=settling, freedom=freedom)
 
 
 def _hold_back(series: Series, count: int, bare: Experience) -> Held:
@@ -194,7 +197,7 @@ def _hold_back(series: Series, count: int, bare: Experience) -> Held:
         logs[place] = math.log(max(weight, 1e-300))
         away[place] = (fitted.scale.forward(positive) - middle) / deviation
         unit[place] = fitted.scale.log_slope(positive) - np.log(deviation)
-    return Held(logs, away, unit)
+    return Held(logs, away, unit, count)
 
 
 def _log_t(away: Array, freedom: float) -> Array:

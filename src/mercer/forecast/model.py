@@ -121,8 +121,8 @@ class SeriesModel:
         """Foresee the next steps; `causes` has a row for each where there are known causes."""
         places = self.series.ahead(horizon)
         known = np.empty((horizon, 0)) if causes is None else causes
-        inputs, steps = np.column_stack([places, known]), np.arange(1, horizon + 1)
-        wider = self.experience.widening * steps**self.experience.growth
+        inputs, steps = np.column_stack([places, known]), np.arange(1.0, horizon + 1)
+        wider = self.experience.widen(steps, len(self.series.values))
         parts = []
         with one_thread():
             for fitted, weight in zip(self.members, self.weights, strict=True):

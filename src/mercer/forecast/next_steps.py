@@ -21,7 +21,7 @@ from mercer.forecast.words import tell_last
 from mercer.model.fitted import Fitted
 from mercer.tables.columns import DateColumn
 
-RECENT = 300  # values that are looked at: a fit of as many takes a second, and older ones hardly matter to what comes
+RECENT = 200  # values that are looked at: a fit of as many takes half a second, and older ones hardly matter
 LEAST = 4  # values from which anything is said
 HORIZONS = {"month": 12, "quarter": 8, "year": 5, "week": 13, "day": 14, "hour": 24}  # steps: what fits on a screen
 OTHERWISE = 10
