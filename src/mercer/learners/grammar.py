@@ -156,8 +156,8 @@ class GrammarSearch(Learner):
         Base kernels SE, LIN, PER and RQ on every column; from the one best kernel k all k + B and k * B and every
         replacement of a base kernel in k; all fitted to the end; again until BIC no longer decreases. The winner
         predicts alone. Different from the paper on purpose: kernels that are equal as functions are fitted once, the
-        optimiser is a quasi-Newton method from four starts (the appendix names none), columns and target are standardised, and the
-        level of the target is fitted with the kernel.
+        optimiser is a quasi-Newton method from four starts (the appendix names none), columns and target are
+        standardised, and the level of the target is fitted with the kernel.
         """
         policy = SearchPolicy(first_parents=1, improvement=0.0, for_luck=0.0, every_column=False, simplify=False)
         bases = ("SE", "LIN", "PER", "RQ")
