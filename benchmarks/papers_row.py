@@ -69,7 +69,12 @@ PAPERS = {
     "KFO": "Kernel functional optimisation (Arun Kumar et al. 2021)",
     "CS": "Change surfaces (Herlands et al. 2016)",
 }
-GRAMMAR = ("src/mercer/learners/grammar.py", "src/mercer/learners/racing.py", "src/mercer/fitting/starts.py")
+GRAMMAR = (
+    "src/mercer/learners/grammar.py",
+    "src/mercer/learners/growth.py",
+    "src/mercer/learners/racing.py",
+    "src/mercer/fitting/starts.py",
+)
 NETWORKS = ("src/mercer/learners/nkn.py", "src/mercer/kernels/network.py", "src/mercer/fitting/starts.py")
 FUNCTIONALS = ("src/mercer/learners/kfo.py", "src/mercer/learners/kernel_space.py", "src/mercer/learners/bayesian.py")
 CLASSES = (*FUNCTIONALS, "src/mercer/learners/kfo_classes.py", "src/mercer/learners/margin.py")

@@ -17,7 +17,7 @@ from mercer.fitting.starts import Starts
 from mercer.inference.contract import Data
 from mercer.kernels import CAT, ECAT, KF, M32, SE, C, bind, canonical, from_json, layout, parse, structure, to_json
 from mercer.kernels.domains import Share
-from mercer.learners.grammar import base_kernels, children
+from mercer.learners.growth import base_kernels, children
 from tests.agree.slow_reference import slow_gram
 from tests.strategies import numbers
 

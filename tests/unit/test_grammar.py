@@ -27,7 +27,8 @@ from mercer.kernels.algebra import canonical_structure, structure
 from mercer.learners import grammar as search_module
 from mercer.learners.averaging import Forecasts, stack_weights, stretches
 from mercer.learners.contract import Context, Learned, Step
-from mercer.learners.grammar import Child, GrammarSearch, Line, Search, base_kernels, children
+from mercer.learners.grammar import GrammarSearch, Search
+from mercer.learners.growth import Child, Line, base_kernels, children
 from tests.fuzz.disks import limited_files
 
 BASES = base_kernels(["SE", "PER", "LIN", "RQ"], [0])

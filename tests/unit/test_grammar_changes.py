@@ -16,7 +16,7 @@ from mercer.kernels import bind, parse
 from mercer.kernels.algebra import structure
 from mercer.kernels.blend import Blend, Surface
 from mercer.kernels.expression import contains
-from mercer.learners.grammar import base_kernels, check_operators, children
+from mercer.learners.growth import base_kernels, check_operators, children
 from mercer.learners.simplify import simplify
 
 

@@ -159,7 +159,7 @@ def choose_kernel(request: Request) -> Any:
     from mercer import parse as parse_kernel
     from mercer.kernels import REGISTRY
     from mercer.learners.criteria import CRITERIA
-    from mercer.learners.grammar import check_operators
+    from mercer.learners.growth import check_operators
     from mercer.model.fitted import CLASS_KERNELS
 
     kernel, timed = request.learner, (AUTO, NETWORK, FUNCTIONAL, PARTITION)

@@ -4,15 +4,7 @@ The best kernel is grown step by step until the score no longer improves. At eac
 the best so far are raced (`racing.py`). A candidate that fails numerically is a row with a reason,
 never the end of the search; Ctrl-C and the end of the time budget return the best so far.
 
-One step away (`children`):
-
-    +   S -> S + B        for every base kernel B on every dimension
-    *   S -> S * B
-    r   B -> B'           a base kernel replaced by another
-    |   S -> CP(S, S), CP(S, B), CP(B, S), CW(S, B)     a change point or a window along the column of B; on request
-
-CKS applies + and * to the whole kernel only; the full grammar to every subexpression S of it (METHODS 3). What a step
-leaves alone keeps its values, so that a child starts from its parent's optimum; the new part has none.
+What is one step away is in `growth.py`.
 
 On several columns there are two lines of growth, each with a best kernel of its own: one from the base kernels on one
 column, and one from kernels on every column at once, which come first (`every_column.py`). The better of both wins.
@@ -21,27 +13,25 @@ column, and one from kernels on every column at once, which come first (`every_c
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial, reduce
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from joblib import effective_n_jobs
 
 from mercer.compute.program import compile_program
-from mercer.errors import InputError, KernelError, NumericalError
+from mercer.errors import InputError, NumericalError
 from mercer.fitting.minimise import Clock, OutOfTimeError, Work, run_parallel
 from mercer.fitting.periods import in_turn, periods, seasons
 from mercer.fitting.problem import FAILED_VALUE, Fit, FitOptions
 from mercer.fitting.starts import may_repeat
 from mercer.inference.contract import Data
-from mercer.kernels.algebra import canonical, canonical_structure, size, structure, subexpressions, substitute
-from mercer.kernels.blend import Blend, blend
+from mercer.kernels.algebra import canonical, canonical_structure, structure
 from mercer.kernels.domains import Array
-from mercer.kernels.expression import Base, Expression, Product, Sum, build_base, contains, product_of, sum_of
-from mercer.kernels.leaf import REGISTRY
+from mercer.kernels.expression import Base, Expression, build_base, product_of, sum_of
 from mercer.kernels.parameters import layout
 from mercer.learners.averaging import Forecasts, forecast, refit, weigh
 from mercer.learners.contract import Candidate, Context, Learned, Learner, Step, Weights, WholeData, read_time_budget
@@ -53,15 +43,25 @@ from mercer.learners.every_column import (
     kernel_on_each_column,
     kernels_on_every_column,
 )
+from mercer.learners.growth import (
+    LEFT_BEHIND,
+    Child,
+    Entry,
+    Grammar,
+    Level,
+    Line,
+    base_kernels,
+    check_operators,
+    children,
+    has_periods,
+    leave_behind,
+    usual_parts,
+)
 from mercer.learners.intervals import Beginning, IntervalPolicy, IntervalRace, sharpen, with_verdict
 from mercer.learners.racing import ALL_STARTS, RacePolicy, Rung, Task, advance, promote, seed_for, time_evaluation
 from mercer.learners.simplify import simplify
 from mercer.learners.trials import Attempt, Journal, Trials, fingerprint
 
-Grammar = Literal["full", "cks"]
-OPERATORS = "+*r|"
-LEFT_BEHIND = "left behind in the race: it could not have won"
-MOST_PLACES = 8  # categories that may each have a place of its own: with more the data seldom tell so much
 SHARPENING = 1000  # the rung, in a journal, of a closer bracket of the best: behind all others
 STAGES_BEFORE_GROWTH = 5_000
 EVERY_COLUMN = 10_000  # added to the stages, in a journal, of what grows from kernels on every column
@@ -156,8 +156,8 @@ class GrammarSearch(Learner):
         Base kernels SE, LIN, PER and RQ on every column; from the one best kernel k all k + B and k * B and every
         replacement of a base kernel in k; all fitted to the end; again until BIC no longer decreases. The winner
         predicts alone. Different from the paper on purpose: kernels that are equal as functions are fitted once, the
-        optimiser is a quasi-Newton method from four starts (the appendix names none), columns and target are standardised, and the
-        level of the target is fitted with the kernel.
+        optimiser is a quasi-Newton method from four starts (the appendix names none), columns and target are
+        standardised, and the level of the target is fitted with the kernel.
         """
         policy = SearchPolicy(first_parents=1, improvement=0.0, for_luck=0.0, every_column=False, simplify=False)
         bases = ("SE", "LIN", "PER", "RQ")
@@ -201,30 +201,6 @@ class GrammarSearch(Learner):
             raise InputError(f"checkpoint must be the path of a folder, not {self.checkpoint!r}")
         self.check_policies()
         check_operators(self.operators)
-
-
-class Entry(NamedTuple):
-    """A kernel of a level: how it came about, the number of its parent, and how to fit it."""
-
-    child: Child
-    parent: int | None
-    task: Task
-
-
-Level = Sequence[tuple["Child", int | None]]  # kernels, each with the number of its parent
-
-
-@dataclass
-class Line:
-    """A line of growth: its best kernel so far, and the numbers of all its candidates.
-
-    `first` is added to the stages of its levels, which tell the attempts of a search apart in its journal.
-    """
-
-    first: int = 0
-    best: int | None = None
-    members: set[int] = field(default_factory=set)
-    ended: bool = False
 
 
 class Search:
@@ -374,11 +350,7 @@ class Search:
         A line, a smooth curve, the seasons that all rows show and what is short-lived: a kernel that a search from base
         kernels reaches after some levels. What that search finds otherwise comes after.
         """
-        symbols, column = set(self.settings.bases), self.columns[0]
-        found = self.seasons[column] if "PER" in symbols else []
-        slow = [build_base(symbol, column) for symbol in ("LIN", "SE") if symbol in symbols]
-        waves = [build_base("PER", column, period=float(period)) for period in found]
-        parts = [*slow, *waves, *(build_base(symbol, column) for symbol in ("M12",) if symbol in symbols)]
+        parts = usual_parts(self.settings.bases, self.columns[0], self.seasons[self.columns[0]])
         if not 2 <= len(parts) <= most + 1 or "+" not in self.settings.operators:
             return
         whole, depth = sum_of(parts), len(parts) - 1
@@ -414,16 +386,7 @@ class Search:
         for candidate in first.trials.candidates:
             evidence = candidate.log_evidence * self.rows / first.rows
             score = self.criterion.score(evidence, candidate.parameters, self.rows)
-            failed = candidate.status == "failed"
-            status, message = ("failed", candidate.message) if failed else ("raced out", LEFT_BEHIND)
-            number = self.trials.add(
-                replace(
-                    candidate, log_evidence=evidence, score=math.inf if failed else score, status=status,
-                    message=message, fit=None,
-                ),
-                leads=False,
-            )  # fmt: skip
-            line.members.add(number)
+            line.members.add(self.trials.add(leave_behind(candidate, evidence, score), leads=False))
         self.numbers.update(first.numbers)
 
     def _begin_with_every_column(self, line: Line) -> list[Base]:
@@ -832,100 +795,3 @@ class Search:
         jobs = 1 if self.trials.stopped == "request" else self.trials.jobs
         done = dict(run_parallel(function, work, jobs, prefer="threads"))
         return [done[i] for i in range(len(ranked))]
-
-
-def has_periods(kernel: Expression) -> bool:
-    """Tell whether some part of a kernel repeats, so that periods of the data are where it begins."""
-    return contains(kernel, Blend) or any(leaf.spec.words.role == "wave" for leaf in kernel.leaves())
-
-
-# ------------------------------------------------------------------------------------------------------- the grammar
-
-
-@dataclass(frozen=True)
-class Child:
-    """A kernel one step away: the structure under which it is known, and how it came about."""
-
-    expression: Expression
-    key: Expression
-    step: Step
-
-
-def base_kernels(
-    symbols: Sequence[str], columns: Sequence[int], categories: Mapping[int, int] | None = None
-) -> tuple[Base, ...]:
-    """Return every base kernel on every column, without values; on columns of categories these are CAT and ECAT.
-
-    ECAT takes the place of CAT where there are three categories or more: with two it is the same.
-    """
-    kernels: list[Base] = []
-    categories = categories or {}
-    numbers = [column for column in columns if column not in categories]
-    for symbol in symbols:
-        if symbol not in REGISTRY:
-            raise KernelError(f"there is no base kernel '{symbol}'; there are {', '.join(REGISTRY)}")
-        if REGISTRY[symbol].uses_inputs:
-            kernels += [build_base(symbol, column) for column in numbers]
-        else:
-            kernels.append(build_base(symbol))
-    labels = [column for column in columns if column in categories]
-    kernels += [build_base("CAT", column) for column in labels]
-    few = [column for column in labels if 2 < categories[column] <= MOST_PLACES]
-    kernels += [build_base("ECAT", column, components=categories[column] - 1) for column in few]
-    if not kernels:
-        raise InputError("the search needs at least one base kernel and one input column")
-    return tuple(kernels)
-
-
-def check_operators(operators: str) -> None:
-    """Refuse operators that are not known or given twice."""
-    unknown = set(operators) - set(OPERATORS)
-    if unknown or len(set(operators)) != len(operators) or not operators:
-        raise InputError(
-            f"operators is a text of some of '{OPERATORS}' (add, multiply, replace, change), not {operators!r}"
-        )
-
-
-def children(parent: Expression, bases: Sequence[Base], operators: str, grammar: Grammar) -> Iterator[Child]:
-    """Yield the kernels one step away, each canonical structure once, in a fixed order."""
-    seen = {canonical_structure(parent)}
-    for expression, step in _steps(parent, bases, operators, grammar):
-        simpler = canonical(expression)  # merged or swallowed factors: their parameters cannot be distinguished
-        if size(simpler) < size(expression):
-            expression = simpler
-        key = canonical_structure(expression)
-        if key not in seen:
-            seen.add(key)
-            yield Child(expression, key, step)
-
-
-def _steps(
-    parent: Expression, bases: Sequence[Base], operators: str, grammar: Grammar
-) -> Iterator[tuple[Expression, Step]]:
-    for path, part in subexpressions(parent):
-        # adding to a term is adding to the sum, which comes anyway; the same for factors and parts of a change
-        outer = reduce(lambda node, number: node.children[number], path[:-1], parent) if path else None
-        allowed = operators if not path or grammar == "full" else ""
-        for base in bases:
-            if base.spec.coded:
-                if "r" in operators and isinstance(part, Base) and _may_be_placed(part, base, outer):
-                    yield substitute(parent, path, inherit(part, base)), Step("replace", part, base)
-                continue
-            if "+" in allowed and not isinstance(outer, Sum):
-                yield substitute(parent, path, sum_of([part, base])), Step("add", base)
-            if "*" in allowed and not isinstance(outer, Product):
-                yield substitute(parent, path, product_of([part, base])), Step("multiply", base)
-            along = base.dims is not None and not base.spec.categorical  # a constant has no column to go along
-            if "|" in allowed and not isinstance(outer, Blend) and base.dims and along:
-                on = base.dims[:1]
-                yield substitute(parent, path, blend([part, part], "CP", on=on)), Step("change of parameters", part)
-                yield substitute(parent, path, blend([part, base], "CP", on=on)), Step("change to", base)
-                yield substitute(parent, path, blend([base, part], "CP", on=on)), Step("change from", base)
-                yield substitute(parent, path, blend([part, base], "CW", on=on)), Step("window", base)
-            if "r" in operators and isinstance(part, Base) and (part.symbol, part.dims) != (base.symbol, base.dims):
-                yield substitute(parent, path, inherit(part, base)), Step("replace", part, base)
-
-
-def _may_be_placed(part: Base, base: Base, outer: Expression | None) -> bool:
-    """Tell whether ECAT may take the place of a part: of CAT as a factor, as one value for each says no more."""
-    return part.spec.has("correlation") and part.dims == base.dims and isinstance(outer, Product)
