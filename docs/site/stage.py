@@ -124,7 +124,8 @@ def list_sources() -> list[str]:
                 led = normpath(f"{Path(page.place).parent.as_posix()}/{redirect(link[1], page, places)[5:]}")
                 if redirect(link[1], page, places).startswith("site:") and led.startswith("source/"):
                     found.add(led.removeprefix("source/").removesuffix(".html").partition("#")[0])
-    return sorted(found)
+    listed = {name_of(path) for name in found for path in (ROOT / name).glob("*.py")}  # of folders
+    return sorted(found | listed)
 
 
 # ------------------------------------------------------------------------------------------------------------ stage

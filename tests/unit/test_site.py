@@ -55,6 +55,10 @@ def test_every_link_of_the_gathered_pages_has_a_target(tmp_path: Path) -> None:
 def test_sources_that_are_shown_exist() -> None:
     sources = module("stage").list_sources()
     assert "src/mercer/kernels/leaf.py" in sources
+    folders = [ROOT / name for name in sources if (ROOT / name).is_dir()]
+    assert folders
+    listed = {path.relative_to(ROOT).as_posix() for folder in folders for path in folder.glob("*.py")}
+    assert sorted(listed - set(sources)) == []
     assert [name for name in sources if not (ROOT / name).exists()] == []
 
 
