@@ -36,8 +36,10 @@ from mercer.explain.classes import explain_classes
 from mercer.explain.wording import number as write_number
 from mercer.forecast.findings import compare, look_ahead
 from mercer.forecast.forecaster import Forecaster
+from mercer.forecast.next_steps import foresee
 from mercer.forecast.page import list_steps
 from mercer.forecast.words import tell_change, tell_last
+from mercer.learners.auto import AutoKernel
 from mercer.model.classes import FittedClasses
 from mercer.model.fitted import Fitted
 from mercer.report.html import QUESTIONS, fit_caption
@@ -183,10 +185,17 @@ def read_request(arguments: Arguments) -> tuple[Request, Any]:
     folder, target, classes = Path(arguments["folder"]), str(arguments["target"]), bool(arguments["classes"])
     request = Request(
         "discover", target, folder, inputs=list(arguments["inputs"]), classes=classes, time_budget=arguments["seconds"],
-        kernel=FUNCTIONAL if classes else SEARCH, checkpoint=None if classes else folder / "checkpoint",
+        kernel=FUNCTIONAL if classes else None,
     )  # fmt: skip
     options = read_options(arguments["options"], columns=(*arguments["inputs"], target), numbers=(target,))
     return request, read_rows(Path(arguments["file"]), target, options)
+
+
+def choose_learner(request: Request, inputs: Any, values: Any) -> Request:
+    """Return the request with the learner that `mercer discover` would choose; a search keeps what it has finished."""
+    automatic = GPRegressor(AutoKernel(time_budget=request.time_budget))
+    learner = automatic.plan(inputs, values).learner
+    return replace(request, kernel=learner, checkpoint=request.out / "checkpoint" if learner == SEARCH else None)
 
 
 def check(arguments: Arguments) -> Answer:
@@ -203,8 +212,8 @@ def learn(arguments: Arguments) -> Answer:
     live, terminal = Live(folder / "progress.json"), Terminal(as_json=False)
     live.tell(stage="reading")
     request, table = read_request(arguments)
-    kernel = choose_kernel(request)
     inputs, values, names = prepare_rows(request, table, terminal)
+    kernel = choose_kernel(request if classes else choose_learner(request, inputs, values))
     model: GPRegressor | KernelSVC
     if classes:
         model = KernelSVC(kernel=kernel, random_state=request.seed)
@@ -220,7 +229,8 @@ def learn(arguments: Arguments) -> Answer:
         fitted = remember_day_order(replace(fitted, notes=tuple(terminal.notes)), table)
         live.tell(stage="explaining")
         explanation = explain_classes(fitted) if isinstance(fitted, FittedClasses) else explain(fitted)
-        write_results(fitted, explanation, folder)
+        steps = None if isinstance(fitted, FittedClasses) else foresee(fitted)
+        write_results(fitted, explanation, folder, steps)
         if isinstance(fitted, Fitted):
             save_figure(fit_figure(fitted, width=PHONE, density=PHONE_DENSITY), folder / "fit-narrow.png")
     seconds = time.perf_counter() - started
