@@ -31,6 +31,11 @@ def test_a_line_and_noise_have_none() -> None:
     assert [len(seasons(*series(300, seed), 3)) for seed in range(2)] == [0, 0]
 
 
+def test_a_long_season_without_a_trend_is_found_beside_a_short_one() -> None:
+    found = seasons(*series(600, 1, 7.0, 140.0), 3)  # an overtone may be among them
+    assert_allclose([found[0], found.max()], [7.0, 140.0], rtol=0.03)
+
+
 def test_the_order_of_rows_and_the_units_do_not_matter() -> None:
     time, y = series(300, 0, 12.0)
     shuffled = np.random.default_rng(1).permutation(len(y))

@@ -34,6 +34,7 @@ PLACES = 6  # where something may change
 NEAR = 3  # rows whose median is the level there
 LEAST_FOR_SEASONS = 60  # rows; fewer show one pattern at most, which `periods` finds
 SLOW = 12  # of all rows: what is slower than this part of them is taken out of the first view of seasons
+BESIDE, SHARP = 1.25, 1.7  # a season takes out this many times as much as periods so much longer and shorter do
 SAME = 0.5  # cycles over the whole span: periods nearer to each other cannot be distinguished
 
 
@@ -85,7 +86,8 @@ def seasons(column: Array, y: Array, count: int) -> Array:
 
     A slow movement fills the slow end of a periodogram and hides what is fast: patterns are looked for beside a moving
     average first, then in all of y. One that takes out no more than the best of N would by chance is none: of N sums of
-    k squares of noise the largest is about k + 2 sqrt(k log N) + 2 log N (Laurent and Massart 2000).
+    k squares of noise the largest is about k + 2 sqrt(k log N) + 2 log N (Laurent and Massart 2000). Nor is one that
+    takes out hardly more than periods beside it, as all slow periods of a walk do.
     """
     order = np.argsort(column, kind="stable")
     x, rest = column[order], y[order] - np.polyval(np.polyfit(column, y, 1), column[order])
@@ -100,10 +102,15 @@ def seasons(column: Array, y: Array, count: int) -> Array:
         period = next(iter(periods(x, left, 1)), math.nan)
         if len(found) == count or not (math.isfinite(period) and span >= AT_LEAST * period):
             continue
-        share = 1.0 - _left_over(x, left, period) / float(left @ left)
-        if share > chance and all(abs(span / period - span / other) > 2 * SAME for other in found):
+        share, beside = (
+            max(1.0 - _left_over(x, left, factor * period) / float(left @ left) for factor in factors)
+            for factors in ((1.0,), (1.0 / BESIDE, BESIDE))
+        )
+        if share > max(chance, SHARP * beside) and all(abs(span / period - span / other) > 2 * SAME for other in found):
             found.append(float(period))
-        views = [each - _pattern(x, each, period) for each in views]
+            views = [each - _pattern(x, each, period) for each in views]
+        else:
+            views[view] = left - _pattern(x, left, period)
     return np.array(found)
 
 
