@@ -185,7 +185,7 @@ def test_huge_and_tiny_values_give_the_rescaled_answer(
     mercer: Mercer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: float
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("mercer.cli.learn.write_results", lambda model, explanation, folder: {})
+        patch.setattr("mercer.cli.learn.write_results", lambda *given: {})
         plain = discovered(mercer, tmp_path, wave_text(24))
     scaled = discovered(mercer, tmp_path, wave_text(24, x_scale=scale, y_scale=scale))
     moved = 24 * np.log(scale)

@@ -61,7 +61,7 @@ class _Whitened:
         """Return the p-value of the waves of a period beside a level and waves that are known."""
         from scipy.stats import f
 
-        harmonics = max(1, min(HARMONICS, int(period / (2.0 * np.median(np.diff(np.sort(self.at)))))))
+        harmonics = max(1, min(HARMONICS, int(period / (2.0 * np.median(np.diff(np.unique(self.at)))))))
         beside = [np.ones((len(self.at), 1)), *(waves_of(self.at, each, HARMONICS) for each in known)]
         columns = np.column_stack([self.y, *beside, waves_of(self.at, period, harmonics)])
         white = self.factor.half_solve(columns)
