@@ -204,5 +204,5 @@ def test_wrong_starts_and_missing_devices_are_explained(monkeypatch: pytest.Monk
         return real_import(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", no_botorch)
-    with pytest.raises(InputError, match=r"mercer\[cuda\]"):
+    with pytest.raises(InputError, match=r"BoTorch 0\.16 or later.*pip install"):
         fit_batch(expression, X, y, starts, bounds)

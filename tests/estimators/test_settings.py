@@ -190,9 +190,9 @@ def test_the_kernel_of_a_feature_map_is_given_as_a_whole(kernel: Any) -> None:
 def test_progress_that_cannot_be_called() -> None:
     X, y = wave()
     for model in (GPRegressor("SE"), KernelSVC("rbf"), GridRegressor("SE")):
-        with pytest.raises(InputError, match=r"progress must be a function.*not 3"):
+        with pytest.raises(InputError, match=r"progress must be True.*a function.*not 3"):
             model.fit(X, y, progress=3)
-    with pytest.raises(InputError, match=r"progress must be a function.*not 3"):
+    with pytest.raises(InputError, match=r"progress must be True.*a function.*not 3"):
         GPRegressor("SE", restarts=1, random_state=0).fit(X, y).distil(progress=3)
 
 

@@ -160,7 +160,7 @@ def settings_of(part: Any) -> dict[str, Any]:
 def change_settings(name: str, part: Any, changes: dict[str, Any], able: str | None) -> Any:
     """Return the learner or engine of a parameter with some of its settings changed; `able`: what would have some."""
     given, first = ", ".join(f"{key}={value!r}" for key, value in changes.items()), next(iter(changes))
-    if able and isinstance(part, str) and part in LEARNERS:
+    if able == A_LEARNER and isinstance(part, str) and part in LEARNERS:
         raise InputError(
             f"{name} is the text {part!r}, which has no settings: give {name}=mercer.{LEARNERS[part].__name__}"
             f"({given}), and later set_params reaches them as {name}__{first}"

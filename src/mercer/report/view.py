@@ -81,7 +81,7 @@ class Paper:
         rows, inches = -(-panels // columns), self.width / self.dots
         size = (inches, max(2.0 if self.narrow else 2.4, rows * height * inches / columns))
         with rc_context(STYLE):
-            figure = self.figure or Figure()
+            figure = self.figure or Figure(dpi=self.dots)  # files are written with the dots of its beginning
             figure.set_size_inches(size)
             figure.set_dpi(self.dots)
             figure.set_layout_engine(ConstrainedLayoutEngine(h_pad=0.06, w_pad=0.06))
