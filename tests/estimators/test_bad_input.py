@@ -286,7 +286,7 @@ def test_a_kernel_that_does_not_parse_points_at_the_character(text: str, positio
 
 
 def test_a_learner_whose_name_is_mistyped() -> None:
-    with pytest.raises(mercer.KernelSyntaxError, match=r"no base kernel 'serach'.*other names are 'auto', 'search', 'nkn'"):
+    with pytest.raises(mercer.KernelSyntaxError, match=r"no base kernel 'serach'.*other names are 'auto', 'search'"):
         model("serach").fit(*series())
     with pytest.raises(mercer.KernelSyntaxError, match=r"no base kernel 'rbff'.*other names are 'kfo', .*'rbf'"):
         mercer.KernelSVC("rbff").fit(*series())
