@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import mercer
+from mercer.app.serving import bind
 from mercer.app.store import Store
 from tests.app.conftest import AIRLINE, SMALL, Answer, Site, serving
 
@@ -256,6 +257,30 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.docx").write_text("all of it")
     with pytest.raises(mercer.InputError, match="holds other files"):
         Store(tmp_path)
+
+
+@pytest.mark.parametrize("beside", [{}, {"server.json": '{"listen": 80}'}])
+def test_files_of_others_are_never_ours(tmp_path: Path, beside: dict[str, str]) -> None:
+    for name, text in {"models/precious.pt": "x", **beside}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    with pytest.raises(mercer.InputError, match="holds other files"):
+        Store(tmp_path)
+    assert (tmp_path / "models" / "precious.pt").read_text() == "x"
+
+
+def test_what_is_deleted_has_names_of_ours(tmp_path: Path) -> None:
+    store = Store(tmp_path / "app")
+    store.remember(1)
+    store.create("models")
+    (tmp_path / "app" / "models" / "mine").mkdir()
+    store.remove()
+    assert [path.name for path in (tmp_path / "app" / "models").iterdir()] == ["mine"]
+
+
+def test_a_folder_is_served_once_at_whatever_port(tmp_path: Path) -> None:
+    with serving(tmp_path / "app"):
+        assert bind(Store(tmp_path / "app"), 0) is None
 
 
 START = """

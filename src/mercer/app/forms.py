@@ -66,7 +66,7 @@ def read_reading_form(form: Form) -> tuple[dict[str, Any], Problems]:
     if first(form, "day_first") in ("day", "month"):
         options["day_first"] = first(form, "day_first") == "day"
     if line := first(form, "header"):
-        if line.isascii() and line.isdigit() and 0 < int(line) < 10**6:
+        if len(line) < 7 and line.isascii() and line.isdigit() and int(line) > 0:
             options["header"] = int(line)
         else:
             problems["header"] = f"A line is a whole number from 1 on, not “{line[:40]}”. Empty: it is found out."

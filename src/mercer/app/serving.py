@@ -80,6 +80,8 @@ def serve(
 
 def bind(store: Store, port: int | None) -> socket.socket | None:
     """Listen where the last server did, or on a free port; None where a server of this folder answers there."""
+    if store.port and answers(store):  # at whatever port: two servers would delete each other's work
+        return None
     wanted = store.port if port is None else port
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     if os.name == "posix":  # elsewhere it would let two servers listen to one port
@@ -87,9 +89,6 @@ def bind(store: Store, port: int | None) -> socket.socket | None:
     try:
         listening.bind((HOST, wanted))
     except OSError as error:
-        if store.port and answers(store):
-            listening.close()
-            return None
         if port is not None:
             raise InputError(f"Port {port} cannot be used ({error.strerror}). Choose another with --port.") from None
         listening.bind((HOST, 0))  # somebody else took it meanwhile

@@ -39,8 +39,8 @@ class Store:
         self.folder = folder.expanduser().resolve()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            others = {path.name for path in self.folder.iterdir()} - {"server.json", *KINDS}
-            if others and not (self.folder / "server.json").exists():
+            known = read_json(self.folder / "server.json") or {}
+            if known.get("format") != FORMAT and self._holds_anything():
                 raise InputError(
                     f"The folder '{folder}' holds other files, and what is in it will be deleted. "
                     "Give an empty one with --folder."
@@ -52,10 +52,14 @@ class Store:
             raise InputError(
                 f"The folder '{folder}' cannot be used ({error.strerror or error}). Choose another with --folder."
             ) from None
-        known = read_json(self.folder / "server.json") or {}
         fits = known.get("format") == FORMAT and known.get("version") == VERSION
         self.token: str = known["token"] if fits else secrets.token_urlsafe(24)
         self.port: int = known["port"] if fits else 0
+
+    def _holds_anything(self) -> bool:
+        """Tell whether something is in the folder; empty folders of ours, of a start that was cut short, are nothing."""
+        found = list(self.folder.iterdir())
+        return any(path.name not in KINDS or not path.is_dir() or any(path.iterdir()) for path in found)
 
     def remember(self, port: int) -> None:
         """Keep the address for the next start."""
@@ -67,7 +71,7 @@ class Store:
     def create(self, kind: Kind) -> str:
         """Make an empty folder for a new table or model and return its name."""
         name = secrets.token_hex(8)
-        (self.folder / kind / name).mkdir()
+        (self.folder / kind / name).mkdir(parents=True)
         return name
 
     def place(self, kind: Kind, name: str) -> Path:
@@ -128,7 +132,11 @@ class Store:
     def remove(self) -> None:
         """Delete everything that is ours, and the folder where nothing else is in it."""
         for kind in KINDS:
-            shutil.rmtree(self.folder / kind, ignore_errors=True)
+            for path in (self.folder / kind).glob("*"):
+                if NAME.fullmatch(path.name):
+                    shutil.rmtree(path, ignore_errors=True)
+            with suppress(OSError):
+                (self.folder / kind).rmdir()
         (self.folder / "server.json").unlink(missing_ok=True)
         with suppress(OSError):
             self.folder.rmdir()
