@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -196,7 +196,7 @@ class Server:
     async def upload(self, request: Request) -> Response:
         """Take a file in; the script is told where to go on, or what is wrong."""
         declared = request.headers.get("content-length", "")
-        name = unquote(request.query_params.get("name", ""))
+        name = request.query_params.get("name", "")
         try:
             table = await self.service.receive(name, request.stream(), int(declared) if declared.isdigit() else None)
         except RefusedError as refused:

@@ -57,7 +57,7 @@ class Store:
         self.port: int = known["port"] if fits else 0
 
     def _holds_anything(self) -> bool:
-        """Tell whether something is in the folder; empty folders of ours, of a start that was cut short, are nothing."""
+        """Tell whether something is in it; empty folders of ours, of a start that was cut short, are nothing."""
         found = list(self.folder.iterdir())
         return any(path.name not in KINDS or not path.is_dir() or any(path.iterdir()) for path in found)
 
