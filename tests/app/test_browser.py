@@ -43,6 +43,8 @@ def look(browser: Browser, name: str) -> None:
     for width, scheme in ((1200, "light"), (1200, "dark"), (390, "light")):
         browser.resize(width)
         browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        browser.wait(f"matchMedia('(prefers-color-scheme: {scheme})').matches")
+        browser.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))")
         assert browser.evaluate(CHECK) == [], (name, width, scheme)
         if folder := os.environ.get("SHOTS"):
             browser.photograph(Path(folder) / f"{name}-{width}-{scheme}.png")
