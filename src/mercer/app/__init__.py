@@ -14,7 +14,7 @@ One server on this machine, processes that work for it, one folder with everythi
 - **Jobs** (`jobs.py`): reading, searching, forecasting and predicting happen in other processes (`worker.py`,
   `tasks.py`). There are two lanes: quick jobs share a process, a search has one of its own, begun beforehand so that
   nobody waits for imports. A process that dies, hangs or eats all memory is a sentence for the user and no harm to the
-  server. Who waits is told how many are before them. Stopping is Ctrl-C for the search: it goes on with the best
+  server. A page that waits shows how many are before it. Stopping is Ctrl-C for the search: it goes on with the best
   so far. When the server dies, its processes see the end of their input and die too.
 - **Progress** (`live.py`): a search writes how far it is to a small file, with the picture of the best kernel so far as
   numbers; the page asks for it twice a second. A closed tab loses nothing, as nothing depends on it.

@@ -34,13 +34,13 @@ class Job:
 
 @dataclass(eq=False)
 class Worker:
-    """A process that does one job after another. It is told and answers by lines of JSON."""
+    """A process that does one job after another. Tasks and answers are lines of JSON."""
 
     process: asyncio.subprocess.Process
     done: int = 0
     ready: bool = False
-    told: bool = False  # it works on a job
-    stopped: bool = False  # before it was told of its job
+    busy: bool = False  # it works on a job
+    stopped: bool = False  # before its job was sent
 
     @staticmethod
     async def start() -> Worker:
@@ -65,19 +65,19 @@ class Worker:
             if self.stopped:
                 self.stopped = False
                 return {"stopped": True}
-            self.told = True
+            self.busy = True
             self._tell({"task": job.task, "arguments": job.arguments})
             answer = await asyncio.wait_for(self._hear(), job.seconds)
         except TimeoutError:
             await self.end()
             raise WorkerLostError("it took too long") from None
-        self.done, self.told = self.done + 1, False
+        self.done, self.busy = self.done + 1, False
         return answer
 
     def stop(self) -> None:
         """Ask for the best so far, as Ctrl-C does."""
-        self.stopped = not self.told
-        if self.told:
+        self.stopped = not self.busy
+        if self.busy:
             self._tell({"stop": True})
 
     async def end(self) -> None:
@@ -120,7 +120,7 @@ class Ticket:
 
 
 class Lane:
-    """Jobs in the order in which they came, so many at a time, each process for so many of them."""
+    """A queue of jobs, first come first served, with a number of slots; a process ends after a number of jobs."""
 
     def __init__(self, slots: int, jobs_each: int, ready_seconds: float, warm: bool) -> None:
         self.slots, self.jobs_each, self.ready_seconds, self.warm = slots, jobs_each, ready_seconds, warm

@@ -63,7 +63,7 @@ class Live:
         self.tell(stage="searching", picture=self.picture.draw(None, None), version=1)
 
     def report(self, progress: Progress) -> None:
-        """Be told by the search."""
+        """Take a report of the search."""
         if time.monotonic() - self._last < EVERY and not (progress.best is not None and math.isinf(self._shown)):
             return
         fields: dict[str, Any] = {

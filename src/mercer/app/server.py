@@ -194,7 +194,7 @@ class Server:
     # --------------------------------------------------------------------------------------------------------- tables
 
     async def upload(self, request: Request) -> Response:
-        """Take a file in; the script is told where to go on, or what is wrong."""
+        """Take a file in; answer where to go on, or what is wrong."""
         declared = request.headers.get("content-length", "")
         name = request.query_params.get("name", "")
         try:

@@ -195,7 +195,7 @@ class Service:
         self._begin(self._search(model))
 
     def state(self, model: str) -> Document:
-        """Return how far a model is: its document, its place in the queue, and what its search told last."""
+        """Return how far a model is: its document, its place in the queue, and the last report of its search."""
         document = self.store.read("models", model)
         progress = None
         if document["status"] == "waiting" and model in self.searches.running:

@@ -26,7 +26,7 @@ Document = dict[str, Any]
 
 
 def default_folder() -> Path:
-    """Return where the server keeps its files, unless told otherwise: a folder for state, of this user alone."""
+    """Return where the server keeps its files, by default: a folder for state, of this user alone."""
     if os.name == "nt":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "mercer" / "app"
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "mercer" / "app"

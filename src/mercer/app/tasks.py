@@ -48,13 +48,14 @@ from mercer.tables import ReadOptions, read
 from mercer.tables.columns import Categories, DateColumn, holds_dates, holds_numbers
 from mercer.tables.decisions import WORDS, Decision
 from mercer.tables.reading import WORKBOOK_EXTENSIONS
+from mercer.tables.workbook import EXCEL_ERRORS
 from mercer.writing import write_text
 
 Arguments = dict[str, Any]
 Answer = dict[str, Any]
 Task = Callable[[Arguments], Answer]
 SHOWN_ROWS, SHOWN_TEXT = 6, 40
-MOST_LEVELS = 50  # of a column of texts that can be told apart as classes
+MOST_LEVELS = 50  # of a column of texts that may be classes
 PHONE, PHONE_DENSITY = 580, 160  # pixels of a picture for a phone, and of an inch of it: finer than its screen
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "|", "%")  # a cell that begins so may be run by a spreadsheet program
 FIELDS = {  # the field of the form by which a decision can be corrected
@@ -124,7 +125,7 @@ def list_sheets(file: Path) -> list[str]:
 
     try:
         return [str(name) for name in openpyxl.load_workbook(file, read_only=True).sheetnames]
-    except Exception:
+    except EXCEL_ERRORS:
         return []
 
 
@@ -338,13 +339,13 @@ def predict(arguments: Arguments) -> Answer:
         if isinstance(model, GPRegressor):
             mean, std = (float(each[0]) for each in model.predict(frame, return_std=True))
             ends = mean - WITHIN_95 * std, mean + WITHIN_95 * std
-            told = {"expected": write_number(mean), "low": write_number(ends[0]), "high": write_number(ends[1])}
+            prediction = {"expected": write_number(mean), "low": write_number(ends[0]), "high": write_number(ends[1])}
             row = frame.assign(mean=mean, std=std, lower_95=ends[0], upper_95=ends[1])
         else:
             chances = model.predict_proba(frame)[0]
-            told = {"expected": str(model.predict(frame)[0]), "chance": f"{100 * float(chances.max()):.0f} %"}
-            row = frame.assign(**{"class": told["expected"]}).assign(probability=float(chances.max()))
-    return {"prediction": told | {"notes": notes.notes, "cells": neutralise(row).to_csv(index=False)}}
+            prediction = {"expected": str(model.predict(frame)[0]), "chance": f"{100 * float(chances.max()):.0f} %"}
+            row = frame.assign(**{"class": prediction["expected"]}).assign(probability=float(chances.max()))
+    return {"prediction": prediction | {"notes": notes.notes, "cells": neutralise(row).to_csv(index=False)}}
 
 
 def neutralise(table: pd.DataFrame) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from typing import Any, TextIO
 
 def main() -> None:
     """Do tasks until there are no more."""
-    told = _take_over_output()
+    answers = _take_over_output()
     with suppress(OSError):  # Linux: where memory runs out, this is to be ended first
         Path("/proc/self/oom_score_adj").write_text("1000")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -29,7 +29,7 @@ def main() -> None:
     from mercer.app.tasks import TASKS, load_core, run_task  # the long imports
 
     load_core()
-    _answer(told, {"ready": True})
+    _answer(answers, {"ready": True})
     while True:
         message = work.get()
         try:
@@ -39,7 +39,7 @@ def main() -> None:
                 answer = run_task(TASKS[message["task"]], message["arguments"])
         except KeyboardInterrupt:
             answer = {"stopped": True}
-        _answer(told, answer)
+        _answer(answers, answer)
 
 
 @contextmanager
@@ -54,14 +54,14 @@ def _interruptible() -> Iterator[None]:
 
 def _take_over_output() -> TextIO:
     """Keep standard output for answers; what libraries print goes to standard error."""
-    told = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    return told
+    return answers
 
 
-def _answer(told: TextIO, message: dict[str, Any]) -> None:
-    told.write(json.dumps(message) + "\n")
-    told.flush()
+def _answer(answers: TextIO, message: dict[str, Any]) -> None:
+    answers.write(json.dumps(message) + "\n")
+    answers.flush()
 
 
 def _listen(work: queue.SimpleQueue[dict[str, Any]], stop: threading.Event) -> None:

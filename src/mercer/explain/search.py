@@ -144,8 +144,8 @@ class ChosenLearner:
 def tell_choice(plan: Plan, narrator: Narrator, took: float | None = None) -> ChosenLearner:
     """Return which learner was chosen, with its sentence; before the work it has not taken any time."""
     chosen = ChosenLearner(plan.learner, plan.reason, plan.seconds, plan.facts, took)
-    told: ChosenLearner = narrator.complete(Claim("chosen learner", narrator.target, chosen))
-    return told
+    described: ChosenLearner = narrator.complete(Claim("chosen learner", narrator.target, chosen))
+    return described
 
 
 def score_name(fitted: Fitted) -> str:

@@ -73,7 +73,7 @@ def build_functional(seconds: float | None, jobs: int | None, _: AutoPolicy) -> 
 
 
 def is_for_network(facts: DataFacts, seconds: float | None, policy: AutoPolicy) -> bool:
-    """Tell whether there are so many rows, of a few columns, that a search would not come far in its time."""
+    """Return whether rows are too many, and columns few enough, for a network to be ahead of a search in its time."""
     rows = policy.network_rows <= facts.rows <= policy.network_most_rows
     time = seconds is not None and seconds >= policy.network_seconds
     return rows and time and facts.columns <= policy.network_columns

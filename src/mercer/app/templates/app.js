@@ -69,9 +69,9 @@
       if (element && element.textContent !== text) element.textContent = text;
     };
 
-    const show = told => {
-      if (told.status === "waiting" && told.position) say("stage", told.position === 1 ? "One search is before this one." : `${told.position} searches are before this one.`);
-      const progress = told.progress;
+    const show = state => {
+      if (state.status === "waiting" && state.position) say("stage", state.position === 1 ? "One search is before this one." : `${state.position} searches are before this one.`);
+      const progress = state.progress;
       if (!progress) return;
       say("stage", STAGES[progress.stage] || "");
       const bar = find("bar", waiting);
@@ -98,10 +98,10 @@
     const ask = async () => {
       try {
         const answer = await fetch(waiting.dataset.wait);
-        const told = await answer.json();
+        const state = await answer.json();
         silent = 0;
-        if (!waiting.dataset.while.split(" ").includes(told.status)) { location.reload(); return; }
-        show(told);
+        if (!waiting.dataset.while.split(" ").includes(state.status)) { location.reload(); return; }
+        show(state);
       } catch {
         silent += 1;
         if (silent > 4) say("stage", "Mercer does not answer. Is it still running? What was finished is kept.");

@@ -1,9 +1,9 @@
 // The picture of the report that moves. Everything in it was computed before; here it is added up and drawn.
 "use strict";
 (() => {
-  const box = document.getElementById("moving"), told = document.getElementById("moving-numbers");
-  if (!box || !told) return;
-  const data = JSON.parse(told.textContent), find = name => box.querySelector(`[data-is=${name}]`);
+  const box = document.getElementById("moving"), numbers = document.getElementById("moving-numbers");
+  if (!box || !numbers) return;
+  const data = JSON.parse(numbers.textContent), find = name => box.querySelector(`[data-is=${name}]`);
   const svg = find("picture"), parts = find("parts"), choose = find("input"), look = find("look"), ahead = find("ahead");
   let curve = data.curves[0], chart = null;
 
