@@ -77,13 +77,13 @@ def test_a_network_gets_more_inducing_points_where_rows_are_not_too_many() -> No
 
 
 def test_a_search_on_many_rows_tells_its_story() -> None:
-    X, y = rows(400)
+    X, y = rows(250)
     search = mercer.GrammarSearch(bases=["SE", "LIN"], max_depth=1)
-    model = Regressor(search, inference=mercer.VFE(inducing=60), random_state=0).fit(X, y)
+    model = Regressor(search, inference=mercer.VFE(inducing=25), random_state=0).fit(X, y)
     explanation = model.explain()
     assert explanation.search is not None
     assert explanation.search.path[-1].kernel == explanation.expression
-    assert any("400 rows does not compute the exact evidence" in note for note in model.notes_)
+    assert any("250 rows does not compute the exact evidence" in note for note in model.notes_)
     assert sum(member.within for member in model.fitted_.mixture.members) == pytest.approx(1)
     assert len(model.fitted_.mixture.members) <= ManyRowsPolicy().members
 

@@ -17,6 +17,7 @@ from mercer.fitting.starts import Starts
 from mercer.inference.contract import Data
 from mercer.kernels import CAT, ECAT, KF, M32, SE, C, bind, canonical, from_json, layout, parse, structure, to_json
 from mercer.kernels.domains import Share
+from mercer.learners.grammar import SearchPolicy
 from mercer.learners.growth import base_kernels, children
 from tests.agree.slow_reference import slow_gram
 from tests.strategies import numbers
@@ -199,7 +200,8 @@ def test_learners_without_a_place_for_them_get_zeros_and_ones(kernel: str) -> No
 
 @pytest.fixture(scope="module")
 def found() -> mercer.GPRegressor:
-    search = mercer.GrammarSearch(bases=["SE"], max_depth=3, restarts=2, average=False)
+    policy = SearchPolicy(first_parents=1, every_column=False)
+    search = mercer.GrammarSearch(bases=["SE"], max_depth=3, restarts=2, average=False, policy=policy)
     return mercer.GPRegressor(search, random_state=0).fit(*plant(240))
 
 
