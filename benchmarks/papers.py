@@ -215,8 +215,11 @@ def shown(figure: Figure) -> str:
 
 
 def compare(row: Row, ending: str, better: str) -> str:
-    """Return how often Mercer's number is better than the printed one, to the decimals that are printed."""
-    measured, won = 0, []
+    """Return how often Mercer's number is better than the printed one, to the decimals that are printed.
+
+    A printed zero cannot be beaten to its decimals: where Mercer's number is as small, that is said.
+    """
+    measured, won, equal = 0, list[str](), list[str]()
     figures = [figure for figure in row.figures if figure.what.endswith(ending) and figure.paper]
     for figure in figures:
         if figure.mercer is None or not len(numbers_at(figure.mercer)):
@@ -225,11 +228,16 @@ def compare(row: Row, ending: str, better: str) -> str:
         decimals = len(printed.partition(".")[2])
         gain = (float(printed) - round(average(figure.mercer), decimals)) * (1.0 if better == "lower" else -1.0)
         measured += 1
-        if gain > 0 or (gain == 0 and float(printed) == 0):
-            won.append(figure.what.removesuffix(ending).rstrip(", "))
+        name = figure.what.removesuffix(ending).rstrip(", ")
+        if gain > 0:
+            won.append(name)
+        elif gain == 0 and float(printed) == 0:
+            equal.append(name)
     names = f" ({', '.join(won)})" if won else ""
+    same = f"; {', '.join(equal)}: {0:.3f} as printed" if equal else ""
     return (
-        f"{ending.strip(', ')} {better} than the paper's: {len(won)} of {measured} measured{names}, of {len(figures)}"
+        f"{ending.strip(', ')} {better} than the paper's: {len(won)} of {measured} measured{names}{same}, "
+        f"of {len(figures)}"
     )
 
 
