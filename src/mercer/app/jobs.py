@@ -126,6 +126,7 @@ class Lane:
         self.slots, self.jobs_each, self.ready_seconds, self.warm = slots, jobs_each, ready_seconds, warm
         self.waiting: list[Ticket] = []
         self.running: dict[str, tuple[Ticket, Worker]] = {}
+        self.ready = False  # whether a process has done anything yet: the first of all may have to compile
         self._came = asyncio.Condition()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -178,6 +179,7 @@ class Lane:
                 self.running[ticket.job.key] = ticket, worker
                 try:
                     ticket.give(await worker.do(ticket.job, self.ready_seconds))
+                    self.ready = True
                 except WorkerLostError as reason:
                     ticket.give({"lost": str(reason)})
                 finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -19,9 +20,8 @@ from mercer.writing import json_for_script
 SECONDS = {10: "10 seconds: a first look", 60: "1 minute", 600: "10 minutes", 3600: "1 hour"}
 UNSAID: dict[str, Any] = {
     "sheet": "", "decimal": "", "separator": "", "encoding": "", "header": "", "keep_rows": False, "day_first": None,
-    "kinds": {},
+    "kinds": {}, "exclude": [],
 }  # fmt: skip
-MOST_KINDS = 60  # columns whose kind can be corrected on the page
 
 
 class Pages:
@@ -34,7 +34,7 @@ class Pages:
             lstrip_blocks=True,
         )  # fmt: skip
         self.environment.filters |= {"ago": write_ago, "percent": write_percent, "size": write_size}
-        self.environment.filters |= {"script": embed, "pairs": pair}
+        self.environment.filters |= {"script": embed, "pairs": pair, "count": write_count}
         self.environment.globals |= {"base": base, "labels": forms.LABELS, "first": forms.first}
 
     def _fill(self, template: str, status: int = 200, **content: Any) -> HTMLResponse:
@@ -44,21 +44,31 @@ class Pages:
         """Return a page with one sentence."""
         return self._fill("message.html", status, sentence=sentence)
 
-    def home(self, tables: Sequence[Document], models: Sequence[Document]) -> HTMLResponse:
-        """Return the first page."""
-        most = self.policy.most_bytes
-        return self._fill("home.html", tables=tables, models=models, most=most, days=self.policy.kept_seconds / 86400)
+    def home(
+        self, tables: Sequence[Document], models: Sequence[Document], problems: Problems | None = None,
+        chosen: Sequence[str] = (),
+    ) -> HTMLResponse:  # fmt: skip
+        """Return the first page; with the models that were chosen to be compared, where they cannot be."""
+        return self._fill(
+            "home.html", 422 if problems else 200, tables=tables, models=models, most=self.policy.most_bytes,
+            days=self.policy.kept_seconds / 86400, problems=problems or {}, chosen=chosen,
+        )  # fmt: skip
 
     def table(self, document: Document, reading: Document | None, form: Form, problems: Problems) -> HTMLResponse:
         """Return the page of a table; with what was filled in and what is wrong about it."""
-        options = UNSAID | document["options"]
         if document.get("problem"):
             problems = {document.get("field") or "file": document["problem"]} | problems
-        content: dict[str, Any] = {"document": document, "problems": problems, "form": form, "options": options}
+        listed = list_kinds(document, reading)[: self.policy.most_columns]
+        offered = forms.list_fields(Path(document["file"]).suffix, bool(listed), reading is not None)
+        problems = {field if field in offered else "file": sentence for field, sentence in problems.items()}
+        content: dict[str, Any] = {
+            "document": document, "problems": problems, "form": form, "options": UNSAID | document["options"],
+            "offered": offered, "kinds": listed, "sheets": (reading or document).get("sheets", []),
+        }  # fmt: skip
         if reading is not None:
             columns = reading["columns"][: self.policy.most_columns]
             content |= {
-                "reading": reading, "columns": columns, "kinds": columns[:MOST_KINDS],
+                "reading": reading, "columns": columns,
                 "target": forms.first(form, "target") or reading["target"],
                 "inputs": form.get("inputs", []) if form.get("seconds") else [each["name"] for each in columns],
                 "seconds": forms.first(form, "seconds") or str(self.policy.usual_seconds),
@@ -90,6 +100,14 @@ class Pages:
         return self._fill("compare.html", models=models, same=same, better=better)
 
 
+def list_kinds(document: Document, reading: Document | None) -> list[dict[str, str]]:
+    """Return the columns whose kind can be corrected: those that were read, those left out, or those of a refusal."""
+    if reading is None:
+        return [{"name": name, "kind": "", "example": ""} for name in document.get("names", [])]
+    excluded = [{"name": name, "kind": "", "example": ""} for name in reading.get("excluded", [])]
+    return [*reading["columns"], *excluded]
+
+
 def compare_scores(first: float, second: float) -> str:
     """Say which of two BIC speaks for which model."""
     difference = abs(first - second)
@@ -118,6 +136,11 @@ def write_ago(moment: float) -> str:
             count = int(seconds // size)
             return f"{count} {unit}{'s' if count > 1 else ''} ago"
     return "just now"
+
+
+def write_count(count: int, what: str) -> str:
+    """Return a number of things in words: 1 row, 1,200 rows."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def write_percent(share: float) -> str:

@@ -45,8 +45,9 @@ from mercer.model.fitted import Fitted
 from mercer.report.html import QUESTIONS, fit_caption
 from mercer.report.plots import fit_figure, save_figure
 from mercer.tables import ReadOptions, read
-from mercer.tables.columns import Categories, DateColumn, holds_dates, holds_numbers
+from mercer.tables.columns import Categories, Column, DateColumn, holds_dates, holds_numbers
 from mercer.tables.decisions import WORDS, Decision
+from mercer.tables.names import quote
 from mercer.tables.reading import WORKBOOK_EXTENSIONS
 from mercer.tables.workbook import EXCEL_ERRORS
 from mercer.writing import write_text
@@ -63,7 +64,7 @@ FIELDS = {  # the field of the form by which a decision can be corrected
     "units": "keep_rows", "totals": "keep_rows", "footnotes": "keep_rows", "repeated names": "keep_rows",
     "decimal": "decimal", "thousands": "decimal", "day order": "day_first", "currency": "kinds", "per cent": "kinds",
     "unit": "kinds", "clock": "kinds", "flags": "kinds", "minus": "kinds", "missing": "kinds", "years": "kinds",
-    "dates from digits": "kinds", "codes": "kinds",
+    "dates from digits": "kinds", "codes": "kinds", "excluded": "kinds",
 }  # fmt: skip
 
 
@@ -81,8 +82,13 @@ def run_task(task: Task, arguments: Arguments) -> Answer:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # the server goes on, whatever a file does to us
-        sentence, kind, _ = explain_failure(error)
-        return {"problem": sentence, "kind": kind}
+        return explain_error(error)
+
+
+def explain_error(error: BaseException) -> Answer:
+    """Return an error as plain data: a sentence, and what it is about."""
+    sentence, kind, _ = explain_failure(error)
+    return {"problem": sentence, "kind": kind, "about": error.about if isinstance(error, InputError) else None}
 
 
 def read_options(plain: Arguments, **more: Any) -> ReadOptions:
@@ -90,7 +96,7 @@ def read_options(plain: Arguments, **more: Any) -> ReadOptions:
     known = {each.name for each in fields(ReadOptions)}
     given = {name: value for name, value in plain.items() if name in known and value is not None}
     kinds = tuple((str(name), str(kind)) for name, kind in given.pop("kinds", {}).items())
-    return ReadOptions(**given, kinds=kinds, **more)
+    return ReadOptions(**given | {"exclude": tuple(given.get("exclude", ())), "kinds": kinds} | more)
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
@@ -98,23 +104,47 @@ def read_options(plain: Arguments, **more: Any) -> ReadOptions:
 
 def read_table(arguments: Arguments) -> Answer:
     """Read a file; write how it was read, and a first picture, to `reading.json` beside it."""
-    file = Path(arguments["file"])
-    sheets = list_sheets(file)
-    loaded = read(file, read_options(arguments["options"]))
-    frame = loaded.frame
+    file, options = Path(arguments["file"]), read_options(arguments["options"], name=arguments["title"])
+    try:
+        loaded = read(file, options)
+        frame, excluded = leave_out(loaded.frame, options.exclude)
+    except InputError as error:
+        return explain_error(error) | {"names": list_names(file, options), "sheets": list_sheets(file)}
     columns = [describe_column(frame[name]) for name in frame.columns]
     target = guess_target(columns)
     reading = {
         "rows": len(frame),
         "columns": columns,
-        "notes": [describe_decision(each) for each in loaded.decisions],
+        "excluded": list(excluded),
+        "notes": [describe_decision(each) for each in (*loaded.decisions, *note_excluded(excluded))],
         "shown": [[_show(value) for value in row] for row in frame.head(SHOWN_ROWS).itertuples(index=False)],
-        "sheets": sheets,
+        "sheets": list_sheets(file),
         "target": target,
         "picture": draw_table(frame, columns, target),
     }
     write_text(json.dumps(reading, allow_nan=False), file.with_name("reading.json"))
     return {"rows": len(frame), "columns": len(columns)}
+
+
+def leave_out(frame: pd.DataFrame, names: Sequence[str]) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return the table without some columns, and which of them it had."""
+    excluded = tuple(name for name in names if name in frame.columns)
+    if len(excluded) == len(frame.columns):
+        raise InputError("All columns are left out. Keep at least one.", about="kinds")
+    return frame.drop(columns=list(excluded)), excluded
+
+
+def note_excluded(names: tuple[str, ...]) -> list[Decision]:
+    """Return what was left out as a decision."""
+    return [Decision("excluded", columns=names)] if names else []
+
+
+def list_names(file: Path, options: ReadOptions) -> list[str]:
+    """Return the columns of a table of which one cannot be read, so that it can be left out; none where none can."""
+    try:
+        return list(map(str, read(file, replace(options, columns=(), kinds=())).frame.columns))
+    except InputError:
+        return []
 
 
 def list_sheets(file: Path) -> list[str]:
@@ -185,10 +215,11 @@ def read_request(arguments: Arguments) -> tuple[Request, Any]:
     """Return what is to be learned, and the table with the columns that are needed for it."""
     folder, target, classes = Path(arguments["folder"]), str(arguments["target"]), bool(arguments["classes"])
     request = Request(
-        "discover", target, folder, inputs=list(arguments["inputs"]), classes=classes, time_budget=arguments["seconds"],
-        kernel=FUNCTIONAL if classes else None,
+        "discover", target, folder, inputs=list(arguments["inputs"]) or None, classes=classes,
+        time_budget=arguments["seconds"], kernel=FUNCTIONAL if classes else None,
     )  # fmt: skip
-    options = read_options(arguments["options"], columns=(*arguments["inputs"], target), numbers=(target,))
+    used = {"columns": (*arguments["inputs"], target), "exclude": (), "numbers": (target,)}
+    options = read_options(arguments["options"], name=arguments["title"], **used)
     return request, read_rows(Path(arguments["file"]), target, options)
 
 
@@ -295,7 +326,7 @@ def forecast(arguments: Arguments) -> Answer:
     folder, terminal = Path(arguments["folder"]), Terminal(as_json=False)
     request = ForecastRequest(
         Path(arguments["file"]), str(arguments["target"]), int(arguments["steps"]), arguments["series"],
-        arguments["time"], reading=read_options(arguments["options"]),
+        arguments["time"], reading=read_options(arguments["options"], name=arguments["title"]),
     )  # fmt: skip
     table, _, request = read_long(request, terminal)
     with terminal.working(""):
@@ -327,11 +358,9 @@ def predict(arguments: Arguments) -> Answer:
     problems = {}
     for column in encoding.columns:
         try:
-            if not values.get(column.name, "").strip():
-                raise InputError("Give a value.")
             column.encode(frame[column.name])
-        except InputError as error:
-            problems[column.name] = str(error)
+        except InputError:
+            problems[column.name] = explain_value(column, values.get(column.name, ""))
     if problems:
         return {"problems": problems}
     notes = Terminal(as_json=False)
@@ -346,6 +375,19 @@ def predict(arguments: Arguments) -> Answer:
             prediction = {"expected": str(model.predict(frame)[0]), "chance": f"{100 * float(chances.max()):.0f} %"}
             row = frame.assign(**{"class": prediction["expected"]}).assign(probability=float(chances.max()))
     return {"prediction": prediction | {"notes": notes.notes, "cells": neutralise(row).to_csv(index=False)}}
+
+
+def explain_value(column: Column, typed: str) -> str:
+    """Say what is wrong with a single value, which has neither a row nor a table."""
+    if not typed.strip():
+        return "Give a value."
+    wrong = f"“{typed[:SHOWN_TEXT]}” is not a {'category' if isinstance(column, Categories) else column.kind}"
+    if isinstance(column, Categories):
+        return f"{wrong} that Mercer learned from. There are {quote(column.levels)}."
+    if isinstance(column, DateColumn):
+        order = "day" if column.day_first else "month"
+        return f"{wrong}. Write dates as 1949-01-31; in dates such as 01/02/1950 the {order} comes first."
+    return f"{wrong}. Write numbers as 1234.5."
 
 
 def neutralise(table: pd.DataFrame) -> pd.DataFrame:

@@ -70,6 +70,7 @@
     };
 
     const show = state => {
+      if (state.status === "reading") say("stage", state.position ? `${state.position === 1 ? "One file is" : `${state.position} files are`} before this one.` : state.ready ? "Reading the table …" : "Getting ready. The first time on a machine this takes about a minute …");
       if (state.status === "waiting" && state.position) say("stage", state.position === 1 ? "One search is before this one." : `${state.position} searches are before this one.`);
       const progress = state.progress;
       if (!progress) return;
@@ -121,6 +122,14 @@
       button.textContent = "Working …";
     });
   }));
+
+  // A link to a field that is folded away unfolds it.
+  const unfold = () => {
+    const field = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1))), folded = field && field.closest("details");
+    if (folded) { folded.open = true; field.focus(); field.scrollIntoView({ block: "center" }); }
+  };
+  addEventListener("hashchange", unfold);
+  unfold();
 
   const wrong = document.querySelector("[aria-invalid=true]");
   if (wrong) addEventListener("load", () => setTimeout(() => wrong.focus())); // after the jump to a part of the page
