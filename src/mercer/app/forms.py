@@ -22,7 +22,7 @@ ENDINGS = TEXT_ENDINGS + WORKBOOK_ENDINGS + PARQUET_ENDINGS
 FIELDS: dict[Subject | str, str] = {"time_budget": "seconds", "horizon": "steps"}  # of errors; others are called alike
 LABELS = {
     "file": "File", "sheet": "Sheet", "decimal": "Decimal sign", "day_first": "Dates such as 01/02/2019",
-    "encoding": "Characters", "separator": "Between fields", "header": "Line of the column names",
+    "encoding": "Encoding of the characters", "separator": "Mark between columns", "header": "Line of the column names",
     "keep_rows": "Keep rows that look like units, totals or footnotes", "kinds": "Columns", "target": "What to explain",
     "inputs": "Explain it by", "seconds": "How long it may take", "steps": "How many steps",
     "series": "Which series a row belongs to", "time": "Time",
@@ -30,8 +30,8 @@ LABELS = {
 # Sentences are those of the command line. Where one names an option, the page has a field with a label.
 LABEL_OF_OPTION = {
     "--target": LABELS["target"], "--inputs": LABELS["inputs"], "--exclude": f"{LABELS['kinds']}: leave it out",
-    "--sheet": LABELS["sheet"], "--decimal": LABELS["decimal"], "--day-first": LABELS["day_first"],
-    "--month-first": LABELS["day_first"], "--encoding": LABELS["encoding"], "--separator": LABELS["separator"],
+    "--sheet": LABELS["sheet"], "--decimal": LABELS["decimal"], "--day-first": "the day comes first",
+    "--month-first": "the month comes first", "--encoding": LABELS["encoding"], "--separator": LABELS["separator"],
     "--header": LABELS["header"], "--keep-rows": LABELS["keep_rows"], "--type": LABELS["kinds"],
     "--id": LABELS["series"], "--time": LABELS["time"], "--task": LABELS["target"], "--time-budget": LABELS["seconds"],
 }  # fmt: skip
@@ -81,7 +81,8 @@ def read_reading_form(form: Form) -> tuple[dict[str, Any], Problems]:
         if len(line) < 7 and line.isascii() and line.isdigit() and int(line) > 0:
             options["header"] = int(line)
         else:
-            problems["header"] = f"A line is a whole number from 1 on, not “{line[:40]}”. Empty: it is found out."
+            wrong = f"A line is a whole number from 1 on, not “{line[:40]}”."
+            problems["header"] = f"{wrong} Where it is left empty, Mercer finds the line."
     if first(form, "keep_rows"):
         options["keep_rows"] = True
     kinds = {name.removeprefix(KIND_PREFIX): first(form, name) for name in form if name.startswith(KIND_PREFIX)}

@@ -24,6 +24,10 @@ UNSAID: dict[str, Any] = {
 }  # fmt: skip
 
 
+MANY = 8  # columns: more are not chosen one by one
+READING = {"sheet", "decimal", "day_first", "separator", "encoding", "header", "keep_rows", "kinds"}
+
+
 class Pages:
     """Fills in the templates."""
 
@@ -64,11 +68,12 @@ class Pages:
         content: dict[str, Any] = {
             "document": document, "problems": problems, "form": form, "options": UNSAID | document["options"],
             "offered": offered, "kinds": listed, "sheets": (reading or document).get("sheets", []),
+            "folded_out": reading is None or bool(problems.keys() & READING),
         }  # fmt: skip
         if reading is not None:
             columns = reading["columns"][: self.policy.most_columns]
             content |= {
-                "reading": reading, "columns": columns,
+                "reading": reading, "columns": columns, "many": MANY,
                 "target": forms.first(form, "target") or reading["target"],
                 "inputs": form.get("inputs", []) if form.get("seconds") else [each["name"] for each in columns],
                 "seconds": forms.first(form, "seconds") or str(self.policy.usual_seconds),

@@ -53,6 +53,7 @@ FILES = {
 Handler = Callable[[Request], Awaitable[Response]]
 LOG = logging.getLogger("uvicorn.error")
 BUG = "This is a bug in Mercer; nothing that was finished is lost. The terminal in which it runs shows more."
+NOWHERE = "There is no such page. Go on from the first one."
 GONE = "There is nothing here any more. Files are deleted after a day; begin again with the table."
 
 
@@ -69,7 +70,8 @@ def make_app(store: Store, policy: AppPolicy, port: int) -> Guard:
         finally:
             await service.close()
 
-    return Guard(Starlette(routes=server.routes(), lifespan=live), store.token, port)
+    unknown: dict[Any, Any] = {404: server.miss, 405: server.miss}
+    return Guard(Starlette(routes=server.routes(), lifespan=live, exception_handlers=unknown), store.token, port)
 
 
 class Server:
@@ -112,6 +114,13 @@ class Server:
                 return self.pages.message(BUG, 500)
 
         return answer
+
+    async def miss(self, request: Request, error: Exception) -> Response:
+        """Answer an address that is none of ours; that of a form, typed or reloaded, leads to the page of the form."""
+        path = request.url.path.removeprefix(self.pages.base).strip("/").split("/")
+        if getattr(error, "status_code", 404) == 405 and request.method == "GET":
+            return self._go(*path[:-1])
+        return self.pages.message(NOWHERE, 404)
 
     async def _form(self, request: Request) -> Form:
         body = b""

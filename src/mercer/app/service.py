@@ -18,6 +18,7 @@ from mercer.app.store import AT_WORK, Document, Kind, Store, read_json
 
 LONGEST_NAME = 120
 STOPPED = "It was stopped before there was a result."
+STOPPED_AGAIN = "It was stopped before it had a result. What it had tried is kept: go on, and stop it when it has one."
 LOOK_AT_DISK = 2**24  # bytes between two looks at how much of it is free
 
 
@@ -181,7 +182,8 @@ class Service:
             self.store.change("models", model, status="done", result=answer["result"], problem=None)
             shutil.rmtree(self.store.place("models", model) / "checkpoint", ignore_errors=True)
         elif answer.get("stopped"):
-            self.store.change("models", model, status="stopped", problem=STOPPED)
+            begun = (self.store.place("models", model) / "checkpoint" / "journal.jsonl").exists()
+            self.store.change("models", model, status="stopped", problem=STOPPED_AGAIN if begun else STOPPED)
         else:
             field, problem = explain_answer(answer, "", "The search did not end well")
             self.store.change("models", model, status="failed", problem=problem, field=field)

@@ -5,10 +5,13 @@ and files out.
 from __future__ import annotations
 
 import json
+import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -28,7 +31,7 @@ from mercer.cli.learn import (
 )  # fmt: skip
 from mercer.cli.main import explain_failure
 from mercer.cli.predict import WITHIN_95, load_table_model
-from mercer.cli.terminal import Terminal, interrupt_once
+from mercer.cli.terminal import Terminal
 from mercer.errors import InputError
 from mercer.estimators import GPRegressor, KernelSVC
 from mercer.explain import explain
@@ -194,7 +197,7 @@ def draw_table(frame: pd.DataFrame, columns: Sequence[dict[str, Any]], target: s
     if len(rows) < 2 or rows[target].nunique() < 2 or rows[along].nunique() < 2:
         return None
     try:
-        return Picture.of(rows[[along]], rows[target].astype(float)).draw(None, None)
+        return Picture.of(rows[[along]], rows[target].astype(float)).draw(None, None) | {"ends": None}
     except InputError:  # numbers too large to be drawn; what they are is said when they are to be learned from
         return None
 
@@ -254,8 +257,9 @@ def learn(arguments: Arguments) -> Answer:
         model = GPRegressor(kernel=kernel, random_state=request.seed, n_jobs=arguments["jobs"])
         if isinstance(inputs, pd.DataFrame) and values is not None:
             live.show(inputs, values, names)
-    with interrupt_once(), terminal.working(""):
-        fitted: Fitted | FittedClasses = model.fit(inputs, values, progress=live.report).fitted_
+    with terminal.working(""):
+        with stop_once():
+            fitted: Fitted | FittedClasses = model.fit(inputs, values, progress=live.report).fitted_
         for note in fitted.notes:
             terminal.note(note)
         fitted = remember_day_order(replace(fitted, notes=tuple(terminal.notes)), table)
@@ -269,6 +273,24 @@ def learn(arguments: Arguments) -> Answer:
     return {"result": summarise(fitted, explanation) | {"seconds": seconds, "stopped": fitted.stopped}}
 
 
+@contextmanager
+def stop_once() -> Iterator[None]:
+    """Let the first "stop" inside interrupt; those that follow, there and afterwards, must not lose what was found."""
+    stopped = False
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal stopped
+        if not stopped:
+            stopped = True
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def summarise(fitted: Fitted | FittedClasses, explanation: Any) -> dict[str, Any]:
     """Return what the page of a model shows."""
     shared = {
@@ -277,12 +299,10 @@ def summarise(fitted: Fitted | FittedClasses, explanation: Any) -> dict[str, Any
         "fields": [describe_field(column, fitted.training.X, place) for place, column in locate_columns(fitted)],
     }  # fmt: skip
     if isinstance(fitted, FittedClasses):
-        lead = (
-            f"{100 * explanation.error:.1f} % of rows are taken for another class when they are left out; always the "
-            f"most common class would be wrong in {100 * explanation.error_of_most_common:.1f} %."
-        )
+        more = f"{explanation.relevance_sentence} {explanation.confusion_sentence}".strip()
         return shared | {
-            "lead": lead, "answers": [], "parts": [], "scores": {"error": explanation.error}, "caption": "",
+            "lead": explanation.error_sentence, "more": more, "answers": [], "parts": [],
+            "scores": {"error": explanation.error}, "caption": "",
         }  # fmt: skip
     scores = explanation.scores
     return shared | {
@@ -372,7 +392,8 @@ def predict(arguments: Arguments) -> Answer:
             row = frame.assign(mean=mean, std=std, lower_95=ends[0], upper_95=ends[1])
         else:
             chances = model.predict_proba(frame)[0]
-            prediction = {"expected": str(model.predict(frame)[0]), "chance": f"{100 * float(chances.max()):.0f} %"}
+            chance = f"{100 * float(chances.max()):.0f}\u00a0%"
+            prediction = {"expected": str(model.predict(frame)[0]), "chance": chance}
             row = frame.assign(**{"class": prediction["expected"]}).assign(probability=float(chances.max()))
     return {"prediction": prediction | {"notes": notes.notes, "cells": neutralise(row).to_csv(index=False)}}
 

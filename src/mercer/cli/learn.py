@@ -294,11 +294,12 @@ def prepare_rows(
 
 def _check_numbers(target: pd.Series, rows: int) -> None:
     from mercer.explain.words import CONSTANT
+    from mercer.tables.names import pluralise
 
     if len(target) < 2:
         raise InputError(
-            f"Only {len(target)} of {rows} row(s) have a value in the target column '{target.name}'; "
-            "at least 2 are needed to learn anything. Give more data.",
+            f"The target column '{target.name}' has a value in {len(target)} of {pluralise(rows, 'row')}; at least "
+            "2 are needed to learn anything. Give more data.",
             about="target",
         )
     if target.min() == target.max():
@@ -311,11 +312,13 @@ def _check_numbers(target: pd.Series, rows: int) -> None:
 
 
 def _check_classes(target: pd.Series, rows: int) -> None:
+    from mercer.tables.names import pluralise
+
     kinds = target.nunique()
     if kinds < 2:
         raise InputError(
-            f"The target column '{target.name}' has only one class in {len(target)} row(s): there is nothing to "
-            "tell apart, and nothing was written. Choose another column with --target.",
+            f"The target column '{target.name}' has only one class in {pluralise(len(target), 'row')}: there is "
+            "nothing to tell apart, and nothing was written. Choose another column with --target.",
             about="target",
         )
     if kinds > MOST_CLASSES:

@@ -75,6 +75,8 @@
       const progress = state.progress;
       if (!progress) return;
       say("stage", STAGES[progress.stage] || "");
+      if (!find("stop", waiting).querySelector("[disabled]")) find("stop", waiting).querySelector("button").textContent = "Stop, and keep the best so far";
+      find("stop", waiting).hidden = progress.stage === "explaining"; // the search has ended
       const bar = find("bar", waiting);
       if (progress.total && progress.stage === "searching") {
         bar.max = progress.total;
@@ -87,7 +89,8 @@
         say("kernel", progress.kernel);
         say("score", progress.score === null ? "" : `score ${progress.score.toFixed(1)}, lower is better`);
       }
-      if (progress.picture && progress.version !== version) {
+      const drawn = progress.picture && (progress.picture.kind !== "scatter" || progress.picture.points.x.length);
+      if (drawn && progress.version !== version) {
         version = progress.version;
         spec = progress.picture;
         find("figure", waiting).hidden = false;
@@ -122,6 +125,21 @@
       button.textContent = "Working …";
     });
   }));
+
+  document.querySelectorAll("form[data-confirm]").forEach(each => each.addEventListener("submit", event => {
+    if (!confirm(each.dataset.confirm)) event.preventDefault();
+  }));
+
+  // The column to explain is not offered to explain itself.
+  const target = document.getElementById("field-target");
+  if (target) {
+    const offer = () => document.querySelectorAll("input[name=inputs]").forEach(each => { each.closest("label").hidden = each.value === target.value; });
+    target.addEventListener("change", offer);
+    offer();
+    document.querySelectorAll("button[data-check]").forEach(button => button.addEventListener("click", () => {
+      document.querySelectorAll("input[name=inputs]").forEach(each => { each.checked = button.dataset.check === "all"; });
+    }));
+  }
 
   // A link to a field that is folded away unfolds it.
   const unfold = () => {
