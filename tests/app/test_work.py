@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 
 import mercer
+from mercer.app.forms import label_options
+from mercer.app.pages import write_count, write_percent
 from mercer.app.serving import bind
 from mercer.app.store import Store
 from tests.app.conftest import AIRLINE, SMALL, Answer, Site, serving
@@ -106,6 +108,13 @@ def test_a_sentence_without_a_field_of_its_own_is_shown_all_the_same(site: Site)
     assert "“Sheet”: of no use for &#39;sales.csv&#39;" in beside  # by the name that its user knows
     assert "data.csv" not in page
     site.post(f"{path}/delete")
+
+
+def test_sentences_of_the_command_line_name_fields_of_the_page() -> None:
+    assert label_options("'b' was read (otherwise: --sheet)") == "'b' was read (otherwise: “Sheet”)"
+    assert label_options("see --json, or 3--4") == "see --json, or 3--4"
+    assert [write_percent(share) for share in (0.0, 1e-4, 0.146)] == ["0.0\xa0%", "< 0.1\xa0%", "14.6\xa0%"]
+    assert [write_count(count, "row") for count in (0, 1, 1200)] == ["0 rows", "1 row", "1,200 rows"]
 
 
 def test_a_table_of_one_column_is_a_series(site: Site) -> None:

@@ -39,6 +39,7 @@ class Pages:
         )  # fmt: skip
         self.environment.filters |= {"ago": write_ago, "percent": write_percent, "size": write_size}
         self.environment.filters |= {"script": embed, "pairs": pair, "count": write_count}
+        self.environment.filters |= {"labelled": forms.label_options}
         self.environment.globals |= {"base": base, "labels": forms.LABELS, "first": forms.first}
 
     def _fill(self, template: str, status: int = 200, **content: Any) -> HTMLResponse:
@@ -150,7 +151,7 @@ def write_count(count: int, what: str) -> str:
 
 def write_percent(share: float) -> str:
     """Return a share in per cent."""
-    return f"{100 * share:.1f}\u00a0%"
+    return "< 0.1\u00a0%" if 0 < share < 0.0005 else f"{100 * share:.1f}\u00a0%"
 
 
 def write_size(count: int) -> str:
